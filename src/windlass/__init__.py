@@ -1,0 +1,1 @@
+"""Windlass runs LLM agents one bounded, judged, recorded turn at a time."""

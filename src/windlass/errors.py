@@ -1,0 +1,188 @@
+"""Every error Windlass raises, one tree.
+
+    WindlassError
+      ConfigError                an unknown option or an impossible value; raised before any model call
+      ModelError                 a model call failed
+        RateLimited  Overloaded  ServerError  Timeout  ConnectionFailed  StreamBroken     (transient)
+        AuthFailed  BadRequest  ContextOverflow  Refused  BadReply                        (final)
+      ToolFailed                 a tool failed where failing ends the run
+      BudgetExceeded             a limit was reached
+      Aborted                    the caller aborted the run
+      Suspended                  the run is parked and waits
+      OutputMissing              a typed run ended without its output
+      PermissionDenied           the caller may not do this
+      StoreError                 the journal could not be read or written
+        StaleWriter  Corrupt  Full  Locked  NoSuchSession
+
+Errors that end a run carry `.trace` and `.session_id`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import Any, ClassVar
+
+
+class WindlassError(Exception):
+    """The root: `except windlass.WindlassError` catches everything Windlass raises."""
+
+    trace: Any = None
+    session_id: str | None = None
+    status: str | None = None
+
+
+class ConfigError(WindlassError, ValueError):
+    """An unknown option or an impossible value. The message names the nearest right one."""
+
+
+class ModelError(WindlassError):
+    """A model call failed. `category` is stable; `transient` says whether trying again can help."""
+
+    category: ClassVar[str] = "model_error"
+    transient: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        provider: str | None = None,
+        model: str | None = None,
+        http_status: int | None = None,
+        retry_after: float | None = None,
+        request_id: str | None = None,
+        code: str | None = None,
+        body: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.provider, self.model, self.http_status = provider, model, http_status
+        self.retry_after, self.request_id, self.code, self.body = retry_after, request_id, code, body
+
+
+class RateLimited(ModelError):
+    """Too many requests; `retry_after` says how many seconds to wait, when the provider did."""
+
+    category, transient = "rate_limit", True
+
+
+class Overloaded(ModelError):
+    """The provider has no capacity right now (503, 529)."""
+
+    category, transient = "overloaded", True
+
+
+class ServerError(ModelError):
+    """The provider failed (5xx)."""
+
+    category, transient = "server_error", True
+
+
+class Timeout(ModelError):
+    """No connection, no progress or no end in time."""
+
+    category, transient = "timeout", True
+
+
+class ConnectionFailed(ModelError):
+    """The provider could not be reached, or hung up before it said anything."""
+
+    category, transient = "network", True
+
+
+class StreamBroken(ModelError):
+    """The reply began and never ended properly; nothing of it was run."""
+
+    category, transient = "network", True
+
+
+class AuthFailed(ModelError):
+    """The key is missing, wrong or not allowed (401, 403)."""
+
+    category = "auth"
+
+
+class BadRequest(ModelError):
+    """The provider refuses the request as it is (400, 404, 413, 422)."""
+
+    category = "bad_request"
+
+
+class ContextOverflow(BadRequest):
+    """The messages do not fit the model's context window."""
+
+    category = "context_overflow"
+
+
+class QuotaExceeded(ModelError):
+    """The account has no credit left; waiting does not help."""
+
+    category = "quota"
+
+
+class Refused(ModelError):
+    """The model or its filter refused to answer."""
+
+    category = "refused"
+
+
+class BadReply(ModelError):
+    """The reply was not what the wire format promises (HTML with 200, cut JSON, no content)."""
+
+    category, transient = "bad_reply", True
+
+
+class ToolFailed(WindlassError):
+    """A tool failed, and the options say that this ends the run."""
+
+
+class BudgetExceeded(WindlassError):
+    """A limit on turns, tokens, dollars or seconds was reached."""
+
+
+class Aborted(WindlassError):
+    """The caller aborted the run."""
+
+
+class Suspended(WindlassError):
+    """The run is parked: resume it by `session_id`."""
+
+
+class OutputMissing(WindlassError):
+    """A typed run ended without the output it promised."""
+
+
+class PermissionDenied(WindlassError):
+    """The caller may not do this."""
+
+
+class StoreError(WindlassError):
+    """The journal could not be read or written."""
+
+
+class StaleWriter(StoreError):
+    """Another run has taken the session over; this one wrote nothing and ends."""
+
+
+class Corrupt(StoreError):
+    """A journal does not verify or does not decode; the message says which session and entry."""
+
+
+class Full(StoreError):
+    """The disk is full. Nothing was lost: make room and resume."""
+
+
+class Locked(StoreError):
+    """Someone else holds the database or the session."""
+
+
+class NoSuchSession(StoreError, KeyError):
+    """No session has this id."""
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else "no such session"
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """`; did you mean 'x'?`, or nothing when no known name is close."""
+    matches = get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return f"; did you mean {matches[0]!r}?" if matches else ""

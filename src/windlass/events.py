@@ -1,0 +1,367 @@
+"""Everything that happens: the journal's entries, and the live signs of progress between them.
+
+One closed union. An entry is appended to the session's journal and then shown to whoever watches;
+a live event (`TextDelta`, `ToolCallStarted`, …) is only shown.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias, Union
+
+import msgspec
+
+from windlass.messages import Message, Outcome, ToolCall, ToolResult
+from windlass.usage import NO_USAGE, Usage
+
+FORMAT = 1  # the journal's format; a reader refuses what is newer than itself
+
+
+class Entry(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="kind", gc=False):
+    """Something that happened in a session, for ever."""
+
+
+# --------------------------------------------------------------------------- sessions and runs
+
+
+class SessionOpened(Entry, tag="session"):
+    """The first entry of every journal."""
+
+    session_id: str
+    format: int = FORMAT
+    parent_id: str | None = None
+    root_id: str | None = None
+    branch_at: int | None = None  # messages kept from the parent, where it was forked at a place
+    metadata: dict[str, Any] | None = None
+
+
+class RunStarted(Entry, tag="run_start"):
+    """A run begins on the session. What follows, up to its `RunEnded`, belongs to it."""
+
+    run_id: str
+    door: str  # agent_loop, agent, llm_call, …
+    caller: str
+    provider: str
+    model: str
+    name: str | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class RunEnded(Entry, tag="outcome"):
+    """How the run ended. `suspended` is an end too: the next drive goes on from here."""
+
+    run_id: str
+    status: str
+    stop_reason: str | None = None
+    error: dict[str, Any] | None = None
+
+
+class RunResumed(Entry, tag="transcript_resume"):
+    """A drive goes on where an earlier one of the same run stopped."""
+
+    run_id: str
+    at: str  # the stage it begins at
+
+
+class Suspended(Entry, tag="suspended"):
+    """The run is parked until what it waits for is in the inbox."""
+
+    reason: str
+    stage: Literal["turn", "gate", "run", "end"]
+    initiator: str = "self"
+    conditions: dict[str, Any] | None = None
+    waiting: tuple[str, ...] = ()  # ids of the calls that wait
+
+
+class SessionReset(Entry, tag="transcript_reset"):
+    """Everything said so far is out of the view."""
+
+
+class InboxTaken(Entry, tag="host_input"):
+    """An item of the inbox, taken by the run in the append that records it."""
+
+    item_id: str
+    item: str  # steer, follow_up, cancel, suspend, resume, decision, result
+    payload: Any = None
+
+
+# --------------------------------------------------------------------------- a turn
+
+
+class Framed(Entry, tag="frame"):
+    """What stands before the messages of every request from here on."""
+
+    digest: str
+    system: str | None
+    tools: tuple[dict[str, Any], ...]
+    settings: dict[str, Any]
+    why: str = "start"
+
+
+class Said(Entry, tag="message"):
+    """A message joins the view."""
+
+    message: Message
+
+
+class IterationStart(Entry, tag="iteration_start"):
+    """Turn `number` begins, counted from 1."""
+
+    number: int
+
+
+class Replied(Entry, tag="model_reply"):
+    """A model call, what it answered and what it cost. With a purpose it is not part of the view.
+
+    `position`, `frame`, `tail` and `rewritten` say what was sent: with the view they rebuild the
+    request to the byte.
+    """
+
+    message: Message
+    usage: Usage
+    stop_reason: str
+    provider: str
+    model: str
+    position: int
+    frame: str
+    purpose: str | None = None
+    tail: tuple[Message, ...] = ()
+    rewritten: tuple[Message, ...] | None = None
+    cost_usd: float = 0.0
+    duration_ms: float = 0.0
+    native_id: str | None = None
+
+
+class ReplyFailed(Entry, tag="model_error"):
+    """A model call that ended in an error; it is no iteration, but it may have cost something."""
+
+    category: str
+    message: str
+    provider: str
+    model: str
+    purpose: str | None = None
+    usage: Usage = NO_USAGE
+    cost_usd: float = 0.0
+
+
+class ToolDecided(Entry, tag="decision"):
+    """May this call run? Asked once per call, before anything of the batch starts."""
+
+    call_id: str
+    tool: str
+    action: Literal["allow", "deny", "answer", "ask"]
+    rule: str
+    caller: str
+    digest: str  # of the arguments that will run
+    reason: str | None = None
+    arguments: dict[str, Any] | None = None  # where they differ from what the model asked
+
+
+class ToolIntended(Entry, tag="tool_intent"):
+    """The call is about to start."""
+
+    call_id: str
+    tool: str
+    effect: Literal["read_only", "keyed", "transactional", "plain"]
+    attempt: int = 1
+    eager: bool = False
+
+
+class ToolResulted(Entry, tag="tool_result"):
+    """What the tool returned, whole; `ToolMessage` says what the model sees of it."""
+
+    call_id: str
+    tool: str
+    outcome: Outcome
+    result: ToolResult
+    duration_ms: float = 0.0
+    coerced: tuple[str, ...] = ()
+
+
+class ToolMessage(Entry, tag="tool_message"):
+    """The results of a batch join the view, in the order asked; `shown` holds those that changed."""
+
+    calls: tuple[str, ...]
+    shown: dict[str, ToolResult] | None = None
+
+
+class IterationEnd(Entry, tag="iteration_end"):
+    """What the policies made of turn `number`."""
+
+    number: int
+    verdict: Literal["keep_going", "finish", "stop", "suspend", "dropped"]
+    reason: str | None = None
+    status: str | None = None
+
+
+class FinishProposed(Entry, tag="finish_proposed"):
+    """The vote was to finish; those who must agree are asked next."""
+
+    reason: str
+
+
+class Reshaped(Entry, tag="view"):
+    """Messages `start` to `stop` of the view are replaced."""
+
+    start: int
+    stop: int
+    messages: tuple[Message, ...]
+    why: str
+
+
+class Remembered(Entry, tag="memory"):
+    """A policy's memory, with the moment that changed it."""
+
+    policy: str
+    value: Any
+    keeps: Literal["run", "session"] = "run"
+
+
+class HistoryRepaired(Entry, tag="history_repaired"):
+    """A request would have broken the rule of one result for each call; it was mended."""
+
+    problems: tuple[str, ...]
+
+
+# --------------------------------------------------------------------------- what policies note
+
+
+class FeedbackInjected(Entry, tag="feedback_injected"):
+    """The runtime said something to the model."""
+
+    feedback: str  # nudge, parse_error, steer, …
+    text: str
+
+
+class BudgetExhausted(Entry, tag="budget_exhausted"):
+    """A limit was reached."""
+
+    limit: str  # iterations, tokens, usd, seconds
+    allowed: float
+    used: float
+
+
+class LoopStuck(Entry, tag="loop_stuck"):
+    """Too many turns in a row without a tool call."""
+
+    nudges: int
+
+
+class NativeToolFallback(Entry, tag="native_tool_fallback"):
+    """A model with native tools wrote a tool call as text."""
+
+    calls: int
+
+
+class Noted(Entry, tag="note"):
+    """Something a policy of yours wants on the record."""
+
+    name: str
+    data: Any = None
+
+
+JournalEntry: TypeAlias = Union[
+    SessionOpened,
+    RunStarted,
+    RunEnded,
+    RunResumed,
+    Suspended,
+    SessionReset,
+    InboxTaken,
+    Framed,
+    Said,
+    IterationStart,
+    Replied,
+    ReplyFailed,
+    ToolDecided,
+    ToolIntended,
+    ToolResulted,
+    ToolMessage,
+    IterationEnd,
+    FinishProposed,
+    Reshaped,
+    Remembered,
+    HistoryRepaired,
+    FeedbackInjected,
+    BudgetExhausted,
+    LoopStuck,
+    NativeToolFallback,
+    Noted,
+]
+
+
+# --------------------------------------------------------------------------- live only
+
+
+class TextDelta(msgspec.Struct, frozen=True, tag="text_delta", tag_field="kind", gc=False):
+    """A piece of the answer, as it arrives: `case w.TextDelta(text): print(text, end="")`."""
+
+    text: str
+
+
+class ThinkingDelta(msgspec.Struct, frozen=True, tag="thinking_delta", tag_field="kind", gc=False):
+    """A piece of the model's reasoning, as it arrives."""
+
+    text: str
+
+
+class ToolCallReady(msgspec.Struct, frozen=True, tag="tool_call_ready", tag_field="kind", gc=False):
+    """A model has finished writing a call while its reply still streams."""
+
+    call: ToolCall
+
+
+class StreamRestarted(
+    msgspec.Struct, frozen=True, tag="stream_restarted", tag_field="kind", gc=False
+):
+    """The model call is tried again: what it streamed so far is void."""
+
+    reason: str
+
+
+class ToolCallStarted(msgspec.Struct, frozen=True, tag="tool_call", tag_field="kind", gc=False):
+    """A tool call begins."""
+
+    call_id: str
+    name: str
+    arguments: dict[str, Any]
+
+
+class ToolCallUpdate(
+    msgspec.Struct, frozen=True, tag="tool_call_update", tag_field="kind", gc=False
+):
+    """A tool call changes its state, or reports progress."""
+
+    call_id: str
+    status: Literal["pending", "in_progress", "completed", "failed"]
+    progress: Any = None
+
+
+class ToolCallAudit(msgspec.Struct, frozen=True, tag="tool_call_audit", tag_field="kind", gc=False):
+    """A decision about a call, for whoever audits: `audit["event_type"]` says which."""
+
+    call_id: str
+    name: str
+    audit: dict[str, Any]
+
+
+LiveEvent: TypeAlias = Union[
+    TextDelta,
+    ThinkingDelta,
+    ToolCallReady,
+    StreamRestarted,
+    ToolCallStarted,
+    ToolCallUpdate,
+    ToolCallAudit,
+]
+
+Event: TypeAlias = Union[JournalEntry, LiveEvent]
+
+
+def kind_of(event: Event) -> str:
+    """The event's name in the journal and on the wire: `kind_of(TextDelta("x"))` -> `text_delta`."""
+    return str(type(event).__struct_config__.tag)
+
+
+def as_dict(event: Event) -> dict[str, Any]:
+    """The event as plain data, with its `kind`."""
+    return msgspec.to_builtins(event)

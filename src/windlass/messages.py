@@ -1,0 +1,198 @@
+"""What is said between people, models and tools: a role and a tuple of blocks.
+
+Frozen, provider-neutral. Wires translate at the edge; what only one provider understands rides in
+`Opaque` blocks (or a block's own `opaque` field), bound to the provider and model that made it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, TypeAlias, Union, cast
+
+import msgspec
+
+Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
+
+Outcome: TypeAlias = Literal[
+    "ok",  # the tool answered
+    "error",  # the tool raised
+    "retry",  # the tool raised Retry: the model may try again
+    "invalid",  # the arguments did not fit the schema
+    "unknown_tool",
+    "timeout",
+    "denied",  # a policy said no; the tool did not start
+    "not_run",  # the run went another way before the tool started
+    "interrupted",  # it had started; nobody knows whether it took effect
+]
+
+
+class Origin(msgspec.Struct, frozen=True, gc=False):
+    """Who made a provider-native value: it is echoed only to the same provider and model."""
+
+    provider: str
+    model: str
+
+
+class Text(msgspec.Struct, frozen=True, tag="text", tag_field="type", gc=False):
+    """Plain text: `Text("hello")`."""
+
+    text: str
+
+
+class Thinking(
+    msgspec.Struct, frozen=True, tag="thinking", tag_field="type", omit_defaults=True, gc=False
+):
+    """The model's reasoning. `opaque` is the provider's own block, echoed unchanged."""
+
+    text: str
+    opaque: Any = None
+    origin: Origin | None = None
+
+
+class ToolCall(
+    msgspec.Struct, frozen=True, tag="tool_call", tag_field="type", omit_defaults=True, gc=False
+):
+    """A request to run a tool: `ToolCall("c1", "add", {"a": 1, "b": 2})`.
+
+    `raw` keeps the arguments as the provider wrote them when they were not a JSON object.
+    """
+
+    id: str
+    name: str
+    arguments: dict[str, Any]
+    raw: str | None = None
+    opaque: Any = None
+    origin: Origin | None = None
+
+    @property
+    def input(self) -> dict[str, Any]:
+        """The same as `arguments`."""
+        return self.arguments
+
+
+class Image(
+    msgspec.Struct, frozen=True, tag="image", tag_field="type", omit_defaults=True, gc=False
+):
+    """A picture by `url`, or as base64 `data` with its `media_type`."""
+
+    data: str | None = None
+    media_type: str = "image/png"
+    url: str | None = None
+
+
+class Document(
+    msgspec.Struct, frozen=True, tag="document", tag_field="type", omit_defaults=True, gc=False
+):
+    """A file for the model to read, by `url` or as base64 `data`."""
+
+    data: str | None = None
+    media_type: str = "application/pdf"
+    url: str | None = None
+    title: str | None = None
+
+
+class Opaque(msgspec.Struct, frozen=True, tag="opaque", tag_field="type", gc=False):
+    """A provider-native block nobody else understands, kept and echoed as it came."""
+
+    origin: Origin
+    data: Any
+
+
+class ToolResult(
+    msgspec.Struct, frozen=True, tag="tool_result", tag_field="type", omit_defaults=True, gc=False
+):
+    """The answer to the call with the same `id`, as the model sees it.
+
+    A tool may return one to choose its own words: `ToolResult(content="no such order", is_error=True)`.
+    """
+
+    id: str = ""
+    content: str | tuple[Text | Image | Document, ...] = ""
+    is_error: bool = False
+    name: str = ""
+    outcome: Outcome = "ok"
+
+    @property
+    def tool_use_id(self) -> str:
+        """The same as `id`."""
+        return self.id
+
+    @property
+    def text(self) -> str:
+        """The words of the answer, without pictures."""
+        if isinstance(self.content, str):
+            return self.content
+        return "".join(block.text for block in self.content if isinstance(block, Text))
+
+
+Block: TypeAlias = Union[Text, Thinking, ToolCall, ToolResult, Image, Document, Opaque]
+
+
+class Message(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """One thing said: `Message("user", "hi")` or `Message("assistant", (Text("hi"), ToolCall(…)))`.
+
+    `kind` says why the runtime spoke in a user's place (`nudge`, `feedback`, …).
+    """
+
+    role: Role
+    content: tuple[Block, ...] = ()
+    kind: str | None = None
+
+    def __post_init__(self) -> None:
+        if type(self.content) is not tuple:
+            msgspec.structs.force_setattr(self, "content", as_blocks(self.content))
+
+    @property
+    def text(self) -> str:
+        """The words of the message, joined."""
+        return "".join([block.text for block in self.content if type(block) is Text])
+
+    @property
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        """The calls in it, in the order asked."""
+        return tuple([block for block in self.content if type(block) is ToolCall])
+
+
+class ToolSpec(msgspec.Struct, frozen=True):
+    """A tool as a model sees it: its name, what it is for, and the JSON Schema of its arguments."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+
+
+def as_blocks(content: object) -> tuple[Block, ...]:
+    """Blocks from what a person writes: a string, a block, a dict, or several of them."""
+    if isinstance(content, str):
+        return (Text(content),)
+    if isinstance(content, (Text, Thinking, ToolCall, ToolResult, Image, Document, Opaque)):
+        return (content,)
+    if isinstance(content, Mapping):
+        return (msgspec.convert(content, Block),)  # pyright: ignore[reportArgumentType]
+    if isinstance(content, Iterable):
+        blocks: list[Block] = []
+        for item in cast("Iterable[object]", content):
+            blocks.extend(as_blocks(item))
+        return tuple(blocks)
+    raise TypeError(f"a message is text or blocks, not {type(content).__name__}")
+
+
+def as_messages(prompt: object) -> tuple[Message, ...]:
+    """Messages from a prompt: a string, a message, a dict with `role`, or a list of them."""
+    if isinstance(prompt, Message):
+        return (prompt,)
+    if isinstance(prompt, str):
+        return (Message("user", (Text(prompt),)),)
+    if isinstance(prompt, Mapping):
+        fields = cast("Mapping[str, Any]", prompt)
+        if "role" in fields:
+            return (Message(fields["role"], as_blocks(fields.get("content", ()))),)
+        return (Message("user", as_blocks(fields)),)
+    if isinstance(prompt, (Text, Image, Document)):
+        return (Message("user", (prompt,)),)
+    if isinstance(prompt, Iterable):
+        items = list(cast("Iterable[object]", prompt))
+        if items and all(isinstance(item, (Text, Image, Document)) for item in items):
+            return (Message("user", as_blocks(items)),)
+        return tuple(message for item in items for message in as_messages(item))
+    raise TypeError(f"a prompt is text or messages, not {type(prompt).__name__}")

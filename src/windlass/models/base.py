@@ -1,0 +1,118 @@
+"""What a model is: something that answers a request, and pushes its progress while it does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Literal, TypeAlias
+
+import msgspec
+
+from windlass.events import LiveEvent
+from windlass.messages import Message, ToolSpec
+from windlass.usage import NO_USAGE, Usage
+
+Emit: TypeAlias = Callable[[LiveEvent], None]
+StopReason: TypeAlias = Literal[
+    "end_turn", "tool_use", "max_tokens", "stop_sequence", "refusal", "pause_turn", "unknown"
+]
+
+
+def silent(_event: LiveEvent) -> None:
+    """An emit for whoever does not listen."""
+
+
+class Settings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """How to answer. What is None is left to the provider."""
+
+    max_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    stop: tuple[str, ...] | None = None
+    seed: int | None = None
+    frequency_penalty: float | None = None
+    presence_penalty: float | None = None
+    tool_choice: str | dict[str, Any] | None = None  # auto, none, required, {"name": …}
+    parallel_tool_calls: bool | None = None
+    thinking: bool | dict[str, Any] | None = None
+    stream: bool = True
+    timeout: float | None = None  # seconds for the whole turn
+    extra: dict[str, Any] | None = None  # merged into the provider's own request body
+
+
+class Frame(msgspec.Struct, frozen=True):
+    """What stands before the messages: it changes only on the record."""
+
+    system: str | None = None
+    tools: tuple[ToolSpec, ...] = ()
+    settings: Settings = Settings()
+
+
+class Request(msgspec.Struct, frozen=True):
+    """One question to a model: a frame, the messages so far, and a tail for this call alone.
+
+    `messages` may be a growing view's snapshot; wires keep what they encoded of it and encode only
+    what is new.
+    """
+
+    messages: Sequence[Message]
+    frame: Frame = Frame()
+    tail: tuple[Message, ...] = ()
+
+    @property
+    def system(self) -> str | None:
+        """The system prompt."""
+        return self.frame.system
+
+    @property
+    def tools(self) -> tuple[ToolSpec, ...]:
+        """The tools on offer."""
+        return self.frame.tools
+
+    @property
+    def settings(self) -> Settings:
+        """How to answer."""
+        return self.frame.settings
+
+
+class Response(msgspec.Struct, frozen=True, gc=False):
+    """The answer: `Response(Message("assistant", "hi"), Usage(10, 2), "end_turn")`."""
+
+    message: Message
+    usage: Usage = NO_USAGE
+    stop_reason: StopReason = "end_turn"
+    model: str | None = None  # as the provider names it
+    native_id: str | None = None  # the provider's id of the reply
+
+
+class Model:
+    """Something that answers. Your own model overrides `respond`:
+
+    ```python
+    class Parrot(w.Model):
+        async def respond(self, request, emit):
+            return w.Response(w.Message("assistant", request.messages[-1].text))
+    ```
+    """
+
+    provider: str = "custom"
+    name: str = "custom"
+    native_tools: bool = True
+    context_window: int | None = None
+
+    #: Keys that must never be written anywhere; the redactor asks for them.
+    secrets: ClassVar[tuple[str, ...]] | tuple[str, ...] = ()
+
+    async def respond(self, request: Request, emit: Emit) -> Response:
+        """Answer the request. `emit(event)` is a plain call that never blocks."""
+        raise NotImplementedError(f"{type(self).__name__} does not say how to respond")
+
+    async def aclose(self) -> None:
+        """Let go of connections."""
+
+    def price(self, usage: Usage) -> float:
+        """Dollars for this usage; 0 when nobody knows the price."""
+        return usage.cost_usd or 0.0
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.provider}:{self.name}>"

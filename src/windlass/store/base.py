@@ -1,0 +1,151 @@
+"""What a store is: a journal per session with one writer, and an inbox per session for all others.
+
+Two homes implement it, `memory.py` and `sqlite.py`; `windlass.testing.store_kit` says what every
+implementation must do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
+
+import msgspec
+
+from windlass.events import JournalEntry
+
+T = TypeVar("T")
+
+InboxKind: TypeAlias = Literal[
+    "steer",  # a message, now: before the next model call
+    "follow_up",  # a message for when the run would have stopped
+    "cancel",
+    "suspend",
+    "resume",  # what wakes a parked run; payload is a message, or nothing
+    "decision",  # {ask_id: {"action": "allow" | "deny", "reason": …}}
+    "result",  # {call_id: value} for a call that the host runs
+]
+
+
+class InboxItem(msgspec.Struct, frozen=True):
+    """Something posted to a session by anyone but its writer."""
+
+    id: str
+    kind: InboxKind
+    payload: Any = None
+    posted_at: float = 0.0
+
+
+class SessionInfo(msgspec.Struct, frozen=True):
+    """A session as a list shows it. `child_ids` are its direct forks."""
+
+    id: str
+    created_at: float
+    updated_at: float
+    entries: int
+    parent_id: str | None = None
+    root_id: str | None = None
+    branch_at: int | None = None
+    child_ids: tuple[str, ...] = ()
+    status: str | None = None  # of its last run; None while one is under way or was killed
+    title: str | None = None  # the first user message, cut
+    metadata: dict[str, Any] = {}
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One append as it is stored: several entries, chained to the row before by `hash`."""
+
+    seq: int  # of the row, from 0
+    first: int  # number of its first entry in the session
+    at: float
+    payload: bytes  # JSON array of entries
+    hash: bytes
+
+
+class Journal(Protocol):
+    """A session's journal in the hands of its one writer.
+
+    `append` orders an entry at once. `flush` closes what was appended since the last flush into
+    one row and hands it on: a row is stored wholly or not at all. `durable` waits until every row
+    handed on is on disk, and raises what went wrong (`StaleWriter`, `Full`, `Locked`).
+    """
+
+    session_id: str
+    entries: list[JournalEntry]  # the whole session, oldest first; never edit it
+    mail: list[InboxItem]  # posted and not yet taken; the writer's own view of the inbox
+
+    def append(self, entry: JournalEntry, /) -> None: ...
+
+    def flush(self) -> None: ...
+
+    async def durable(self) -> None: ...
+
+    async def commit(
+        self, body: Callable[[Any], T], record: Callable[[T], Sequence[JournalEntry]]
+    ) -> T:
+        """Run `body(tx)` and append `record(value)` in one transaction: both happen, or neither.
+
+        The body is short and synchronous, touches nothing but `tx` (a DB-API connection to the
+        store's own database), and may be run again.
+        """
+        ...
+
+    def take(self, item: InboxItem) -> None:
+        """Remove the item from the inbox with the next flush, wholly or not at all."""
+        ...
+
+    async def close(self) -> None:
+        """Flush, wait, and give the session up to the next writer."""
+        ...
+
+
+class Store(Protocol):
+    """Where sessions live."""
+
+    async def open(
+        self,
+        session_id: str,
+        *,
+        create: bool = True,
+        parent_id: str | None = None,
+        metadata: dict[str, Any] | None = None,
+    ) -> Journal:
+        """Become the session's writer. Any other writer of it is stale from now on.
+
+        A second writer in the same process is refused with `Locked`; an unknown session with
+        `create=False` is `NoSuchSession`.
+        """
+        ...
+
+    async def read(self, session_id: str) -> list[JournalEntry]: ...
+
+    async def rows(self, session_id: str) -> list[Row]: ...
+
+    async def verify(self, session_id: str) -> int:
+        """Check the chain; the number of rows, or `Corrupt` that names the first bad one."""
+        ...
+
+    async def info(self, session_id: str) -> SessionInfo: ...
+
+    async def sessions(self) -> list[SessionInfo]:
+        """All sessions, the latest first."""
+        ...
+
+    async def post(self, session_id: str, kind: InboxKind, payload: Any = None) -> str:
+        """Leave something in the session's inbox; returns its id once it is durable."""
+        ...
+
+    async def inbox(self, session_id: str) -> list[InboxItem]: ...
+
+    async def fork(
+        self, session_id: str, new_id: str, entries: Sequence[JournalEntry], branch_at: int | None
+    ) -> None:
+        """A new session with these entries and its parent's lineage."""
+        ...
+
+    async def delete(self, session_id: str) -> bool: ...
+
+    async def prune(self, older_than: float) -> list[str]:
+        """Delete sessions not touched since this time (epoch seconds); their ids."""
+        ...
+
+    async def aclose(self) -> None: ...

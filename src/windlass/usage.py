@@ -1,0 +1,42 @@
+"""What a model call cost, in tokens and dollars. Adds up; knows nothing of limits."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Usage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """Tokens of one call, or of several added up: `Usage(input_tokens=10, output_tokens=5)`.
+
+    `input_tokens` counts the whole prompt, cached parts included; `cache_read_tokens` and
+    `cache_write_tokens` say how much of it was cached, `reasoning_tokens` how much of the output
+    was thought.
+    """
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    reasoning_tokens: int = 0
+    cost_usd: float | None = None  # as the provider billed it; None: priced from the catalog
+
+    @property
+    def total_tokens(self) -> int:
+        """Input and output together."""
+        return self.input_tokens + self.output_tokens
+
+    def __add__(self, other: Usage) -> Usage:
+        cost = self.cost_usd
+        if other.cost_usd is not None:
+            cost = (cost or 0.0) + other.cost_usd
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.cache_read_tokens + other.cache_read_tokens,
+            self.cache_write_tokens + other.cache_write_tokens,
+            self.reasoning_tokens + other.reasoning_tokens,
+            cost,
+        )
+
+
+NO_USAGE = Usage()
