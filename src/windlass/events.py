@@ -177,6 +177,13 @@ class ToolResulted(Entry, tag="tool_result"):
     coerced: tuple[str, ...] = ()
 
 
+class ToolShown(Entry, tag="tool_shown"):
+    """The policies have passed this result before its siblings were done; they are not asked again."""
+
+    call_id: str
+    result: ToolResult
+
+
 class ToolMessage(Entry, tag="tool_message"):
     """The results of a batch join the view, in the order asked; `shown` holds those that changed."""
 
@@ -206,6 +213,13 @@ class Reshaped(Entry, tag="view"):
     stop: int
     messages: tuple[Message, ...]
     why: str
+
+
+class Reminded(Entry, tag="reminder"):
+    """Words for the tail of the next `ttl` requests; never part of the view."""
+
+    message: Message
+    ttl: int
 
 
 class Remembered(Entry, tag="memory"):
@@ -275,10 +289,12 @@ JournalEntry: TypeAlias = Union[
     ToolDecided,
     ToolIntended,
     ToolResulted,
+    ToolShown,
     ToolMessage,
     IterationEnd,
     FinishProposed,
     Reshaped,
+    Reminded,
     Remembered,
     HistoryRepaired,
     FeedbackInjected,

@@ -18,6 +18,8 @@ monotonic: Callable[[], float] = time.monotonic
 sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 rng = random.Random()
 
+strict = False  # tests: a request that breaks I1 raises instead of being mended
+
 _reached: Callable[[str], None] | None = None
 
 

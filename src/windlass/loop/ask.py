@@ -1,0 +1,199 @@
+"""A model call of a run: shaped, audited, reserved, made, settled and recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from windlass import seams
+from windlass.errors import BadReply, BudgetExceeded, ModelError
+from windlass.events import BudgetExhausted, HistoryRepaired, Replied, ReplyFailed
+from windlass.loop.ledger import Reserve, Spent
+from windlass.loop.run import Run
+from windlass.loop.turn import Turn
+from windlass.messages import Message, ToolCall
+from windlass.models.audit import audit, repair
+from windlass.models.base import Emit, Request, Response, silent
+from windlass.models.view import View
+from windlass.usage import Usage
+
+
+class OutOfBudget(BudgetExceeded):
+    """A call was not made: a limit leaves no room for it."""
+
+    def __init__(self, spent: Spent) -> None:
+        super().__init__(f"{spent.limit}: {spent.used:g} of {spent.allowed:g} are spent")
+        self.spent = spent
+
+
+async def ask(run: Run, emit: Emit) -> Turn:
+    """Ask the model for the next turn; a failed call is offered to the policies that can mend it."""
+    while True:
+        request = Request(run.strand.snapshot(), run.frame, run.tail() if run.reminders else ())
+        for shape in run.moments.before_model:
+            request = await shape(run, request)
+        try:
+            response = await call_model(run, request, None, emit)
+        except ModelError as error:
+            if not await _mended(run, error):
+                raise
+            continue
+        run.iteration += 1
+        run.ledger.iterations += 1
+        message = response.message
+        run.strand.items.append(message)
+        run.turn = turn = Turn(run.number, message, response.stop_reason, response.usage)
+        return turn
+
+
+async def _mended(run: Run, error: ModelError) -> bool:
+    for mend in run.moments.on_model_error:
+        if await mend(run, error) is not None:
+            return True
+    return False
+
+
+async def call_model(
+    run: Run,
+    request: Request,
+    purpose: str | None,
+    emit: Emit = silent,
+    *,
+    closing: bool = False,
+) -> Response:
+    """Make the call and put it on the record, whatever becomes of it."""
+    reserve: Reserve | None = None
+    if run.metered:
+        answer = await _reserve(run, request, closing)
+        if isinstance(answer, Spent):
+            run.record(BudgetExhausted(answer.limit, answer.allowed, answer.used))
+            raise OutOfBudget(answer)
+        reserve = answer
+        if reserve.max_tokens is not None:
+            settings = msgspec.structs.replace(
+                request.frame.settings, max_tokens=reserve.max_tokens
+            )
+            frame = msgspec.structs.replace(request.frame, settings=settings)
+            request = msgspec.structs.replace(request, frame=frame)
+    request = _audited(run, request)
+    if request.frame is not run.frame or not run.frame_digest:
+        before = run.frame
+        run.reframe(request.frame, purpose or "request")
+        run.frame = before
+    run.journal.flush()
+    model = run.model
+    seams.point("model.before_request")
+    started = seams.monotonic()
+    try:
+        response = checked(await model.respond(request, emit))
+    except Exception as error:
+        run.ledger.settle(reserve, 0, 0.0)
+        category = getattr(error, "category", "model_error")
+        run.record(ReplyFailed(category, str(error), model.provider, model.name, purpose))
+        raise
+    except BaseException:
+        run.ledger.settle(reserve, 0, 0.0)
+        raise
+    seams.point("model.after_reply")
+    usage = response.usage
+    cost = model.price(usage)
+    run.ledger.settle(reserve, usage.input_tokens + usage.output_tokens, cost)
+    run.input_tokens += usage.input_tokens
+    run.output_tokens += usage.output_tokens
+    message = _own(run, response.message)
+    if message is not response.message:
+        response = msgspec.structs.replace(response, message=message)
+    seen = request.messages
+    rewritten = None if type(seen) is View and seen.strand is run.strand else tuple(seen)
+    run.record(
+        Replied(
+            message, usage, response.stop_reason, model.provider, response.model or model.name,
+            len(seen), run.frame_digest, purpose, request.tail, rewritten, cost,
+            (seams.monotonic() - started) * 1000, response.native_id,
+        )  # fmt: skip
+    )
+    return response
+
+
+def checked(response: object) -> Response:
+    """The reply, if it is one; a model of the user's own may answer anything."""
+    if type(response) is Response and response.message.role == "assistant":
+        return response
+    raise BadReply(f"a model must answer a Response with an assistant message, not {response!r:.200}")
+
+
+def _own(run: Run, message: Message) -> Message:
+    """The message with call ids that are unique in the session, and without known secrets."""
+    ids = run.call_ids
+    for block in message.content:
+        if type(block) is ToolCall:
+            if not block.id or block.id in ids:
+                message = _renumbered(message, ids)
+                break
+            ids.add(block.id)
+    if run.redactor is not None:
+        message = run.redactor.value(message)
+    return message
+
+
+def _renumbered(message: Message, ids: set[str]) -> Message:
+    blocks = list(message.content)
+    fresh: set[str] = set()
+    for index, block in enumerate(blocks):
+        if type(block) is ToolCall:
+            taken = not block.id or block.id in fresh or block.id in ids
+            if taken:
+                blocks[index] = block = msgspec.structs.replace(block, id=seams.new_id("call"))
+            fresh.add(block.id)
+    ids |= fresh
+    return Message(message.role, tuple(blocks), message.kind)
+
+
+def _audited(run: Run, request: Request) -> Request:
+    """The request, once it is sure that every call in it has exactly one result (I1)."""
+    messages = request.messages
+    own = type(messages) is View and messages.strand is run.strand
+    problems = audit(messages, run.audited if own else 0)
+    if not problems:
+        if own:
+            run.audited = len(messages)
+        return request
+    if seams.strict:
+        raise AssertionError(f"a request breaks I1: {'; '.join(problems)}")
+    mended, problems = repair(messages)
+    run.record(HistoryRepaired(tuple(problems)))
+    if not own:
+        return msgspec.structs.replace(request, messages=tuple(mended))
+    run.reshape((0, len(messages)), mended, "history_repaired")
+    return msgspec.structs.replace(request, messages=run.strand.snapshot())
+
+
+async def _reserve(run: Run, request: Request, closing: bool) -> Reserve | Spent:
+    settings = request.frame.settings
+    output = settings.max_tokens or run.plan.reply_tokens
+    inputs = estimate_tokens(request)
+    model = run.model
+    usd_in = model.price(Usage(input_tokens=inputs))
+    per_output = model.price(Usage(output_tokens=1_000_000)) / 1_000_000
+    return await run.ledger.reserve(inputs, output, usd_in, per_output, closing=closing)
+
+
+def estimate_tokens(request: Request) -> int:
+    """Roughly the tokens of a request: its characters over four."""
+    chars = len(request.frame.system or "")
+    chars += sum(len(tool.description) + 200 for tool in request.frame.tools)
+    chars += _chars(request.messages) + _chars(request.tail)
+    return chars // 4 + 1
+
+
+def _chars(messages: Sequence[Message]) -> int:
+    total = 0
+    for message in messages:
+        for block in message.content:
+            text = getattr(block, "text", None)
+            if isinstance(text, str):
+                total += len(text)
+            elif type(block) is ToolCall:
+                total += len(block.name) + sum(len(str(v)) + len(k) for k, v in block.arguments.items())
+    return total

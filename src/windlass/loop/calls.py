@@ -1,0 +1,405 @@
+"""The calls of a turn: each is decided before any runs, and each gets exactly one result."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from windlass import seams
+from windlass.errors import nearest
+from windlass.events import (
+    JournalEntry,
+    ToolCallAudit,
+    ToolCallStarted,
+    ToolCallUpdate,
+    ToolDecided,
+    ToolIntended,
+    ToolMessage,
+    ToolResulted,
+    ToolShown,
+)
+from windlass.loop.run import Run, digest_of
+from windlass.loop.turn import Ready, Turn
+from windlass.loop.verdict import Stop, Suspend
+from windlass.messages import Message, ToolCall, ToolResult
+from windlass.models.base import silent
+from windlass.tools.base import Parked, Tool, ToolContext
+
+PATIENCE = 0.05  # seconds a cancelled call gets to end by itself
+
+
+# --------------------------------------------------------------------------- gate
+
+
+async def gate(run: Run, turn: Turn) -> Suspend | None:
+    """Decide every call in the order asked. Those that wait for someone park the run together."""
+    waiting: Suspend | None = None
+    for call in turn.calls:
+        if call.id in turn.ready or call.id in turn.results:
+            continue  # decided before: while the reply streamed, or by an earlier drive
+        decided = await decide(run, call)
+        match decided:
+            case Ready():
+                turn.ready[call.id] = decided
+            case ToolResult():
+                settle(run, turn, call, decided)
+            case Suspend():
+                waiting = waiting or decided
+    return waiting
+
+
+async def decide(run: Run, call: ToolCall) -> Ready | ToolResult | Suspend:
+    """May this call run, and with which arguments?"""
+    tool = run.tools.get(call.name)
+    if tool is None:
+        return _unknown(run, call)
+    asked = call
+    call_or_problem = prepare(run, tool, call)
+    if isinstance(call_or_problem, ToolResult):
+        return call_or_problem
+    call = call_or_problem
+    rule = "default"
+    for ask in run.moments.before_tool:
+        answer = await ask(run, call)
+        if isinstance(answer, Suspend):
+            verdict = run.answers.pop(call.id, None)
+            if verdict is None:
+                _decided(run, call, tool, "ask", ask.__self__.name, answer.reason)
+                return answer
+            rule = f"{ask.__self__.name}:{verdict.by}"
+            if not verdict.allowed:
+                answer = denied(call, verdict.reason)
+        if isinstance(answer, ToolResult):
+            action = "deny" if answer.outcome == "denied" else "answer"
+            _decided(run, call, tool, action, ask.__self__.name, answer.text)
+            return answer
+        if isinstance(answer, ToolCall) and answer is not call:
+            rule = ask.__self__.name
+            changed = prepare(run, tool, answer)
+            if isinstance(changed, ToolResult):
+                return changed
+            call = changed
+    arguments = None if call.arguments == asked.arguments else call.arguments
+    run.record(
+        ToolDecided(
+            call.id, tool.name, "allow", rule, run.caller_name, digest_of(call.arguments),
+            None, arguments,
+        )  # fmt: skip
+    )
+    return Ready(call, tool)
+
+
+def prepare(run: Run, tool: Tool, call: ToolCall) -> ToolCall | ToolResult:
+    """The call with arguments that fit the tool, or the result that says why they do not."""
+    if call.raw is not None:
+        problems = (f"arguments: not a JSON object: {call.raw[:200]}",)
+    else:
+        prepared = tool.prepare(call.arguments, run.plan.validation)
+        problems = prepared.problems
+        if not problems:
+            if prepared.arguments is call.arguments:
+                return call
+            return msgspec.structs.replace(call, arguments=prepared.arguments)
+    words = "\n".join((f"The arguments for {tool.name} are not valid:", *problems))
+    return ToolResult(call.id, words, True, call.name, "invalid")
+
+
+def _unknown(run: Run, call: ToolCall) -> ToolResult:
+    names = ", ".join(list(run.tools)[:40]) or "none"
+    words = f"There is no tool {call.name!r}{nearest(call.name, run.tools)} Available: {names}."
+    if call.raw is not None and not call.name:
+        words = f"The tool call could not be read: {call.raw[:500]}"
+    return ToolResult(call.id, words, True, call.name, "unknown_tool")
+
+
+def _decided(
+    run: Run, call: ToolCall, tool: Tool, action: Any, rule: str, reason: str | None
+) -> None:
+    digest = digest_of(call.arguments)
+    run.record(
+        ToolDecided(call.id, tool.name, action, rule, run.caller_name, digest, reason)
+    )
+    if run.emit is not silent:
+        audit = {"event_type": f"tool_{action}", "rule": rule, "reason": reason}
+        run.emit(ToolCallAudit(call.id, tool.name, audit))
+
+
+def denied(call: ToolCall, reason: str | None) -> ToolResult:
+    """The answer to a call that someone refused."""
+    words = f"Denied: {reason}" if reason else "Denied."
+    return ToolResult(call.id, words, True, call.name, "denied")
+
+
+# --------------------------------------------------------------------------- run
+
+
+async def run_calls(run: Run, turn: Turn) -> Stop | Suspend | None:
+    """Run what passed the gate, side by side up to the limit; answer in the order asked."""
+    todo = [r for call in turn.calls if (r := turn.ready.get(call.id)) and call.id not in turn.results]
+    if len(todo) < 2 or run.plan.concurrency < 2:
+        verdict, parked = await _one_by_one(run, turn, todo)
+    else:
+        verdict, parked = await _side_by_side(run, turn, todo)
+    if parked and not isinstance(verdict, Stop):
+        return Suspend(parked.reason, parked.conditions)
+    if verdict is None:
+        verdict = await _show(run, turn)
+    await close_calls(run, turn, verdict.reason or verdict.status if verdict else "")
+    return verdict
+
+
+async def _one_by_one(
+    run: Run, turn: Turn, todo: list[Ready]
+) -> tuple[Stop | None, Parked | None]:
+    parked: Parked | None = None
+    for ready in todo:
+        if not await _starting(run, turn, (ready,)):
+            parked = parked or _host(ready)
+            continue
+        result = await perform(run, ready)
+        if isinstance(result, Parked):
+            parked = parked or result
+            continue
+        settle(run, turn, ready.call, result)
+        run.journal.flush()
+        if parked is None and (stop := await _show(run, turn)):
+            return stop, None
+        if run.task is not None and run.task.cancelling():
+            raise asyncio.CancelledError  # a tool swallowed it
+    return None, parked
+
+
+async def _side_by_side(
+    run: Run, turn: Turn, todo: list[Ready]
+) -> tuple[Stop | None, Parked | None]:
+    """A window of calls at work; the one recorder is here, so that a moment is never half written."""
+    waiting, parked, stop = list(todo), None, None
+    at_work: dict[asyncio.Task[ToolResult | Parked], Ready] = {}
+    try:
+        while at_work or (waiting and stop is None):
+            batch: list[Ready] = []
+            while waiting and stop is None and len(at_work) + len(batch) < run.plan.concurrency:
+                ready = waiting.pop(0)
+                if ready.tool.handler is None and ready.call.id not in run.host_results:
+                    parked = parked or _host(ready)
+                else:
+                    batch.append(ready)
+            if batch and await _starting(run, turn, batch):
+                for ready in batch:
+                    at_work[run.loop.create_task(perform(run, ready))] = ready
+            if not at_work:
+                continue
+            landed, _ = await asyncio.wait(at_work, return_when=asyncio.FIRST_COMPLETED)
+            for task in [task for task in at_work if task in landed]:
+                ready = at_work.pop(task)
+                result = task.result()
+                if isinstance(result, Parked):
+                    parked = parked or result
+                else:
+                    settle(run, turn, ready.call, result)
+            run.journal.flush()
+            if stop is None and parked is None:
+                stop = await _show(run, turn)
+    except asyncio.CancelledError:
+        await _abandon(run, at_work)
+        raise
+    return stop, parked
+
+
+async def _abandon(run: Run, at_work: Iterable[asyncio.Task[Any]]) -> None:
+    """Cancel what is at work; whatever refuses to die is remembered by the run."""
+    tasks = set(at_work)
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        _, stubborn = await asyncio.wait(tasks, timeout=PATIENCE)
+        run.lingering |= stubborn
+
+
+async def _starting(run: Run, turn: Turn, batch: Iterable[Ready]) -> bool:
+    """Put the intents on the record and, before an effect, on disk. False: the host runs it."""
+    effects = False
+    for call, tool, attempt in batch:
+        if tool.handler is None and call.id not in run.host_results:
+            return False
+        if tool.effect != "transactional" and call.id not in turn.started:
+            run.record(ToolIntended(call.id, tool.name, tool.effect, attempt))
+            turn.started.add(call.id)
+            effects = effects or tool.effect != "read_only"
+    if effects:
+        run.journal.flush()
+        await run.journal.durable()
+        seams.point("tool.after_intent")
+    return True
+
+
+def _host(ready: Ready) -> Parked:
+    return Parked(f"{ready.tool.name} is run by the host", {"results": [ready.call.id]})
+
+
+async def perform(run: Run, ready: Ready) -> ToolResult | Parked:
+    """Run one call, or wait for the read that started while the model still wrote."""
+    call = ready.call
+    if call.id in run.host_results:
+        return _from_host(run, call)
+    if run.emit is not silent:
+        run.emit(ToolCallStarted(call.id, call.name, call.arguments))
+    if run.early and (early := run.early.pop(call.id, None)) is not None:
+        return await early
+    return await execute(run, ready)
+
+
+async def execute(run: Run, ready: Ready) -> ToolResult | Parked:
+    """The call itself, under its time limit. All that happens is a result but cancellation."""
+    call, tool, attempt = ready
+    context: ToolContext[Any] = ToolContext(
+        run.deps, run.caller, run.session_id, run.run_id, call.id, tool.name, run, attempt
+    )
+    seconds = tool.timeout if tool.timeout is not None else run.plan.tool_timeout
+    seams.point("tool.before_call")
+    if seconds is None:
+        result = await tool.call(call.arguments, context)
+    else:
+        result = await _within(run, seconds, ready, context)
+    seams.point("tool.after_call")
+    committed = run.committed.get(call.id)
+    if committed is not None:
+        return committed
+    if isinstance(result, Parked) or (result.id == call.id and result.name == call.name):
+        return result
+    return ToolResult(call.id, result.content, result.is_error, call.name, result.outcome)
+
+
+async def _within(
+    run: Run, seconds: float, ready: Ready, context: ToolContext[Any]
+) -> ToolResult | Parked:
+    task = asyncio.current_task()
+    assert task is not None
+    expired: list[bool] = []
+
+    def expire() -> None:
+        expired.append(True)
+        task.cancel()
+
+    timer = run.loop.call_later(seconds, expire)
+    try:
+        return await ready.tool.call(ready.call.arguments, context)
+    except asyncio.CancelledError:
+        if expired and task.uncancel() == 0 and run.interruption is None:
+            return _timed_out(ready, seconds)
+        raise
+    finally:
+        timer.cancel()
+
+
+def _timed_out(ready: Ready, seconds: float) -> ToolResult:
+    words = f"{ready.tool.name} did not answer within {seconds:g} s and was stopped."
+    if ready.tool.effect != "read_only":
+        words += " It is not known whether it took effect: check before trying again."
+    return ToolResult(ready.call.id, words, True, ready.call.name, "timeout")
+
+
+def _from_host(run: Run, call: ToolCall) -> ToolResult:
+    from windlass.tools.text import to_text
+
+    value = run.host_results.pop(call.id)
+    if isinstance(value, ToolResult):
+        return msgspec.structs.replace(value, id=call.id, name=call.name)
+    return ToolResult(call.id, to_text(value), False, call.name)
+
+
+# --------------------------------------------------------------------------- results
+
+
+def settle(
+    run: Run, turn: Turn, call: ToolCall, result: ToolResult, *, recorded: bool = False
+) -> None:
+    """The call has its result: on the record, and shown to whoever watches."""
+    if result.id != call.id or result.name != call.name:
+        result = msgspec.structs.replace(result, id=call.id, name=call.name)
+    if run.redactor is not None:
+        result = run.redactor.value(result)
+    turn.results[call.id] = result
+    if not recorded and call.id not in run.committed:
+        run.record(ToolResulted(call.id, call.name, result.outcome, result))
+    if run.emit is not silent:
+        run.emit(ToolCallUpdate(call.id, "failed" if result.is_error else "completed"))
+
+
+async def _show(run: Run, turn: Turn) -> Stop | None:
+    """Pass results through `after_tool` in the order asked, as far as they have landed."""
+    stop: Stop | None = None
+    for call in turn.calls:
+        if call.id in turn.shown:
+            continue
+        result = turn.results.get(call.id)
+        if result is None:
+            return stop
+        before, whole = len(run.journal.entries), result
+        for after in run.moments.after_tool:
+            answered = await after(run, call, result)
+            if type(answered) is Stop:
+                stop = stop or answered
+            else:
+                result = answered
+        turn.shown[call.id] = result
+        if len(turn.calls) > 1 and (result is not whole or len(run.journal.entries) > before):
+            run.record(ToolShown(call.id, result))
+        if stop is not None:
+            return stop
+    return stop
+
+
+async def close_calls(run: Run, turn: Turn, reason: str) -> None:
+    """Give every call that has no result one that says why, and answer them all: I1 by construction."""
+    if run.early:
+        for task in run.early.values():
+            task.cancel()
+        run.lingering |= set(run.early.values())
+        run.early.clear()
+    for call in turn.calls:
+        if call.id not in turn.results:
+            settle(run, turn, call, unanswered(run, turn, call, reason))
+    while len(turn.shown) < len(turn.calls):
+        await _show(run, turn)
+    answer(run, turn)
+
+
+def unanswered(run: Run, turn: Turn, call: ToolCall, reason: str) -> ToolResult:
+    """What the model reads about a call that did not come to its end."""
+    committed = run.committed.get(call.id)
+    if committed is not None:
+        return committed
+    tool = run.tools.get(call.name)
+    if call.id in turn.started and (tool is None or tool.effect != "read_only"):
+        words = (
+            f"Interrupted ({reason}): {call.name} had started and its outcome is unknown. "
+            "Check before trying again."
+        )
+        return ToolResult(call.id, words, True, call.name, "interrupted")
+    return ToolResult(call.id, f"Not run: {reason}.", True, call.name, "not_run")
+
+
+def answer(run: Run, turn: Turn) -> None:
+    """The results join the view as one tool message, and what was said meanwhile after it."""
+    if not turn.open:
+        return
+    calls, shown, results = turn.calls, turn.shown, turn.results
+    changed: dict[str, ToolResult] = {}
+    blocks: list[ToolResult] = []
+    for call in calls:
+        result = results[call.id]
+        seen = shown.setdefault(call.id, result)
+        if seen is not result:
+            changed[call.id] = seen
+        blocks.append(seen)
+    entry: JournalEntry = ToolMessage(tuple([call.id for call in calls]), changed or None)
+    run.record(entry)
+    turn.open = False
+    run.strand.items.append(Message("tool", tuple(blocks)))
+    if run.held:
+        run.strand.items.extend(run.held)
+        run.held.clear()

@@ -1,0 +1,95 @@
+"""Reads that start while the model still writes.
+
+The leading run of calls whose tools only read may start early: each is decided first, in order, and
+the first that is not a plain yes ends it. A start is silent until the whole reply has passed; what
+the reply does not contain in the end is cancelled and its result thrown away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from windlass.events import Event, StreamRestarted, ToolCallReady, ToolIntended
+from windlass.loop.calls import decide, execute
+from windlass.loop.run import Run
+from windlass.loop.turn import Ready, Turn
+from windlass.messages import ToolCall, ToolResult
+from windlass.tools.base import Parked
+
+
+class Eager:
+    """The early starts of one reply."""
+
+    __slots__ = ("closed", "deciding", "queue", "reads", "run")
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.queue: list[ToolCall] = []
+        self.reads: list[tuple[ToolCall, Ready, asyncio.Task[ToolResult | Parked]]] = []
+        self.deciding: asyncio.Task[None] | None = None
+        self.closed = False
+
+    def watch(self, event: Event) -> None:
+        """Pass every event on; a call that is ready may start."""
+        self.run.emit(event)
+        kind = type(event)
+        if kind is ToolCallReady and not self.closed:
+            self._consider(event.call)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownArgumentType]
+        elif kind is StreamRestarted:
+            self.closed = True  # what was streamed is void; the rest is not worth the risk
+
+    def _consider(self, call: ToolCall) -> None:
+        tool = self.run.tools.get(call.name)
+        if tool is None or tool.effect != "read_only" or tool.handler is None:
+            self.closed = True
+            return
+        self.queue.append(call)
+        if self.deciding is None or self.deciding.done():
+            self.deciding = self.run.loop.create_task(self._start_queued())
+
+    async def _start_queued(self) -> None:
+        run = self.run
+        while self.queue and not self.closed:
+            call = self.queue.pop(0)
+            busy = sum(not task.done() for _, _, task in self.reads)
+            if busy >= run.plan.concurrency or call.id in run.call_ids or not call.id:
+                self.closed = True
+                return
+            decided = await decide(run, call)
+            if not isinstance(decided, Ready):
+                self.closed = True
+                return
+            run.record(ToolIntended(call.id, call.name, "read_only", 1, True))
+            self.reads.append((call, decided, run.loop.create_task(execute(run, decided))))
+
+    async def hand_over(self, turn: Turn) -> None:
+        """The reply is whole: what it contains joins the turn, the rest is cancelled."""
+        self.closed = True
+        if self.deciding is not None:
+            await asyncio.wait({self.deciding})
+        asked = {call.id: call for call in turn.calls}
+        void: list[asyncio.Task[ToolResult | Parked]] = []
+        for written, ready, task in self.reads:
+            call = asked.get(written.id)
+            if call is not None and (call.name, call.arguments) == (written.name, written.arguments):
+                turn.ready[call.id] = ready
+                turn.started.add(call.id)
+                self.run.early[call.id] = task
+            else:
+                void.append(task)
+        await _drop(void)
+
+    async def throw_away(self) -> None:
+        """The reply failed: nothing of this ever happened."""
+        self.closed = True
+        tasks: list[asyncio.Task[object]] = [task for _, _, task in self.reads]
+        if self.deciding is not None:
+            tasks.append(self.deciding)
+        await _drop(tasks)
+
+
+async def _drop(tasks: list[asyncio.Task[object]]) -> None:
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks, timeout=0.05)

@@ -1,0 +1,339 @@
+"""The loop: ask the model, run the tools it asked for, let the policies say what happens next.
+
+Nothing optional lives here. A turn is open, ask, check, gate, run, judge; a drive begins wherever
+the journal ends, so resuming has no path of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from enum import IntEnum
+from typing import Any
+
+from windlass.errors import ModelError, StoreError, WindlassError
+from windlass.events import (
+    BudgetExhausted,
+    FinishProposed,
+    InboxTaken,
+    IterationEnd,
+    IterationStart,
+    RunEnded,
+    Suspended,
+)
+from windlass.loop.ask import OutOfBudget, ask
+from windlass.loop.calls import PATIENCE, close_calls, gate, run_calls
+from windlass.loop.eager import Eager
+from windlass.loop.run import Run, log
+from windlass.loop.turn import Turn
+from windlass.loop.verdict import Finish, KeepGoing, Outcome, Stop, Suspend, Verdict, strongest
+from windlass.messages import Message, Text
+from windlass.store.base import InboxItem
+
+
+class Stage(IntEnum):
+    """Where in a turn a drive begins."""
+
+    OPEN = 0
+    ASK = 1
+    CHECK = 2
+    GATE = 3
+    RUN = 4
+    JUDGE = 5
+    FINISH = 6  # an end was proposed; those who must agree have not been asked
+
+
+async def drive(run: Run, at: Stage = Stage.OPEN, finish: Finish | None = None) -> Outcome:
+    """Turn the crank until the run ends or parks. Cancellation ends it too, on the record."""
+    task = run.task = asyncio.current_task()
+    assert task is not None
+    exception: BaseException | None = None
+    try:
+        if run.interruption is not None:
+            raise asyncio.CancelledError
+        if run.moments.start:
+            await _start(run)
+        verdict: Verdict | None = None
+        while not isinstance(verdict, Stop | Suspend | Finish):
+            verdict = await _turn(run, at, finish)
+            at, finish = Stage.OPEN, None
+            if task.cancelling():
+                raise asyncio.CancelledError  # somebody below swallowed it
+    except asyncio.CancelledError:
+        while task.cancelling():
+            task.uncancel()
+        verdict = run.interruption or Stop("cancelled", "cancelled")
+    except Exception as error:
+        exception = error
+        verdict = _failed(run, error)
+    if run.moments.end or run.lingering or run.threads:
+        return await _undisturbed(_end(run, verdict, exception))
+    return await _end(run, verdict, exception)
+
+
+async def _turn(run: Run, at: Stage, finish: Finish | None) -> Verdict:
+    """One turn, from where it stands to its verdict."""
+    if at <= Stage.OPEN and (verdict := await _open(run)) is not None:
+        return verdict
+    if at <= Stage.ASK:
+        await _ask(run)
+    turn = run.turn
+    assert turn is not None
+    if at <= Stage.CHECK and (verdict := await _check(run, turn)) is not None:
+        return verdict
+    if turn.open:
+        if (waiting := await gate(run, turn)) is not None:
+            return _park(run, waiting, "gate", turn)
+        verdict = await run_calls(run, turn)
+        if isinstance(verdict, Suspend):
+            return _park(run, verdict, "run", turn)
+        if verdict is not None:
+            return await _ended(run, turn, verdict)
+    if finish is None:
+        return await _judge(run, turn)
+    return await _may_finish(run, turn, finish)
+
+
+async def _open(run: Run) -> Stop | Suspend | None:
+    """May a turn begin? The policies first, then the post, and the limits have the last word."""
+    if run.journal.mail and (verdict := take_mail(run)) is not None:
+        return verdict
+    for door in run.moments.before_turn:
+        if (verdict := await door(run)) is not None:
+            return _park(run, verdict, "turn", None) if type(verdict) is Suspend else verdict
+    ledger = run.ledger
+    spent = ledger.out_of_turns() or (ledger.spent() if run.metered else None)
+    if spent is not None:
+        run.record(BudgetExhausted(spent.limit, spent.allowed, spent.used))
+        reason = "max_iterations" if spent.limit == "iterations" else spent.limit
+        return Stop("budget_exhausted", reason)
+    run.number = number = run.iteration + 1
+    run.record(IterationStart(number))
+    return None
+
+
+async def _ask(run: Run) -> None:
+    items = run.strand.items
+    if items and items[-1].role == "assistant":
+        paused = run.turn is not None and run.turn.stop_reason == "pause_turn"
+        if not paused:  # a request never ends in the model's own words
+            run.hear(Message("user", (Text("Continue."),), "continue"))
+    if not run.plan.eager:
+        await ask(run, run.emit)
+        return
+    eager = Eager(run)
+    try:
+        turn = await ask(run, eager.watch)
+    except BaseException:
+        await eager.throw_away()
+        raise
+    await eager.hand_over(turn)
+
+
+async def _check(run: Run, turn: Turn) -> Verdict | None:
+    """A door before any call of the reply runs."""
+    for door in run.moments.after_reply:
+        verdict = await door(run, turn)
+        if verdict is None:
+            continue
+        if type(verdict) is Suspend:
+            return _park(run, verdict, "gate" if turn.open else "end", turn)
+        if type(verdict) is KeepGoing and verdict.drop:
+            run.strand.items.pop()
+            run.strand.encoded.clear()
+            run.audited = min(run.audited, len(run.strand.items))
+            turn.open = False
+            run.strand.items.extend(run.held)
+            run.held.clear()
+            run.record(IterationEnd(turn.number, "dropped", verdict.reason))
+            return verdict
+        return await _ended(run, turn, verdict)
+    return None
+
+
+async def _judge(run: Run, turn: Turn) -> Verdict:
+    """The vote. Nobody spoke: go on after calls, else finish."""
+    voters = run.moments.after_turn
+    verdict: Verdict | None = None
+    if voters:
+        votes = [vote for voter in voters if (vote := await voter(run, turn)) is not None]
+        verdict = strongest(votes) if votes else None
+    if verdict is None:
+        verdict = _GO_ON if turn.calls or turn.stop_reason == "pause_turn" else _NATURAL
+    if type(verdict) is Finish:
+        return await _may_finish(run, turn, verdict)
+    if type(verdict) is Suspend:
+        return _park(run, verdict, "end", turn)
+    return await _ended(run, turn, verdict)
+
+
+async def _may_finish(run: Run, turn: Turn, finish: Finish) -> Verdict:
+    """An end is proposed: those who must agree are asked, and a follow-up takes its turn."""
+    doors = run.moments.before_finish
+    if doors:
+        run.record(FinishProposed(finish.reason))
+    for door in doors:
+        verdict = await door(run, turn, finish)
+        if type(verdict) is Suspend:
+            return _park(run, verdict, "end", turn)
+        if verdict is not None:
+            return await _ended(run, turn, verdict)
+    mail = run.journal.mail
+    if mail and (item := next((i for i in mail if i.kind == "follow_up"), None)) is not None:
+        run.record(IterationEnd(turn.number, "keep_going", "follow_up"))
+        _hear_item(run, item)
+        return KeepGoing("follow_up")
+    return await _ended(run, turn, finish)
+
+
+async def _ended(run: Run, turn: Turn, verdict: Verdict) -> Verdict:
+    """Put the turn's verdict on the record; calls it leaves open are answered first."""
+    match verdict:
+        case KeepGoing():
+            name, status = "keep_going", None
+        case Finish():
+            name, status = "finish", verdict.status
+        case Suspend():
+            name, status = "suspend", None
+        case Stop():
+            name, status = "stop", verdict.status
+    if turn.open:
+        await close_calls(run, turn, verdict.reason or status or name)
+    run.record(IterationEnd(turn.number, name, verdict.reason, status))
+    return verdict
+
+
+def _park(run: Run, suspend: Suspend, stage: Any, turn: Turn | None) -> Suspend:
+    waiting = tuple(c.id for c in turn.calls if c.id not in turn.results) if turn else ()
+    run.record(
+        Suspended(suspend.reason, stage, suspend.initiator, suspend.conditions, waiting)
+    )
+    return suspend
+
+
+# --------------------------------------------------------------------------- the inbox
+
+
+def take_mail(run: Run) -> Stop | Suspend | None:
+    """Take what was posted to the session; follow-ups stay until the run would have stopped."""
+    for item in list(run.journal.mail):
+        match item.kind:
+            case "follow_up":
+                continue
+            case "steer" | "resume":
+                _hear_item(run, item)
+            case "cancel":
+                _taken(run, item)
+                return Stop("cancelled", str(item.payload or "cancelled"))
+            case "suspend":
+                _taken(run, item)
+                payload: dict[str, Any] = item.payload if isinstance(item.payload, dict) else {}
+                suspend = Suspend(
+                    str(payload.get("reason") or "suspended"),
+                    payload.get("conditions"),
+                    str(payload.get("initiator") or "operator"),
+                )
+                return _park(run, suspend, "turn", None)
+            case "decision" | "result":
+                _taken(run, item)  # for a call that is no longer open
+    return None
+
+
+def _taken(run: Run, item: InboxItem) -> None:
+    run.journal.take(item)
+    run.record(InboxTaken(item.id, item.kind, item.payload))
+
+
+def _hear_item(run: Run, item: InboxItem) -> None:
+    _taken(run, item)
+    if item.payload:
+        run.hear(Message("user", (Text(str(item.payload)),), item.kind))
+
+
+# --------------------------------------------------------------------------- start and end
+
+
+async def _start(run: Run) -> None:
+    brought = [tool for start in run.moments.start for tool in (await start(run) or ())]
+    if brought:
+        run.tools = {**run.tools, **{tool.name: tool for tool in brought}}
+        frame = run.frame
+        specs = (*frame.tools, *(tool.spec for tool in brought))
+        run.reframe(type(frame)(frame.system, specs, frame.settings), "policy tools")
+
+
+def _failed(run: Run, error: Exception) -> Stop:
+    """The verdict on a drive that an error ended."""
+    if isinstance(error, OutOfBudget):
+        return Stop("budget_exhausted", error.spent.limit)
+    turn = run.turn
+    detail: dict[str, Any] = {
+        "category": getattr(error, "category", None) or "internal",
+        "reason": getattr(error, "code", None) or type(error).__name__,
+        "kind": type(error).__name__,
+        "provider": getattr(error, "provider", None) or run.model.provider,
+        "model": getattr(error, "model", None) or run.model.name,
+        "message": run.redactor.text(str(error)) if run.redactor else str(error),
+        "phase": "model" if isinstance(error, ModelError) else "run",
+        "tool_format": "native" if run.model.native_tools else "text",
+        "after_tool_result": turn is not None and bool(turn.results),
+    }
+    if isinstance(error, ModelError):
+        return Stop("provider_error", detail["category"], detail)
+    if isinstance(error, StoreError):
+        detail["category"] = "store"
+    elif not isinstance(error, WindlassError):
+        log.exception("run %s failed", run.run_id)
+    return Stop("failed", detail["kind"], detail)
+
+
+async def _end(run: Run, verdict: Verdict | None, exception: BaseException | None) -> Outcome:
+    """Answer what is open, let the policies close, and put the outcome on the record."""
+    turn = run.turn
+    if run.lingering:
+        _, run.lingering = await asyncio.wait(run.lingering, timeout=PATIENCE)
+    if isinstance(verdict, Suspend):
+        outcome = Outcome("suspended", verdict.reason)
+    else:
+        assert isinstance(verdict, Stop | Finish)
+        error = verdict.error if isinstance(verdict, Stop) else None
+        status = verdict.status
+        if turn is not None and turn.open:
+            await close_calls(run, turn, verdict.reason or status)
+            run.record(IterationEnd(turn.number, "stop", verdict.reason, status))
+        if status == "cancelled" and (run.lingering or run.threads):
+            status = "cancelling"
+        outcome = Outcome(status, verdict.reason, error, exception)
+    for end in run.moments.end:
+        try:
+            outcome = await end(run, outcome)
+        except Exception:
+            log.exception("a policy failed at the end of run %s", run.run_id)
+    try:
+        run.record(RunEnded(run.run_id, outcome.status, outcome.stop_reason, outcome.error))
+        run.journal.flush()
+        await run.journal.durable()
+    except StoreError as error:
+        stop = _failed(run, error)
+        outcome = Outcome("failed", stop.reason, stop.error, error)
+    return outcome
+
+
+async def _undisturbed(ending: Any) -> Outcome:
+    """Await the end of a run to its end, however often somebody cancels meanwhile."""
+    task = asyncio.ensure_future(ending)
+    cancelled = False
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            cancelled = True
+        except Exception:
+            break
+    if cancelled and (current := asyncio.current_task()) is not None:
+        while current.cancelling():
+            current.uncancel()
+    return task.result()
+
+
+_GO_ON = KeepGoing()
+_NATURAL = Finish()

@@ -1,0 +1,190 @@
+"""What a run may spend and has spent: iterations, tokens, dollars, seconds.
+
+Money is reserved before it is spent: a call is priced as an estimate, held back, and settled with
+what it really used. A ledger may stand under another (a child run under its parent, every run under
+the Runtime); a reserve must fit them all. A lone run may always spend what is left; siblings wait
+for each other's settling and are refused only when it is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+
+from windlass.errors import ConfigError
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """Where to stop. None means no limit of that kind."""
+
+    iterations: int | None = None
+    tokens: int | None = None
+    usd: float | None = None
+    seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("iterations", "tokens", "usd", "seconds"):
+            value = getattr(self, name)
+            if value is not None and (isinstance(value, bool) or not value >= 0):
+                raise ConfigError(f"a limit on {name} is a number of at least 0, not {value!r}")
+
+
+NO_LIMITS = Limits()
+
+
+class Spent(msgspec.Struct, frozen=True):
+    """A limit that is reached: which, what was allowed, what was used."""
+
+    limit: str
+    allowed: float
+    used: float
+
+
+class Reserve:
+    """What one call holds back until it is settled."""
+
+    __slots__ = ("max_tokens", "tokens", "usd")
+
+    def __init__(self, tokens: int, usd: float, max_tokens: int | None) -> None:
+        self.tokens, self.usd, self.max_tokens = tokens, usd, max_tokens
+
+
+class Ledger:
+    """The books of one run, or of a tree of runs."""
+
+    __slots__ = ("_held_tokens", "_held_usd", "_settled", "iterations", "kept_back", "limits",
+                 "parent", "tokens", "usd")  # fmt: skip
+
+    def __init__(self, limits: Limits = NO_LIMITS, parent: Ledger | None = None) -> None:
+        self.limits, self.parent = limits, parent
+        self.iterations, self.tokens, self.usd = 0, 0, 0.0
+        self.kept_back = 0.0  # the share of each limit that only a closing answer may spend
+        self._held_tokens, self._held_usd = 0, 0.0
+        self._settled: asyncio.Event | None = None
+
+    @property
+    def metered(self) -> bool:
+        """Does any limit here or above need an estimate before each call?"""
+        ledger: Ledger | None = self
+        while ledger is not None:
+            if ledger.limits.tokens is not None or ledger.limits.usd is not None:
+                return True
+            ledger = ledger.parent
+        return False
+
+    def spent(self, *, closing: bool = False) -> Spent | None:
+        """The token or dollar limit that leaves no room for another call, here or above."""
+        ledger: Ledger | None = self
+        while ledger is not None:
+            share = 1.0 if closing else 1.0 - ledger.kept_back
+            tokens, usd = ledger.limits.tokens, ledger.limits.usd
+            if tokens is not None and ledger.tokens >= tokens * share:
+                return Spent("tokens", tokens, ledger.tokens)
+            if usd is not None and ledger.usd >= usd * share:
+                return Spent("usd", usd, ledger.usd)
+            ledger = ledger.parent
+        return None
+
+    def out_of_turns(self) -> Spent | None:
+        """The iteration limit, once it is reached."""
+        allowed = self.limits.iterations
+        if allowed is not None and self.iterations >= allowed:
+            return Spent("iterations", allowed, self.iterations)
+        return None
+
+    async def reserve(
+        self,
+        input_tokens: int,
+        output_tokens: int,
+        usd_in: float,
+        usd_per_output: float,
+        *,
+        closing: bool = False,
+    ) -> Reserve | Spent:
+        """Hold back the estimated input and the reply's limit, lowered to what is left."""
+        while True:
+            if spent := self.spent(closing=closing):
+                return spent
+            if not self._siblings_hold():
+                break
+            ledger = self._waiting_ledger(input_tokens + output_tokens)
+            if ledger is None:
+                break
+            await ledger.wait_for_settling()
+        room, capped = output_tokens, False
+        ledger = self
+        while ledger is not None:
+            share = 1.0 if closing else 1.0 - ledger.kept_back
+            if ledger.limits.tokens is not None:
+                left = int(ledger.limits.tokens * share) - ledger.tokens - ledger._held_tokens
+                room, capped = _lower(room, left - input_tokens, capped)
+            if ledger.limits.usd is not None:
+                left_usd = ledger.limits.usd * share - ledger.usd - ledger._held_usd - usd_in
+                if left_usd <= 0:  # the question alone would cross the limit
+                    return Spent("usd", ledger.limits.usd, ledger.usd + usd_in)
+                if usd_per_output > 0:
+                    room, capped = _lower(room, int(left_usd / usd_per_output), capped)
+            ledger = ledger.parent
+        reserve = Reserve(
+            input_tokens + room, usd_in + room * usd_per_output, room if capped else None
+        )
+        self._hold(reserve.tokens, reserve.usd)
+        return reserve
+
+    def settle(self, reserve: Reserve | None, tokens: int, usd: float) -> None:
+        """Replace what was held back by what was really used."""
+        ledger: Ledger | None = self
+        while ledger is not None:
+            ledger.tokens += tokens
+            ledger.usd += usd
+            if reserve is not None:
+                ledger._held_tokens -= reserve.tokens
+                ledger._held_usd -= reserve.usd
+                if ledger._settled is not None:
+                    ledger._settled.set()
+                    ledger._settled = None
+            ledger = ledger.parent
+
+    def _hold(self, tokens: int, usd: float) -> None:
+        ledger: Ledger | None = self
+        while ledger is not None:
+            ledger._held_tokens += tokens
+            ledger._held_usd += usd
+            ledger = ledger.parent
+
+    def _siblings_hold(self) -> bool:
+        ledger: Ledger | None = self
+        while ledger is not None:
+            if ledger._held_tokens > 0 or ledger._held_usd > 0:
+                return True
+            ledger = ledger.parent
+        return False
+
+    def _waiting_ledger(self, need: int) -> Ledger | None:
+        """The ledger whose open reserves leave no room for this call, if any."""
+        ledger: Ledger | None = self
+        while ledger is not None:
+            limit = ledger.limits.tokens
+            if (
+                limit is not None
+                and ledger._held_tokens > 0
+                and ledger.tokens + ledger._held_tokens + need > limit
+            ):
+                return ledger
+            usd = ledger.limits.usd
+            if usd is not None and ledger._held_usd > 0 and ledger.usd + ledger._held_usd >= usd:
+                return ledger
+            ledger = ledger.parent
+        return None
+
+    async def wait_for_settling(self) -> None:
+        """Until some sibling's call is settled."""
+        if self._settled is None:
+            self._settled = asyncio.Event()
+        await self._settled.wait()
+
+
+def _lower(room: int, left: int, capped: bool) -> tuple[int, bool]:
+    """A reply's limit lowered to what is left; at least one token, so that a lone run may try."""
+    return (max(1, left), True) if left < room else (room, capped)

@@ -1,0 +1,111 @@
+"""A behaviour of the loop, whole in one object: what it does at each moment of a turn.
+
+A policy is frozen configuration that many runs share; what it must remember of one run is its
+`memory`, journaled with the moment that changed it. A run asks only the moments a policy overrides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
+
+from windlass.errors import ModelError
+from windlass.loop.verdict import Finish, KeepGoing, Outcome, Stop, Suspend, Verdict
+from windlass.messages import ToolCall, ToolResult
+from windlass.models.base import Request
+from windlass.tools.base import Tool
+
+if TYPE_CHECKING:
+    from windlass.loop.run import Run
+    from windlass.loop.turn import Turn
+
+Memory = TypeVar("Memory")
+
+
+class TryAgain:
+    """The answer of `on_model_error`: what was wrong is mended, ask the model once more."""
+
+
+class Policy(Generic[Memory]):
+    """One behaviour. Override the moments it needs:
+
+    ```python
+    class Polite(w.Policy[None]):
+        async def after_turn(self, run, turn):
+            return w.Stop("failed", "rude") if "damn" in turn.message.text else None
+    ```
+    """
+
+    memory: ClassVar[Any] = None  # the msgspec struct that holds what it remembers
+    keeps: ClassVar[Literal["run", "session"]] = "run"
+
+    @property
+    def name(self) -> str:
+        """How journal and audit call it."""
+        return type(self).__name__
+
+    async def start(self, run: Run) -> Sequence[Tool] | None:
+        """A drive begins, also on resume. Returns the tools it brings."""
+
+    async def before_turn(self, run: Run) -> Stop | Suspend | None:
+        """A door: may the next turn begin?"""
+
+    async def before_model(self, run: Run, request: Request) -> Request:
+        """Shape the request; never decide."""
+        return request
+
+    async def on_model_error(self, run: Run, error: ModelError) -> TryAgain | None:
+        """A model call failed: mend the cause and say `TryAgain()`, or leave it."""
+
+    async def after_reply(self, run: Run, turn: Turn) -> Stop | Suspend | KeepGoing | None:
+        """A door before any call of the reply runs."""
+
+    async def before_tool(self, run: Run, call: ToolCall) -> ToolCall | ToolResult | Suspend | None:
+        """May this call run? The call (changed or not) or None: yes. A result: it is answered."""
+
+    async def after_tool(self, run: Run, call: ToolCall, result: ToolResult) -> ToolResult | Stop:
+        """What the model sees of the result."""
+        return result
+
+    async def after_turn(self, run: Run, turn: Turn) -> Verdict | None:
+        """The vote."""
+
+    async def before_finish(
+        self, run: Run, turn: Turn, finish: Finish
+    ) -> KeepGoing | Stop | Suspend | None:
+        """A door: an end is proposed; may it be?"""
+
+    async def end(self, run: Run, outcome: Outcome) -> Outcome:
+        """The drive ends. May change the status and add result fields."""
+        return outcome
+
+
+_MOMENTS = (
+    "start", "before_turn", "before_model", "on_model_error", "after_reply", "before_tool",
+    "after_tool", "after_turn", "before_finish", "end",
+)  # fmt: skip
+_REVERSED = ("after_tool", "end")  # an After runs in reverse, so that wrappers nest
+
+
+class Moments:
+    """For each moment the methods to call, collected once from the policies that override it."""
+
+    __slots__ = _MOMENTS
+    start: tuple[Any, ...]
+    before_turn: tuple[Any, ...]
+    before_model: tuple[Any, ...]
+    on_model_error: tuple[Any, ...]
+    after_reply: tuple[Any, ...]
+    before_tool: tuple[Any, ...]
+    after_tool: tuple[Any, ...]
+    after_turn: tuple[Any, ...]
+    before_finish: tuple[Any, ...]
+    end: tuple[Any, ...]
+
+    def __init__(self, policies: Sequence[Policy[Any]]) -> None:
+        for moment in _MOMENTS:
+            base = getattr(Policy, moment)
+            found = [getattr(p, moment) for p in policies if getattr(type(p), moment) is not base]
+            if moment in _REVERSED:
+                found.reverse()
+            setattr(self, moment, tuple(found))

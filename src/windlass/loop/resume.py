@@ -1,0 +1,210 @@
+"""Where a drive begins: at the place the journal ends.
+
+One pass over a session's entries gives the view, the policies' memories, the books, and how far
+the last turn had come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from windlass.events import (
+    FinishProposed,
+    Framed,
+    InboxTaken,
+    IterationEnd,
+    IterationStart,
+    JournalEntry,
+    Remembered,
+    Reminded,
+    Replied,
+    RunEnded,
+    RunStarted,
+    Suspended,
+    ToolDecided,
+    ToolIntended,
+    ToolMessage,
+    ToolResulted,
+    ToolShown,
+)
+from windlass.loop.calls import settle, unanswered
+from windlass.loop.kernel import Stage
+from windlass.loop.run import Run
+from windlass.loop.turn import Ready, Turn
+from windlass.loop.verdict import Finish
+from windlass.messages import ToolCall
+from windlass.models.view import Strand
+from windlass.store.fold import ViewFold
+
+
+class Standing:
+    """How a session stands: what its last run was, and how far its last turn had come."""
+
+    def __init__(self) -> None:
+        self.view = ViewFold()
+        self.call_ids: set[str] = set()
+        self.frame_digest = ""
+        self.session_memory: dict[str, Any] = {}
+        self.run_memory: dict[str, Any] = {}
+        self.reminders: list[tuple[Any, int]] = []
+        self.run: RunStarted | None = None
+        self.ended: RunEnded | None = None
+        self.first_entry = 0
+        self.iteration = self.number = 0
+        self.input_tokens = self.output_tokens = 0
+        self.usd = 0.0
+        self.stage = Stage.OPEN
+        self.finish: Finish | None = None
+        self.turn: Turn | None = None
+        self.decided: dict[str, ToolDecided] = {}
+        self.intended: dict[str, ToolIntended] = {}
+        self.suspended: Suspended | None = None
+
+    @property
+    def unfinished(self) -> bool:
+        """Is there a run to go on with: killed on its way, or parked?"""
+        return self.run is not None and (self.ended is None or self.ended.status == "suspended")
+
+    def apply(self, entry: JournalEntry, index: int) -> None:
+        """Take one entry into account."""
+        self.view.apply(entry)
+        match entry:
+            case RunStarted():
+                self._new_run(entry, index)
+            case RunEnded():
+                self.ended = entry
+            case Framed():
+                self.frame_digest = entry.digest
+            case Remembered():
+                kept = self.session_memory if entry.keeps == "session" else self.run_memory
+                kept[entry.policy] = entry.value
+            case Reminded():
+                self.reminders.append((entry.message, entry.ttl))
+            case IterationStart():
+                self.number, self.stage, self.turn = entry.number, Stage.ASK, None
+                self.ended = self.suspended = None
+            case Replied():
+                self._replied(entry)
+            case IterationEnd():
+                self.stage, self.finish = Stage.OPEN, None
+                if self.turn is not None:
+                    self.turn.open = False
+            case FinishProposed():
+                self.stage, self.finish = Stage.FINISH, Finish(entry.reason)
+            case Suspended():
+                self.suspended = entry
+                if entry.stage == "turn" or (entry.stage == "end" and not self.open_calls):
+                    self.stage, self.finish = Stage.OPEN, None
+            case _:
+                self._called(entry)
+
+    @property
+    def open_calls(self) -> bool:
+        """Are there calls in the view that have no answer?"""
+        return self.turn is not None and self.turn.open
+
+    def _new_run(self, entry: RunStarted, index: int) -> None:
+        self.run, self.ended, self.first_entry = entry, None, index
+        self.iteration = self.number = self.input_tokens = self.output_tokens = 0
+        self.usd, self.stage, self.turn, self.finish = 0.0, Stage.OPEN, None, None
+        self.run_memory, self.reminders, self.suspended = {}, [], None
+
+    def _replied(self, entry: Replied) -> None:
+        self.input_tokens += entry.usage.input_tokens
+        self.output_tokens += entry.usage.output_tokens
+        self.usd += entry.cost_usd
+        if entry.purpose is not None:
+            return
+        self.iteration += 1
+        self.reminders = [(m, ttl - 1) for m, ttl in self.reminders if ttl > 1]
+        self.turn = Turn(self.number, entry.message, entry.stop_reason, entry.usage)
+        self.call_ids |= {call.id for call in self.turn.calls}
+        self.stage = Stage.CHECK
+        self.decided, self.intended = {}, {}
+
+    def _called(self, entry: JournalEntry) -> None:
+        turn = self.turn
+        match entry:
+            case ToolDecided(call_id=call_id) if entry.action != "ask":
+                self.decided[call_id] = entry
+                self._past_check(call_id)
+            case ToolIntended(call_id=call_id):
+                self.intended[call_id] = entry
+                self._past_check(call_id)
+            case ToolResulted(call_id=call_id) if turn is not None:
+                turn.results[call_id] = entry.result
+                self._past_check(call_id)
+            case ToolShown(call_id=call_id) if turn is not None:
+                turn.shown[call_id] = entry.result
+            case ToolMessage() if turn is not None:
+                turn.open, self.stage = False, Stage.JUDGE
+                turn.shown.update({i: turn.results[i] for i in entry.calls if i in turn.results})
+                turn.shown.update(entry.shown or {})
+            case InboxTaken() | _:
+                pass
+
+    def _past_check(self, call_id: str) -> None:
+        if self.turn is not None and any(call.id == call_id for call in self.turn.calls):
+            self.stage = Stage.GATE
+
+
+def standing(entries: Sequence[JournalEntry]) -> Standing:
+    """Read a session's journal."""
+    state = Standing()
+    for index, entry in enumerate(entries):
+        state.apply(entry, index)
+    return state
+
+
+def continue_session(run: Run, state: Standing) -> None:
+    """A new run on a session that has been used before: its view, its ids, its lasting memories."""
+    run.strand = Strand(list(state.view.messages))
+    run.call_ids = state.call_ids
+    run.frame_digest = state.frame_digest
+    _recall(run, state.session_memory)
+
+
+async def take_up(run: Run, state: Standing) -> tuple[Stage, Finish | None]:
+    """Go on with a run where it stopped."""
+    continue_session(run, state)
+    _recall(run, state.run_memory)
+    run.first_entry = state.first_entry
+    run.iteration, run.number = state.iteration, state.number
+    run.input_tokens, run.output_tokens = state.input_tokens, state.output_tokens
+    run.reminders = state.reminders
+    run.ledger.iterations = state.iteration
+    run.ledger.settle(None, state.input_tokens + state.output_tokens, state.usd)
+    run.turn = turn = state.turn
+    if turn is not None and turn.open:
+        run.held = list(state.view.held)
+        for call in turn.calls:
+            if call.id not in turn.results:
+                _stand(run, turn, call, state)
+    return state.stage, state.finish
+
+
+def _stand(run: Run, turn: Turn, call: ToolCall, state: Standing) -> None:
+    """A call without a result: ready to run again, to be gated, or lost with its outcome unknown."""
+    decided, intended = state.decided.get(call.id), state.intended.get(call.id)
+    tool = run.tools.get(call.name)
+    if tool is None or decided is None or decided.action != "allow":
+        return
+    if intended is not None and intended.effect == "plain":
+        turn.started.add(call.id)
+        settle(run, turn, call, unanswered(run, turn, call, "the process ended"))
+        return
+    if decided.arguments is not None:
+        call = msgspec.structs.replace(call, arguments=decided.arguments)
+    attempt = intended.attempt + 1 if intended is not None else 1
+    turn.ready[call.id] = Ready(call, tool, attempt)
+
+
+def _recall(run: Run, memories: dict[str, Any]) -> None:
+    for policy in run.plan.policies:
+        if policy.name in memories:
+            value = memories[policy.name]
+            kind = policy.memory
+            run.memory[policy.name] = msgspec.convert(value, kind) if kind is not None else value

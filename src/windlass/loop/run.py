@@ -1,0 +1,349 @@
+"""One run on one session: what it is made of, what it has said and spent, and how it is recorded.
+
+A `Plan` is what does not change while runs go on; it is assembled once and shared by many. The
+`Run` is the state of one. Policies speak through it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor, Future
+from hashlib import blake2b as _blake
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import msgspec
+
+from windlass import seams
+from windlass.access.caller import Caller
+from windlass.events import (
+    Event,
+    FeedbackInjected,
+    Framed,
+    JournalEntry,
+    Noted,
+    Remembered,
+    Reminded,
+    Reshaped,
+    Said,
+    ToolCallUpdate,
+    ToolIntended,
+    ToolResulted,
+)
+from windlass.loop.ledger import NO_LIMITS, Ledger, Limits
+from windlass.loop.policy import Moments, Policy
+from windlass.loop.turn import Turn
+from windlass.loop.verdict import Stop
+from windlass.messages import Message, Text, ToolResult, ToolSpec
+from windlass.models.base import Frame, Model, Request, Response, Settings, silent
+from windlass.models.view import Strand
+from windlass.store.base import Journal
+from windlass.tools.base import Tool, Validation
+from windlass.tools.text import to_text
+
+if TYPE_CHECKING:
+    from windlass.redact import Redactor
+
+T = TypeVar("T")
+Sink = Callable[[Event], None]
+
+log = logging.getLogger("windlass")
+
+
+class Plan:
+    """What a run is made of: frozen, assembled once, shared by many runs."""
+
+    __slots__ = ("concurrency", "digest", "door", "eager", "frame", "framed", "limits", "metadata",
+                 "model", "moments", "name", "policies", "reply_tokens", "tool_timeout", "tools",
+                 "validation")  # fmt: skip
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        door: str = "agent",
+        name: str | None = None,
+        system: str | None = None,
+        tools: Sequence[Tool] = (),
+        settings: Settings | None = None,
+        policies: Sequence[Policy[Any]] = (),
+        limits: Limits = NO_LIMITS,
+        concurrency: int = 1,
+        eager: bool = True,
+        tool_timeout: float | None = 120.0,
+        validation: Validation = "strict",
+        metadata: dict[str, Any] | None = None,
+    ) -> None:
+        self.model, self.door, self.name, self.metadata = model, door, name, metadata
+        self.tools: Mapping[str, Tool] = {tool.name: tool for tool in tools}
+        self.policies, self.moments = tuple(policies), Moments(policies)
+        self.limits, self.concurrency, self.validation = limits, concurrency, validation
+        self.eager = eager and any(tool.effect == "read_only" for tool in tools)
+        self.tool_timeout = tool_timeout
+        settings = settings or Settings()
+        self.reply_tokens = settings.max_tokens or 16384
+        specs = tuple(tool.spec for tool in tools)
+        self.frame = Frame(system, specs, settings)
+        self.framed = framed(self.frame)
+        self.digest = self.framed.digest
+
+
+def framed(frame: Frame, why: str = "start") -> Framed:
+    """The entry that puts a frame on the record."""
+    tools = tuple([cast("dict[str, Any]", msgspec.to_builtins(tool)) for tool in frame.tools])
+    settings = cast("dict[str, Any]", msgspec.to_builtins(frame.settings))
+    return Framed(digest_of((frame.system, tools, settings)), frame.system, tools, settings, why)
+
+
+def frame_of(entry: Framed) -> Frame:
+    """The frame that an entry put on the record."""
+    return Frame(
+        entry.system,
+        tuple(msgspec.convert(tool, ToolSpec) for tool in entry.tools),
+        msgspec.convert(entry.settings, Settings),
+    )
+
+
+def digest_of(value: object) -> str:
+    """A short fingerprint of anything that JSON can hold."""
+    return _blake(_encode(value), digest_size=16).hexdigest()
+
+
+class Run:
+    """A run in progress. Policies get it at every moment."""
+
+    __slots__ = ("answers", "audited", "call_ids", "caller", "caller_name", "committed", "deps", "early",
+                 "emit",                  "first_entry", "frame", "frame_digest", "held", "host_results", "interruption",
+                 "iteration", "journal", "ledger", "lingering", "loop", "memory", "metered", "model",
+                 "moments", "number", "plan", "pool_factory", "record", "redactor", "reminders", "run_id",
+                 "session_id", "started_at", "strand", "task", "thread", "threads", "tools", "turn",
+                 "input_tokens", "output_tokens", "_pool", "__weakref__")  # fmt: skip
+
+    def __init__(
+        self,
+        plan: Plan,
+        journal: Journal,
+        *,
+        run_id: str,
+        caller: Caller,
+        deps: Any = None,
+        ledger: Ledger,
+        sinks: Sequence[Sink] = (),
+        redactor: Redactor | None = None,
+        pool: Callable[[], Executor],
+    ) -> None:
+        self.plan, self.journal = plan, journal
+        self.model, self.moments, self.frame = plan.model, plan.moments, plan.frame
+        self.tools: Mapping[str, Tool] = plan.tools
+        self.frame_digest = ""  # nothing framed yet
+        self.run_id, self.session_id, self.deps = run_id, journal.session_id, deps
+        self.caller, self.caller_name = caller, str(caller)
+        self.ledger, self.metered = ledger, ledger.metered
+        self.redactor = redactor
+        self.strand = Strand()
+        self.audited = 0
+        self.turn: Turn | None = None
+        self.iteration = 0  # completed model turns of this run
+        self.number = 0  # of the turn under way
+        self.first_entry = len(journal.entries)
+        self.call_ids: set[str] = set()
+        self.memory: dict[str, Any] = {}
+        self.reminders: list[tuple[Message, int]] = []
+        self.held: list[Message] = []  # said while calls were open; heard after their results
+        self.interruption: Stop | None = None
+        self.answers: dict[str, Any] = {}  # to calls that asked someone
+        self.host_results: dict[str, Any] = {}  # of calls that the host runs
+        self.committed: dict[str, ToolResult] = {}
+        self.early: dict[str, asyncio.Task[Any]] = {}  # reads that started while the model wrote
+        self.lingering: set[asyncio.Task[Any]] = set()
+        self.threads: set[Future[Any]] = set()
+        self.pool_factory, self._pool = pool, None
+        self.task: asyncio.Task[Any] | None = None
+        self.loop = asyncio.get_running_loop()
+        self.thread = threading.get_ident()
+        self.started_at = self.loop.time()
+        self.input_tokens = self.output_tokens = 0
+        self.emit: Sink = _fan_out(sinks) if sinks else silent
+        if sinks or redactor is not None:
+            self.record: Callable[[JournalEntry], None] = self._record_and_show
+        else:
+            self.record = journal.append
+
+    # ----------------------------------------------------------------- what policies use
+
+    def say(self, text: str, kind: str, ttl: int | None = None) -> None:
+        """Tell the model something, after the results of any open calls.
+
+        With `ttl` it is a reminder at the tail of that many requests, and not part of the view.
+        """
+        self.record(FeedbackInjected(kind, text))
+        message = Message("user", (Text(text),), kind)
+        if ttl is not None:
+            self.record(Reminded(message, ttl))
+            self.reminders.append((message, ttl))
+        else:
+            self.hear(message)
+
+    async def ask(self, request: Request, purpose: str) -> Response:
+        """A policy's own model call: reserved, settled and journaled, never an iteration."""
+        from windlass.loop.ask import call_model
+
+        return await call_model(self, request, purpose)
+
+    def reshape(self, span: tuple[int, int], messages: Sequence[Message], why: str) -> None:
+        """Replace messages `span[0]` to `span[1]` of the view. Only whole rounds."""
+        start, stop = span
+        new = tuple(messages)
+        self.record(Reshaped(start, stop, new, why))
+        items = list(self.strand.items)
+        items[start:stop] = new
+        self.strand, self.audited = Strand(items), 0
+
+    def note(self, event: JournalEntry | str, data: Any = None) -> None:
+        """Put something on the record: one of the events, or a name and data of your own."""
+        self.record(Noted(event, data) if isinstance(event, str) else event)
+
+    def recall(self, policy: Policy[Any]) -> Any:
+        """What the policy remembers of this run; a fresh memory at first."""
+        value = self.memory.get(policy.name)
+        if value is None and policy.memory is not None:
+            value = policy.memory()
+        return value
+
+    def remember(self, policy: Policy[Any], value: Any) -> None:
+        """Keep the policy's memory, journaled with this moment."""
+        self.memory[policy.name] = value
+        self.record(Remembered(policy.name, msgspec.to_builtins(value), policy.keeps))
+
+    @property
+    def messages(self) -> Sequence[Message]:
+        """The view: what the model has seen and said."""
+        return self.strand.snapshot()
+
+    # ----------------------------------------------------------------- what the kernel uses
+
+    def hear(self, message: Message) -> None:
+        """A message joins the view, or waits for the open calls to be answered first."""
+        if self.redactor is not None:
+            message = self.redactor.value(message)
+        self.record(Said(message))
+        if self.turn is not None and self.turn.open:
+            self.held.append(message)
+        else:
+            self.strand.items.append(message)
+
+    def tail(self) -> tuple[Message, ...]:
+        """The reminders for this request; each lives for as many requests as it was given."""
+        if not self.reminders:
+            return ()
+        now = tuple(message for message, _ in self.reminders)
+        self.reminders = [(m, ttl - 1) for m, ttl in self.reminders if ttl > 1]
+        return now
+
+    def reframe(self, frame: Frame, why: str) -> None:
+        """Put a frame on the record, unless it stands there already."""
+        entry = self.plan.framed if frame is self.plan.frame else framed(frame, why)
+        if entry.digest != self.frame_digest:
+            self.record(entry)
+            self.frame_digest = entry.digest
+        self.frame = frame
+
+    def interrupt(self, stop: Stop) -> None:
+        """End the run from outside, now: cancels whatever it waits for."""
+        if self.interruption is None:
+            self.interruption = stop
+            if self.task is not None:
+                self.task.cancel()
+
+    def _record_and_show(self, entry: JournalEntry) -> None:
+        if self.redactor is not None:
+            entry = self.redactor.value(entry)
+        self.journal.append(entry)
+        self.emit(entry)
+
+    # ----------------------------------------------------------------- what tool calls use
+
+    @property
+    def cancelled(self) -> bool:
+        """The run is being cancelled."""
+        return self.interruption is not None or (self.task is not None and self.task.cancelling() > 0)
+
+    @property
+    def pool(self) -> Executor:
+        """Threads for synchronous tools; the run knows which of them are still at work."""
+        if self._pool is None:
+            self._pool = _Threads(self.pool_factory(), self.threads)
+        return self._pool
+
+    def progress(self, call_id: str, data: Any) -> None:
+        """Show a tool's progress, from any thread."""
+        event = ToolCallUpdate(call_id, "in_progress", data)
+        if threading.get_ident() == self.thread:
+            self.emit(event)
+        else:
+            self.loop.call_soon_threadsafe(self.emit, event)
+
+    async def commit(self, call_id: str, body: Callable[[Any], T]) -> T:
+        """Run a body in one transaction with the record of the call."""
+        turn = self.turn
+        ready = turn.ready.get(call_id) if turn is not None else None
+        if turn is None or ready is None:
+            raise RuntimeError(f"call {call_id!r} is not running")
+        tool = ready.tool
+        if call_id in self.committed:
+            raise RuntimeError(f"{tool.name} has committed already; a call commits once")
+        started = seams.monotonic()
+
+        def record(value: T) -> list[JournalEntry]:
+            result = value if isinstance(value, ToolResult) else ToolResult(content=to_text(value))
+            result = msgspec.structs.replace(result, id=call_id, name=tool.name)
+            if self.redactor is not None:
+                result = self.redactor.value(result)
+            self.committed[call_id] = result
+            took = (seams.monotonic() - started) * 1000
+            entry = ToolResulted(call_id, tool.name, result.outcome, result, took)
+            if call_id in turn.started:
+                return [entry]
+            return [ToolIntended(call_id, tool.name, tool.effect, ready.attempt), entry]
+
+        try:
+            seams.point("tool.before_commit")
+            value = await self.journal.commit(body, record)
+            seams.point("tool.after_commit")
+        except BaseException:
+            self.committed.pop(call_id, None)
+            raise
+        return value
+
+
+class _Threads(Executor):
+    """A run's share of the pool: it remembers what has not come back."""
+
+    def __init__(self, inner: Executor, live: set[Future[Any]]) -> None:
+        self._inner, self._live = inner, live
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        future = self._inner.submit(fn, *args, **kwargs)
+        self._live.add(future)
+        future.add_done_callback(self._live.discard)
+        return future
+
+
+def _fan_out(sinks: Sequence[Sink]) -> Sink:
+    """One sink for several. A sink only watches: what it raises is logged and goes no further."""
+    if len(sinks) == 1 and getattr(sinks[0], "trusted", False):
+        return sinks[0]
+
+    def show(event: Event) -> None:
+        for sink in sinks:
+            try:
+                sink(event)
+            except Exception:
+                log.exception("a sink failed on %s; the run goes on", type(event).__name__)
+
+    return show
+
+
+_encode = msgspec.json.Encoder(order="deterministic").encode

@@ -1,0 +1,46 @@
+"""One turn as it stands: the reply, its calls, and what became of them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from windlass.messages import Message, ToolCall, ToolResult
+from windlass.tools.base import Tool
+from windlass.usage import NO_USAGE, Usage
+
+
+class Ready(NamedTuple):
+    """A call that passed the gate, as it will run."""
+
+    call: ToolCall
+    tool: Tool
+    attempt: int = 1
+
+
+class Turn:
+    """What a policy sees of a turn: `turn.message`, `turn.calls`, `turn.results`."""
+
+    __slots__ = ("calls", "message", "number", "open", "ready", "results", "shown", "started",
+                 "stop_reason", "usage")  # fmt: skip
+
+    def __init__(
+        self, number: int, message: Message, stop_reason: str, usage: Usage = NO_USAGE
+    ) -> None:
+        self.number, self.message, self.stop_reason = number, message, stop_reason
+        self.usage = usage
+        self.calls: tuple[ToolCall, ...] = message.tool_calls
+        self.open = bool(self.calls)  # the reply's calls are not yet answered in the view
+        self.ready: dict[str, Ready] = {}  # passed the gate
+        self.started: set[str] = set()  # an intent is on record
+        self.results: dict[str, ToolResult] = {}  # as the tools gave them
+        self.shown: dict[str, ToolResult] = {}  # as the model sees them
+
+    @property
+    def text(self) -> str:
+        """The words of the reply."""
+        return self.message.text
+
+    @property
+    def answers(self) -> tuple[ToolResult, ...]:
+        """The results the model sees, in the order asked."""
+        return tuple(self.shown[call.id] for call in self.calls if call.id in self.shown)

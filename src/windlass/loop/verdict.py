@@ -1,0 +1,66 @@
+"""What a policy can say about a turn, from the strongest to the weakest.
+
+`Stop > Suspend > KeepGoing > Finish > None`. A verdict carries no words for the model: those are
+said with `run.say`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, TypeAlias
+
+import msgspec
+
+
+class Stop(msgspec.Struct, frozen=True):
+    """End the run now, whatever the others think: `Stop("stuck", "max_nudges")`."""
+
+    status: str
+    reason: str | None = None
+    error: dict[str, Any] | None = None
+
+
+class Suspend(msgspec.Struct, frozen=True):
+    """Park the run until someone answers: `Suspend("waiting for Ann")`."""
+
+    reason: str
+    conditions: dict[str, Any] | None = None
+    initiator: str = "self"
+
+
+class KeepGoing(msgspec.Struct, frozen=True):
+    """Refuse the end. `drop=True` at `after_reply` takes the reply out of the view."""
+
+    reason: str | None = None
+    drop: bool = False
+
+
+class Finish(msgspec.Struct, frozen=True):
+    """Propose the end: the work is done."""
+
+    reason: str = "natural"
+    status: str = "done"
+
+
+Verdict: TypeAlias = Stop | Suspend | KeepGoing | Finish
+
+_STRENGTH: dict[type, int] = {Stop: 4, Suspend: 3, KeepGoing: 2, Finish: 1}
+
+
+def strongest(verdicts: Iterable[Verdict]) -> Verdict | None:
+    """The strongest verdict, the first among equals."""
+    best: Verdict | None = None
+    for verdict in verdicts:
+        if best is None or _STRENGTH[type(verdict)] > _STRENGTH[type(best)]:
+            best = verdict
+    return best
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """How a drive ended. `fields` are what policies add to the result."""
+
+    status: str
+    stop_reason: str | None = None
+    error: dict[str, Any] | None = None
+    exception: BaseException | None = None
+    fields: dict[str, Any] = {}

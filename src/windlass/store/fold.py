@@ -1,0 +1,144 @@
+"""The view: the messages a session's next request carries, folded from its journal entry by entry.
+
+Pure; the same fold serves a live run, a resume and a reader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from windlass.errors import Corrupt
+from windlass.events import (
+    IterationEnd,
+    JournalEntry,
+    Replied,
+    Reshaped,
+    Said,
+    SessionReset,
+    ToolMessage,
+    ToolResulted,
+)
+from windlass.messages import Message, ToolResult
+
+
+class ViewFold:
+    """The view so far: `fold.apply(entry)` for every entry, then read `fold.messages`.
+
+    `messages` only ever grows; whatever else changes the view puts a new list in its place, so
+    that a snapshot of the old one stays true. `results` holds what has come back from tools and
+    has not joined the view yet.
+    """
+
+    __slots__ = ("held", "messages", "open", "results")
+
+    def __init__(self, messages: list[Message] | None = None) -> None:
+        self.messages: list[Message] = [] if messages is None else messages
+        self.results: dict[str, ToolResult] = {}
+        self.open = False  # the last reply's calls have no answer in the view yet
+        self.held: list[Message] = []  # said meanwhile; heard after the answer
+
+    def hear_held(self) -> None:
+        """The calls are answered, or gone: what was said meanwhile joins the view."""
+        self.open = False
+        if self.held:
+            self.messages.extend(self.held)
+            self.held = []
+
+    def apply(self, entry: JournalEntry) -> None:
+        """Let the entry change the view; most entries do not."""
+        change = _CHANGES.get(type(entry))
+        if change is not None:
+            change(self, entry)
+
+    def apply_all(self, entries: Iterable[JournalEntry]) -> ViewFold:
+        """Fold many entries; returns itself."""
+        for entry in entries:
+            self.apply(entry)
+        return self
+
+
+def messages_of(entries: Iterable[JournalEntry]) -> list[Message]:
+    """The view after these entries."""
+    return ViewFold().apply_all(entries).messages
+
+
+def whole(messages: Sequence[Message], size: int) -> int:
+    """The most messages, up to `size`, that end in no open call: where a view may be cut."""
+    size = max(0, min(size, len(messages)))
+    while size and messages[size - 1].role == "assistant" and messages[size - 1].tool_calls:
+        size -= 1
+    return size
+
+
+def _said(fold: ViewFold, entry: Said) -> None:
+    if fold.open:
+        fold.held.append(entry.message)
+    else:
+        fold.messages.append(entry.message)
+
+
+def _replied(fold: ViewFold, entry: Replied) -> None:
+    if entry.purpose is None:
+        fold.messages.append(entry.message)
+        fold.open = bool(entry.message.tool_calls)
+
+
+def _resulted(fold: ViewFold, entry: ToolResulted) -> None:
+    result = entry.result
+    if result.id != entry.call_id or not result.name:
+        result = msgspec.structs.replace(result, id=entry.call_id, name=result.name or entry.tool)
+    fold.results[entry.call_id] = result
+
+
+def _answered(fold: ViewFold, entry: ToolMessage) -> None:
+    results, shown = fold.results, entry.shown
+    blocks: list[ToolResult] = []
+    for call_id in entry.calls:
+        result = results.pop(call_id, None)
+        if shown is not None and call_id in shown:
+            result = shown[call_id]
+        if result is None:
+            raise Corrupt(f"a tool message holds the result of {call_id!r}, which never came")
+        blocks.append(result)
+    fold.messages.append(Message("tool", tuple(blocks)))
+    fold.hear_held()
+
+
+def _reshaped(fold: ViewFold, entry: Reshaped) -> None:
+    if not 0 <= entry.start <= entry.stop <= len(fold.messages):
+        raise Corrupt(
+            f"messages {entry.start} to {entry.stop} of a view of {len(fold.messages)} "
+            f"cannot be replaced ({entry.why})"
+        )
+    before, after = fold.messages[: entry.start], fold.messages[entry.stop :]
+    fold.messages = [*before, *entry.messages, *after]
+
+
+def _reset(fold: ViewFold, _entry: SessionReset) -> None:
+    fold.messages = []
+    fold.results.clear()
+    fold.held, fold.open = [], False
+
+
+def _ended(fold: ViewFold, entry: IterationEnd) -> None:
+    if entry.verdict != "dropped":
+        return
+    for index in range(len(fold.messages) - 1, -1, -1):
+        if fold.messages[index].role == "assistant":
+            fold.messages = fold.messages[:index] + fold.messages[index + 1 :]
+            fold.hear_held()
+            return
+
+
+_CHANGES: dict[type, Callable[[ViewFold, Any], None]] = {
+    Said: _said,
+    Replied: _replied,
+    ToolResulted: _resulted,
+    ToolMessage: _answered,
+    Reshaped: _reshaped,
+    SessionReset: _reset,
+    IterationEnd: _ended,
+}
