@@ -9,24 +9,22 @@ from __future__ import annotations
 
 import base64
 import hmac
-import json
 import logging
 import re
 import traceback
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Literal, NoReturn, TypeAlias, TypeVar, cast, get_args, get_origin
-from urllib.parse import quote, quote_plus
 
 import msgspec
 
 from windlass.errors import ConfigError
+from windlass.secret_forms import SHORTEST, Forms, utf8
 
 T = TypeVar("T")
 Bytes: TypeAlias = bytes  # `Redactor.bytes` would hide the type inside the class
 
 MARK = "[redacted]"
-SHORTEST = 6  # a shorter value would turn up in innocent words: `add` ignores it
 SHORTEST_IN_ENVIRONMENT = 8  # nobody said that this one is a secret; only its name looks like it
 DEEPEST = 200  # what is nested deeper is replaced whole rather than looked through
 
@@ -73,7 +71,7 @@ class Secret:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Secret):
             return NotImplemented
-        return hmac.compare_digest(_encode(self._value), _encode(other._value))
+        return hmac.compare_digest(utf8(self._value), utf8(other._value))
 
     def __hash__(self) -> int:
         return hash((Secret, self._value))
@@ -96,6 +94,12 @@ def looks_secret(name: str) -> bool:
     return bool(_SECRET_NAME.search(plain)) and not _NOT_SECRET_NAME.search(plain)
 
 
+def secrets_in(name: str, value: str) -> list[str]:
+    """What is secret in the value of a variable or key: the whole of it, or passwords in its URLs."""
+    passwords = [password for _user, password in _URL_PASSWORD.findall(value)]
+    return [value, *passwords] if value and looks_secret(name) else passwords
+
+
 def mask_url(text: str) -> str:
     """The text with the password of any URL in it masked: `postgresql://ann:****@host/db`."""
     return _URL_PASSWORD.sub(r"\1:****@", text) if "://" in text else text
@@ -114,7 +118,7 @@ class Redactor:
 
     def __init__(self, secrets: Iterable[str | Secret] = ()) -> None:
         self._secrets: set[str] = set()
-        self._forms = _Forms(frozenset())
+        self._forms = Forms(frozenset())
         for secret in secrets:
             self.add(secret)
 
@@ -133,18 +137,18 @@ class Redactor:
         taken = {each for each in taken if each not in MARK}
         if not taken <= self._secrets:
             self._secrets |= taken
-            self._forms = _Forms(frozenset(self._secrets))  # one assignment: readers never wait
+            self._forms = Forms(frozenset(self._secrets))  # one assignment: readers never wait
         return bool(taken)
 
     def add_env(self, environ: Mapping[str, str]) -> None:
         """Look for the values of variables that are named like secrets, and passwords in URLs."""
         for name, value in environ.items():
-            named = looks_secret(name) or name.upper().endswith("_KEY")
-            if named and len(value) >= SHORTEST_IN_ENVIRONMENT:
-                self.add(value)
-            for _user, password in _URL_PASSWORD.findall(value):
-                if len(password) >= SHORTEST_IN_ENVIRONMENT:
-                    self.add(password)
+            found = secrets_in(name, value)
+            if name.upper().endswith("_KEY"):
+                found.append(value)
+            for each in found:
+                if len(each) >= SHORTEST_IN_ENVIRONMENT:
+                    self.add(each)
 
     def add_headers(self, headers: Mapping[str, str | Secret]) -> None:
         """Look for what these headers authenticate with; of `Bearer sk-…` for the bare token."""
@@ -371,111 +375,13 @@ class RedactingFilter(logging.Filter):
             record.exc_text, record.exc_info = clean, None
 
 
-class _Forms:
-    """Every way in which the known secrets may be written, ready to be searched for."""
-
-    __slots__ = (
-        "_longest", "_openings", "byte_needles", "byte_pattern", "json_needles", "needles", "pattern",
-        "_by_opening",
-    )  # fmt: skip
-
-    def __init__(self, secrets: frozenset[str]) -> None:
-        forms = {form for secret in secrets for form in _written(secret)}
-        ordered = sorted(forms, key=lambda form: (-len(form), form))
-        self.needles = _shortest(forms)
-        self.byte_needles = tuple(_encode(needle) for needle in self.needles)
-        self.json_needles = tuple(_json_text(needle) for needle in self.needles)
-        nothing = "(?!)"
-        self.pattern = re.compile("|".join(map(re.escape, ordered)) or nothing)
-        self.byte_pattern = re.compile(
-            b"|".join(re.escape(_encode(form)) for form in ordered) or nothing.encode()
-        )
-        self._longest = len(ordered[0]) if ordered else 0
-        self._by_opening: dict[str, list[str]] = {}
-        for form in ordered:
-            self._by_opening.setdefault(form[0], []).append(form)
-        openings = "".join(map(re.escape, self._by_opening))
-        self._openings = re.compile(f"[{openings}]" if openings else nothing)
-
-    def tail(self, text: str, start: int) -> int:
-        """Where the longest ending begins that may be the beginning of a secret; else the end."""
-        end = len(text)
-        for opening in self._openings.finditer(text, max(start, end - self._longest + 1)):
-            ending = text[opening.start() :]
-            for form in self._by_opening[opening.group()]:
-                if len(form) <= len(ending):
-                    break  # the forms come longest first
-                if form.startswith(ending):
-                    return opening.start()
-        return end
-
-
-def _written(secret: str) -> set[str]:
-    """The secret as it is, JSON-escaped (once and twice), URL-quoted, and in base64."""
-    forms = {secret}
-    for form in (secret, *_json_forms(secret)):
-        forms.update(_json_forms(form))
-    forms.update(_quoted(secret))
-    forms.update(_base64_forms(_encode(secret)))
-    return {form for form in forms if len(form) >= SHORTEST}
-
-
-def _json_forms(text: str) -> tuple[str, str]:
-    return json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]
-
-
-def _quoted(secret: str) -> set[str]:
-    raw = _encode(secret)
-    upper = {quote(raw), quote(raw, safe=""), quote_plus(raw), quote_plus(raw, safe="/")}
-    lower = {re.sub("%[0-9A-F]{2}", lambda match: match[0].lower(), form) for form in upper}
-    return upper | lower
-
-
-def _base64_forms(raw: Bytes) -> set[str]:
-    """The secret's base64, alone and inside a longer text (`user:password`), in both alphabets.
-
-    Inside a longer text it may begin at any of three places within a group of four characters;
-    the characters it shares with its neighbours are left out.
-    """
-    forms: set[str] = set()
-    for encode in (base64.b64encode, base64.urlsafe_b64encode):
-        alone = encode(raw).decode()
-        forms.update((alone, alone.rstrip("=")))
-        for before in range(3):
-            padded = encode(b"\0" * before + raw).decode()
-            inner = padded[(0, 2, 3)[before] : (len(raw) + before) * 8 // 6]
-            if len(inner) >= SHORTEST:
-                forms.add(inner)
-    return forms
-
-
-def _shortest(forms: Iterable[str]) -> tuple[str, ...]:
-    """The forms that contain no other: where none of these is, none of the others is either."""
-    kept: list[str] = []
-    for form in sorted(forms, key=lambda form: (len(form), form)):
-        if not any(shorter in form for shorter in kept):
-            kept.append(form)
-    return tuple(kept)
+_CLOSED = (int, float, bool, type(None))
 
 
 def _masked(obj: object) -> str:
     if isinstance(obj, Secret):
         return MARK
     raise NotImplementedError(f"{type(obj).__name__} has no plain form")
-
-
-def _encode(text: str) -> Bytes:
-    return text.encode("utf-8", "surrogatepass")
-
-
-def _json_text(text: str) -> str:
-    try:
-        return msgspec.json.encode(text)[1:-1].decode()
-    except UnicodeEncodeError:
-        return text  # a lone surrogate is never in valid JSON, so this is never found
-
-
-_CLOSED = (int, float, bool, type(None))
 
 
 @lru_cache(maxsize=512)

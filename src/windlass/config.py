@@ -1,0 +1,466 @@
+"""The one loader for `windlass.toml`: typed sections, and an origin for every value.
+
+Whoever owns a section registers its shape here; this file knows no section itself. Nothing is read
+at import. From strongest to weakest: the project's file (the nearest upward), the user's file, the
+environment (`WINDLASS_<SECTION>_<KEY>`), and what is built in.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import UnionType
+from typing import Any, TypeVar, Union, cast, get_args, get_origin
+
+import msgspec
+
+from windlass.errors import ConfigError, nearest
+from windlass.redact import Secret, looks_secret, mask_url, secrets_in
+from windlass.toml_lines import Lines
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+FILE = "windlass.toml"
+BUILT_IN = "built-in"
+MASK = "****"
+
+_sections: dict[str, type[msgspec.Struct] | str] = {}
+
+
+def section(name: str, shape: type[msgspec.Struct] | str) -> None:
+    """Register the shape of `[name]`: a frozen struct in which every field has a default.
+
+    ```python
+    class StoreConfig(msgspec.Struct, frozen=True):
+        path: str | None = None
+
+    config.section("store", StoreConfig)
+    ```
+    `"package.module:StoreConfig"` is imported only when somebody loads a configuration.
+    """
+    known = _sections.get(name)
+    if known is not None and _spelled(known) != _spelled(shape):
+        raise ConfigError(f"section {name!r} belongs to {_spelled(known)}, not {_spelled(shape)}")
+    if not isinstance(shape, str):
+        _must_have_defaults(shape)
+    if known is None or isinstance(known, str):
+        _sections[name] = shape
+
+
+class Setting(msgspec.Struct, frozen=True):
+    """One effective value and where it came from; a secret is masked."""
+
+    section: str
+    key: str  # dotted where the value is inside a table
+    value: Any
+    origin: str  # path:line, environment NAME, or built-in
+
+
+class Config:
+    """What was configured: `config.get(StoreConfig).path`. Made by `load`."""
+
+    def __init__(
+        self,
+        layers: list[Layer],
+        sections: Mapping[str, type[msgspec.Struct] | str],
+        folder: Path,
+    ) -> None:
+        self._layers = layers  # the strongest first
+        self._sections = sections
+        self._folder = folder
+        self._made: dict[type[msgspec.Struct], msgspec.Struct] = {}
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files that were read, the strongest first."""
+        return tuple(layer.file for layer in self._layers if layer.file)
+
+    def get(self, shape: type[S]) -> S:
+        """The section of this shape, with every source merged into its defaults."""
+        made = self._made.get(shape)
+        if made is None:
+            name = self._name(shape)
+            try:
+                made = self._made[shape] = _convert(self._merged(name), shape)
+            except msgspec.ValidationError as error:  # each source is right, together they are not
+                raise ConfigError(f"[{name}]: {_say(error)}") from None
+        return cast(S, made)
+
+    def explain(self) -> list[Setting]:
+        """Every effective value of every section, and where it came from."""
+        return [
+            Setting(name, ".".join(path), _masked(path, value), self._origin((name, *path)))
+            for name, shape in _resolved(self._sections).items()
+            for path, value in _leaves(self.get(shape), ())
+        ]
+
+    def secrets(self) -> tuple[Secret, ...]:
+        """Every secret in the configuration, for the redactor."""
+        found: list[Secret] = []
+        for shape in _resolved(self._sections).values():
+            for path, value in _leaves(self.get(shape), ()):
+                if isinstance(value, Secret):
+                    found.append(value)
+                elif isinstance(value, str):
+                    found += map(Secret, secrets_in(path[-1], value))
+        return tuple(found)
+
+    def folder(self, shape: type[msgspec.Struct], key: str) -> Path:
+        """The folder that a relative path in this value is relative to: that of its file."""
+        for layer in self._layers:
+            if layer.file and _holds(layer.data, (self._name(shape), *key.split("."))):
+                return layer.file.parent
+        return self._folder
+
+    def _name(self, shape: type[msgspec.Struct]) -> str:
+        for name, known in _resolved({**_sections, **self._sections}).items():
+            if known is shape:
+                return name
+        raise ConfigError(
+            f"{shape.__name__} is no section of {FILE}; register it with config.section(name, shape)"
+        )
+
+    def _merged(self, name: str) -> dict[str, Any]:
+        merged: dict[str, Any] = {}
+        for layer in reversed(self._layers):
+            merged = _merge(merged, layer.data.get(name, {}))
+        return merged
+
+    def _origin(self, path: tuple[str, ...]) -> str:
+        for layer in self._layers:
+            if _holds(layer.data, path):
+                return layer.origin(path)
+        return BUILT_IN
+
+
+def load(
+    start_dir: str | os.PathLike[str] | None = None,
+    env: Mapping[str, str] | None = None,
+    *,
+    file: str | os.PathLike[str] | None = None,
+    sections: Mapping[str, type[msgspec.Struct] | str] | None = None,
+) -> Config:
+    """Read the configuration that applies in a folder: `load().get(StoreConfig)`.
+
+    `file` names the project's file instead of looking for it upward from `start_dir`. All problems
+    of all files are raised as one `ConfigError`.
+    """
+    environ = os.environ if env is None else env
+    known = _resolved(_sections if sections is None else sections)
+    folder = Path(start_dir) if start_dir is not None else Path.cwd()
+    if file is not None and not Path(file).is_file():
+        raise ConfigError(f"{file}: there is no such file")
+    project = Path(file).absolute() if file is not None else find(folder)
+    user = user_file(environ)
+    if user and project and user.is_file() and user.samefile(project):
+        user = None
+    layers: list[Layer] = []
+    problems: list[str] = []
+    for path in (project, user):
+        if path is not None and path.is_file():
+            layer, wrong = _read(path, known)
+            layers.append(layer)
+            problems += wrong
+    layer, wrong = _read_environment(environ, known)
+    layers.append(layer)
+    problems += wrong
+    if problems:
+        raise ConfigError("\n".join(problems))
+    config = Config(layers, known, folder.absolute())
+    for shape in known.values():
+        config.get(shape)
+    return config
+
+
+def check(path: str | os.PathLike[str]) -> list[str]:
+    """Every problem of one file, as `path:line: what is wrong`; empty when it is right."""
+    if not Path(path).is_file():
+        return [f"{path}: there is no such file"]
+    return _read(Path(path), _resolved(_sections))[1]
+
+
+def find(start_dir: str | os.PathLike[str] | None = None) -> Path | None:
+    """The nearest `windlass.toml`, from a folder upward."""
+    start = (Path(start_dir) if start_dir is not None else Path.cwd()).absolute()
+    return next((up / FILE for up in (start, *start.parents) if (up / FILE).is_file()), None)
+
+
+def user_file(env: Mapping[str, str] | None = None) -> Path | None:
+    """Where the user's own file would be, whether or not it exists."""
+    environ = os.environ if env is None else env
+    base = environ.get("XDG_CONFIG_HOME", "")
+    if os.path.isabs(base):  # the XDG specification: a relative one is to be ignored
+        return Path(base, "windlass", FILE)
+    home = environ.get("HOME") or environ.get("USERPROFILE")
+    return Path(home, ".config", "windlass", FILE) if home else None
+
+
+# --------------------------------------------------------------------------- sources
+
+
+class Layer:
+    """One source of values: a file with its lines, or the environment with its names."""
+
+    def __init__(self, data: dict[str, Any], file: Path | None, lines: Lines | None) -> None:
+        self.data, self.file, self._lines = data, file, lines
+
+    def origin(self, path: tuple[str, ...]) -> str:
+        """Where this layer says so."""
+        if self._lines is None:
+            return f"environment {_variable(path[0], path[1])}"
+        return f"{self.file}{self._lines.at(path)}"
+
+
+def _read(path: Path, known: Mapping[str, type[msgspec.Struct]]) -> tuple[Layer, list[str]]:
+    empty = Layer({}, path, Lines(""))
+    try:
+        text = path.read_text("utf-8-sig")
+        data = tomllib.loads(text)
+    except OSError as error:
+        return empty, [f"{path}: it cannot be read: {error.strerror}"]
+    except UnicodeDecodeError as error:
+        return empty, [f"{path}: it is not UTF-8 text (byte {error.start})"]
+    except RecursionError:
+        return empty, [f"{path}: it is nested too deep"]
+    except tomllib.TOMLDecodeError as error:
+        place = re.search(r" \(at (?:line (\d+), column \d+|end of document)\)", str(error))
+        line = f":{place[1]}" if place and place[1] else ""
+        words = str(error).replace(place[0], "") if place and place[1] else str(error)
+        return empty, [f"{path}{line}: it is not TOML: {words}"]
+    lines = Lines(text)
+    found = [
+        (where, f"{path}{lines.at(where)}: {problem}") for where, problem in _wrong(data, known)
+    ]
+    found.sort(key=lambda each: int(lines.at(each[0])[1:] or 0))
+    return Layer(data, path, lines), [problem for _, problem in found]
+
+
+def _wrong(
+    data: dict[str, Any], known: Mapping[str, type[msgspec.Struct]]
+) -> Iterator[tuple[tuple[str, ...], str]]:
+    for name, value in data.items():
+        if name not in known:
+            what = f"[{name}] is no section" if isinstance(value, dict) else f"{name} is no section"
+            yield (name,), f"{what}{nearest(name, known)}{_choice(known)}"
+        elif not isinstance(value, dict):
+            yield (name,), f"{name}: expected the table [{name}], got {type(value).__name__}"
+        else:
+            for path, problem in _problems(value, known[name], (name,)):
+                yield path, f"{'.'.join(path)}{problem}"
+
+
+def _read_environment(
+    environ: Mapping[str, str], known: Mapping[str, type[msgspec.Struct]]
+) -> tuple[Layer, list[str]]:
+    data: dict[str, Any] = {}
+    problems: list[str] = []
+    names: set[str] = set()
+    for name, shape in known.items():
+        for field in msgspec.structs.fields(shape):
+            variable = _variable(name, field.encode_name)
+            names.add(variable)
+            if (text := environ.get(variable)) is None:
+                continue
+            try:
+                data.setdefault(name, {})[field.encode_name] = _from_text(text, field.type)
+            except msgspec.ValidationError as error:
+                given = _shown((field.encode_name,), text)
+                problems.append(f"environment {variable}: {_say(error)}{given}")
+    prefixes = tuple(_variable(name, "") for name in known)
+    for variable in environ:
+        # A name nobody knows may be another program's; one that is nearly right is a mistake.
+        if variable.startswith(prefixes) and variable not in names:
+            if close := nearest(variable, names):
+                problems.append(f"environment {variable} is no setting{close}")
+    return Layer(data, None, None), problems
+
+
+def _from_text(text: str, shape: Any) -> Any:
+    """A variable's text as plain data: text if text fits, else a number, a flag, or JSON."""
+    try:
+        _convert(text, shape)
+        return text
+    except msgspec.ValidationError as error:
+        wrong = error
+    try:
+        return msgspec.to_builtins(msgspec.convert(text, shape, strict=False))
+    except msgspec.ValidationError:
+        pass
+    try:
+        value = msgspec.json.decode(text)
+        _convert(value, shape)
+    except (msgspec.DecodeError, msgspec.ValidationError, RecursionError):
+        raise wrong from None
+    return value
+
+
+def _variable(name: str, key: str) -> str:
+    return f"WINDLASS_{name}_{key}".upper().replace("-", "_")
+
+
+# --------------------------------------------------------------------------- shapes
+
+
+def _problems(value: Any, shape: Any, path: tuple[str, ...]) -> list[tuple[tuple[str, ...], str]]:
+    """What is wrong with a value of this shape: every place, not only the first."""
+    struct = _struct_in(shape) if isinstance(value, dict) else None
+    found: list[tuple[tuple[str, ...], str]] = []
+    if struct is not None:
+        fields = {field.encode_name: field for field in msgspec.structs.fields(struct)}
+        for key, inner in cast("dict[str, Any]", value).items():
+            if key in fields:
+                found += _problems(inner, fields[key].type, (*path, key))
+            else:
+                found.append(
+                    ((*path, key), f" is no setting{nearest(key, fields)}{_choice(fields)}")
+                )
+    elif inner_shape := _item_shape(value, shape):
+        items = cast("dict[Any, Any] | list[Any]", value)
+        for key, inner in items.items() if isinstance(items, dict) else enumerate(items):
+            found += _problems(inner, inner_shape, (*path, str(key)))
+    if found:
+        return found
+    try:
+        _convert(value, shape)
+    except msgspec.ValidationError as error:
+        return [(path, f": {_say(error)}{_shown(path, value)}")]
+    return []
+
+
+def _convert(value: Any, shape: Any) -> Any:
+    try:
+        return msgspec.convert(value, shape, dec_hook=_from_plain)
+    except RecursionError:
+        raise msgspec.ValidationError("it is nested too deep") from None
+
+
+def _from_plain(shape: type, value: Any) -> Any:
+    """Secrets and paths from the text that stands for them."""
+    if isinstance(value, shape):
+        return value
+    if isinstance(value, str) and shape is Secret:
+        return Secret(value)
+    if isinstance(value, str) and issubclass(shape, Path):
+        return shape(value)
+    raise msgspec.ValidationError(f"Expected `str`, got `{type(value).__name__}`")
+
+
+def _members(shape: Any) -> tuple[Any, ...]:
+    return get_args(shape) if get_origin(shape) in (Union, UnionType) else (shape,)
+
+
+def _struct_in(shape: Any) -> type[msgspec.Struct] | None:
+    structs = [
+        each
+        for each in _members(shape)
+        if isinstance(each, type) and issubclass(each, msgspec.Struct)
+    ]
+    return structs[0] if len(structs) == 1 else None
+
+
+def _item_shape(value: Any, shape: Any) -> Any:
+    """The shape of what is inside a dict or list of one shape; None for anything else."""
+    for each in _members(shape):
+        origin, arguments = get_origin(each), get_args(each)
+        if isinstance(value, dict) and origin is dict:
+            return arguments[1]
+        if isinstance(value, list) and (origin is list or (origin is tuple and ... in arguments)):
+            return arguments[0]
+    return None
+
+
+def _must_have_defaults(shape: type[msgspec.Struct]) -> None:
+    for field in msgspec.structs.fields(shape):
+        if field.required:
+            raise ConfigError(
+                f"{shape.__name__}.{field.name} needs a default to be a section's key"
+            )
+
+
+def _resolved(
+    sections: Mapping[str, type[msgspec.Struct] | str],
+) -> dict[str, type[msgspec.Struct]]:
+    shapes: dict[str, type[msgspec.Struct]] = {}
+    for name, shape in list(sections.items()):
+        if isinstance(shape, str):
+            module, _, attribute = shape.partition(":")
+            shape = cast(
+                "type[msgspec.Struct]", getattr(importlib.import_module(module), attribute)
+            )
+            _must_have_defaults(shape)
+        shapes[name] = shape
+    return shapes
+
+
+def _spelled(shape: type[msgspec.Struct] | str) -> str:
+    return shape if isinstance(shape, str) else f"{shape.__module__}:{shape.__qualname__}"
+
+
+# --------------------------------------------------------------------------- values
+
+
+def _merge(weaker: dict[str, Any], stronger: dict[str, Any]) -> dict[str, Any]:
+    merged = dict(weaker)
+    for key, value in stronger.items():
+        below = merged.get(key)
+        if isinstance(below, dict) and isinstance(value, dict):
+            value = _merge(cast("dict[str, Any]", below), cast("dict[str, Any]", value))
+        merged[key] = value
+    return merged
+
+
+def _holds(data: Any, path: tuple[str, ...]) -> bool:
+    """Does the data say something at this path, or at a value above it that is no table?"""
+    for key in path:
+        if not isinstance(data, dict):
+            return True
+        if key not in data:
+            return False
+        data = cast("dict[str, Any]", data)[key]
+    return True
+
+
+def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    if isinstance(value, msgspec.Struct):
+        for field in msgspec.structs.fields(value):
+            yield from _leaves(getattr(value, field.name), (*path, field.encode_name))
+    elif isinstance(value, dict) and value:
+        for key, inner in cast("dict[Any, Any]", value).items():
+            yield from _leaves(inner, (*path, str(key)))
+    else:
+        yield path, value
+
+
+def _is_secret(path: tuple[str, ...], value: Any) -> bool:
+    return isinstance(value, Secret) or looks_secret(path[-1])
+
+
+def _masked(path: tuple[str, ...], value: Any) -> Any:
+    if value and _is_secret(path, value):
+        return MASK
+    return mask_url(value) if isinstance(value, str) else value
+
+
+def _say(error: msgspec.ValidationError) -> str:
+    words, _, place = str(error).partition(" - at `")
+    words = words[:1].lower() + words[1:].replace("`", "")
+    inside = place.rstrip("`").removeprefix("$").removeprefix(".")
+    return f"{words} (at {inside})" if inside else words
+
+
+def _shown(path: tuple[str, ...], value: Any) -> str:
+    """` ('fast')`, unless the value is a secret or too much to show."""
+    if isinstance(value, (dict, list)) or _is_secret(path, value):
+        return ""
+    shown = repr(mask_url(value) if isinstance(value, str) else value)
+    return f" ({shown})" if len(shown) <= 60 else f" ({shown[:57]}…)"
+
+
+def _choice(known: Mapping[str, Any]) -> str:
+    if not known:
+        return ""
+    return f" (known: {', '.join(sorted(known))})"

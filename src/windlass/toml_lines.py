@@ -1,0 +1,46 @@
+"""Which line of a TOML file says what; the standard parser keeps no positions."""
+
+from __future__ import annotations
+
+import re
+
+
+class Lines:
+    """Which line of a TOML file sets which key, as far as a look at each line can tell.
+
+    A key inside an inline table has the line of the table: `Lines("[a]\\nb = 1").at(("a", "b"))` is
+    `:2`.
+    """
+
+    _KEY = re.compile(
+        r"""\s*((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"|'[^']*'))*)\s*"""
+    )
+    _PART = re.compile(r"""[\w-]+|"[^"]*"|'[^']*'""")
+
+    def __init__(self, text: str) -> None:
+        self._lines: dict[tuple[str, ...], int] = {}
+        table: tuple[str, ...] = ()
+        quotes = ""
+        for number, line in enumerate(text.splitlines(), 1):
+            if quotes:
+                quotes = "" if quotes in line else quotes
+                continue
+            bare = line.strip().lstrip("[")
+            match = self._KEY.match(bare)
+            if match is None:
+                continue
+            parts = tuple(part.strip("\"'") for part in self._PART.findall(match[1]))
+            follows = bare[match.end() : match.end() + 1]
+            if line.lstrip().startswith("[") and follows == "]":
+                table = parts
+                self._lines.setdefault(table, number)
+            elif follows == "=":
+                self._lines.setdefault((*table, *parts), number)
+                quotes = next((q for q in ('"""', "'''") if line.count(q) == 1), "")
+
+    def at(self, path: tuple[str, ...]) -> str:
+        """`:12`, or nothing when no line is known."""
+        for length in range(len(path), 0, -1):
+            if line := self._lines.get(path[:length]):
+                return f":{line}"
+        return ""
