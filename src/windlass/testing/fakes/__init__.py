@@ -1,0 +1,51 @@
+"""Model providers on a loopback port, true to the wire, that fail as the real ones do.
+
+```python
+script = conversation(Reply(tool_calls=[("add", {"a": 1, "b": 2})]), "3")
+async with FakeAnthropic(script, faults=[Status(529), None]) as server:
+    model = AnthropicMessages("claude-x", api_key="k", base_url=server.url)
+    …
+    assert not server.refused
+```
+A script is a pure function of the request, so a request that is tried again gets the same answer.
+"""
+
+from windlass.testing.fakes.anthropic import FakeAnthropic
+from windlass.testing.fakes.faults import (
+    FAULTS,
+    Body,
+    Fault,
+    Faults,
+    Hangup,
+    Headers,
+    Pieces,
+    Silence,
+    Status,
+    Twist,
+    applies,
+)
+from windlass.testing.fakes.openai import FakeOpenAI
+from windlass.testing.fakes.reply import Asked, Reply, Script, conversation
+from windlass.testing.fakes.server import FakeServer, Rejected
+
+__all__ = [
+    "FAULTS",
+    "Asked",
+    "Body",
+    "FakeAnthropic",
+    "FakeOpenAI",
+    "FakeServer",
+    "Fault",
+    "Faults",
+    "Hangup",
+    "Headers",
+    "Pieces",
+    "Rejected",
+    "Reply",
+    "Script",
+    "Silence",
+    "Status",
+    "Twist",
+    "applies",
+    "conversation",
+]
