@@ -1,0 +1,77 @@
+"""What tests of agents need: scripted models, fake providers, virtual time, and sweeps.
+
+```python
+from windlass.testing import call, run_virtual, scripted
+
+model = scripted(call("add", a=1, b=2), "3")
+```
+Each name is loaded when it is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from windlass.errors import nearest
+
+if TYPE_CHECKING:
+    from windlass.testing import store_kit as store_kit
+    from windlass.testing.cancelling import CancelReport as CancelReport
+    from windlass.testing.cancelling import Trial as Trial
+    from windlass.testing.cancelling import cancel_sweep as cancel_sweep
+    from windlass.testing.tape import Cassette as Cassette
+    from windlass.testing.tape import cassette as cassette
+    from windlass.testing.fakes import FakeAnthropic as FakeAnthropic
+    from windlass.testing.fakes import FakeOpenAI as FakeOpenAI
+    from windlass.testing.killing import EffectLog as EffectLog
+    from windlass.testing.killing import KillReport as KillReport
+    from windlass.testing.killing import Scene as Scene
+    from windlass.testing.killing import Seen as Seen
+    from windlass.testing.killing import kill_sweep as kill_sweep
+    from windlass.testing.script import ScriptedModel as ScriptedModel
+    from windlass.testing.script import call as call
+    from windlass.testing.script import no_model_requests as no_model_requests
+    from windlass.testing.script import scripted as scripted
+    from windlass.testing.virtual_time import Deadlock as Deadlock
+    from windlass.testing.virtual_time import VirtualTimeLoop as VirtualTimeLoop
+    from windlass.testing.virtual_time import run_virtual as run_virtual
+
+_HOMES = {
+    "CancelReport": "cancelling",
+    "Cassette": "tape",
+    "Deadlock": "virtual_time",
+    "EffectLog": "effects",
+    "FakeAnthropic": "fakes",
+    "FakeOpenAI": "fakes",
+    "KillReport": "killing",
+    "Scene": "killing",
+    "ScriptedModel": "script",
+    "Seen": "killing",
+    "Trial": "cancelling",
+    "VirtualTimeLoop": "virtual_time",
+    "call": "script",
+    "cancel_sweep": "cancelling",
+    "cassette": "tape",
+    "kill_sweep": "killing",
+    "no_model_requests": "script",
+    "run_virtual": "virtual_time",
+    "scripted": "script",
+    "store_kit": "store_kit",
+}
+
+__all__ = [*_HOMES]  # pyright: ignore[reportUnsupportedDunderAll]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"windlass.testing has no {name!r}{nearest(name, _HOMES)}")
+    module = import_module(f"windlass.testing.{home}")
+    value = module if name == home == "store_kit" else getattr(module, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(_HOMES)
