@@ -14,7 +14,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import UnionType
-from typing import Any, TypeVar, Union, cast, get_args, get_origin
+from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin
 
 import msgspec
 
@@ -258,24 +258,22 @@ def _read_environment(
 ) -> tuple[Layer, list[str]]:
     data: dict[str, Any] = {}
     problems: list[str] = []
-    names: set[str] = set()
     for name, shape in known.items():
-        for field in msgspec.structs.fields(shape):
-            variable = _variable(name, field.encode_name)
-            names.add(variable)
-            if (text := environ.get(variable)) is None:
-                continue
+        fields = {_variable(name, f.encode_name): f for f in msgspec.structs.fields(shape)}
+        for variable in sorted(environ.keys() & fields.keys()):
+            field, text = fields[variable], environ[variable]
             try:
                 data.setdefault(name, {})[field.encode_name] = _from_text(text, field.type)
             except msgspec.ValidationError as error:
                 given = _shown((field.encode_name,), text)
-                problems.append(f"environment {variable}: {_say(error)}{given}")
-    prefixes = tuple(_variable(name, "") for name in known)
-    for variable in environ:
-        # A name nobody knows may be another program's; one that is nearly right is a mistake.
-        if variable.startswith(prefixes) and variable not in names:
-            if close := nearest(variable, names):
-                problems.append(f"environment {variable} is no setting{close}")
+                problems.append(f"environment {variable}: {_say(error, field.type)}{given}")
+        prefix = _variable(name, "")
+        keys = [variable.removeprefix(prefix) for variable in fields]
+        for variable in sorted(environ.keys() - fields.keys()):
+            # A name nobody knows may be another program's; one that is nearly right is a mistake.
+            if variable.startswith(prefix):
+                close = nearest(variable.removeprefix(prefix), keys).replace("'", f"'{prefix}", 1)
+                problems += [f"environment {variable} is no setting{close}"] if close else []
     return Layer(data, None, None), problems
 
 
@@ -327,7 +325,7 @@ def _problems(value: Any, shape: Any, path: tuple[str, ...]) -> list[tuple[tuple
     try:
         _convert(value, shape)
     except msgspec.ValidationError as error:
-        return [(path, f": {_say(error)}{_shown(path, value)}")]
+        return [(path, f": {_say(error, shape)}{_shown(path, value)}")]
     return []
 
 
@@ -445,7 +443,10 @@ def _masked(path: tuple[str, ...], value: Any) -> Any:
     return mask_url(value) if isinstance(value, str) else value
 
 
-def _say(error: msgspec.ValidationError) -> str:
+def _say(error: msgspec.ValidationError, shape: Any = None) -> str:
+    choices = [c for each in _members(shape) if get_origin(each) is Literal for c in get_args(each)]
+    if choices:
+        return f"expected {' or '.join(map(repr, choices))}"
     words, _, place = str(error).partition(" - at `")
     words = words[:1].lower() + words[1:].replace("`", "")
     inside = place.rstrip("`").removeprefix("$").removeprefix(".")
