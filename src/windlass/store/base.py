@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
-from windlass.events import JournalEntry
+from windlass.events import JournalEntry, ToolResulted
 
 T = TypeVar("T")
 
@@ -61,6 +61,19 @@ class Row(msgspec.Struct, frozen=True):
     hash: bytes
 
 
+class Head(msgspec.Struct, frozen=True):
+    """Where a journal ends. Kept elsewhere (a log, another machine), it shows an old backup up:
+
+    ```python
+    head = await store.head("s1")
+    await store.verify("s1", anchor=head)       # Corrupt, if the journal no longer holds it
+    ```
+    """
+
+    rows: int
+    hash: bytes
+
+
 class Journal(Protocol):
     """A session's journal in the hands of its one writer.
 
@@ -71,9 +84,14 @@ class Journal(Protocol):
 
     session_id: str
     entries: list[JournalEntry]  # the whole session, oldest first; never edit it
+    immediate: bool  # durable() never waits
     mail: list[InboxItem]  # posted and not yet taken; the writer's own view of the inbox
+    on_mail: Callable[[], None] | None  # called on the writer's event loop when mail has arrived
 
-    def append(self, entry: JournalEntry, /) -> None: ...
+    @property
+    def append(self) -> Callable[[JournalEntry], None]:
+        """Order an entry: `journal.append(entry)`. It may be a list's own method."""
+        ...
 
     def flush(self) -> None: ...
 
@@ -85,7 +103,13 @@ class Journal(Protocol):
         """Run `body(tx)` and append `record(value)` in one transaction: both happen, or neither.
 
         The body is short and synchronous, touches nothing but `tx` (a DB-API connection to the
-        store's own database), and may be run again.
+        store's own database), and may be run again. `record` runs where the body ran, so it only
+        computes. Entries appended and not yet flushed go into the same row; they are stored also
+        when the body raises. A body or a record that raises changes nothing else, and its exception
+        comes out here. A second result for the same call is refused with `StoreError`.
+
+        Cancelled before the body began: nothing happened. Cancelled later: the commit is waited for
+        (a second at most) and its record is in `entries` when `CancelledError` goes on.
         """
         ...
 
@@ -120,8 +144,17 @@ class Store(Protocol):
 
     async def rows(self, session_id: str) -> list[Row]: ...
 
-    async def verify(self, session_id: str) -> int:
-        """Check the chain; the number of rows, or `Corrupt` that names the first bad one."""
+    async def verify(self, session_id: str, *, anchor: Head | None = None) -> int:
+        """Check the chain; the number of rows, or `Corrupt` that names the first bad one.
+
+        With an `anchor` (an earlier `head`), also that the journal still holds it.
+        """
+        ...
+
+    async def head(self, session_id: str) -> Head: ...
+
+    async def result_of(self, session_id: str, call_id: str) -> ToolResulted | None:
+        """The recorded result of a call: how an unknown commit is settled."""
         ...
 
     async def info(self, session_id: str) -> SessionInfo: ...
@@ -139,7 +172,10 @@ class Store(Protocol):
     async def fork(
         self, session_id: str, new_id: str, entries: Sequence[JournalEntry], branch_at: int | None
     ) -> None:
-        """A new session with these entries and its parent's lineage."""
+        """A new session with these entries and its parent's lineage.
+
+        The parent's own `SessionOpened` is left out; the fork has its own.
+        """
         ...
 
     async def delete(self, session_id: str) -> bool: ...

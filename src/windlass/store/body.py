@@ -1,0 +1,151 @@
+"""Bodies: short synchronous functions that a store runs inside its own transaction.
+
+A body sees a `Tx`, never the connection: it may read and write its own tables, and cannot end the
+transaction, touch the journal, or hold the write lock for long.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+from windlass import seams
+from windlass.errors import StoreError
+
+T = TypeVar("T")
+SLOW_SECONDS = 0.050
+LIMIT_SECONDS = 1.0
+OWN_TABLES = "windlass_"
+_LOOK_EVERY = 1000  # instructions of SQLite's machine between two looks at the clock
+
+log = logging.getLogger("windlass.store")
+
+_NEVER = {
+    sqlite3.SQLITE_TRANSACTION: "begin, commit or roll back",
+    sqlite3.SQLITE_SAVEPOINT: "set savepoints",
+    sqlite3.SQLITE_ATTACH: "attach databases",
+    sqlite3.SQLITE_DETACH: "detach databases",
+}
+_WRITES = {
+    sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE, sqlite3.SQLITE_DELETE,
+    sqlite3.SQLITE_DROP_TABLE, sqlite3.SQLITE_CREATE_TRIGGER, sqlite3.SQLITE_CREATE_TABLE,
+    sqlite3.SQLITE_DROP_INDEX, sqlite3.SQLITE_CREATE_INDEX, sqlite3.SQLITE_CREATE_TEMP_TABLE,
+}  # fmt: skip
+_READ_PRAGMAS = {"table_info", "table_xinfo", "index_list", "index_info", "foreign_key_list"}
+
+
+class BodyTooSlow(StoreError):
+    """A body held the write lock too long and was rolled back. Do the slow work before it."""
+
+
+class Tx:
+    """The transaction in a body's hands: `tx.execute("UPDATE orders SET … WHERE id = ?", (7,))`."""
+
+    __slots__ = ("_connection", "_guard")
+
+    def __init__(self, connection: sqlite3.Connection, guard: Guard) -> None:
+        self._connection, self._guard = connection, guard
+
+    def execute(self, sql: str, parameters: Any = ()) -> sqlite3.Cursor:
+        """Run one statement."""
+        self._guard.check()
+        return self._connection.execute(sql, parameters)
+
+    def executemany(self, sql: str, parameters: Iterable[Any]) -> sqlite3.Cursor:
+        """Run one statement for each row of parameters."""
+        self._guard.check()
+        return self._connection.executemany(sql, parameters)
+
+    def cursor(self) -> sqlite3.Cursor:
+        """A cursor of its own."""
+        self._guard.check()
+        return self._connection.cursor()
+
+    def __getattr__(self, name: str) -> Any:
+        raise StoreError(
+            f"a body may not use tx.{name}: it has execute, executemany and cursor; "
+            "the store commits when the body returns and rolls back when it raises"
+        )
+
+
+class Guard:
+    """Watches one connection while a body runs on it."""
+
+    __slots__ = ("active", "connection", "deadline", "refused")
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection, self.active = connection, False
+        self.deadline = 0.0
+        self.refused: str | None = None
+        # Asked only when a statement is prepared; ours are cached, so it costs nothing per row.
+        connection.set_authorizer(self._may)
+
+    def run(self, body: Callable[[Any], T], call: Callable[..., T] | None = None) -> T:
+        """Run the body in the open transaction; `call(body, tx)` where a context is to be entered."""
+        began = seams.monotonic()
+        self.deadline, self.refused, self.active = began + LIMIT_SECONDS, None, True
+        self.connection.set_progress_handler(self._late, _LOOK_EVERY)
+        tx = Tx(self.connection, self)
+        try:
+            value = body(tx) if call is None else call(body, tx)
+            self.check()
+            return value
+        except sqlite3.Error as error:
+            if self.refused is not None:
+                raise StoreError(f"a body may not {self.refused}") from error
+            if self._late():
+                raise self._too_slow() from error
+            raise
+        finally:
+            self.active = False
+            self.connection.set_progress_handler(None, 0)
+            took = seams.monotonic() - began
+            if took > SLOW_SECONDS:
+                log.warning("a body held the write lock for %.0f ms (limit %.0f ms)",
+                            took * 1000, LIMIT_SECONDS * 1000)  # fmt: skip
+
+    def check(self) -> None:
+        """Raise once the body's time is up, or its transaction is gone."""
+        if self._late():
+            raise self._too_slow()
+        if not self.connection.in_transaction:  # what came next would commit on its own
+            raise StoreError("an error has rolled the body's transaction back; let it out")
+
+    def _late(self) -> bool:
+        return seams.monotonic() > self.deadline
+
+    def _too_slow(self) -> BodyTooSlow:
+        return BodyTooSlow(
+            f"a body may hold the write lock for {LIMIT_SECONDS:g} s; this one was rolled back: "
+            "do its slow work before the commit"
+        )
+
+    def _may(
+        self, action: int, arg1: str | None, arg2: str | None, _db: str | None, _by: str | None
+    ) -> int:
+        if not self.active:
+            return sqlite3.SQLITE_OK
+        what = _NEVER.get(action)
+        if what is None and action == sqlite3.SQLITE_PRAGMA and arg1 not in _READ_PRAGMAS:
+            what = f"change settings (PRAGMA {arg1})"
+        if what is None and action in _WRITES and _own(arg1, arg2):
+            what = f"write to the journal's own table {arg1!r}"
+        if what is None:
+            return sqlite3.SQLITE_OK
+        self.refused = what
+        return sqlite3.SQLITE_DENY
+
+
+def _own(*names: str | None) -> bool:
+    return any(name is not None and name.startswith(OWN_TABLES) for name in names)
+
+
+def refuse_twice(taken: Sequence[str], session_id: str) -> StoreError:
+    """The error for calls that already have their result."""
+    names = ", ".join(repr(name) for name in taken)
+    return StoreError(
+        f"session {session_id!r}: call {names} already has a recorded result; "
+        "read it with result_of instead of running the call again"
+    )

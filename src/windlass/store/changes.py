@@ -1,0 +1,138 @@
+"""Changes to whole sessions, as plain functions of a connection: open, fork, remove."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Any, cast
+
+from windlass import seams
+from windlass.errors import StoreError
+from windlass.events import FORMAT, JournalEntry, SessionOpened
+from windlass.store import journal as written
+from windlass.store import reading, schema
+from windlass.store.base import InboxItem
+from windlass.store.jobs import Line
+
+
+class Opening:
+    """Becoming a session's writer: the row that says so, or the next epoch."""
+
+    def __init__(
+        self,
+        line: Line,
+        create: bool,
+        parent_id: str | None,
+        metadata: dict[str, Any] | None,
+    ) -> None:
+        self.line, self.create = line, create
+        self.parent_id, self.metadata = parent_id, metadata
+        self.entries: list[JournalEntry] | None = None  # None: they are on disk
+        self.mail: list[InboxItem] = []
+        self.at = seams.now()
+
+    def check(self) -> None:
+        """Refuse what could not be written, before anything is."""
+        written.encode_value((self.line.session_id, self.metadata), "the session's metadata")
+
+    def work(self, db: sqlite3.Connection) -> None:
+        """Runs on the writer; more than once if the group is done again."""
+        line, self.entries = self.line, None
+        row = db.execute(
+            "SELECT sid, epoch, rows, entries, head FROM windlass_sessions WHERE id = ?",
+            (line.session_id,),
+        ).fetchone()
+        if row is None:
+            if not self.create:
+                raise reading.unknown(db, line.session_id)
+            root_id = _root_of(db, self.parent_id)
+            opened = SessionOpened(
+                line.session_id, FORMAT, self.parent_id, root_id, None, self.metadata
+            )
+            self.entries = [opened]
+            row = _insert(db, opened, [opened], self.at)
+        else:
+            db.execute(
+                "UPDATE windlass_sessions SET epoch = epoch + 1, updated_at = ? WHERE sid = ?",
+                (self.at, row[0]),
+            )
+            row = (row[0], row[1] + 1, *row[2:])
+        line.sid, line.epoch, line.seq, line.count, line.head = row
+        numbered = reading.mail_of(db, line.sid, line.session_id)
+        line.mail_seen = numbered[-1][0] if numbered else 0
+        self.mail = [item for _n, item in numbered]
+
+
+def _insert(
+    db: sqlite3.Connection, opened: SessionOpened, entries: list[JournalEntry], at: float
+) -> tuple[int, int, int, int, bytes]:
+    """A new session with its first row."""
+    payload = written.encode(entries, opened.session_id)
+    genesis = written.genesis(opened.session_id)
+    hash_ = written.link(genesis, 0, at, written.digest(payload))
+    notes = written.notes_of(entries)
+    metadata = written.encode_value(opened.metadata, "metadata").decode()
+    cursor = db.execute(
+        "INSERT INTO windlass_sessions (id, epoch, rows, entries, head, created_at, updated_at,"
+        " parent_id, root_id, branch_at, status, title, metadata)"
+        " VALUES (?, 1, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (opened.session_id, len(entries), hash_, at, at, opened.parent_id, opened.root_id,
+         opened.branch_at, notes.status, notes.title, metadata if opened.metadata else None),
+    )  # fmt: skip
+    sid = cast(int, cursor.lastrowid)
+    key = sid << schema.ROW_BITS
+    payload, cuts, blobs = reading.split(payload)
+    db.execute(
+        "INSERT INTO windlass_rows VALUES (?, 0, ?, ?, ?, ?)", (key, at, payload, cuts, hash_)
+    )
+    db.executemany("INSERT OR IGNORE INTO windlass_blobs VALUES (?, ?)", blobs)
+    db.executemany(
+        "INSERT OR IGNORE INTO windlass_blob_uses VALUES (?, ?)", [(name, sid) for name, _ in blobs]
+    )
+    db.executemany(
+        "INSERT INTO windlass_results VALUES (?, ?, ?)",
+        [(sid, call_id, key) for call_id in notes.results],
+    )
+    return sid, 1, 1, len(entries), hash_
+
+
+def fork(
+    db: sqlite3.Connection,
+    session_id: str,
+    new_id: str,
+    entries: list[JournalEntry],
+    branch_at: int | None,
+) -> None:
+    info = reading.info(db, session_id)
+    if db.execute("SELECT 1 FROM windlass_sessions WHERE id = ?", (new_id,)).fetchone():
+        raise StoreError(f"session {new_id!r} exists already; fork under another id")
+    opened = SessionOpened(
+        new_id, FORMAT, session_id, info.root_id, branch_at, info.metadata or None
+    )
+    _insert(db, opened, [opened, *entries], seams.now())
+
+
+def _root_of(db: sqlite3.Connection, parent_id: str | None) -> str | None:
+    if parent_id is None:
+        return None
+    row = db.execute("SELECT root_id FROM windlass_sessions WHERE id = ?", (parent_id,)).fetchone()
+    return parent_id if row is None or row[0] is None else row[0]
+
+
+def remove(db: sqlite3.Connection, where: str, values: tuple[Any, ...], but: set[str]) -> list[str]:
+    found = db.execute(f"SELECT sid, id FROM windlass_sessions WHERE {where}", values).fetchall()
+    gone = [(sid, id_) for sid, id_ in found if id_ not in but]
+    for sid, _id in gone:
+        db.execute(
+            "DELETE FROM windlass_rows WHERE key BETWEEN ? AND ?",
+            (sid << schema.ROW_BITS, (sid + 1 << schema.ROW_BITS) - 1),
+        )
+        for table in ("windlass_results", "windlass_inbox", "windlass_sessions"):
+            db.execute(f"DELETE FROM {table} WHERE sid = ?", (sid,))
+        used = db.execute("SELECT digest FROM windlass_blob_uses WHERE sid = ?", (sid,)).fetchall()
+        db.execute("DELETE FROM windlass_blob_uses WHERE sid = ?", (sid,))
+        db.executemany(
+            "DELETE FROM windlass_blobs WHERE digest = ?1"
+            " AND NOT EXISTS (SELECT 1 FROM windlass_blob_uses WHERE digest = ?1)",
+            used,
+        )
+    return [id_ for _sid, id_ in gone]

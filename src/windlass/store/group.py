@@ -1,0 +1,240 @@
+"""One group of the writer: everything that goes into one transaction, and who spoils it.
+
+Rows of many sessions are written together, in a handful of statements. Only when one of them does
+not fit (a stale writer, a second result) is the group done again, each session in a savepoint.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from windlass.errors import Corrupt, StaleWriter, StoreError
+from windlass.store import journal as written
+from windlass.store import reading, schema
+from windlass.store.body import Guard, refuse_twice
+from windlass.store.jobs import Append, Call, Commit, Line
+
+_FENCE = """UPDATE windlass_sessions SET rows = ?, entries = ?, head = ?, updated_at = ?
+    WHERE sid = ? AND epoch = ? AND rows = ? AND head = ?"""
+_STANDS = "SELECT 1 FROM windlass_sessions WHERE sid = ? AND epoch = ? AND rows = ? AND head = ?"
+_ROW = "INSERT INTO windlass_rows VALUES (?, ?, ?, ?, ?, ?)"
+_RESULT = "INSERT INTO windlass_results VALUES (?, ?, ?)"
+
+
+class Redo(Exception):
+    """Somebody spoils the group; do it again with each in a savepoint of its own."""
+
+
+def fill(
+    connection: sqlite3.Connection,
+    guard: Guard,
+    lines: list[Line],
+    calls: list[Call],
+    careful: bool,
+) -> dict[Line, StoreError]:
+    """Put the group into the open transaction; the sessions that lost, and why."""
+    lost: dict[Line, StoreError] = {}
+    alone = [line for line in lines if careful or any(type(job) is Commit for job in line.backlog)]
+    together = [line for line in lines if line not in alone] if alone else lines
+    try:
+        _append_rows(connection, [(line, line.backlog) for line in together])
+    except sqlite3.IntegrityError as error:
+        raise Redo from error
+    for line in alone:
+        try:
+            with _Savepoint(connection):
+                _write_line(connection, guard, line)
+        except (StaleWriter, Corrupt, sqlite3.IntegrityError) as error:
+            lost[line] = _loss(error, line)
+    for call in calls:
+        call.error = None
+        try:
+            with _Savepoint(connection):
+                call.value = call.work(connection)
+        except sqlite3.OperationalError:
+            raise
+        except Exception as error:
+            call.error = error
+    return lost
+
+
+def _append_rows(
+    connection: sqlite3.Connection,
+    group: Sequence[tuple[Line, Iterable[Append | Commit]]],
+) -> None:
+    fences: list[tuple[Any, ...]] = []
+    rows: list[tuple[Any, ...]] = []
+    results: list[tuple[Any, ...]] = []
+    beside: list[tuple[Line, Append]] = []
+    blobs: list[tuple[Line, bytes, bytes]] = []
+    for line, appends in group:
+        seq, count, head, at = line.seq, line.count, line.head, 0.0
+        base = line.sid << schema.ROW_BITS
+        for job in appends:
+            assert type(job) is Append
+            payload, at = job.payload, job.at
+            head = written.link(head, seq, at, written.digest(payload))
+            cuts = None
+            if len(payload) > reading.BLOB_BYTES:
+                payload, cuts, found = reading.split(payload)
+                blobs += [(line, name, data) for name, data in found]
+            rows.append((base + seq, count, at, payload, cuts, head))
+            notes = job.notes
+            if notes.results:
+                results += [(line.sid, call_id, base + seq) for call_id in notes.results]
+            if notes.status_changed or notes.title is not None or job.takes:
+                beside.append((line, job))
+            seq += 1
+            count += job.count
+        if seq != line.seq:
+            fences.append((seq, count, head, at, line.sid, line.epoch, line.seq, line.head))
+        line.next = (seq, count, head)
+    if not fences:
+        return
+    if connection.executemany(_FENCE, fences).rowcount != len(fences):
+        raise Redo
+    connection.executemany(_ROW, rows)
+    if results:
+        connection.executemany(_RESULT, results)
+    for line, name, data in blobs:
+        connection.execute("INSERT OR IGNORE INTO windlass_blobs VALUES (?, ?)", (name, data))
+        connection.execute(
+            "INSERT OR IGNORE INTO windlass_blob_uses VALUES (?, ?)", (name, line.sid)
+        )
+    for line, job in beside:
+        _note(connection, line, job)
+
+
+def _write_line(connection: sqlite3.Connection, guard: Guard, line: Line) -> None:
+    """One session on its own: its rows and bodies, in the order asked."""
+    row = connection.execute(_STANDS, (line.sid, line.epoch, line.seq, line.head)).fetchone()
+    if row is None:
+        raise _stale(line)
+    standing = line.seq, line.count, line.head
+    try:
+        for job in line.backlog:
+            if isinstance(job, Commit):
+                appends = _run_body(connection, guard, line, job)
+            else:
+                appends = [job]
+            if appends:
+                _append_rows(connection, [(line, appends)])
+                line.seq, line.count, line.head = line.next
+        line.next = line.seq, line.count, line.head
+    except Redo:
+        raise _stale(line) from None
+    finally:
+        line.seq, line.count, line.head = standing
+
+
+def _run_body(
+    connection: sqlite3.Connection, guard: Guard, line: Line, job: Commit
+) -> list[Append]:
+    """Run the body; the row to append: what was pending, and the record if it succeeded."""
+    pending = [job.pending] if job.pending.count else []
+    job.ours = job.ours or job.claimed()
+    if job.error is not None or not job.ours:
+        return pending
+    try:
+        with _Savepoint(connection):
+            job.value = guard.run(job.body, job.context.run)
+            job.entries = list(job.record(job.value))
+            row = _with_record(job, line)
+            taken = _taken(connection, line, row.notes.results)
+            if taken:
+                raise refuse_twice(taken, line.session_id)
+            return [row]
+    except BaseException as error:
+        job.entries, job.value = (), None
+        if schema.code_of(error) in schema.PASSING and not isinstance(error, StoreError):
+            raise
+        job.error = error
+        if not connection.in_transaction:  # SQLite rolled the whole group back with it
+            raise Redo from error
+        return pending
+
+
+class _Savepoint:
+    """Undo what an exception passes through, unless SQLite has undone the whole transaction."""
+
+    __slots__ = ("connection",)
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+
+    def __enter__(self) -> None:
+        self.connection.execute("SAVEPOINT windlass /* windlass */")
+
+    def __exit__(self, kind: type[BaseException] | None, _error: object, _trace: object) -> None:
+        if not self.connection.in_transaction:
+            return
+        if kind is not None:
+            self.connection.execute("ROLLBACK TO windlass /* windlass */")
+        self.connection.execute("RELEASE windlass /* windlass */")
+
+
+def _note(connection: sqlite3.Connection, line: Line, job: Append) -> None:
+    notes = job.notes
+    if notes.status_changed:
+        connection.execute(
+            "UPDATE windlass_sessions SET status = ? WHERE sid = ?", (notes.status, line.sid)
+        )
+    if notes.title is not None:
+        connection.execute(
+            "UPDATE windlass_sessions SET title = coalesce(title, ?) WHERE sid = ?",
+            (notes.title, line.sid),
+        )
+    for item_id in job.takes:
+        connection.execute(
+            "DELETE FROM windlass_inbox WHERE sid = ? AND id = ?", (line.sid, item_id)
+        )
+
+
+def _taken(connection: sqlite3.Connection, line: Line, results: Sequence[str]) -> list[str]:
+    return [
+        call_id
+        for call_id in results
+        if connection.execute(
+            "SELECT 1 FROM windlass_results WHERE sid = ? AND call_id = ?", (line.sid, call_id)
+        ).fetchone()
+    ]
+
+
+def _with_record(job: Commit, line: Line) -> Append:
+    """The row of a commit: what was pending, then the record of the body."""
+    pending = job.pending
+    payload = written.encode(job.entries, line.session_id)
+    if pending.count and job.entries:
+        payload = pending.payload[:-1] + b"," + payload[1:]
+    elif pending.count:
+        payload = pending.payload
+    return Append(
+        line,
+        payload,
+        pending.count + len(job.entries),
+        pending.at,
+        pending.notes.then(written.notes_of(job.entries)),
+        pending.takes,
+    )
+
+
+def _stale(line: Line) -> StaleWriter:
+    return StaleWriter(
+        f"session {line.session_id!r} was taken over by another writer, or deleted; "
+        "nothing was written here: open it again to go on from where it stands"
+    )
+
+
+def _loss(error: Exception, line: Line) -> StoreError:
+    if isinstance(error, StoreError):
+        return error
+    if "windlass_results" in str(error):
+        return StoreError(
+            f"session {line.session_id!r}: a call was given a second result; nothing of it was "
+            "written: open the session again and read the first with result_of"
+        )
+    return Corrupt(
+        f"session {line.session_id!r}: a row stands where the next one belongs ({error})"
+    )

@@ -1,0 +1,145 @@
+"""What is asked of the writer thread: rows to append, bodies to run, and other changes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import sqlite3
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeAlias
+
+from windlass.errors import StoreError
+from windlass.events import JournalEntry
+from windlass.store import journal as written
+from windlass.store.base import InboxItem
+
+
+class Line:
+    """The writer's side of a journal: where it stands, and what waits to be written."""
+
+    __slots__ = (
+        "backlog", "count", "done", "epoch", "head", "loop", "mail_seen",
+        "next", "owner", "seq", "session_id", "sid",
+    )  # fmt: skip
+
+    def __init__(self, owner: Owner, session_id: str, loop: asyncio.AbstractEventLoop) -> None:
+        self.owner, self.session_id, self.loop = owner, session_id, loop
+        self.sid = self.epoch = self.seq = self.count = self.done = self.mail_seen = 0
+        self.head = b""
+        self.backlog: deque[Append | Commit] = deque()
+        self.next: tuple[int, int, bytes] = (0, 0, b"")
+
+
+class Owner(Protocol):
+    """The journal on its event loop; the writer calls these through it, never directly."""
+
+    def settled(self, done: int, error: StoreError | None, final: bool) -> None: ...
+
+    def committed(self, job: Commit) -> None: ...
+
+    def delivered(self, items: list[InboxItem]) -> None: ...
+
+
+class Append:
+    """A row to be written."""
+
+    __slots__ = ("at", "count", "line", "notes", "payload", "takes")
+
+    def __init__(
+        self,
+        line: Line,
+        payload: bytes,
+        count: int,
+        at: float,
+        notes: written.Notes,
+        takes: Sequence[str],
+    ) -> None:
+        self.line, self.payload, self.count, self.at = line, payload, count, at
+        self.notes, self.takes = notes, takes
+
+
+class Commit:
+    """A body to be run, and the row that goes with it."""
+
+    __slots__ = (
+        "body", "claim", "context", "entries", "error", "finished", "index", "ours", "pending",
+        "record", "value",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        pending: Append,
+        body: Callable[[Any], Any],
+        record: Callable[[Any], Sequence[JournalEntry]],
+        finished: asyncio.Future[Any],
+        index: int,
+    ) -> None:
+        self.pending, self.body, self.record = pending, body, record
+        self.finished, self.index = finished, index
+        self.context = contextvars.copy_context()
+        self.claim = [None]  # whoever pops it decides: the writer runs it, or the caller leaves
+        self.ours = False  # the writer popped it
+        self.value: Any = None
+        self.entries: Sequence[JournalEntry] = ()
+        self.error: BaseException | None = None
+
+    @property
+    def line(self) -> Line:
+        """Whose commit it is."""
+        return self.pending.line
+
+    def claimed(self) -> bool:
+        """True for the one who asks first."""
+        try:
+            self.claim.pop()
+        except IndexError:
+            return False
+        return True
+
+
+class Call:
+    """Anything else that writes: `work(connection)` in the group's transaction."""
+
+    __slots__ = ("after", "error", "finished", "loop", "value", "work")
+
+    def __init__(
+        self,
+        work: Callable[[sqlite3.Connection], Any],
+        finished: asyncio.Future[Any],
+        after: Callable[[Any], None] | None,
+    ) -> None:
+        self.work, self.finished, self.after = work, finished, after
+        self.loop = finished.get_loop()
+        self.value: Any = None
+        self.error: BaseException | None = None
+
+    def settle(self) -> None:
+        """Tell the caller; runs on its event loop."""
+        if self.finished.done():
+            return
+        if self.error is not None:
+            self.finished.set_exception(self.error)
+        else:
+            self.finished.set_result(self.value)
+
+
+class Again:
+    """Try a backlog once more."""
+
+    __slots__ = ("line",)
+
+    def __init__(self, line: Line) -> None:
+        self.line = line
+
+
+class Forget:
+    """The session was given up: no more mail for it."""
+
+    __slots__ = ("line",)
+
+    def __init__(self, line: Line) -> None:
+        self.line = line
+
+
+Job: TypeAlias = Append | Commit | Call | Again | Forget | None  # None: stop

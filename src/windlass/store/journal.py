@@ -1,0 +1,243 @@
+"""How a journal is written down: rows of entries as JSON, each chained to the one before by a hash.
+
+Pure functions. Where the rows are kept is a store's business.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Sequence
+from hashlib import blake2b
+from typing import Any, TypeVar, cast
+
+import msgspec
+
+from windlass.errors import Corrupt, StoreError
+from windlass.events import (
+    FORMAT,
+    JournalEntry,
+    RunEnded,
+    RunStarted,
+    Said,
+    SessionOpened,
+    ToolResulted,
+    kind_of,
+)
+from windlass.store.base import Head, Row
+
+T = TypeVar("T")
+TITLE_LENGTH = 80
+UNWRITABLE = (UnicodeEncodeError, TypeError, ValueError, OverflowError, RecursionError)
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(list[JournalEntry])
+_link = struct.Struct(">Qd").pack
+
+
+class _Probe(msgspec.Struct):
+    """As much of a first entry as every format has."""
+
+    kind: str = ""
+    format: int = 1
+
+
+_probe = msgspec.json.Decoder(list[_Probe])
+
+
+# --------------------------------------------------------------------------- entries and bytes
+
+
+def encode(entries: Sequence[JournalEntry], session_id: str) -> bytes:
+    """The payload of a row. What JSON cannot hold is refused with a `StoreError` that names it."""
+    try:
+        return _encoder.encode(entries)
+    except UNWRITABLE as error:
+        raise _unwritable(entries, session_id) from error
+
+
+def encode_value(value: Any, what: str) -> bytes:
+    """Any plain data as JSON, or a `StoreError` that says what could not be written."""
+    try:
+        return _encoder.encode(value)
+    except UNWRITABLE as error:
+        raise StoreError(f"{what} cannot be written: {_why(error)}") from error
+
+
+def decode(payload: bytes, session_id: str, seq: int) -> list[JournalEntry]:
+    """The entries of a row, or `Corrupt` that names session, row and place."""
+    try:
+        return _decoder.decode(payload)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        if seq == 0:
+            _refuse_newer(_format_of(payload), session_id)
+        raise Corrupt(
+            f"session {session_id!r}, row {seq}: {error}. "
+            "Restore it from a backup, or fork the session before this row"
+        ) from error
+
+
+def decode_rows(rows: Iterable[Row], session_id: str) -> list[JournalEntry]:
+    """All entries of a session. A journal of a newer format is refused, not guessed at."""
+    entries: list[JournalEntry] = []
+    for row in rows:
+        if row.first != len(entries):
+            raise Corrupt(
+                f"session {session_id!r}, row {row.seq}: begins at entry {row.first}, "
+                f"but {len(entries)} came before it"
+            )
+        entries += decode(row.payload, session_id, row.seq)
+    check_opening(entries, session_id)
+    return entries
+
+
+def check_opening(entries: Sequence[JournalEntry], session_id: str) -> None:
+    """The first entry says whose journal it is and in which format."""
+    first = entries[0] if entries else None
+    if type(first) is not SessionOpened:
+        raise Corrupt(f"session {session_id!r}, row 0: the journal does not begin with its opening")
+    _refuse_newer(first.format, session_id)
+    if first.session_id != session_id:
+        raise Corrupt(f"session {session_id!r}, row 0: the journal of {first.session_id!r}")
+
+
+def _refuse_newer(found: int, session_id: str) -> None:
+    if found > FORMAT:
+        raise StoreError(
+            f"session {session_id!r} is in journal format {found}; this version reads up to "
+            f"{FORMAT}: upgrade windlass to open it"
+        )
+
+
+def _format_of(payload: bytes) -> int:
+    try:
+        probes = _probe.decode(payload)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return 0
+    return probes[0].format if probes and probes[0].kind == "session" else 0
+
+
+def _unwritable(entries: Sequence[JournalEntry], session_id: str) -> StoreError:
+    for number, entry in enumerate(entries):
+        try:
+            _encoder.encode(entry)
+        except UNWRITABLE as error:
+            return StoreError(
+                f"session {session_id!r}: a {kind_of(entry)} entry ({number + 1} of "
+                f"{len(entries)}) cannot be written: {_why(error)}; nothing of this append is kept"
+            )
+    return StoreError(f"session {session_id!r}: these entries cannot be written")
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, UnicodeEncodeError):
+        return "it holds a lone surrogate (half a character); replace it first"
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    return f"{error}; a journal holds plain data"
+
+
+# --------------------------------------------------------------------------- the chain
+
+
+def digest(data: bytes) -> bytes:
+    """The content's name: 32 bytes of blake2b."""
+    return blake2b(data, digest_size=32).digest()
+
+
+def genesis(session_id: str) -> bytes:
+    """What the first row is chained to; it binds the rows to their session."""
+    return digest(b"windlass journal\0" + session_id.encode("utf-8", "surrogatepass"))
+
+
+def link(previous: bytes, seq: int, at: float, payload_digest: bytes) -> bytes:
+    """The hash of a row."""
+    return blake2b(previous + _link(seq, at) + payload_digest, digest_size=32).digest()
+
+
+def verify(
+    rows: Sequence[Row], session_id: str, head: Head | None = None, anchor: Head | None = None
+) -> Head:
+    """Follow the chain from its beginning to `head`; the first thing wrong is `Corrupt`."""
+    hash_ = genesis(session_id)
+    count = 0
+    held = anchor is None or (anchor.rows == 0 and anchor.hash == hash_)
+    for position, row in enumerate(rows):
+        if row.seq != position:
+            raise Corrupt(f"session {session_id!r}: row {position} is missing or out of place")
+        hash_ = link(hash_, row.seq, row.at, digest(row.payload))
+        if hash_ != row.hash:
+            raise Corrupt(f"session {session_id!r}, row {position}: changed since it was written")
+        if row.first != count:
+            raise Corrupt(f"session {session_id!r}, row {position}: entry numbers do not follow")
+        count += len(decode(row.payload, session_id, position))
+        held = held or anchor == Head(position + 1, hash_)
+    if head is not None and head != Head(len(rows), hash_):
+        raise Corrupt(
+            f"session {session_id!r}: {len(rows)} rows, but its head says {head.rows}: "
+            "the end was cut off or written over"
+        )
+    if not held:
+        raise Corrupt(
+            f"session {session_id!r}: does not hold the anchored row {cast(Head, anchor).rows - 1}; "
+            "it is an old copy or another history"
+        )
+    return Head(len(rows), hash_)
+
+
+# --------------------------------------------------------------------------- what a list shows
+
+
+class Notes(msgspec.Struct):
+    """What the entries of a row change outside of it."""
+
+    results: tuple[str, ...] = ()  # calls that have their result now
+    status: str | None = None
+    status_changed: bool = False
+    title: str | None = None
+
+    def then(self, later: Notes) -> Notes:
+        """These, and those of the entries that follow."""
+        last = later if later.status_changed else self
+        title = self.title if self.title is not None else later.title
+        changed = self.status_changed or later.status_changed
+        return Notes(self.results + later.results, last.status, changed, title)
+
+
+_NONE = Notes()
+
+
+def notes_of(entries: Iterable[JournalEntry]) -> Notes:
+    """The results, the run's status and the title that these entries bring."""
+    notes = _NONE
+    for entry in entries:
+        note = _NOTED.get(type(entry))
+        if note is not None:
+            if notes is _NONE:
+                notes = Notes()
+            note(notes, entry)
+    return notes
+
+
+def _result(notes: Notes, entry: ToolResulted) -> None:
+    notes.results += (entry.call_id,)
+
+
+def _started(notes: Notes, _entry: RunStarted) -> None:
+    notes.status, notes.status_changed = None, True
+
+
+def _ended(notes: Notes, entry: RunEnded) -> None:
+    notes.status, notes.status_changed = entry.status, True
+
+
+def _said(notes: Notes, entry: Said) -> None:
+    if notes.title is None and entry.message.role == "user" and entry.message.kind is None:
+        notes.title = " ".join(entry.message.text[: 4 * TITLE_LENGTH].split())[:TITLE_LENGTH]
+
+
+_NOTED: dict[type, Callable[[Notes, Any], None]] = {
+    ToolResulted: _result,
+    RunStarted: _started,
+    RunEnded: _ended,
+    Said: _said,
+}

@@ -1,0 +1,368 @@
+"""Sessions in memory: for scripts, tests and runs nobody wants to keep.
+
+An append is a list's append. Nothing is encoded or hashed until someone asks for the rows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from windlass import seams
+from windlass.errors import Locked, NoSuchSession, StoreError, nearest
+from windlass.events import FORMAT, JournalEntry, SessionOpened, ToolResulted
+from windlass.store import journal as written
+from windlass.store.base import Head, InboxItem, InboxKind, Row, SessionInfo
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from windlass.store.body import Guard
+
+T = TypeVar("T")
+
+
+class MemoryJournal:
+    """A session in memory, and its writer's hold on it."""
+
+    __slots__ = (
+        "_bounds", "_end", "_held", "_loop", "_store", "_taking",
+        "append", "entries", "mail", "on_mail", "session_id", "__weakref__",
+    )  # fmt: skip
+    immediate = True
+
+    def __init__(
+        self,
+        store: MemoryStore,
+        session_id: str,
+        entries: list[JournalEntry],
+        bounds: list[tuple[int, float]],
+        mail: list[InboxItem],
+    ) -> None:
+        self.session_id, self.entries, self.mail = session_id, entries, mail
+        self.append: Callable[[JournalEntry], None] = entries.append
+        self.on_mail: Callable[[], None] | None = None
+        self._store, self._bounds, self._end = store, bounds, len(entries)
+        self._taking: list[InboxItem] = []
+        self._held = True
+        self._loop = asyncio.get_running_loop()
+
+    def flush(self) -> None:
+        """Close the row."""
+        end = len(self.entries)
+        if end != self._end:
+            self._bounds.append((end, seams.now()))
+            self._end = end
+            if self._taking:
+                self._taking.clear()
+
+    async def durable(self) -> None:
+        """In memory there is nothing to wait for."""
+        if not self._held:
+            raise _closed(self.session_id)
+
+    async def commit(
+        self, body: Callable[[Any], T], record: Callable[[T], Sequence[JournalEntry]]
+    ) -> T:
+        """Run the body in a transaction of the store's own in-memory database."""
+        if not self._held:
+            raise _closed(self.session_id)
+        try:
+            value, entries = self._store.transact(body, record, self._recorded)
+            self.entries += entries
+            return value
+        finally:
+            self.flush()
+
+    def _recorded(self, entries: Sequence[JournalEntry]) -> None:
+        calls = [entry.call_id for entry in entries if type(entry) is ToolResulted]
+        taken = [call_id for call_id in calls if result_in(self.entries, call_id)]
+        if taken:
+            from windlass.store.body import refuse_twice
+
+            raise refuse_twice(taken, self.session_id)
+
+    def take(self, item: InboxItem) -> None:
+        """Take the item out of the inbox with the next flush."""
+        self.mail.remove(item)
+        self._taking.append(item)
+
+    async def close(self) -> None:
+        """Flush and give the session up."""
+        self.flush()
+        self._held = False
+
+    def posted(self, item: InboxItem) -> None:
+        """Put an item into the mail, on the writer's own event loop."""
+        self.mail.append(item)
+        if self._held and self.on_mail is not None:
+            self.on_mail()
+
+    def post(self, item: InboxItem) -> None:
+        """The same, from any thread."""
+        if not self._held or self._loop is _running_loop():
+            self.posted(item)
+            return
+        try:
+            self._loop.call_soon_threadsafe(self.posted, item)
+        except RuntimeError:  # its loop is closed: nobody is there to be called
+            self.mail.append(item)
+
+    @property
+    def held(self) -> bool:
+        """True until it is closed."""
+        return self._held
+
+    @property
+    def bounds(self) -> list[tuple[int, float]]:
+        """Where each row ends, and when it was closed."""
+        return self._bounds
+
+    def waiting(self) -> list[InboxItem]:
+        """Everything in the inbox; what is being taken is there until its row is closed."""
+        return self._taking + self.mail
+
+    def reopened(self) -> MemoryJournal:
+        """A new writer's hold; whoever kept the old one can change nothing any more."""
+        end = self._bounds[-1][0]
+        mail = self.waiting()
+        return MemoryJournal(
+            self._store, self.session_id, self.entries[:end], self._bounds.copy(), mail
+        )
+
+
+class MemoryStore:
+    """Sessions that end with the process: `store = MemoryStore()`."""
+
+    def __init__(self) -> None:
+        self._sessions: dict[str, MemoryJournal] = {}
+        self._transaction = threading.Lock()
+        self._connection: sqlite3.Connection | None = None
+        self._guard: Guard | None = None
+
+    async def open(
+        self,
+        session_id: str,
+        *,
+        create: bool = True,
+        parent_id: str | None = None,
+        metadata: dict[str, Any] | None = None,
+    ) -> MemoryJournal:
+        """Become the session's writer."""
+        held = self._sessions.get(session_id)
+        if held is None:
+            if not create:
+                raise self._unknown(session_id)
+            opened = SessionOpened(
+                session_id, FORMAT, parent_id, self._root_of(parent_id), None, metadata
+            )
+            journal = MemoryJournal(self, session_id, [opened], [(1, seams.now())], [])
+        elif held.held:
+            raise Locked(f"session {session_id!r} has a writer in this process already")
+        else:
+            journal = held.reopened()
+        self._sessions[session_id] = journal
+        return journal
+
+    def transact(
+        self,
+        body: Callable[[Any], T],
+        record: Callable[[T], Sequence[JournalEntry]],
+        check: Callable[[Sequence[JournalEntry]], None],
+    ) -> tuple[T, Sequence[JournalEntry]]:
+        """Run the body; keep its effect only if its record can be made and passes `check`."""
+        with self._transaction:
+            connection, guard = self._database()
+            connection.execute("BEGIN /* windlass */")
+            try:
+                value = guard.run(body)
+                entries = record(value)
+                check(entries)
+            except BaseException:
+                if connection.in_transaction:  # an interrupted write has rolled it back itself
+                    connection.execute("ROLLBACK /* windlass */")
+                raise
+            connection.execute("COMMIT /* windlass */")
+            return value, entries
+
+    def _database(self) -> tuple[sqlite3.Connection, Guard]:
+        if self._connection is None or self._guard is None:
+            import sqlite3
+
+            from windlass.store.body import Guard
+
+            self._connection = sqlite3.connect(
+                ":memory:", isolation_level=None, check_same_thread=False
+            )
+            self._guard = Guard(self._connection)
+        return self._connection, self._guard
+
+    async def read(self, session_id: str) -> list[JournalEntry]:
+        """The entries of every closed row."""
+        session = self._known(session_id)
+        return session.entries[: session.bounds[-1][0]]
+
+    async def rows(self, session_id: str) -> list[Row]:
+        """The rows as a disk would hold them."""
+        session = self._known(session_id)
+        hash_ = written.genesis(session_id)
+        rows: list[Row] = []
+        first = 0
+        for seq, (end, at) in enumerate(session.bounds):
+            payload = written.encode(session.entries[first:end], session_id)
+            hash_ = written.link(hash_, seq, at, written.digest(payload))
+            rows.append(Row(seq, first, at, payload, hash_))
+            first = end
+        return rows
+
+    async def verify(self, session_id: str, *, anchor: Head | None = None) -> int:
+        """Write the rows down and check them; what cannot be written shows here."""
+        rows = await self.rows(session_id)
+        return written.verify(rows, session_id, anchor=anchor).rows
+
+    async def head(self, session_id: str) -> Head:
+        """Where the journal ends."""
+        rows = await self.rows(session_id)
+        return Head(len(rows), rows[-1].hash)
+
+    async def result_of(self, session_id: str, call_id: str) -> ToolResulted | None:
+        """The recorded result of a call."""
+        return result_in(await self.read(session_id), call_id)
+
+    async def info(self, session_id: str) -> SessionInfo:
+        """The session as a list shows it."""
+        session = self._known(session_id)
+        children = [
+            child.session_id
+            for child in self._sessions.values()
+            if _opening(child).parent_id == session_id
+        ]
+        return _info(session, tuple(children))
+
+    async def sessions(self) -> list[SessionInfo]:
+        """All sessions, the latest first."""
+        children: dict[str, list[str]] = {}
+        for session in self._sessions.values():
+            parent = _opening(session).parent_id
+            if parent is not None:
+                children.setdefault(parent, []).append(session.session_id)
+        infos = [
+            _info(session, tuple(children.get(session.session_id, ())))
+            for session in self._sessions.values()
+        ]
+        return sorted(infos, key=lambda info: info.updated_at, reverse=True)
+
+    async def post(self, session_id: str, kind: InboxKind, payload: Any = None) -> str:
+        """Leave something in the session's inbox."""
+        session = self._known(session_id)
+        seams.point("inbox.before_post")
+        item = InboxItem(seams.new_id("mail"), kind, payload, seams.now())
+        session.post(item)
+        seams.point("inbox.after_post")
+        return item.id
+
+    async def inbox(self, session_id: str) -> list[InboxItem]:
+        """What was posted and not taken."""
+        return self._known(session_id).waiting()
+
+    async def fork(
+        self, session_id: str, new_id: str, entries: Sequence[JournalEntry], branch_at: int | None
+    ) -> None:
+        """A new session with these entries and its parent's lineage."""
+        metadata = _opening(self._known(session_id)).metadata
+        if new_id in self._sessions:
+            raise StoreError(f"session {new_id!r} exists already; fork under another id")
+        opened = SessionOpened(
+            new_id, FORMAT, session_id, self._root_of(session_id), branch_at, metadata
+        )
+        copied = [opened, *(entry for entry in entries if type(entry) is not SessionOpened)]
+        journal = MemoryJournal(self, new_id, copied, [(len(copied), seams.now())], [])
+        await journal.close()
+        self._sessions[new_id] = journal
+
+    async def delete(self, session_id: str) -> bool:
+        """Forget the session; False when there was none."""
+        session = self._sessions.get(session_id)
+        if session is None:
+            return False
+        if session.held:
+            raise Locked(f"session {session_id!r} is being written; close it first")
+        del self._sessions[session_id]
+        return True
+
+    async def prune(self, older_than: float) -> list[str]:
+        """Delete what was not touched since; a session being written stays."""
+        old = [
+            session.session_id
+            for session in self._sessions.values()
+            if not session.held and session.bounds[-1][1] < older_than
+        ]
+        for session_id in old:
+            del self._sessions[session_id]
+        return old
+
+    async def aclose(self) -> None:
+        """Let go of the database of bodies, if there was one."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = self._guard = None
+
+    def _known(self, session_id: str) -> MemoryJournal:
+        session = self._sessions.get(session_id)
+        if session is None:
+            raise self._unknown(session_id)
+        return session
+
+    def _unknown(self, session_id: str) -> NoSuchSession:
+        return NoSuchSession(f"no session {session_id!r}{nearest(session_id, self._sessions)}")
+
+    def _root_of(self, parent_id: str | None) -> str | None:
+        if parent_id is None:
+            return None
+        parent = self._sessions.get(parent_id)
+        return parent_id if parent is None else _opening(parent).root_id or parent_id
+
+
+def result_in(entries: Sequence[JournalEntry], call_id: str) -> ToolResulted | None:
+    """The result of the call, looked for from the end."""
+    for entry in reversed(entries):
+        if type(entry) is ToolResulted and entry.call_id == call_id:
+            return entry
+    return None
+
+
+def _closed(session_id: str) -> StoreError:
+    return StoreError(f"session {session_id!r} was closed by this writer; open it again")
+
+
+def _opening(session: MemoryJournal) -> SessionOpened:
+    opened = session.entries[0]
+    assert isinstance(opened, SessionOpened)
+    return opened
+
+
+def _info(session: MemoryJournal, child_ids: tuple[str, ...]) -> SessionInfo:
+    opened, bounds = _opening(session), session.bounds
+    notes = written.notes_of(session.entries)
+    return SessionInfo(
+        id=session.session_id,
+        created_at=bounds[0][1],
+        updated_at=bounds[-1][1],
+        entries=bounds[-1][0],
+        parent_id=opened.parent_id,
+        root_id=opened.root_id or session.session_id,
+        branch_at=opened.branch_at,
+        child_ids=child_ids,
+        status=notes.status,
+        title=notes.title,
+        metadata=dict(opened.metadata or {}),
+    )
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

@@ -1,0 +1,74 @@
+"""A store from its address: `open_store("sqlite:///agents.db")`."""
+
+from __future__ import annotations
+
+import os
+from typing import TypeAlias
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+
+from windlass.errors import ConfigError, nearest
+from windlass.store.base import Store
+from windlass.store.memory import MemoryStore
+
+SCHEMES = ("memory", "sqlite", "postgresql")
+SUFFIXES = (".db", ".sqlite", ".sqlite3")
+Address: TypeAlias = "str | os.PathLike[str] | Store"
+
+
+class StoreConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The section `[store]` of `windlass.toml`."""
+
+    url: str = "memory:"
+    keep_days: float | None = None  # `windlass sessions prune` without an age uses it
+    busy_timeout: float = 30.0  # seconds to wait for another process before `Locked`
+
+
+def open_store(address: Address, *, busy_timeout: float = 30.0) -> Store:
+    """The store at an address.
+
+    `memory:`, `sqlite:///relative.db`, `sqlite:////absolute.db`, or a path that ends in .db,
+    .sqlite or .sqlite3. A store passes through. Nothing is read or written until it is used.
+    """
+    if not isinstance(address, str | os.PathLike):
+        return address
+    text = os.fspath(address)
+    if isinstance(address, os.PathLike) or _is_path(text):
+        return _sqlite(text, busy_timeout)
+    scheme, colon, _rest = text.partition(":")
+    scheme = scheme.lower()
+    if scheme in ("postgresql", "postgres"):
+        raise ConfigError(
+            "a store on Postgres is not built yet; use 'sqlite:///name.db', which serves the "
+            "processes of one machine"
+        )
+    if not colon or scheme not in SCHEMES:
+        raise ConfigError(
+            f"store {text!r} is not an address{nearest(scheme, SCHEMES)}; use 'memory:', "
+            "'sqlite:///name.db' or a path that ends in .db"
+        )
+    if scheme == "memory":
+        return MemoryStore()
+    return _sqlite(_sqlite_path(text), busy_timeout)
+
+
+def _is_path(text: str) -> bool:
+    return text.lower().endswith(SUFFIXES) and "://" not in text
+
+
+def _sqlite_path(url: str) -> str:
+    parts = urlsplit(url)
+    path = unquote(parts.path)
+    if parts.netloc or parts.query or parts.fragment or len(path) < 2 or path.endswith("/"):
+        raise ConfigError(
+            f"store {url!r} names no file; write sqlite:///relative.db with three slashes, "
+            "or sqlite:////absolute.db with four"
+        )
+    return path[1:]
+
+
+def _sqlite(path: str, busy_timeout: float) -> Store:
+    from windlass.store.sqlite import SqliteStore  # sqlite3 is loaded only by who uses it
+
+    return SqliteStore(path, busy_timeout=busy_timeout)

@@ -1,0 +1,239 @@
+"""What is asked of the SQLite file: sessions, rows and mail, as plain functions of a connection."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+import msgspec
+
+from windlass.errors import Corrupt, NoSuchSession, nearest
+from windlass.store import journal as written
+from windlass.store.base import Head, InboxItem, Row, SessionInfo
+from windlass.store.schema import ROW_BITS
+
+T = TypeVar("T")
+BLOB_BYTES = 64 * 1024
+_LITERAL = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')
+_SEQ = (1 << ROW_BITS) - 1
+
+
+def snapshot(connection: sqlite3.Connection, look: Callable[[sqlite3.Connection], T]) -> T:
+    """Read several things as of one moment."""
+    connection.execute("BEGIN")
+    try:
+        return look(connection)
+    finally:
+        connection.execute("ROLLBACK")
+
+
+# --------------------------------------------------------------------------- sessions
+
+_INFO = """SELECT id, created_at, updated_at, entries, parent_id, root_id, branch_at,
+    status, title, metadata FROM windlass_sessions"""
+
+
+def find(connection: sqlite3.Connection, session_id: str) -> tuple[int, int, int, int, bytes]:
+    """The session's number, epoch, row count, entry count and head."""
+    row = connection.execute(
+        "SELECT sid, epoch, rows, entries, head FROM windlass_sessions WHERE id = ?", (session_id,)
+    ).fetchone()
+    if row is None:
+        raise unknown(connection, session_id)
+    return row
+
+
+def unknown(connection: sqlite3.Connection, session_id: str) -> NoSuchSession:
+    """The error for an id that is not there, with the nearest that is."""
+    latest = connection.execute(
+        "SELECT id FROM windlass_sessions ORDER BY updated_at DESC LIMIT 1000"
+    )
+    return NoSuchSession(
+        f"no session {session_id!r}{nearest(session_id, (row[0] for row in latest))}"
+    )
+
+
+def head(connection: sqlite3.Connection, session_id: str) -> Head:
+    """Where the journal ends."""
+    _sid, _epoch, rows, _entries, hash_ = find(connection, session_id)
+    return Head(rows, hash_)
+
+
+def info(connection: sqlite3.Connection, session_id: str) -> SessionInfo:
+    """One session as a list shows it."""
+    row = connection.execute(f"{_INFO} WHERE id = ?", (session_id,)).fetchone()
+    if row is None:
+        raise unknown(connection, session_id)
+    children = connection.execute(
+        "SELECT id FROM windlass_sessions WHERE parent_id = ? ORDER BY sid", (session_id,)
+    )
+    return _info(row, tuple(child[0] for child in children))
+
+
+def infos(connection: sqlite3.Connection) -> list[SessionInfo]:
+    """All sessions, the latest first."""
+    children: dict[str, list[str]] = {}
+    for parent, child in connection.execute(
+        "SELECT parent_id, id FROM windlass_sessions WHERE parent_id IS NOT NULL ORDER BY sid"
+    ):
+        children.setdefault(parent, []).append(child)
+    rows = connection.execute(f"{_INFO} ORDER BY updated_at DESC, sid DESC")
+    return [_info(row, tuple(children.get(row[0], ()))) for row in rows]
+
+
+def _info(row: tuple[Any, ...], child_ids: tuple[str, ...]) -> SessionInfo:
+    return SessionInfo(
+        id=row[0],
+        created_at=row[1],
+        updated_at=row[2],
+        entries=row[3],
+        parent_id=row[4],
+        root_id=row[5] or row[0],
+        branch_at=row[6],
+        child_ids=child_ids,
+        status=row[7],
+        title=row[8],
+        metadata=_plain(row[9], row[0]) if row[9] else {},
+    )
+
+
+def _plain(text: str | bytes, session_id: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Corrupt(f"session {session_id!r}: what was stored beside it is damaged") from error
+
+
+# --------------------------------------------------------------------------- rows
+
+
+def rows(connection: sqlite3.Connection, session_id: str) -> list[Row]:
+    """The session's rows, with their large values back in place."""
+    sid = find(connection, session_id)[0]
+    stored = connection.execute(
+        "SELECT key, first, at, payload, cuts, hash FROM windlass_rows"
+        " WHERE key BETWEEN ? AND ? ORDER BY key",
+        (sid << ROW_BITS, (sid + 1 << ROW_BITS) - 1),
+    )
+    return [_row(connection, session_id, *fields) for fields in stored]
+
+
+def row_at(connection: sqlite3.Connection, session_id: str, key: int) -> Row:
+    """One row by its key."""
+    fields = connection.execute(
+        "SELECT key, first, at, payload, cuts, hash FROM windlass_rows WHERE key = ?", (key,)
+    ).fetchone()
+    if fields is None:
+        raise Corrupt(f"session {session_id!r}: row {key & _SEQ} is missing")
+    return _row(connection, session_id, *fields)
+
+
+def _row(
+    connection: sqlite3.Connection,
+    session_id: str,
+    key: int,
+    first: int,
+    at: float,
+    payload: bytes,
+    cuts: str | None,
+    hash_: bytes,
+) -> Row:
+    seq = key & _SEQ
+    if not (type(first) is int and type(at) is float and _bytes(payload) and _bytes(hash_)):
+        raise Corrupt(f"session {session_id!r}, row {seq}: its columns are not what they were")
+    if cuts is not None:
+        payload = _joined(connection, session_id, seq, payload, cuts)
+    return Row(seq, first, at, payload, hash_)
+
+
+def _bytes(value: object) -> bool:
+    return type(value) is bytes
+
+
+def split(payload: bytes) -> tuple[bytes, str | None, list[tuple[bytes, bytes]]]:
+    """Cut the large strings out of a row: what is left, where they were, and the strings by digest.
+
+    A cut is a place in the bytes that are left and the digest of what stood there, so that joining
+    gives back the very bytes the chain covers.
+    """
+    if len(payload) <= BLOB_BYTES:
+        return payload, None, []
+    kept: list[bytes] = []
+    cuts: list[tuple[int, str]] = []
+    blobs: list[tuple[bytes, bytes]] = []
+    done = size = 0
+    for match in _LITERAL.finditer(payload):
+        start, end = match.span()
+        if end - start > BLOB_BYTES:
+            literal = payload[start:end]
+            name = written.digest(literal)
+            kept.append(payload[done:start])
+            size += start - done
+            done = end
+            cuts.append((size, name.hex()))
+            blobs.append((name, literal))
+    if not cuts:
+        return payload, None, []
+    kept.append(payload[done:])
+    return b"".join(kept), msgspec.json.encode(cuts).decode(), blobs
+
+
+def _joined(
+    connection: sqlite3.Connection, session_id: str, seq: int, payload: bytes, cuts: str
+) -> bytes:
+    pieces: list[bytes] = []
+    done = 0
+    try:
+        places = msgspec.json.decode(cuts, type=list[tuple[int, str]])
+        names = [bytes.fromhex(name) for _place, name in places]
+    except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
+        raise Corrupt(
+            f"session {session_id!r}, row {seq}: its list of values is damaged"
+        ) from error
+    for (place, _name), name in zip(places, names, strict=True):
+        found = connection.execute(
+            "SELECT data FROM windlass_blobs WHERE digest = ?", (name,)
+        ).fetchone()
+        if found is None or not _bytes(found[0]) or written.digest(found[0]) != name:
+            raise Corrupt(f"session {session_id!r}, row {seq}: a large value is gone or damaged")
+        pieces += (payload[done:place], found[0])
+        done = place
+    return b"".join([*pieces, payload[done:]])
+
+
+# --------------------------------------------------------------------------- mail
+
+
+def inbox(connection: sqlite3.Connection, session_id: str) -> list[InboxItem]:
+    """What was posted to the session and not taken."""
+    sid = find(connection, session_id)[0]
+    return [item for _n, item in mail_of(connection, sid, session_id)]
+
+
+def mail_of(
+    connection: sqlite3.Connection, sid: int, session_id: str
+) -> list[tuple[int, InboxItem]]:
+    """The same with the number of each item."""
+    found = connection.execute(
+        "SELECT n, id, kind, payload, at FROM windlass_inbox WHERE sid = ? ORDER BY n", (sid,)
+    )
+    return [(n, _item(session_id, rest)) for n, *rest in found]
+
+
+def mail_after(
+    connection: sqlite3.Connection, seen: int, sessions: Callable[[int], str | None]
+) -> Iterable[tuple[int, int, InboxItem | None]]:
+    """Everything posted since: its number, its session, and the item where `sessions` names one."""
+    found = connection.execute(
+        "SELECT n, sid, id, kind, payload, at FROM windlass_inbox WHERE n > ? ORDER BY n", (seen,)
+    )
+    for n, sid, *rest in found:
+        session_id = sessions(sid)
+        yield n, sid, None if session_id is None else _item(session_id, rest)
+
+
+def _item(session_id: str, fields: list[Any]) -> InboxItem:
+    id_, kind, payload, at = fields
+    return InboxItem(id_, kind, _plain(payload, session_id), at)

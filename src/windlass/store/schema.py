@@ -1,0 +1,183 @@
+"""The SQLite file: its tables, how a connection to it is made, and what its errors mean."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sqlite3
+from pathlib import Path
+
+from windlass import seams
+from windlass.errors import Corrupt, Full, Locked, StoreError
+
+SCHEMA = 1  # of the tables; the journal's own format is `events.FORMAT`
+
+log = logging.getLogger("windlass.store")
+
+# A row's key is its session's number and its own in one integer: the table is then its only index,
+# and a session's rows lie side by side.
+ROW_BITS = 32
+
+TABLES = """
+CREATE TABLE windlass_meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE windlass_sessions (
+    sid INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT NOT NULL UNIQUE,
+    epoch INTEGER NOT NULL,
+    rows INTEGER NOT NULL,
+    entries INTEGER NOT NULL,
+    head BLOB NOT NULL,
+    created_at REAL NOT NULL,
+    updated_at REAL NOT NULL,
+    parent_id TEXT,
+    root_id TEXT,
+    branch_at INTEGER,
+    status TEXT,
+    title TEXT,
+    metadata TEXT
+);
+CREATE INDEX windlass_children ON windlass_sessions (parent_id) WHERE parent_id IS NOT NULL;
+CREATE TABLE windlass_rows (
+    key INTEGER PRIMARY KEY,
+    first INTEGER NOT NULL,
+    at REAL NOT NULL,
+    payload BLOB NOT NULL,
+    cuts TEXT,
+    hash BLOB NOT NULL
+);
+CREATE TABLE windlass_results (
+    sid INTEGER NOT NULL, call_id TEXT NOT NULL, key INTEGER NOT NULL, PRIMARY KEY (sid, call_id)
+) WITHOUT ROWID;
+CREATE TABLE windlass_blobs (digest BLOB PRIMARY KEY, data BLOB NOT NULL);
+CREATE TABLE windlass_blob_uses (
+    digest BLOB NOT NULL, sid INTEGER NOT NULL, PRIMARY KEY (digest, sid)
+) WITHOUT ROWID;
+CREATE TABLE windlass_inbox (
+    n INTEGER PRIMARY KEY AUTOINCREMENT,
+    sid INTEGER NOT NULL,
+    id TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    payload BLOB NOT NULL,
+    at REAL NOT NULL
+);
+CREATE INDEX windlass_inbox_of ON windlass_inbox (sid);
+"""
+
+# The comment keeps these out of reach of a body: a cached statement is not asked about again.
+BEGIN = "BEGIN IMMEDIATE /* windlass */"
+COMMIT = "COMMIT /* windlass */"
+ROLLBACK = "ROLLBACK /* windlass */"
+
+
+def commit(connection: sqlite3.Connection) -> None:
+    """The only way a transaction ends well."""
+    seams.point("journal.before_commit")
+    connection.execute(COMMIT)
+    seams.point("journal.after_commit")
+
+
+def connect(path: Path, busy_timeout: float) -> sqlite3.Connection:
+    """A connection for the writer: the file, its folder and its tables are made when missing."""
+    _make_file(path)
+    connection = sqlite3.connect(
+        path, timeout=busy_timeout, isolation_level=None, check_same_thread=False
+    )
+    try:
+        mode = connection.execute("PRAGMA journal_mode").fetchone()[0]
+        if mode != "wal":
+            mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+        if mode != "wal":
+            log.warning("%s cannot use a write-ahead log (mode %s): readers will wait", path, mode)
+        connection.execute("PRAGMA synchronous = FULL")
+        _make_tables(connection, path)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def connect_reader(path: Path, busy_timeout: float) -> sqlite3.Connection:
+    """A second connection, for reading beside the writer."""
+    connection = sqlite3.connect(
+        path, timeout=busy_timeout, isolation_level=None, check_same_thread=False
+    )
+    connection.execute("PRAGMA query_only = ON")
+    return connection
+
+
+def _make_file(path: Path) -> None:
+    if path.exists():
+        return
+    if not path.parent.exists():
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        # Only its maker may close a descriptor of the file: closing one drops SQLite's locks on it.
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    except FileExistsError:
+        pass
+
+
+def _make_tables(connection: sqlite3.Connection, path: Path) -> None:
+    if _version(connection) is None:
+        connection.execute(BEGIN)
+        try:
+            if _version(connection) is None:  # another process may have been faster
+                for statement in TABLES.split(";"):
+                    if statement.strip():
+                        connection.execute(statement)
+                connection.execute("INSERT INTO windlass_meta VALUES ('schema', ?)", (str(SCHEMA),))
+            commit(connection)
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute(ROLLBACK)
+            raise
+    found = _version(connection)
+    if found is None or not found.isdecimal():
+        raise Corrupt(f"{path} says schema {found!r}; restore it from a backup")
+    if int(found) > SCHEMA:
+        raise StoreError(
+            f"{path} has schema {found}; this version knows up to {SCHEMA}: upgrade windlass"
+        )
+
+
+def _version(connection: sqlite3.Connection) -> str | None:
+    tables = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'windlass_meta'")
+    if tables.fetchone() is None:
+        return None
+    row = connection.execute("SELECT value FROM windlass_meta WHERE key = 'schema'").fetchone()
+    return "" if row is None else str(row[0])
+
+
+# --------------------------------------------------------------------------- errors
+
+_MEANING: dict[int, tuple[type[StoreError], str]] = {
+    sqlite3.SQLITE_BUSY: (Locked, "another process holds the database; let it finish and resume"),
+    sqlite3.SQLITE_LOCKED: (Locked, "another process holds the database; let it finish and resume"),
+    sqlite3.SQLITE_FULL: (Full, "the disk is full; nothing was lost: make room and resume"),
+    sqlite3.SQLITE_READONLY: (StoreError, "the file or its folder is read-only; allow writing"),
+    sqlite3.SQLITE_PERM: (StoreError, "no permission; check who owns the file and its folder"),
+    sqlite3.SQLITE_CANTOPEN: (StoreError, "cannot be opened; check the path and its permissions"),
+    sqlite3.SQLITE_CORRUPT: (Corrupt, "the file is damaged; restore it from a backup"),
+    sqlite3.SQLITE_NOTADB: (Corrupt, "this is not a SQLite database; name another file"),
+    sqlite3.SQLITE_IOERR: (StoreError, "the disk reports an error; check it and resume"),
+    sqlite3.SQLITE_TOOBIG: (StoreError, "a value is larger than SQLite can hold"),
+}
+PASSING = {
+    sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_NOMEM,
+}  # fmt: skip
+
+
+def code_of(error: BaseException) -> int:
+    """SQLite's primary result code, or 0."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
+def meaning(error: BaseException, path: Path) -> StoreError:
+    """What to tell a person about SQLite's error."""
+    if isinstance(error, StoreError):
+        return error
+    if isinstance(error, OSError):
+        return StoreError(f"{path}: {error.strerror or error}; check the path and its permissions")
+    kind, advice = _MEANING.get(code_of(error), (StoreError, "see the cause"))
+    return kind(f"{path}: {advice} ({error})")

@@ -1,0 +1,468 @@
+"""Sessions in a SQLite file: durable, shared by threads and processes, one writer thread per store.
+
+What is on disk and how: `schema`, `reading`. How it gets there: `writer`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import os
+import sqlite3
+import weakref
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar
+
+from windlass import seams
+from windlass.errors import Locked, StoreError
+from windlass.events import JournalEntry, SessionOpened, ToolResulted
+from windlass.store import changes, reading, schema
+from windlass.store import journal as written
+from windlass.store.base import Head, InboxItem, InboxKind, Row, SessionInfo
+from windlass.store.jobs import Again, Append, Call, Commit, Forget, Job, Line
+from windlass.store.memory import result_in
+from windlass.store.writer import Writer
+
+T = TypeVar("T")
+BUSY_SECONDS = 30.0
+EXIT_SECONDS = 5.0
+
+
+class SqliteJournal:
+    """A session in a SQLite file, in the hands of its writer."""
+
+    __slots__ = (
+        "_commits", "_done", "_failed", "_flushed", "_handed", "_line", "_loop", "_stalled",
+        "_store", "_taking", "_waiting", "append", "entries", "mail", "on_mail", "session_id",
+    )  # fmt: skip
+
+    def __init__(self, store: SqliteStore, session_id: str) -> None:
+        self.session_id = session_id
+        self.on_mail: Callable[[], None] | None = None
+        self._store, self._loop = store, asyncio.get_running_loop()
+        self._line = Line(self, session_id, self._loop)
+        self._taking: list[InboxItem] = []
+        self._commits: list[Commit] = []
+        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+        self._handed = self._done = 0
+        self._failed: StoreError | None = None  # for good
+        self._stalled = False  # for now: the rows are kept and tried again
+        self.begin([], [])
+
+    def begin(self, entries: list[JournalEntry], mail: list[InboxItem]) -> None:
+        """Start from what is on disk."""
+        self.entries, self.mail = entries, mail
+        self.append: Callable[[JournalEntry], None] = entries.append
+        self._flushed = len(entries)
+
+    @property
+    def line(self) -> Line:
+        """The writer's side of it."""
+        return self._line
+
+    def flush(self) -> None:
+        """Close the row and hand it to the writer; what cannot be written is taken back and raised."""
+        if len(self.entries) != self._flushed and self._failed is None:
+            row = self._close_row()
+            self._store.put(row)
+
+    def _close_row(self) -> Append:
+        entries, start = self.entries, self._flushed
+        fresh = entries[start:]
+        try:
+            payload = written.encode(fresh, self.session_id)
+        except StoreError:
+            del entries[start:]
+            self.mail[:0] = self._taking
+            self._taking.clear()
+            raise
+        self._flushed = start + len(fresh)
+        self._handed += 1
+        takes: Sequence[str] = ()
+        if self._taking and fresh:
+            takes = [item.id for item in self._taking]
+            self._taking.clear()
+        notes = written.notes_of(fresh)
+        return Append(self._line, payload, len(fresh), seams.now(), notes, takes)
+
+    async def durable(self) -> None:
+        """Wait until every row handed on is on disk."""
+        if self._failed is not None:
+            raise _again(self._failed)
+        if self._done >= self._handed:
+            return
+        if self._stalled:
+            self._stalled = False
+            self._store.put(Again(self._line))
+        finished: asyncio.Future[None] = self._loop.create_future()
+        self._waiting.append((self._handed, finished))
+        await finished
+
+    async def commit(
+        self, body: Callable[[Any], T], record: Callable[[T], Sequence[JournalEntry]]
+    ) -> T:
+        """Run the body on the writer thread, in one transaction with its record."""
+        if self._failed is not None:
+            raise _again(self._failed)
+        pending = self._close_row()
+        finished: asyncio.Future[T] = self._loop.create_future()
+        job = Commit(pending, body, record, finished, len(self.entries))
+        self._commits.append(job)
+        self._store.put(job)
+        try:
+            return await asyncio.shield(finished)
+        except asyncio.CancelledError:
+            if job.claimed():
+                finished.cancel()
+            else:
+                await _until(finished)
+            raise
+
+    def take(self, item: InboxItem) -> None:
+        """Take the item out of the inbox with the next flush."""
+        self.mail.remove(item)
+        self._taking.append(item)
+
+    async def close(self) -> None:
+        """Flush, wait, and give the session up. A full disk leaves it open, to be closed later."""
+        if self._store.holds(self):
+            self.flush()
+            try:
+                await self.durable()
+            finally:
+                if self._failed is not None or self._done >= self._handed:
+                    self._store.release(self)
+
+    # ----------------------------------------------------------------------- from the writer
+
+    def settled(self, done: int, error: StoreError | None, final: bool) -> None:
+        """So many rows are on disk, or why not."""
+        self._done = done
+        if error is None:
+            self._stalled = False
+        elif final:
+            self._failed = error
+        else:
+            self._stalled = True
+        waiting, self._waiting = self._waiting, []
+        for needed, finished in waiting:
+            if finished.done():
+                continue
+            if error is not None:
+                finished.set_exception(_again(error))
+            elif needed <= done:
+                finished.set_result(None)
+            else:
+                self._waiting.append((needed, finished))
+
+    def committed(self, job: Commit) -> None:
+        """A commit has ended: its record takes the place it has on disk."""
+        recorded, at = job.entries, job.index
+        place = self._commits.index(job)
+        del self._commits[place]
+        if recorded:
+            self.entries[at:at] = recorded
+            self._flushed += len(recorded)
+            for later in self._commits[place:]:
+                later.index += len(recorded)
+        if job.finished.done():
+            return
+        if job.error is None:
+            job.finished.set_result(job.value)
+        elif isinstance(job.error, StopIteration):  # a future refuses to hold one
+            job.finished.set_exception(RuntimeError(f"the body raised {job.error!r}"))
+        else:
+            job.finished.set_exception(job.error)
+
+    def delivered(self, items: list[InboxItem]) -> None:
+        """Mail has come."""
+        self.mail += items
+        if self.on_mail is not None:
+            self.on_mail()
+
+
+class SqliteStore:
+    """Sessions in the file at `path`, made when missing: `store = SqliteStore("agents.db")`.
+
+    Several event loops and threads may share a store; a process of its own opens its own. While
+    another process holds the database, operations wait up to `busy_timeout` seconds.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, busy_timeout: float = BUSY_SECONDS) -> None:
+        self.path, self.busy_timeout = Path(path), busy_timeout
+        self._writer = Writer(self.path, busy_timeout)
+        self._held: dict[str, SqliteJournal] = {}
+        self._reader: sqlite3.Connection | None = None
+        self._readers: ThreadPoolExecutor | None = None
+        self._ready = self._closed = self._forked = False
+        _living.add(self)
+        atexit.register(self._exit)
+
+    def __repr__(self) -> str:
+        return f"<SqliteStore {self.path}>"
+
+    async def open(
+        self,
+        session_id: str,
+        *,
+        create: bool = True,
+        parent_id: str | None = None,
+        metadata: dict[str, Any] | None = None,
+    ) -> SqliteJournal:
+        """Become the session's writer; a writer elsewhere is stale from now on."""
+        journal = SqliteJournal(self, session_id)
+        if self._held.setdefault(session_id, journal) is not journal:
+            raise Locked(f"session {session_id!r} has a writer in this process already")
+        try:
+            opening = changes.Opening(journal.line, create, parent_id, metadata)
+            opening.check()
+            seams.point("session.before_open")
+            await self._write(opening.work, self._opened(journal.line))
+            seams.point("session.after_open")
+            entries = opening.entries
+            if entries is None:
+                entries = await self._read(lambda db: _entries(db, session_id))
+            journal.begin(entries, opening.mail)
+        except BaseException:
+            self.release(journal)
+            raise
+        return journal
+
+    async def read(self, session_id: str) -> list[JournalEntry]:
+        """The session's entries, as far as they are on disk."""
+        return await self._read(
+            lambda db: written.decode_rows(
+                reading.snapshot(db, lambda db: reading.rows(db, session_id)), session_id
+            )
+        )
+
+    async def rows(self, session_id: str) -> list[Row]:
+        """The session's rows."""
+        return await self._read(
+            lambda db: reading.snapshot(db, lambda db: reading.rows(db, session_id))
+        )
+
+    async def verify(self, session_id: str, *, anchor: Head | None = None) -> int:
+        """Check the chain against the head."""
+
+        def check(db: sqlite3.Connection) -> int:
+            rows, head = reading.snapshot(
+                db, lambda db: (reading.rows(db, session_id), reading.head(db, session_id))
+            )
+            return written.verify(rows, session_id, head, anchor).rows
+
+        return await self._read(check)
+
+    async def head(self, session_id: str) -> Head:
+        """Where the journal ends."""
+        return await self._read(lambda db: reading.head(db, session_id))
+
+    async def result_of(self, session_id: str, call_id: str) -> ToolResulted | None:
+        """The recorded result of a call."""
+
+        def look(db: sqlite3.Connection) -> ToolResulted | None:
+            sid = reading.find(db, session_id)[0]
+            found = db.execute(
+                "SELECT key FROM windlass_results WHERE sid = ? AND call_id = ?", (sid, call_id)
+            ).fetchone()
+            if found is None:
+                return None
+            row = reading.row_at(db, session_id, found[0])
+            return result_in(written.decode(row.payload, session_id, row.seq), call_id)
+
+        return await self._read(lambda db: reading.snapshot(db, look))
+
+    async def info(self, session_id: str) -> SessionInfo:
+        """The session as a list shows it."""
+        return await self._read(
+            lambda db: reading.snapshot(db, lambda db: reading.info(db, session_id))
+        )
+
+    async def sessions(self) -> list[SessionInfo]:
+        """All sessions, the latest first."""
+        return await self._read(lambda db: reading.snapshot(db, reading.infos))
+
+    async def post(self, session_id: str, kind: InboxKind, payload: Any = None) -> str:
+        """Leave something in the session's inbox, from any process."""
+        item_id, data = seams.new_id("mail"), written.encode_value(payload, "a posted item")
+        at = seams.now()
+
+        def work(db: sqlite3.Connection) -> str:
+            sid = reading.find(db, session_id)[0]
+            db.execute(
+                "INSERT INTO windlass_inbox (sid, id, kind, payload, at) VALUES (?, ?, ?, ?, ?)",
+                (sid, item_id, kind, data, at),
+            )
+            return item_id
+
+        seams.point("inbox.before_post")
+        await self._write(work, self._writer.mail_was_posted)
+        seams.point("inbox.after_post")
+        return item_id
+
+    async def inbox(self, session_id: str) -> list[InboxItem]:
+        """What was posted and not taken."""
+        return await self._read(
+            lambda db: reading.snapshot(db, lambda db: reading.inbox(db, session_id))
+        )
+
+    async def fork(
+        self, session_id: str, new_id: str, entries: Sequence[JournalEntry], branch_at: int | None
+    ) -> None:
+        """A new session with these entries and its parent's lineage."""
+        copied = [entry for entry in entries if type(entry) is not SessionOpened]
+        await self._write(lambda db: changes.fork(db, session_id, new_id, copied, branch_at))
+
+    async def delete(self, session_id: str) -> bool:
+        """Remove the session, its mail and the values only it used; False when there was none."""
+        if session_id in self._held:
+            raise Locked(f"session {session_id!r} is being written; close it first")
+        return await self._write(
+            lambda db: bool(changes.remove(db, "id = ?", (session_id,), set()))
+        )
+
+    async def prune(self, older_than: float) -> list[str]:
+        """Delete sessions not touched since; those being written here stay."""
+        held = set(self._held)
+        return await self._write(
+            lambda db: changes.remove(db, "updated_at < ?", (older_than,), held)
+        )
+
+    async def aclose(self) -> None:
+        """Write what is queued and end the threads. Journals still open take no more rows."""
+        if self._closed:
+            return
+        self._closed = True
+        atexit.unregister(self._exit)
+        loop = asyncio.get_running_loop()
+        if self._forked:
+            return
+        if self._readers is not None:
+            await loop.run_in_executor(self._readers, self._close_reader)
+            self._readers.shutdown(wait=True)
+        await asyncio.to_thread(self._writer.stop)
+        self._held.clear()
+
+    # ----------------------------------------------------------------------- for its journals
+
+    def put(self, job: Job) -> None:
+        """Hand something to the writer."""
+        if self._forked:
+            raise _after_fork(self.path)
+        self._writer.put(job)
+
+    def holds(self, journal: SqliteJournal) -> bool:
+        """True while the journal is the session's writer here."""
+        return self._held.get(journal.session_id) is journal
+
+    def release(self, journal: SqliteJournal) -> None:
+        """Let the next writer in."""
+        if self.holds(journal):
+            del self._held[journal.session_id]
+            if not self._writer.stopped and not self._forked:
+                self._writer.put(Forget(journal.line))
+
+    # ----------------------------------------------------------------------- threads
+
+    async def _write(
+        self, work: Callable[[sqlite3.Connection], T], after: Callable[[T], None] | None = None
+    ) -> T:
+        finished: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self.put(Call(work, finished, after))
+        value = await finished
+        self._ready = True
+        return value
+
+    async def _read(self, look: Callable[[sqlite3.Connection], T]) -> T:
+        if self._forked:
+            raise _after_fork(self.path)
+        if self._closed:
+            raise StoreError(f"{self.path}: this store was closed; open a new one")
+        if not self._ready:
+            await self._write(_nothing)
+        if self._readers is None:
+            self._readers = ThreadPoolExecutor(1, thread_name_prefix="windlass-store-reader")
+        return await asyncio.get_running_loop().run_in_executor(self._readers, self._look, look)
+
+    def _look(self, look: Callable[[sqlite3.Connection], T]) -> T:
+        try:
+            if self._reader is None:
+                self._reader = schema.connect_reader(self.path, self.busy_timeout)
+            return look(self._reader)
+        except sqlite3.Error as error:
+            raise schema.meaning(error, self.path) from error
+
+    def _close_reader(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+    def _opened(self, line: Line) -> Callable[[object], None]:
+        def register(_value: object) -> None:
+            self._writer.lines[line.sid] = line
+
+        return register
+
+    def _exit(self) -> None:
+        """The interpreter ends and nobody closed us: write what is queued, but do not hang."""
+        if not self._forked:
+            self._writer.stop(EXIT_SECONDS)
+
+    def after_fork(self) -> list[object]:
+        """In a forked child: refuse everything, and give up the connections unclosed."""
+        self._forked = True
+        return [self._writer.connection, self._reader, self._writer]
+
+
+def _nothing(_db: sqlite3.Connection) -> None:
+    """Makes the writer connect, and the tables with it."""
+
+
+def _entries(db: sqlite3.Connection, session_id: str) -> list[JournalEntry]:
+    """What a new writer starts from: history from disk is not trusted, so the chain is followed."""
+    rows, head = reading.snapshot(
+        db, lambda db: (reading.rows(db, session_id), reading.head(db, session_id))
+    )
+    written.verify(rows, session_id, head)
+    return written.decode_rows(rows, session_id)
+
+
+# --------------------------------------------------------------------------- small helpers
+
+
+async def _until(finished: asyncio.Future[Any]) -> None:
+    """Wait for it however often this task is cancelled meanwhile."""
+    while not finished.done():
+        try:
+            await asyncio.wait([finished])
+        except asyncio.CancelledError:
+            continue
+    if not finished.cancelled():
+        finished.exception()  # seen
+
+
+def _again(error: StoreError) -> StoreError:
+    """The same error, to be raised once more with a traceback of its own."""
+    copy = type(error)(*error.args)
+    copy.__cause__ = error
+    return copy
+
+
+def _after_fork(path: Path) -> StoreError:
+    return StoreError(
+        f"{path}: this store was opened before os.fork(); a child opens its own SqliteStore"
+    )
+
+
+_living: weakref.WeakSet[SqliteStore] = weakref.WeakSet()
+_given_up: list[object] = []
+
+
+def _in_child() -> None:
+    for store in list(_living):
+        _given_up.extend(store.after_fork())
+
+
+os.register_at_fork(after_in_child=_in_child)

@@ -1,0 +1,279 @@
+"""The one thread that writes a SQLite file: it drains a queue and commits what it found together.
+
+A group is one transaction. Each session's rows are fenced by the session's epoch and head, so a
+stale writer loses alone. Whatever cannot be written now (a full disk, a held database) stays in its
+session's backlog, in order, for the next try.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+import threading
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any, TypeAlias
+
+from windlass.errors import StoreError
+from windlass.store import reading, schema
+from windlass.store.base import InboxItem
+from windlass.store.body import Guard
+from windlass.store.group import Redo, fill
+from windlass.store.jobs import Again, Append, Call, Commit, Forget, Job, Line
+
+GROUP = 1024  # jobs in one transaction
+POLL_SECONDS = 0.1  # how soon mail from other processes is noticed while nothing is written
+
+log = logging.getLogger("windlass.store")
+
+
+Told: TypeAlias = tuple[Callable[..., None], tuple[Any, ...]]
+
+
+# --------------------------------------------------------------------------- the thread
+
+
+class Writer:
+    """A queue and its thread. `put` never blocks."""
+
+    def __init__(self, path: Path, busy_timeout: float) -> None:
+        self.path, self.busy_timeout = path, busy_timeout
+        self.connection: sqlite3.Connection | None = None
+        self.lines: dict[int, Line] = {}  # open sessions by number
+        self._queue: SimpleQueue[Job] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._starting = threading.Lock()
+        self._guard: Guard | None = None
+        self._told: dict[asyncio.AbstractEventLoop, list[Told]] = {}
+        self._version, self._mail_seen = -1, 0
+        self.stopped = False
+        self.put: Callable[[Job], None] = self._first_put
+
+    def _first_put(self, job: Job) -> None:
+        with self._starting:
+            if self.stopped:
+                raise StoreError(f"{self.path}: this store was closed; open a new one")
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._run, name="windlass-store-writer", daemon=True
+                )
+                self._thread.start()
+                self.put = self._queue.put
+        self._queue.put(job)
+
+    def stop(self, timeout: float | None = None) -> None:
+        """Write what is queued and end the thread; blocks until it has ended."""
+        with self._starting:
+            self.stopped = True
+            self.put = self._first_put
+            if self._thread is None:
+                return
+            self._queue.put(None)
+        self._thread.join(timeout)
+
+    def _run(self) -> None:
+        stopping = False
+        while not stopping:
+            jobs = self._wait()
+            lines: dict[Line, None] = {}
+            calls: list[Call] = []
+            given_up: list[Line] = []
+            for job in jobs:
+                if type(job) is Append or type(job) is Commit:
+                    line = job.line
+                    line.backlog.append(job)
+                    lines[line] = None
+                elif type(job) is Call:
+                    calls.append(job)
+                elif type(job) is Again:
+                    lines[job.line] = None
+                elif type(job) is Forget:
+                    given_up.append(job.line)
+                else:
+                    stopping = True
+                    lines.update(
+                        dict.fromkeys(line for line in self.lines.values() if line.backlog)
+                    )
+            if lines or calls:
+                self._write(list(lines), calls)
+            for line in given_up:
+                if self.lines.get(line.sid) is line:  # it may be open again already
+                    del self.lines[line.sid]
+            self._look_for_mail()
+            self._tell()
+        self._disconnect()
+        self._refuse_the_rest()
+
+    def _wait(self) -> list[Job]:
+        try:
+            jobs = [self._queue.get(timeout=POLL_SECONDS if self.lines else None)]
+        except Empty:
+            return []
+        try:
+            while len(jobs) < GROUP:
+                jobs.append(self._queue.get_nowait())
+        except Empty:
+            pass
+        return jobs
+
+    # ----------------------------------------------------------------------- a group
+
+    def _write(self, lines: list[Line], calls: list[Call]) -> None:
+        careful = False
+        while True:
+            try:
+                connection, guard = self._connected()
+                connection.execute(schema.BEGIN)
+                lost = fill(connection, guard, lines, calls, careful)
+                schema.commit(connection)
+            except Redo:
+                self._roll_back()
+                careful = True
+            except Exception as error:
+                self._roll_back()
+                self._failed(schema.meaning(error, self.path), lines, calls)
+                return
+            else:
+                self._succeeded(lines, calls, lost)
+                return
+
+    # ----------------------------------------------------------------------- what came of it
+
+    def _succeeded(
+        self, lines: list[Line], calls: list[Call], lost: dict[Line, StoreError]
+    ) -> None:
+        for line in lines:
+            jobs = list(line.backlog)
+            line.backlog.clear()
+            error = lost.get(line)
+            if error is None:
+                line.seq, line.count, line.head = line.next
+                line.done += len(jobs)
+            for job in jobs:
+                if type(job) is Commit:
+                    if error is not None:
+                        job.error, job.entries = error, ()
+                    self._tell_loop(line.loop, line.owner.committed, job)
+            self._tell_loop(line.loop, line.owner.settled, line.done, error, True)
+        for call in calls:
+            if call.error is None and call.after is not None:
+                call.after(call.value)
+            self._tell_loop(call.loop, call.settle)
+
+    def _failed(self, error: StoreError, lines: list[Line], calls: list[Call]) -> None:
+        """Nothing was written: rows stay in their backlog, everyone else is told."""
+        for line in lines:
+            kept: deque[Append | Commit] = deque()
+            for job in line.backlog:
+                if not isinstance(job, Commit):
+                    kept.append(job)
+                    continue
+                job.error = job.error or error
+                job.entries = ()
+                self._tell_loop(line.loop, line.owner.committed, job)
+                if job.pending.count:
+                    kept.append(job.pending)
+                else:
+                    line.done += 1
+            line.backlog = kept
+            self._tell_loop(line.loop, line.owner.settled, line.done, error, False)
+        for call in calls:
+            call.error = error
+            self._tell_loop(call.loop, call.settle)
+
+    def _tell_loop(
+        self, loop: asyncio.AbstractEventLoop, what: Callable[..., None], *args: Any
+    ) -> None:
+        self._told.setdefault(loop, []).append((what, args))
+
+    def _tell(self) -> None:
+        if not self._told:
+            return
+        told, self._told = self._told, {}
+        for loop, news in told.items():
+            try:
+                loop.call_soon_threadsafe(_hear, news)
+            except RuntimeError:  # the loop is closed; nobody waits there any more
+                pass
+
+    # ----------------------------------------------------------------------- mail
+
+    def _look_for_mail(self) -> None:
+        """Hand posts to open sessions, those of other processes too."""
+        connection = self.connection
+        if connection is None or not self.lines:
+            return
+        try:
+            version = connection.execute("PRAGMA data_version").fetchone()[0]
+            if version == self._version:
+                return
+            found: dict[Line, list[InboxItem]] = {}
+            for n, sid, item in reading.mail_after(connection, self._mail_seen, self._name):
+                self._mail_seen = n
+                line = self.lines.get(sid)
+                if line is not None and item is not None and n > line.mail_seen:
+                    line.mail_seen = n
+                    found.setdefault(line, []).append(item)
+            self._version = version
+        except (sqlite3.Error, StoreError) as error:
+            log.warning("%s: cannot look for mail now: %s", self.path, error)
+            return
+        for line, items in found.items():
+            self._tell_loop(line.loop, line.owner.delivered, items)
+
+    def _name(self, sid: int) -> str | None:
+        line = self.lines.get(sid)
+        return None if line is None else line.session_id
+
+    def mail_was_posted(self, _value: object = None) -> None:
+        """Our own commits do not change the version that we watch; so say it."""
+        self._version = -1
+
+    def _refuse_the_rest(self) -> None:
+        """Whoever asked while the thread was ending must not wait for ever."""
+        closed = StoreError(f"{self.path}: this store was closed")
+        try:
+            while True:
+                job = self._queue.get_nowait()
+                if type(job) is Call:
+                    self._failed(closed, [], [job])
+                elif type(job) is Append or type(job) is Commit:
+                    job.line.backlog.append(job)
+                    self._failed(closed, [job.line], [])
+        except Empty:
+            self._tell()
+
+    # ----------------------------------------------------------------------- the connection
+
+    def _connected(self) -> tuple[sqlite3.Connection, Guard]:
+        if self.connection is None or self._guard is None:
+            self.connection = schema.connect(self.path, self.busy_timeout)
+            self._guard = Guard(self.connection)
+        return self.connection, self._guard
+
+    def _roll_back(self) -> None:
+        connection = self.connection
+        if connection is not None and connection.in_transaction:
+            try:
+                connection.execute(schema.ROLLBACK)
+            except sqlite3.Error:
+                log.exception("%s: the transaction could not be rolled back", self.path)
+
+    def _disconnect(self) -> None:
+        left = [line.session_id for line in self.lines.values() if line.backlog]
+        if left:
+            log.error("%s: closed with unwritten rows of %s", self.path, ", ".join(left))
+        if self.connection is not None:
+            self.connection.close()
+            self.connection = self._guard = None
+
+
+def _hear(news: list[Told]) -> None:
+    for what, args in news:
+        try:
+            what(*args)
+        except Exception:
+            log.exception("a listener of the store failed")
