@@ -40,6 +40,11 @@ def counted(fake, stream):
     return {**body(stream), **options}
 
 
+def session():
+    """A client that leaves the bytes as they came."""
+    return aiohttp.ClientSession(auto_decompress=False)
+
+
 async def raw(http, server, asks):
     url = server.url.removesuffix("/v1") + server.path
     async with http.post(url, json=asks, headers=HEADERS) as response:
@@ -131,7 +136,7 @@ async def test_every_fault_changes_what_is_said(fake, name):
     for stream in (False, True):
         if not applies(name, fake.wire, stream=stream):
             continue
-        async with fake(CALLS, faults=[None, fault]) as server, aiohttp.ClientSession() as http:
+        async with fake(CALLS, faults=[None, fault]) as server, session() as http:
             right, data = await raw(http, server, counted(fake, stream))
             wrong, other = await raw(http, server, counted(fake, stream))
         heads = [

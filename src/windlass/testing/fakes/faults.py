@@ -57,9 +57,12 @@ class Silence(msgspec.Struct, frozen=True):
 
 
 class Body(msgspec.Struct, frozen=True):
-    """A 200 whose body is not what the wire format promises."""
+    """A 200 with another body than asked for; `gzip` is the right one, packed."""
 
-    kind: Literal["html", "empty", "cut_json", "bad_utf8", "ignores_stream", "null"]
+    kind: Literal[
+        "html", "empty", "null", "cut_json", "bad_utf8", "ignores_stream",
+        "gzip", "cut_gzip", "not_gzip",
+    ]  # fmt: skip
 
 
 class Pieces(msgspec.Struct, frozen=True):
@@ -121,6 +124,9 @@ FAULTS: dict[str, Fault] = {
     "cut_json": Body("cut_json"),
     "bad_utf8": Body("bad_utf8"),
     "ignores_stream": Body("ignores_stream"),
+    "gzip": Body("gzip"),
+    "cut_gzip": Body("cut_gzip"),
+    "not_gzip": Body("not_gzip"),
     "one_byte_chunks": Pieces(1),
     "split_characters": Pieces(inside_characters=True),
     "wrong_content_type": Headers({"content-type": "text/plain"}),

@@ -6,6 +6,7 @@ What a provider's requests and answers look like is in its own file; this one kn
 from __future__ import annotations
 
 import asyncio
+import zlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from weakref import WeakKeyDictionary
@@ -229,6 +230,8 @@ class FakeServer:
         if fault == Body("html"):
             kind = "text/html; charset=utf-8"
         headers = {**self.headers(asked), "content-type": kind}
+        if isinstance(fault, Body) and fault.kind.endswith("gzip"):
+            headers["content-encoding"] = "gzip"
         return {**headers, **fault.headers} if isinstance(fault, Headers) else headers
 
     # ----------------------------------------------------------------- the bytes
@@ -245,6 +248,11 @@ class FakeServer:
                 return _with_cut_frame(self.frames(asked, reply))
             case Body("bad_utf8"):
                 return [_with_bad_byte(chunk) for chunk in self._right(asked, reply, None)]
+            case Body("gzip"):
+                return _packed(self._right(asked, reply, None))
+            case Body("cut_gzip"):
+                packed = _packed(self._right(asked, reply, None))
+                return packed[: len(packed) // 2]
             case Body("ignores_stream"):
                 return [msgspec.json.encode(self.plain(asked, reply))]
             case Body("cut_json"):
@@ -366,6 +374,13 @@ def _with_cut_frame(frames: list[Frame]) -> list[bytes]:
     whole = chunks[middle].rstrip(b"\n")
     chunks[middle] = whole[: len(whole) - len(whole) // 3] + b"\n\n"
     return chunks
+
+
+def _packed(chunks: list[bytes]) -> list[bytes]:
+    """As gzip, flushed after each chunk so that a stream still flows."""
+    pack = zlib.compressobj(wbits=zlib.MAX_WBITS | 16)
+    packed = [pack.compress(chunk) + pack.flush(zlib.Z_SYNC_FLUSH) for chunk in chunks]
+    return [*packed, pack.flush()]
 
 
 def _with_bad_byte(chunk: bytes) -> bytes:
