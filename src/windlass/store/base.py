@@ -88,10 +88,7 @@ class Journal(Protocol):
     mail: list[InboxItem]  # posted and not yet taken; the writer's own view of the inbox
     on_mail: Callable[[], None] | None  # called on the writer's event loop when mail has arrived
 
-    @property
-    def append(self) -> Callable[[JournalEntry], None]:
-        """Order an entry: `journal.append(entry)`. It may be a list's own method."""
-        ...
+    def append(self, entry: JournalEntry, /) -> None: ...
 
     def flush(self) -> None: ...
 

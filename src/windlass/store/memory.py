@@ -27,10 +27,12 @@ T = TypeVar("T")
 class MemoryJournal:
     """A session in memory, and its writer's hold on it."""
 
-    __slots__ = (
-        "_bounds", "_end", "_held", "_loop", "_store", "_taking",
-        "append", "entries", "mail", "on_mail", "session_id", "__weakref__",
-    )  # fmt: skip
+    immediate: bool = True
+    # `append` is the list's own method. (Spelt as literals, slots make pyright bind it to self.)
+    __slots__ = tuple(
+        "_bounds _held _loop _store _taking "
+        "append entries mail on_mail session_id __weakref__".split()
+    )
     immediate = True
 
     def __init__(
@@ -38,25 +40,25 @@ class MemoryJournal:
         store: MemoryStore,
         session_id: str,
         entries: list[JournalEntry],
-        bounds: list[tuple[int, float]],
+        bounds: list[float],
         mail: list[InboxItem],
     ) -> None:
         self.session_id, self.entries, self.mail = session_id, entries, mail
         self.append: Callable[[JournalEntry], None] = entries.append
         self.on_mail: Callable[[], None] | None = None
-        self._store, self._bounds, self._end = store, bounds, len(entries)
-        self._taking: list[InboxItem] = []
+        self._store, self._bounds = store, bounds
+        self._taking: tuple[InboxItem, ...] = ()
         self._held = True
         self._loop = asyncio.get_running_loop()
 
     def flush(self) -> None:
         """Close the row."""
-        end = len(self.entries)
-        if end != self._end:
-            self._bounds.append((end, seams.now()))
-            self._end = end
+        end, bounds = len(self.entries), self._bounds
+        if end != bounds[-2]:
+            bounds.append(end)
+            bounds.append(seams.now())
             if self._taking:
-                self._taking.clear()
+                self._taking = ()
 
     async def durable(self) -> None:
         """In memory there is nothing to wait for."""
@@ -87,7 +89,7 @@ class MemoryJournal:
     def take(self, item: InboxItem) -> None:
         """Take the item out of the inbox with the next flush."""
         self.mail.remove(item)
-        self._taking.append(item)
+        self._taking += (item,)
 
     async def close(self) -> None:
         """Flush and give the session up."""
@@ -116,21 +118,29 @@ class MemoryJournal:
         return self._held
 
     @property
-    def bounds(self) -> list[tuple[int, float]]:
+    def size(self) -> int:
+        """How many entries are in closed rows."""
+        return int(self._bounds[-2])
+
+    @property
+    def touched(self) -> float:
+        """When the last row was closed."""
+        return self._bounds[-1]
+
+    def row_ends(self) -> list[tuple[int, float]]:
         """Where each row ends, and when it was closed."""
-        return self._bounds
+        return [
+            (int(end), at) for end, at in zip(self._bounds[::2], self._bounds[1::2], strict=True)
+        ]
 
     def waiting(self) -> list[InboxItem]:
         """Everything in the inbox; what is being taken is there until its row is closed."""
-        return self._taking + self.mail
+        return [*self._taking, *self.mail]
 
     def reopened(self) -> MemoryJournal:
         """A new writer's hold; whoever kept the old one can change nothing any more."""
-        end = self._bounds[-1][0]
-        mail = self.waiting()
-        return MemoryJournal(
-            self._store, self.session_id, self.entries[:end], self._bounds.copy(), mail
-        )
+        entries, bounds = self.entries[: self.size], self._bounds.copy()
+        return MemoryJournal(self._store, self.session_id, entries, bounds, self.waiting())
 
 
 class MemoryStore:
@@ -158,7 +168,7 @@ class MemoryStore:
             opened = SessionOpened(
                 session_id, FORMAT, parent_id, self._root_of(parent_id), None, metadata
             )
-            journal = MemoryJournal(self, session_id, [opened], [(1, seams.now())], [])
+            journal = MemoryJournal(self, session_id, [opened], [1, seams.now()], [])
         elif held.held:
             raise Locked(f"session {session_id!r} has a writer in this process already")
         else:
@@ -202,7 +212,7 @@ class MemoryStore:
     async def read(self, session_id: str) -> list[JournalEntry]:
         """The entries of every closed row."""
         session = self._known(session_id)
-        return session.entries[: session.bounds[-1][0]]
+        return session.entries[: session.size]
 
     async def rows(self, session_id: str) -> list[Row]:
         """The rows as a disk would hold them."""
@@ -210,7 +220,7 @@ class MemoryStore:
         hash_ = written.genesis(session_id)
         rows: list[Row] = []
         first = 0
-        for seq, (end, at) in enumerate(session.bounds):
+        for seq, (end, at) in enumerate(session.row_ends()):
             payload = written.encode(session.entries[first:end], session_id)
             hash_ = written.link(hash_, seq, at, written.digest(payload))
             rows.append(Row(seq, first, at, payload, hash_))
@@ -278,7 +288,7 @@ class MemoryStore:
             new_id, FORMAT, session_id, self._root_of(session_id), branch_at, metadata
         )
         copied = [opened, *(entry for entry in entries if type(entry) is not SessionOpened)]
-        journal = MemoryJournal(self, new_id, copied, [(len(copied), seams.now())], [])
+        journal = MemoryJournal(self, new_id, copied, [len(copied), seams.now()], [])
         await journal.close()
         self._sessions[new_id] = journal
 
@@ -297,7 +307,7 @@ class MemoryStore:
         old = [
             session.session_id
             for session in self._sessions.values()
-            if not session.held and session.bounds[-1][1] < older_than
+            if not session.held and session.touched < older_than
         ]
         for session_id in old:
             del self._sessions[session_id]
@@ -344,13 +354,13 @@ def _opening(session: MemoryJournal) -> SessionOpened:
 
 
 def _info(session: MemoryJournal, child_ids: tuple[str, ...]) -> SessionInfo:
-    opened, bounds = _opening(session), session.bounds
+    opened, ends = _opening(session), session.row_ends()
     notes = written.notes_of(session.entries)
     return SessionInfo(
         id=session.session_id,
-        created_at=bounds[0][1],
-        updated_at=bounds[-1][1],
-        entries=bounds[-1][0],
+        created_at=ends[0][1],
+        updated_at=session.touched,
+        entries=session.size,
         parent_id=opened.parent_id,
         root_id=opened.root_id or session.session_id,
         branch_at=opened.branch_at,

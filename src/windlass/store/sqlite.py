@@ -33,10 +33,12 @@ EXIT_SECONDS = 5.0
 class SqliteJournal:
     """A session in a SQLite file, in the hands of its writer."""
 
-    __slots__ = (
-        "_commits", "_done", "_failed", "_flushed", "_handed", "_line", "_loop", "_stalled",
-        "_store", "_taking", "_waiting", "append", "entries", "mail", "on_mail", "session_id",
-    )  # fmt: skip
+    immediate: bool = False
+    # `append` is the list's own method. (Spelt as literals, slots make pyright bind it to self.)
+    __slots__ = tuple(
+        "_commits _done _failed _flushed _handed _line _loop _stalled "
+        "_store _taking _waiting append entries mail on_mail session_id".split()
+    )
 
     def __init__(self, store: SqliteStore, session_id: str) -> None:
         self.session_id = session_id
