@@ -1,0 +1,61 @@
+"""Importing Windlass is cheap, and its layers point one way."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+HEAVY = (
+    "aiohttp", "rich", "pydantic", "click", "jsonschema", "jsonschema_rs", "docstring_parser",
+    "msgspec", "asyncio", "openai", "anthropic", "sqlite3",
+)  # fmt: skip
+
+
+def loaded_by(code: str, *names: str) -> list[str]:
+    """Which of these modules are there after running the code in a fresh interpreter."""
+    ask = f"{code}\nimport sys\nprint(*[n for n in {names!r} if n in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()[-1].split() if done.stdout.strip() else []
+
+
+def test_the_test_sees_what_is_loaded():
+    assert loaded_by("import asyncio, msgspec", "msgspec", "asyncio", "rich") == [
+        "msgspec",
+        "asyncio",
+    ]
+
+
+def test_import_windlass_loads_nothing_heavy():
+    assert loaded_by("import windlass", *HEAVY) == []
+
+
+@pytest.mark.parametrize(
+    "module", ["messages", "events", "errors", "usage", "seams", "config", "redact"]
+)
+def test_the_lowest_layer_needs_only_msgspec(module: str):
+    heavy = [name for name in HEAVY if name not in ("msgspec", "asyncio")]
+    assert loaded_by(f"import windlass.{module}", *heavy) == []
+
+
+def test_a_scripted_run_needs_no_network_no_terminal_and_no_pydantic():
+    code = (
+        "import windlass as w\n"
+        "from windlass.testing import scripted\n"
+        "assert w.Agent(scripted('hello')).run_sync('hi').output == 'hello'\n"
+    )
+    assert loaded_by(code, "aiohttp", "rich", "click", "pydantic", "jsonschema", "openai") == []
+
+
+def test_the_layers_hold():
+    linter = Path(sys.executable).with_name("lint-imports")
+    done = subprocess.run(
+        [linter, "--no-cache"], cwd=ROOT, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 kept, 0 broken" in done.stdout
