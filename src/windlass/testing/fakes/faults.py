@@ -27,15 +27,18 @@ Dialect: TypeAlias = Literal[
 ]
 
 
+HTML = b"<!doctype html><html><head><title>502 Bad Gateway</title></head><body>cloudflare</body></html>"
+
+
 class Status(msgspec.Struct, frozen=True):
-    """An error instead of an answer, in the provider's error shape (`html`: a gateway's page)."""
+    """An error instead of an answer, in the provider's error shape, or in a gateway's own words."""
 
     status: int
     code: str | None = None
     message: str | None = None
     retry_after: float | None = None
     dialect: Dialect = "seconds"
-    html: bool = False
+    body: bytes | None = None
 
 
 class Hangup(msgspec.Struct, frozen=True):
@@ -103,7 +106,8 @@ FAULTS: dict[str, Fault] = {
     "404": Status(404),
     "413": Status(413),
     "500": Status(500),
-    "502_html": Status(502, html=True),
+    "502_html": Status(502, body=HTML),
+    "500_bad_utf8": Status(500, body=b'{"error": {"message": "\xff\xfe\xc3"}}'),
     "503": Status(503, retry_after=1.0),
     "504": Status(504),
     "529": Status(529),

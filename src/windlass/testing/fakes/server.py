@@ -15,6 +15,7 @@ import msgspec
 
 from windlass import errors
 from windlass.testing.fakes.faults import (
+    HTML,
     Body,
     Fault,
     Faults,
@@ -34,7 +35,6 @@ from windlass.testing.fakes.reply import Asked, Reply, Script, as_script
 if TYPE_CHECKING:
     from aiohttp import web
 
-HTML = b"<!doctype html><html><head><title>502 Bad Gateway</title></head><body>cloudflare</body></html>"
 T = TypeVar("T")
 LONGEST = 30.0  # seconds a silent connection is held at most
 LARGEST = 64 * 2**20  # bytes of a request
@@ -196,9 +196,9 @@ class FakeServer:
         from aiohttp import web
 
         more = retry_headers(fault, self.wire)
-        if fault.html:
+        if fault.body is not None:
             more = {"content-type": "text/html", **more}
-            return web.Response(status=fault.status, body=HTML, headers=more)
+            return web.Response(status=fault.status, body=fault.body, headers=more)
         problem = Rejected(fault.message or "", status=fault.status, code=fault.code)
         if fault.dialect != "retry_info":
             return self._refusal(asked, problem, more)
