@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import os
-from typing import TypeAlias
-from urllib.parse import unquote, urlsplit
-
-import msgspec
+import threading
+from typing import TYPE_CHECKING, TypeAlias, Union
 
 from windlass.errors import ConfigError, nearest
 from windlass.store.base import Store
 from windlass.store.memory import MemoryStore
 
+if TYPE_CHECKING:
+    from windlass.store.sqlite import SqliteStore
+
 SCHEMES = ("memory", "sqlite", "postgresql")
 SUFFIXES = (".db", ".sqlite", ".sqlite3")
-Address: TypeAlias = "str | os.PathLike[str] | Store"
+Address: TypeAlias = Union[str, "os.PathLike[str]", Store]
 
-
-class StoreConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The section `[store]` of `windlass.toml`."""
-
-    url: str = "memory:"
-    keep_days: float | None = None  # `windlass sessions prune` without an age uses it
-    busy_timeout: float = 30.0  # seconds to wait for another process before `Locked`
+_shared: dict[str, SqliteStore] = {}
+_sharing = threading.Lock()
 
 
 def open_store(address: Address, *, busy_timeout: float = 30.0) -> Store:
@@ -30,8 +26,9 @@ def open_store(address: Address, *, busy_timeout: float = 30.0) -> Store:
 
     `memory:`, `sqlite:///relative.db`, `sqlite:////absolute.db`, or a path that ends in .db,
     .sqlite or .sqlite3. A store passes through. Nothing is read or written until it is used.
+    The same file is the same store; it ends when everyone who opened it has called `aclose`.
     """
-    if not isinstance(address, str | os.PathLike):
+    if not isinstance(address, (str, os.PathLike)):
         return address
     text = os.fspath(address)
     if isinstance(address, os.PathLike) or _is_path(text):
@@ -58,6 +55,8 @@ def _is_path(text: str) -> bool:
 
 
 def _sqlite_path(url: str) -> str:
+    from urllib.parse import unquote, urlsplit
+
     parts = urlsplit(url)
     path = unquote(parts.path)
     if parts.netloc or parts.query or parts.fragment or len(path) < 2 or path.endswith("/"):
@@ -71,4 +70,9 @@ def _sqlite_path(url: str) -> str:
 def _sqlite(path: str, busy_timeout: float) -> Store:
     from windlass.store.sqlite import SqliteStore  # sqlite3 is loaded only by who uses it
 
-    return SqliteStore(path, busy_timeout=busy_timeout)
+    name = os.path.realpath(path)
+    with _sharing:
+        store = _shared.get(name)
+        if store is None or not store.share():
+            store = _shared[name] = SqliteStore(name, busy_timeout=busy_timeout)
+        return store

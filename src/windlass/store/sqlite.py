@@ -9,6 +9,7 @@ import asyncio
 import atexit
 import os
 import sqlite3
+import threading
 import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -199,6 +200,7 @@ class SqliteStore:
         self._reader: sqlite3.Connection | None = None
         self._readers: ThreadPoolExecutor | None = None
         self._ready = self._closed = self._forked = False
+        self._users, self._counting = 1, threading.Lock()
         _living.add(self)
         atexit.register(self._exit)
 
@@ -332,11 +334,21 @@ class SqliteStore:
             lambda db: changes.remove(db, "updated_at < ?", (older_than,), held)
         )
 
+    def share(self) -> bool:
+        """One more user, who will call `aclose` too; False once it is closed or left behind a fork."""
+        with self._counting:
+            if self._closed or self._forked:
+                return False
+            self._users += 1
+            return True
+
     async def aclose(self) -> None:
         """Write what is queued and end the threads. Journals still open take no more rows."""
-        if self._closed:
-            return
-        self._closed = True
+        with self._counting:
+            self._users -= 1
+            if self._users > 0 or self._closed:
+                return
+            self._closed = True
         atexit.unregister(self._exit)
         loop = asyncio.get_running_loop()
         if self._forked:

@@ -1,0 +1,18 @@
+"""The section `[store]` of `windlass.toml`."""
+
+from __future__ import annotations
+
+import msgspec
+
+from windlass import config
+
+
+class StoreConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where sessions are kept, and for how long."""
+
+    url: str = "memory:"
+    keep_days: float | None = None  # what `windlass sessions prune` keeps when no age is given
+    busy_timeout: float = 30.0  # seconds to wait for another process before `Locked`
+
+
+config.section("store", StoreConfig)
