@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
-MACHINE_PATH = re.compile(r"(?<![\w./:-])/(?:work|root|home/\w+|Users/\w+|tmp|opt/\w+)(?:/|\b)")
+MACHINE_PATH = re.compile(r"(?<![\w./:}-])/(?:work|root|home/\w+|Users/\w+|tmp|opt/\w+)(?:/|\b)")
 REGISTRY = re.compile(
     r"https?://[^\s\"'<>]*(?:pypi|pythonhosted|npmjs|artifactory|nexus|/simple\b)|\b(?:extra-)?index-url\b"
     r"|--find-links",

@@ -55,7 +55,7 @@ def test_a_scripted_run_needs_no_network_no_terminal_and_no_pydantic():
 def test_the_layers_hold():
     linter = Path(sys.executable).with_name("lint-imports")
     done = subprocess.run(
-        [linter, "--no-cache"], cwd=ROOT, capture_output=True, text=True, timeout=120
+        [linter, "--no-cache", "--no-logo"], cwd=ROOT, capture_output=True, text=True, timeout=120
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 kept, 0 broken" in done.stdout
