@@ -1,0 +1,1 @@
+"""What a model may call: tools, how they are made, checked and run."""

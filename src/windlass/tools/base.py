@@ -6,18 +6,32 @@ the handler and turns whatever happens into a `ToolResult`; only cancellation pa
 
 from __future__ import annotations
 
+import asyncio
+import contextvars
+import inspect
+import re
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
+from concurrent.futures import Executor
+from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar, cast, get_args
 
 import msgspec
 
-from windlass.errors import WindlassError
+from windlass.errors import ConfigError, WindlassError, nearest
 from windlass.messages import ToolResult, ToolSpec
+from windlass.tools.answer import BLOCKS, answer, failure, refusal
+from windlass.tools.handlers import is_async, own, takes_context
+from windlass.tools.mend import mend
+from windlass.tools.parameters import as_parameters, as_returns
+from windlass.tools.prepare import Checker
+from windlass.tools.text import stand_in
 
 Deps = TypeVar("Deps")
 T = TypeVar("T")
 Effect: TypeAlias = Literal["read_only", "keyed", "transactional", "plain"]
 Validation: TypeAlias = Literal["strict", "lenient", "none"]
+SideEffectLevel: TypeAlias = Literal[
+    "none", "read_only", "workspace_write", "process_exec", "network"
+]
 
 
 class Retry(WindlassError):
@@ -47,6 +61,11 @@ class CallScope(Protocol):
 
     @property
     def cancelled(self) -> bool: ...
+
+    @property
+    def pool(self) -> Executor | None:
+        """Where synchronous handlers run; None is the event loop's own pool."""
+        ...
 
     def progress(self, call_id: str, data: Any) -> None: ...
 
@@ -105,6 +124,18 @@ class ToolContext(Generic[Deps]):
 
 Handler: TypeAlias = Callable[..., Any | Awaitable[Any]]
 
+_NAME = re.compile(r"[a-zA-Z0-9_.:-]{1,128}")
+_LEVELS: tuple[str, ...] = get_args(SideEffectLevel)
+_MODES: tuple[str, ...] = get_args(Validation)
+
+
+class BadArguments(Exception):
+    """Arguments that cannot be turned into what the function expects: `path: message` lines."""
+
+    def __init__(self, problems: tuple[str, ...]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
+
 
 class Tool:
     """Something a model may call. Usually made from a function by `@w.tool`; or by hand:
@@ -113,7 +144,16 @@ class Tool:
     Tool(name="add", description="Add.", parameters={"a": {"type": "number"}}, handler=lambda args: …)
     ```
     A tool without a handler is run by the host: the run parks and is answered on resume.
+
+    A name has 1 to 128 letters, digits and `_ - . :`. `parameters` is JSON Schema or the shorthand
+    above. `strict` tools have their arguments checked, and never mended, whatever the run's mode.
     """
+
+    __slots__ = (
+        "__weakref__", "_check", "_checker", "_returns", "_typed", "annotations", "defer_loading",
+        "description", "effect", "handler", "is_async", "keyed", "name", "namespace", "parameters",
+        "returns", "spec", "strict", "timeout", "transactional", "wants_context",
+    )  # fmt: skip
 
     name: str
     description: str
@@ -123,6 +163,7 @@ class Tool:
     timeout: float | None  # None: the run's default
     keyed: bool
     transactional: bool
+    strict: bool
     defer_loading: bool
     namespace: str | None
     handler: Handler | None
@@ -130,11 +171,224 @@ class Tool:
     effect: Effect
     spec: ToolSpec
     wants_context: bool
+    _check: Callable[[Any], bool]
+    _checker: Checker | None
+    _returns: Checker | None
+    _typed: bool  # arguments that fit the schema may still not be what the function expects
+
+    def __init__(
+        self,
+        name: str,
+        description: str = "",
+        parameters: Mapping[str, Any] | None = None,
+        handler: Handler | None = None,
+        *,
+        returns: Any = None,
+        annotations: Mapping[str, Any] | None = None,
+        side_effect_level: SideEffectLevel | None = None,
+        kind: str | None = None,
+        timeout: float | None = None,
+        keyed: bool = False,
+        transactional: bool = False,
+        defer_loading: bool = False,
+        namespace: str | None = None,
+        strict: bool = False,
+    ) -> None:
+        whose = f"tool {name!r}"
+        self.name, self.handler = name, handler
+        self.description = description
+        self.annotations = checked_annotations(whose, annotations, side_effect_level, kind)
+        self.timeout, self.namespace = timeout, namespace
+        self.keyed, self.transactional = keyed, transactional
+        self.defer_loading, self.strict = defer_loading, strict
+        self._settle(whose)
+        self.parameters = as_parameters(parameters, whose)
+        self.returns = as_returns(returns, whose)
+        self._returns = None if self.returns is None else Checker(self.returns, whose)
+        self.spec = ToolSpec(name, description, self.parameters)
+        self._checker, self._check = None, self._first_check
+        self._look_at_handler(whose)
+
+    def _settle(self, whose: str) -> None:
+        """Refuse impossible values, and derive the effect."""
+        if not isinstance(cast("object", self.name), str) or not _NAME.fullmatch(self.name):
+            raise ConfigError(
+                f"{whose}: a tool's name has 1 to 128 letters, digits and `_ - . :`; "
+                "give it one with name=…"
+            )
+        if not isinstance(cast("object", self.description), str):
+            raise ConfigError(f"{whose}: description is text, not {self.description!r}")
+        for option in ("keyed", "transactional", "defer_loading", "strict"):
+            value = getattr(self, option)
+            if not isinstance(value, bool):
+                raise ConfigError(f"{whose}: {option} is True or False, not {value!r}")
+        seconds: object = self.timeout
+        if seconds is not None and (
+            isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds > 0
+        ):
+            raise ConfigError(f"{whose}: timeout is a positive number of seconds, not {seconds!r}")
+        if not isinstance(cast("object", self.namespace), str | None):
+            raise ConfigError(f"{whose}: namespace is text, not {self.namespace!r}")
+        if self.annotations.get("side_effect_level") in ("none", "read_only"):
+            self.effect = "read_only"
+        elif self.transactional:
+            self.effect = "transactional"
+        else:
+            self.effect = "keyed" if self.keyed else "plain"
+
+    def _look_at_handler(self, whose: str) -> None:
+        self._first_check(None)  # a wrong schema is a mistake of now, not of the first call
+        self.is_async = self.wants_context = self._typed = False
+        if self.handler is None:
+            return
+        if not callable(cast("object", self.handler)):
+            raise ConfigError(
+                f"{whose}: handler is fn(args) or fn(args, ctx), not {self.handler!r}"
+            )
+        self.is_async = is_async(self.handler)
+        self.wants_context = takes_context(self.handler, whose)
+
+    def _first_check(self, arguments: Any) -> bool:
+        self._checker = Checker(self.parameters, f"tool {self.name!r}")
+        self._check = self._checker.is_valid
+        return self._check(arguments)
 
     def prepare(self, arguments: dict[str, Any], mode: Validation = "strict") -> Prepared:
         """Check the arguments against the schema, and mend what is safe to mend when lenient."""
-        raise NotImplementedError
+        if mode != "strict" and not self.strict:
+            return self._prepare_loosely(arguments, mode)
+        try:
+            if self._check(arguments):
+                return Prepared(arguments, self._misfits(arguments) if self._typed else ())
+        except ValueError:  # text that is not Unicode, nesting without end: `problems` says which
+            pass
+        return Prepared(arguments, self._problems(arguments))
+
+    def _prepare_loosely(self, arguments: dict[str, Any], mode: str) -> Prepared:
+        if mode == "none":
+            return Prepared(arguments)
+        if mode != "lenient":
+            raise ConfigError(f"tool_arg_validation {mode!r} is not known{nearest(mode, _MODES)}")
+        as_given = self.prepare(arguments)
+        if not as_given.problems:
+            return as_given
+        try:
+            mended, notes = mend(arguments, self.parameters)
+        except RecursionError:
+            return as_given
+        after = self.prepare(mended) if notes else as_given
+        if after.problems:  # what is still wrong, but with the arguments as they were
+            return Prepared(arguments, after.problems)
+        return Prepared(mended, (), notes)
+
+    def _problems(self, arguments: Any) -> tuple[str, ...]:
+        if self._checker is None:
+            self._checker = Checker(self.parameters, f"tool {self.name!r}")
+        return self._checker.problems(arguments) or ("arguments: do not fit the schema",)
+
+    def _misfits(self, arguments: dict[str, Any]) -> tuple[str, ...]:
+        """What fits the schema and still is not what the function expects."""
+        return ()
 
     async def call(self, arguments: dict[str, Any], ctx: ToolContext[Any]) -> ToolResult | Parked:
         """Run the handler; the result's `id` is left empty for the caller to fill in."""
-        raise NotImplementedError
+        try:
+            if self.is_async:
+                return self._finish(await self._invoke(arguments, ctx))
+            made = await self.invoke_sync(arguments, ctx)
+            if isinstance(made, (ToolResult, Parked)):
+                return made
+            return self._finish(await made)
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            return self._failed(error)  # the handler's own doing: nobody cancelled this call
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:
+            return self._failed(error)
+
+    async def invoke_sync(
+        self, arguments: dict[str, Any], ctx: ToolContext[Any]
+    ) -> ToolResult | Parked | Awaitable[Any]:
+        """Run a synchronous handler in the run's pool, with the context variables copied.
+
+        Its answer is made into text there too: 10 MB of it must not hold up the event loop. A
+        handler that turns out to return an awaitable hands it back to be awaited here.
+        """
+        loop = asyncio.get_running_loop()
+        context = contextvars.copy_context()
+        return await loop.run_in_executor(
+            ctx.scope.pool, context.run, self._run_blocking, arguments, ctx
+        )
+
+    def _run_blocking(
+        self, arguments: dict[str, Any], ctx: ToolContext[Any]
+    ) -> ToolResult | Parked | Awaitable[Any]:
+        try:
+            value = self._invoke(arguments, ctx)
+            return cast("Any", value) if inspect.isawaitable(value) else self._finish(value)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # here, because a future cannot carry a StopIteration
+            return self._failed(error)
+
+    def _invoke(self, arguments: dict[str, Any], ctx: ToolContext[Any]) -> Any:
+        if self.handler is None:
+            raise RuntimeError("the tool has no handler: the host answers it")
+        mine = own(arguments)
+        return self.handler(mine, ctx) if self.wants_context else self.handler(mine)
+
+    def _finish(self, value: Any) -> ToolResult | Parked:
+        if type(value) is Parked:
+            return value if self.keyed else refusal("only a tool with keyed=True may park its call")
+        wrong = None if self._returns is None else self._wrong_answer(self._returns, value)
+        return answer(value) if wrong is None else refusal(wrong)
+
+    def _wrong_answer(self, checker: Checker, value: Any) -> str | None:
+        """Words for an answer that does not fit `returns`; pictures and ready results have none."""
+        if isinstance(value, (ToolResult, *BLOCKS)):
+            return None
+        try:
+            plain = msgspec.to_builtins(value, str_keys=True, enc_hook=stand_in)
+            if checker.is_valid(plain):
+                return None
+            problems = checker.problems(plain)
+        except Exception as error:
+            problems = (f"it cannot be written as JSON ({type(error).__name__})",)
+        found = "\n".join(line.removeprefix("arguments: ") for line in problems)
+        return f"the tool's answer does not fit its `returns` schema:\n{found}"
+
+    def _failed(self, error: BaseException) -> ToolResult:
+        if isinstance(error, Retry):
+            return refusal(str(error) or "the tool asks to try again", "retry")
+        if isinstance(error, BadArguments):
+            return refusal(str(error), "invalid")
+        return failure(error)
+
+    def __repr__(self) -> str:
+        names = ", ".join(self.parameters.get("properties", ()))
+        return f"<{type(self).__name__} {self.name}({names})>"
+
+
+def checked_annotations(
+    whose: str, given: Mapping[str, Any] | None, level: str | None, kind: str | None
+) -> dict[str, Any]:
+    """What is known of a tool's effects, in one dict."""
+    if given is not None and not isinstance(cast("object", given), Mapping):
+        raise ConfigError(f"{whose}: annotations is a dict, not {type(given).__name__}")
+    found = dict(given or {})
+    if level is not None:
+        found["side_effect_level"] = level
+    if kind is not None:
+        found["kind"] = kind
+    level = found.get("side_effect_level", "none")
+    if level not in _LEVELS:
+        raise ConfigError(
+            f"{whose}: side_effect_level {level!r} is not known{nearest(str(level), _LEVELS)}; "
+            f"it is one of {', '.join(_LEVELS)}"
+        )
+    if not isinstance(found.get("kind", ""), str):
+        raise ConfigError(f"{whose}: kind is a word such as 'read', not {found['kind']!r}")
+    return found

@@ -1,0 +1,86 @@
+"""A tool's answer, or its failure, as the result a model sees."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import msgspec
+
+from windlass.messages import Document, Image, Text, ToolResult
+from windlass.tools.text import clean, endless, to_text
+
+BLOCKS = (Text, Image, Document)
+_QUICK = (int, bool, dict, float, type(None))
+_LONGEST = 8192  # bytes of an error's words
+
+
+def answer(value: Any) -> ToolResult:
+    """The result for whatever a handler returned.
+
+    A `ToolResult` stays as it is, pictures and documents stay blocks, all else becomes text.
+    """
+    kind = type(value)
+    if kind is str:
+        return ToolResult(content=clean(value))
+    if kind in _QUICK:
+        return ToolResult(content=to_text(value))
+    if isinstance(value, ToolResult):
+        return _tidy(value)
+    if isinstance(value, BLOCKS):
+        return ToolResult(content=(_block(value),))
+    if isinstance(value, (list, tuple)):
+        items = cast("tuple[Any, ...]", tuple(cast("Any", value)))
+        if any(isinstance(item, BLOCKS) for item in items):
+            return ToolResult(content=tuple(_block(item) for item in items))
+    why = endless(value)
+    if why is not None:
+        close = getattr(value, "close", None)
+        if callable(close):  # a coroutine nobody will await would warn
+            close()
+        return refusal(why)
+    return ToolResult(content=to_text(value))
+
+
+def failure(error: BaseException) -> ToolResult:
+    """An exception as an error result: `TypeName: message`, without a traceback."""
+    try:
+        words = str(error)
+    except Exception:
+        words = ""
+    name = type(error).__name__
+    return refusal(f"{name}: {words}" if words else name)
+
+
+def refusal(words: str, outcome: Any = "error") -> ToolResult:
+    """An error result with these words, of a bounded length."""
+    words = clean(words)
+    if len(words) * 4 > _LONGEST:
+        data = words.encode()
+        if len(data) > _LONGEST:
+            words = data[: _LONGEST - 3].decode(errors="ignore") + "…"
+    return ToolResult(content=words, is_error=True, outcome=outcome)
+
+
+def _block(item: Any) -> Text | Image | Document:
+    if isinstance(item, Text):
+        safe = clean(item.text)
+        return item if safe is item.text else Text(safe)
+    if isinstance(item, (Image, Document)):
+        return item
+    return Text(to_text(item))
+
+
+def _tidy(result: ToolResult) -> ToolResult:
+    """A handler's own result. An error that does not say which kind is of the kind "error"."""
+    changes: dict[str, Any] = {}
+    content = cast("Any", result.content)
+    if isinstance(content, str):
+        if clean(content) is not content:
+            changes["content"] = clean(content)
+    elif isinstance(content, (list, tuple)):
+        changes["content"] = tuple(_block(item) for item in cast("list[Any]", content))
+    else:
+        changes["content"] = answer(content).content
+    if result.is_error and result.outcome == "ok":
+        changes["outcome"] = "error"
+    return msgspec.structs.replace(result, **changes) if changes else result

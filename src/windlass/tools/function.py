@@ -1,0 +1,317 @@
+"""Functions as tools: a typed signature and a docstring are all a model needs."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast, overload
+
+from windlass.errors import ConfigError, nearest
+from windlass.messages import ToolSpec
+from windlass.tools.base import (
+    BadArguments,
+    SideEffectLevel,
+    Tool,
+    ToolContext,
+    checked_annotations,
+)
+from windlass.tools.parameters import as_returns
+from windlass.tools.prepare import Checker
+from windlass.tools.signature import Plan, plan_of
+
+P = ParamSpec("P")
+Q = ParamSpec("Q")
+R = TypeVar("R")
+S = TypeVar("S")
+
+_KEPT = "__windlass_tool__"  # on a function: the tool made of it
+_PLANNED = "__windlass_plan__"  # on a method's function: the plan its bound methods share
+
+
+class FunctionTool(Tool, Generic[P, R]):
+    """A tool made of a function, which can still be called like the function.
+
+    ```python
+    @w.tool
+    async def refund(order: str, amount: float) -> str: ...
+
+    await refund("A-1", amount=5.0)  # in a unit test: the function itself, nothing in between
+    ```
+    """
+
+    __slots__ = ("__wrapped__", "_plan", "_unbound")
+
+    _plan: Plan
+    _unbound: bool  # defined in a class, and no instance known yet
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the function itself."""
+        return self.__wrapped__(*args, **kwargs)
+
+    @property
+    def __name__(self) -> str:
+        return self.name
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> FunctionTool[P, R]: ...
+
+    @overload
+    def __get__(
+        self: FunctionTool[Concatenate[S, Q], R], instance: S, owner: type | None = None
+    ) -> FunctionTool[Q, R]: ...
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        """As a method: the same tool, with the instance filled in."""
+        if instance is None or not self._unbound:
+            return self
+        bound: FunctionTool[Any, Any] = FunctionTool.__new__(FunctionTool)
+        for slot in (*Tool.__slots__[1:], "_plan"):
+            setattr(bound, slot, getattr(self, slot))
+        bound.handler = bound.__wrapped__ = self.__wrapped__.__get__(instance, owner)
+        bound._unbound = False
+        bound._check = bound._first_check if self._checker is None else self._checker.is_valid
+        return bound
+
+    def _misfits(self, arguments: dict[str, Any]) -> tuple[str, ...]:
+        try:
+            self._plan.bind(arguments)
+        except BadArguments as error:
+            return error.problems
+        except RecursionError:
+            return ("arguments: are nested too deeply",)
+        return ()
+
+    def _invoke(self, arguments: dict[str, Any], ctx: ToolContext[Any]) -> Any:
+        plan = self._plan
+        mine = plan.bind(arguments)
+        if plan.context is not None:
+            mine[plan.context] = ctx
+        if not plan.positional:
+            return cast("Any", self.handler)(**mine)
+        first = [mine.pop(name, default) for name, default in plan.positional]
+        missing = [
+            name
+            for (name, _), value in zip(plan.positional, first, strict=True)
+            if value is inspect.Parameter.empty
+        ]
+        if missing:  # possible only when nobody validated
+            raise BadArguments(tuple(f"{name}: is required" for name in missing))
+        return cast("Any", self.handler)(*first, **mine)
+
+
+@overload
+def tool(fn: Callable[P, R], /) -> FunctionTool[P, R]: ...
+
+
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    side_effect_level: SideEffectLevel | None = None,
+    kind: str | None = None,
+    timeout: float | None = None,
+    keyed: bool = False,
+    transactional: bool = False,
+    returns: Any = None,
+    annotations: Mapping[str, Any] | None = None,
+    defer_loading: bool = False,
+    namespace: str | None = None,
+    strict: bool = False,
+) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
+
+
+def tool(fn: Any = None, /, **options: Any) -> Any:
+    """Make a tool of a function: its hints are the schema, its docstring the description.
+
+    ```python
+    @w.tool(side_effect_level="read_only", timeout=10)
+    async def weather(city: Annotated[str, "in English"], days: int = 1) -> dict[str, float]:
+        \"\"\"The forecast for a city.\"\"\"
+    ```
+    `keyed` tools run again under the same `ctx.idempotency_key` after a crash; `transactional` ones
+    end with `return await ctx.commit(body)`; `read_only` ones may run early and run again.
+    """
+    if fn is None:
+        unknown = options.keys() - _OPTIONS
+        if unknown:
+            first = min(unknown)
+            raise ConfigError(f"@tool has no option {first!r}{nearest(first, _OPTIONS)}")
+        return lambda later: _make(later, **options)
+    return _make(fn, **options)
+
+
+_OPTIONS = (
+    "name", "description", "side_effect_level", "kind", "timeout", "keyed", "transactional",
+    "returns", "annotations", "defer_loading", "namespace", "strict",
+)  # fmt: skip
+
+
+def as_tool(obj: Any) -> Tool:
+    """A tool from a tool, a function, `"module:function"`, a dict, or what has `as_tool()`.
+
+    What is made of a function is kept with the function, so asking again costs nothing.
+    """
+    if isinstance(obj, Tool):
+        if isinstance(obj, FunctionTool) and cast("Any", obj)._unbound:
+            raise ConfigError(
+                f"tool {obj.name!r} is a method of a class; give the method of an instance, "
+                f"as in `tools=[thing.{obj.name}]`"
+            )
+        return obj
+    try:
+        kept = obj.__dict__[_KEPT]
+    except (AttributeError, KeyError, TypeError):
+        pass
+    else:
+        if kept.handler is obj:  # functools.wraps copies the entry on to other functions
+            return kept
+    return _as_tool(obj)
+
+
+def as_tools(tools: Iterable[Any] | None) -> tuple[Tool, ...]:
+    """The tools of an agent: `as_tools([add, "shop:refund", registry_tool])`.
+
+    Two tools of one name are refused: a model could not tell them apart.
+    """
+    if tools is None:
+        return ()
+    if type(tools) is not list and (
+        isinstance(tools, (str, Mapping, Tool)) or not isinstance(cast("object", tools), Iterable)
+    ):
+        raise ConfigError(f"tools is a list of tools, not {tools!r}; write tools=[…] around it")
+    found = tuple([as_tool(one) for one in tools])
+    if len(found) > 1 and len({one.name for one in found}) < len(found):
+        names = [one.name for one in found]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ConfigError(f"two tools are called {twice!r}; rename one with @windlass.tool(name=…)")
+    return found
+
+
+def _as_tool(obj: Any) -> Tool:
+    if isinstance(obj, str):
+        return as_tool(_imported(obj))
+    if isinstance(obj, Mapping):
+        return tool_from_dict(cast("Mapping[str, Any]", obj))
+    convert = getattr(obj, "as_tool", None)
+    if callable(convert) and not isinstance(obj, type):
+        made = convert()
+        if not isinstance(made, Tool):
+            raise ConfigError(f"{obj!r}.as_tool() gave {type(made).__name__}, not a Tool")
+        return made
+    if not callable(obj) or isinstance(obj, type):
+        raise ConfigError(
+            f"{obj!r} is not a tool; give a function, a Tool, 'module:function', "
+            "or an object with as_tool()"
+        )
+    made = _make(obj)
+    if inspect.isfunction(obj) or type(obj).__module__ == "functools":
+        obj.__dict__[_KEPT] = made
+    return made
+
+
+def tool_from_dict(fields: Mapping[str, Any]) -> Tool:
+    """A hand-made tool from a dict of `Tool`'s arguments, as configuration files have them."""
+    known = (*_OPTIONS, "parameters", "handler")
+    for key in fields:
+        if key not in known:
+            raise ConfigError(
+                f"tool {fields.get('name')!r} has no option {key!r}{nearest(str(key), known)}"
+            )
+    if "name" not in fields:
+        raise ConfigError(
+            f"a tool needs a name; this one has only {', '.join(fields) or 'nothing'}"
+        )
+    return Tool(**fields)
+
+
+def _imported(path: str) -> Any:
+    module_name, _, inside = path.partition(":")
+    if not module_name or not inside:
+        raise ConfigError(f"tool {path!r}: write it as 'module:function'")
+    try:
+        found: Any = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name and not f"{module_name}.".startswith(f"{error.name}."):
+            raise  # the module is there; something it imports is not
+        raise ConfigError(
+            f"tool {path!r}: there is no module {error.name!r}; "
+            "install it, or run where it can be imported"
+        ) from None
+    for step in inside.split("."):
+        if not hasattr(found, step):
+            raise ConfigError(
+                f"tool {path!r}: {module_name} has no {step!r}{nearest(step, dir(found))}"
+            )
+        found = getattr(found, step)
+    return found
+
+
+def _make(fn: Any, **options: Any) -> FunctionTool[Any, Any]:
+    if isinstance(fn, (staticmethod, classmethod)):
+        fn = cast("Any", fn).__func__
+    if isinstance(fn, FunctionTool):
+        fn = cast("Any", fn).__wrapped__
+    if not callable(fn) or isinstance(fn, type):
+        raise ConfigError(f"@tool makes a tool of a function, not of {fn!r}")
+    name = options.get("name")
+    name = _name_of(fn) if name is None else name
+    unbound = _is_method(fn)
+    made: FunctionTool[Any, Any] = FunctionTool.__new__(FunctionTool)
+    whose = f"tool {name!r}"
+    made.name, made.handler = name, fn
+    made.__wrapped__, made._unbound = fn, unbound
+    made.annotations = checked_annotations(
+        whose, options.get("annotations"), options.get("side_effect_level"), options.get("kind")
+    )
+    made.timeout, made.namespace = options.get("timeout"), options.get("namespace")
+    for option in ("keyed", "transactional", "defer_loading", "strict"):
+        setattr(made, option, options.get(option, False))
+    made.description = options.get("description") or ""
+    made._settle(whose)
+    made._plan = plan = _shared_plan(fn, name, unbound)
+    made.description = made.description or plan.description
+    made.parameters = plan.parameters
+    made.returns = as_returns(options.get("returns"), whose)
+    made._returns = None if made.returns is None else Checker(made.returns, whose)
+    made.is_async, made.wants_context = plan.is_async, plan.context is not None
+    made._typed = plan.typed
+    made.spec = ToolSpec(name, made.description, made.parameters)
+    made._checker, made._check = None, made._first_check
+    if plan.unsure:
+        made._first_check({})
+    return made
+
+
+def _shared_plan(fn: Any, name: str, unbound: bool) -> Plan:
+    """The plan; bound methods and callable objects share the one of their function."""
+    home: Any = None
+    if inspect.ismethod(fn):
+        home = fn.__func__
+    elif not inspect.isroutine(fn) and inspect.isfunction(type(fn).__call__):
+        home = type(fn).__call__
+    if home is None or not inspect.isfunction(home):
+        return plan_of(fn, name, method=unbound)
+    kept: tuple[Any, Plan] | None = home.__dict__.get(_PLANNED)
+    if kept is None or kept[0] is not home:
+        kept = (home, plan_of(fn, name))
+        home.__dict__[_PLANNED] = kept
+    return kept[1]
+
+
+def _name_of(fn: Any) -> str:
+    while hasattr(fn, "func") and not hasattr(fn, "__name__"):
+        fn = fn.func
+    name = getattr(fn, "__name__", None) or type(fn).__name__
+    if name == "<lambda>":
+        raise ConfigError("a lambda has no name; write @windlass.tool(name=…) or use a def")
+    return name
+
+
+def _is_method(fn: Any) -> bool:
+    """A function written in a class body, to be called on an instance that is not known yet."""
+    if not inspect.isfunction(fn) or "." not in fn.__qualname__.rpartition("<locals>.")[2]:
+        return False
+    first = next(iter(inspect.signature(fn).parameters.values()), None)
+    return first is not None and first.name == "self" and first.annotation is first.empty

@@ -1,0 +1,76 @@
+"""What can be told of a handler without running it, and its own copy of the arguments."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, cast
+
+from windlass.errors import ConfigError
+
+
+def own(arguments: dict[str, Any]) -> dict[str, Any]:
+    """A copy a handler may change: the arguments themselves are on the record."""
+    mine = dict(arguments)
+    for key, value in arguments.items():
+        if type(value) is dict or type(value) is list:
+            mine[key] = _copy(value)
+    return mine
+
+
+def _copy(value: Any) -> Any:
+    if type(value) is dict:
+        return {key: _copy(item) for key, item in cast("dict[Any, Any]", value).items()}
+    if type(value) is list:
+        return [_copy(item) for item in cast("list[Any]", value)]
+    return value
+
+
+def plain_function(handler: Any) -> Any:
+    """The function behind partials, bound methods, callable objects and `functools.wraps`."""
+    for _ in range(64):
+        if isinstance(handler, functools.partial):
+            handler = cast("functools.partial[Any]", handler).func
+        elif inspect.ismethod(handler):
+            handler = handler.__func__
+        elif hasattr(handler, "__wrapped__"):
+            handler = handler.__wrapped__
+        elif inspect.isroutine(handler) or isinstance(handler, type):
+            break
+        else:
+            handler = type(handler).__call__
+    return handler
+
+
+def is_async(handler: Callable[..., Any]) -> bool:
+    """Whether calling it gives something to await."""
+    if inspect.iscoroutinefunction(handler):
+        return True
+    if isinstance(handler, functools.partial):
+        return is_async(handler.func)
+    return not inspect.isroutine(handler) and inspect.iscoroutinefunction(
+        getattr(handler, "__call__", None)  # noqa: B004 - its kind is asked, not whether it is there
+    )
+
+
+def takes_context(handler: Callable[..., Any], whose: str) -> bool:
+    """Whether a handler is `fn(args, ctx)` rather than `fn(args)`."""
+    try:
+        parameters = list(inspect.signature(handler).parameters.values())
+    except (ValueError, TypeError):  # a builtin that does not say
+        return False
+    positional = [
+        one
+        for one in parameters
+        if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD, one.VAR_POSITIONAL)
+    ]
+    needed = [one for one in positional if one.default is one.empty]
+    needed = [one for one in needed if one.kind is not one.VAR_POSITIONAL]
+    by_name = [one for one in parameters if one.kind is one.KEYWORD_ONLY]
+    if not positional or len(needed) > 2 or any(one.default is one.empty for one in by_name):
+        raise ConfigError(
+            f"{whose}: handler is fn(args) or fn(args, ctx), where args is the dict of arguments; "
+            "for a function with a parameter for each argument use @windlass.tool"
+        )
+    return len(needed) == 2 or (len(positional) > 1 and positional[1].name in ("ctx", "context"))

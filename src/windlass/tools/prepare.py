@@ -1,0 +1,278 @@
+"""Does a value fit its JSON Schema, and if not, what should a model do about it?
+
+One compiled validator per schema, made when it is first needed. Problems are lines a model can act
+on (`edits/0/mode: "frist" is not one of "first", "all" or "nth"`), few and short.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, NamedTuple, Protocol, cast
+
+from windlass.errors import ConfigError, nearest
+
+MOST_PROBLEMS = 20
+_LONGEST = 300  # characters of one problem
+
+
+class Fault(NamedTuple):
+    """One thing that is wrong, whichever library found it."""
+
+    path: tuple[str | int, ...]
+    keyword: str
+    message: str
+    names: tuple[str, ...] = ()  # the missing or unexpected keys; for `type`, the types allowed
+    known: tuple[str, ...] = ()  # the keys there are
+    branches: tuple[tuple[Fault, ...], ...] = ()  # of anyOf and oneOf
+
+
+class _Engine(Protocol):
+    def is_valid(self, instance: Any) -> bool: ...
+
+    def faults(self, instance: Any) -> Iterator[Fault]: ...
+
+
+class Checker:
+    """A compiled schema: `Checker(schema, "tool 'add'").problems({"a": 1})`.
+
+    `whose` names the owner in the `ConfigError` that a wrong schema raises. Nothing is ever
+    fetched: a reference to another document is a wrong schema.
+    """
+
+    __slots__ = ("_engine", "is_valid")
+
+    def __init__(self, schema: Mapping[str, Any], whose: str) -> None:
+        self._engine = _compile(dict(schema), whose)
+        self.is_valid = self._engine.is_valid
+
+    def problems(self, value: Any) -> tuple[str, ...]:
+        """What is wrong, as `path: message` lines; empty when the value fits."""
+        try:
+            return lines(self._engine.faults(value))
+        except UnicodeEncodeError:
+            return ("arguments: contain text that is not valid Unicode",)
+        except RecursionError:
+            return ("arguments: are nested too deeply",)
+        except ValueError as error:
+            return (f"arguments: cannot be read: {_short(str(error))}",)
+
+
+def unparsable(raw: str) -> str:
+    """What to tell a model whose arguments were not a JSON object.
+
+    `unparsable('{"a": 1')` says that they could not be read, where they broke, and what to send.
+    """
+    import json  # only here: why it failed is worth saying only when it failed
+
+    try:
+        value = json.loads(raw)
+        why = f"they are {_json_kind(value)}, not an object"
+    except RecursionError:
+        why = "they are nested too deeply"
+    except ValueError as error:
+        why = str(error)
+    shown = _short(raw.encode(errors="replace").decode())
+    return (
+        f"The arguments are not a JSON object: {_short(why)}.\nThey were: {shown}\n"
+        "Call the tool again with one complete JSON object that matches its parameters."
+    )
+
+
+def lines(faults: Iterable[Fault]) -> tuple[str, ...]:
+    """Faults as words: at most `MOST_PROBLEMS` lines, none twice."""
+    said: dict[str, None] = {}
+    for fault in faults:
+        for line in _say(fault):
+            said[line] = None
+        if len(said) > MOST_PROBLEMS:
+            return (*islice(said, MOST_PROBLEMS), "… and more")
+    return tuple(said)
+
+
+def at(path: Sequence[str | int], message: str) -> str:
+    """`path: message`, cut to a length a model can bear."""
+    where = "/".join(map(str, path)) or "arguments"
+    return f"{_short(where)}: {_short(message)}"
+
+
+def _say(fault: Fault) -> Iterator[str]:
+    path, keyword = fault.path, fault.keyword
+    if keyword == "required":
+        for name in fault.names:
+            yield at((*path, name), "is required")
+    elif keyword in ("additionalProperties", "unevaluatedProperties") and fault.names:
+        what = "a known key" if path else "a parameter"
+        for name in fault.names:
+            yield at((*path, name), f"is not {what}{nearest(name, fault.known)}")
+    elif fault.branches:
+        yield from _say_branches(fault)
+    else:
+        yield at(path, fault.message)
+
+
+def _say_branches(fault: Fault) -> Iterator[str]:
+    """The branch that was meant, when the value's own kind tells; else what would be allowed."""
+    meant = [
+        branch
+        for branch in fault.branches
+        if branch and not any(one.path == fault.path and one.keyword == "type" for one in branch)
+    ]
+    if len(meant) == 1:
+        for one in meant[0]:
+            yield from _say(one)
+        return
+    allowed = [name for branch in fault.branches for one in branch for name in one.names]
+    if not meant and allowed:
+        kinds = " or ".join(f'"{name}"' for name in dict.fromkeys(allowed))
+        value = fault.message.partition(" is not valid under")[0]
+        yield at(fault.path, f"{value} is not of type {kinds}")
+        return
+    yield at(fault.path, fault.message)
+    for number, branch in enumerate(meant, 1):
+        for one in branch[:2]:
+            for line in _say(one):
+                yield at((), f"choice {number}: {line}").removeprefix("arguments: ")
+
+
+def _short(text: str) -> str:
+    """Both ends of a long text: a value comes first, and what is wrong with it last."""
+    if len(text) <= _LONGEST:
+        return text
+    return f"{text[:100]}…{text[-(_LONGEST - 101) :]}"
+
+
+def _json_kind(value: Any) -> str:
+    kinds = {str: "a string", list: "an array", bool: "a boolean", type(None): "null"}
+    return kinds.get(cast("type", type(value)), "a number")
+
+
+def _compile(schema: dict[str, Any], whose: str) -> _Engine:
+    import jsonschema_rs  # 40 ms to load: not before the first tool call
+
+    try:
+        return _Rust(jsonschema_rs.validator_for(schema, offline=True), schema)
+    except jsonschema_rs.ValidationError as error:
+        if 'is not a "regex"' in error.message:
+            return _python(schema, whose, error.message)
+        where = "/".join(map(str, error.instance_path))
+        raise ConfigError(
+            f"{whose}: its JSON Schema is wrong{f' at {where}' if where else ''}: "
+            f"{_short(error.message)}"
+        ) from None
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{whose}: its JSON Schema is wrong: {_short(str(error))}") from None
+
+
+class _Rust:
+    """jsonschema-rs: a quarter of a microsecond for a small value."""
+
+    def __init__(self, validator: Any, schema: dict[str, Any]) -> None:
+        self.validator, self.schema = validator, schema
+        self.is_valid = validator.is_valid
+
+    def faults(self, instance: Any) -> Iterator[Fault]:
+        for error in self.validator.iter_errors(instance):
+            yield self._fault(error)
+
+    def _fault(self, error: Any) -> Fault:
+        kind = error.kind
+        name: str = kind.name
+        names: tuple[str, ...] = ()
+        known: tuple[str, ...] = ()
+        branches: tuple[tuple[Fault, ...], ...] = ()
+        if name == "required":
+            names = (kind.property,)
+        elif name == "type":
+            names = tuple(kind.types)
+        elif name in ("additionalProperties", "unevaluatedProperties"):
+            names = tuple(kind.unexpected)
+            known = self._properties(error.schema_path[:-1])
+        elif name in ("anyOf", "oneOf"):
+            context = getattr(kind, "context", None) or ()
+            branches = tuple(tuple(self._fault(one) for one in branch) for branch in context)
+        return Fault(tuple(error.instance_path), name, error.message, names, known, branches)
+
+    def _properties(self, path: Sequence[str | int]) -> tuple[str, ...]:
+        node: Any = self.schema
+        try:
+            for step in path:
+                node = node[step]
+            return tuple(node["properties"])
+        except (KeyError, IndexError, TypeError):
+            return ()
+
+
+def _python(schema: dict[str, Any], whose: str, why: str) -> _Engine:
+    """The slow validator, for patterns in a dialect the quick one does not know."""
+    for pattern in _patterns(schema):
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise ConfigError(
+                f"{whose}: its JSON Schema is wrong: the pattern {pattern!r}: {error}"
+            ) from None
+    try:
+        import jsonschema
+        import referencing
+    except ImportError:
+        raise ConfigError(
+            f"{whose}: {_short(why)}; write the pattern in ECMA 262 style, "
+            "or `pip install jsonschema`, which knows more of them"
+        ) from None
+    cls = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
+    try:
+        cls.check_schema(schema)
+    except jsonschema.SchemaError as error:
+        raise ConfigError(f"{whose}: its JSON Schema is wrong: {_short(error.message)}") from None
+    # an empty registry of its own, because the default one fetches from the network
+    return _Python(cls(schema, registry=cast("Any", referencing.Registry())))
+
+
+class _Python:
+    def __init__(self, validator: Any) -> None:
+        self.validator = validator
+
+    def is_valid(self, instance: Any) -> bool:
+        return self.validator.is_valid(instance)
+
+    def faults(self, instance: Any) -> Iterator[Fault]:
+        for error in self.validator.iter_errors(instance):
+            yield self._fault(error)
+
+    def _fault(self, error: Any) -> Fault:
+        name, instance, schema = error.validator, error.instance, error.schema
+        names: tuple[str, ...] = ()
+        known: tuple[str, ...] = ()
+        branches: dict[int, list[Fault]] = {}
+        if name == "required":
+            names = tuple(key for key in error.validator_value if key not in instance)
+        elif name == "type":
+            allowed = error.validator_value
+            names = (allowed,) if isinstance(allowed, str) else tuple(allowed)
+        elif name == "additionalProperties":
+            known = tuple(schema.get("properties", ()))
+            patterns = tuple(schema.get("patternProperties", ()))
+            names = tuple(
+                key
+                for key in instance
+                if key not in known and not any(re.search(one, key) for one in patterns)
+            )
+        for one in error.context or ():
+            branches.setdefault(one.schema_path[0], []).append(self._fault(one))
+        inner = tuple(tuple(branch) for branch in branches.values())
+        return Fault(tuple(error.absolute_path), name, error.message, names, known, inner)
+
+
+def _patterns(node: Any) -> Iterator[str]:
+    if isinstance(node, dict):
+        for key, value in cast("dict[str, Any]", node).items():
+            if key == "pattern" and isinstance(value, str):
+                yield value
+            elif key == "patternProperties" and isinstance(value, dict):
+                yield from cast("dict[str, Any]", value)
+            yield from _patterns(value)
+    elif isinstance(node, list):
+        for item in cast("list[Any]", node):
+            yield from _patterns(item)

@@ -1,0 +1,116 @@
+"""A set of tools with a name for each: defined one by one, selected by name.
+
+`tool_define` adds to the registry and returns it, so `tools = tool_define(tools, …)` and a plain
+`tool_define(tools, …)` mean the same. `tool_select` makes a new registry and leaves the old one
+alone. An agent takes the tools a registry has when the agent is made; what is defined later is
+not seen by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from windlass.errors import ConfigError, nearest
+from windlass.tools.base import Tool
+from windlass.tools.function import as_tool, tool_from_dict
+
+
+class ToolRegistry:
+    """Tools by name, in the order they were defined: `for tool in registry`, `registry["add"]`."""
+
+    def __init__(self, tools: Iterable[Any] = ()) -> None:
+        self._tools: dict[str, Tool] = {}
+        self._added_later: set[str] = set()
+        for one in tools:
+            self.add(one)
+
+    def add(self, tool: Any, *, runtime: bool = False) -> Tool:
+        """Add a tool or a function; a name can be used once.
+
+        `runtime` marks one that joined while an agent was running: denylists apply to it, presets
+        and allowlists do not.
+        """
+        made = as_tool(tool)
+        if made.name in self._tools:
+            raise ConfigError(
+                f"the registry has a tool {made.name!r} already; give this a new name"
+            )
+        self._tools[made.name] = made
+        if runtime:
+            self._added_later.add(made.name)
+        return made
+
+    def get(self, name: str) -> Tool | None:
+        """The tool of this name, or None."""
+        return self._tools.get(name)
+
+    def names(self) -> list[str]:
+        """The names, in the order they were defined."""
+        return list(self._tools)
+
+    def to_tool_defs(self) -> list[dict[str, Any]]:
+        """Every tool as a model sees it: name, description, parameters."""
+        return [msgspec.structs.asdict(one.spec) for one in self._tools.values()]
+
+    def to_runtime_tool_defs(self) -> list[dict[str, Any]]:
+        """The same, for tools that were added at run time."""
+        return [one for one in self.to_tool_defs() if one["name"] in self._added_later]
+
+    def __getitem__(self, name: str) -> Tool:
+        if name not in self._tools:
+            raise ConfigError(f"the registry has no tool {name!r}{nearest(name, self._tools)}")
+        return self._tools[name]
+
+    def __iter__(self) -> Iterator[Tool]:
+        return iter(tuple(self._tools.values()))
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._tools or any(one is name for one in self._tools.values())
+
+    def __repr__(self) -> str:
+        return f"<ToolRegistry {', '.join(self._tools) or 'empty'}>"
+
+
+def tool_registry(tools: Iterable[Any] = ()) -> ToolRegistry:
+    """A new registry: `tools = tool_registry()`."""
+    return ToolRegistry(tools)
+
+
+def tool_define(
+    registry: ToolRegistry,
+    name: str,
+    description: str,
+    options: Mapping[str, Any] | None = None,
+    /,
+    **more: Any,
+) -> ToolRegistry:
+    """Define a tool in the registry, and return the registry.
+
+    ```python
+    tool_define(tools, "deploy", "Deploy to production", parameters={"env": {"type": "string"}},
+                returns={"type": "string"}, handler=lambda args: deploy(args["env"]))
+    ```
+    The options are `Tool`'s: parameters, returns, handler, annotations, timeout, keyed,
+    defer_loading, namespace and so on. Without a handler the host runs it.
+    """
+    registry.add(
+        tool_from_dict({**(options or {}), **more, "name": name, "description": description})
+    )
+    return registry
+
+
+def tool_select(registry: ToolRegistry, names: Iterable[str]) -> ToolRegistry:
+    """A new registry with some of the tools: `tool_select(tools, ["run"])`."""
+    if isinstance(names, str):
+        names = [names]
+    chosen = ToolRegistry()
+    for name in names:
+        found = registry[name]
+        chosen.add(found, runtime=found.name in registry._added_later)  # pyright: ignore[reportPrivateUsage]
+    return chosen

@@ -1,0 +1,44 @@
+"""A type as JSON sees it: a schema, and the way back from JSON to the type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
+
+Json: TypeAlias = dict[str, Any]
+Convert: TypeAlias = Callable[[Any], Any]
+
+
+class Unsupported(Exception):
+    """JSON Schema has no word for this type. `fix` says what to write instead."""
+
+    def __init__(self, hint: Any, fix: str = "") -> None:
+        super().__init__(hint, fix)
+        self.hint, self.fix = hint, fix
+
+
+class Mismatch(ValueError):
+    """A value that fits the schema is still not one of the type: where, and why."""
+
+    def __init__(self, found: Iterable[tuple[tuple[Any, ...], str]]) -> None:
+        self.found = list(found)
+        super().__init__("; ".join(message for _, message in self.found))
+
+    @classmethod
+    def at(cls, key: Any, error: Exception) -> Mismatch:
+        """The error, seen from one level further out."""
+        inner = error.found if isinstance(error, Mismatch) else [((), str(error) or repr(error))]
+        return cls([((key, *path), message) for path, message in inner])
+
+
+class Shape:
+    """`schema` is what a model sees; `convert` turns a JSON value into the type, None: it is one."""
+
+    __slots__ = ("convert", "schema")
+
+    def __init__(self, schema: Json, convert: Convert | None = None) -> None:
+        self.schema, self.convert = schema, convert
+
+    def described(self, words: str) -> Shape:
+        """The same with a description."""
+        return Shape({**self.schema, "description": words}, self.convert)
