@@ -1,0 +1,33 @@
+"""Model objects: `w.models.anthropic("claude-sonnet-4-5", api_key=…)`, `w.models.openai_chat(…)`.
+
+The wires are loaded when the first one is made, so that importing Windlass stays quick.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from windlass.models.providers import resolve as resolve
+    from windlass.models.wires.anthropic import AnthropicMessages as anthropic
+    from windlass.models.wires.openai_chat import OpenAIChat as openai_chat
+
+_HOMES = {
+    "anthropic": ("windlass.models.wires.anthropic", "AnthropicMessages"),
+    "openai_chat": ("windlass.models.wires.openai_chat", "OpenAIChat"),
+    "resolve": ("windlass.models.providers", "resolve"),
+}
+
+__all__ = ["anthropic", "openai_chat", "resolve"]
+
+
+def __getattr__(name: str) -> Any:
+    try:
+        module, attribute = _HOMES[name]
+    except KeyError:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
+    from importlib import import_module
+
+    value = getattr(import_module(module), attribute)
+    globals()[name] = value
+    return value

@@ -40,7 +40,7 @@ class Settings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_f
     extra: dict[str, Any] | None = None  # merged into the provider's own request body
 
 
-class Frame(msgspec.Struct, frozen=True):
+class Frame(msgspec.Struct, frozen=True, weakref=True):
     """What stands before the messages: it changes only on the record."""
 
     system: str | None = None
@@ -98,10 +98,14 @@ class Model:
     provider: str = "custom"
     name: str = "custom"
     native_tools: bool = True
+    remote: bool = False  # behind a network, so that a failed call is worth trying again
     context_window: int | None = None
 
     #: Keys that must never be written anywhere; the redactor asks for them.
     secrets: ClassVar[tuple[str, ...]] | tuple[str, ...] = ()
+
+    def check(self) -> None:
+        """Raise `ConfigError` when no call could even be tried, for want of a key say."""
 
     async def respond(self, request: Request, emit: Emit) -> Response:
         """Answer the request. `emit(event)` is a plain call that never blocks."""

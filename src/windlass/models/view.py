@@ -15,11 +15,12 @@ from windlass.messages import Message
 class Strand:
     """Messages that only ever grow. Whatever else changes makes a new strand."""
 
-    __slots__ = ("encoded", "items")
+    __slots__ = ("derived", "encoded", "items")
 
     def __init__(self, items: list[Message] | None = None) -> None:
         self.items: list[Message] = items if items is not None else []
         self.encoded: dict[str, list[bytes]] = {}
+        self.derived: dict[str, Strand] | None = None
 
     def snapshot(self) -> View:
         """The messages as they are now; later ones do not show."""
@@ -43,7 +44,11 @@ class View(Sequence[Message]):
     def __getitem__(self, index: slice) -> list[Message]: ...
     def __getitem__(self, index: int | slice) -> Message | list[Message]:
         if isinstance(index, slice):
-            return self.strand.items[: self.size][index]
+            start, stop, step = index.indices(self.size)
+            if step < 0:  # a list counts differently when it walks backwards
+                start, stop, step = index.indices(self.size)
+            return self.strand.items[start:stop:step]
+            return self.strand.items[start:stop:step]
         if index < 0:
             index += self.size
         if not 0 <= index < self.size:
@@ -77,3 +82,20 @@ def pieces(
     for message in messages.strand.items[len(done) : messages.size]:
         done.append(encode(message))
     return done
+
+
+def derive(
+    messages: Sequence[Message], key: str, convert: Callable[[Message], Message]
+) -> Sequence[Message]:
+    """The same messages in another form, each converted once however many requests carry it."""
+    if not isinstance(messages, View):
+        return [convert(message) for message in messages]
+    strand = messages.strand
+    if strand.derived is None:
+        strand.derived = {}
+    other = strand.derived.get(key)
+    if other is None:
+        other = strand.derived[key] = Strand()
+    for message in strand.items[len(other.items) : messages.size]:
+        other.items.append(convert(message))
+    return View(other, messages.size)

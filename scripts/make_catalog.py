@@ -1,0 +1,198 @@
+"""Writes src/windlass/models/catalog.toml from public price and capability tables.
+
+    uv run --with genai-prices python scripts/make_catalog.py --flags model_prices.json
+
+Prices and context windows come from genai-prices; the largest reply and what a model can do come
+from the JSON table that litellm publishes (`model_prices_and_context_window_backup.json` in its
+wheel). Neither is needed to run Windlass.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from genai_prices import data  # pyright: ignore[reportMissingImports]
+
+TARGET = Path(__file__).parents[1] / "src" / "windlass" / "models" / "catalog.toml"
+
+# our provider, the provider in genai-prices, the prefix in the other table
+HOMES = {
+    "anthropic": ("anthropic", ""),
+    "openai": ("openai", ""),
+    "deepseek": ("deepseek", "deepseek/"),
+    "groq": ("groq", "groq/"),
+    "together": ("together", "together_ai/"),
+    "fireworks": ("fireworks", "fireworks_ai/accounts/fireworks/models/"),
+    "openrouter": ("openrouter", "openrouter/"),
+    "mistral": ("mistral", "mistral/"),
+    "huggingface": ("huggingface_together", ""),
+}
+
+# `id in the tables`, or `id in the tables: patterns`. The first pattern that matches a name wins, so
+# longer names stand before shorter ones.
+MODELS = {
+    "anthropic": [
+        "claude-fable-5-1", "claude-fable-5",
+        "claude-opus-5-5", "claude-opus-5", "claude-opus-4-8", "claude-opus-4-7",
+        "claude-opus-4-6", "claude-opus-4-5", "claude-opus-4-1",
+        "claude-opus-4-0: claude-opus-4-0* claude-opus-4 claude-opus-4-2025*",
+        "claude-sonnet-5-5", "claude-sonnet-5", "claude-sonnet-4-6", "claude-sonnet-4-5",
+        "claude-sonnet-4-0: claude-sonnet-4-0* claude-sonnet-4 claude-sonnet-4-2025*",
+        "claude-haiku-5-5", "claude-haiku-4-5",
+        "claude-3-7-sonnet-latest: claude-3-7-sonnet*",
+        "claude-3-5-haiku-latest: claude-3-5-haiku*",
+    ],
+    "openai": [
+        "gpt-6.1-sol", "gpt-6.1-terra", "gpt-6-sol", "gpt-6-luna", "gpt-6-astra",
+        "gpt-5.6-sol", "gpt-5.6-terra", "gpt-5.6-luna", "gpt-5.5-pro", "gpt-5.5",
+        "gpt-5.4-mini", "gpt-5.4-nano", "gpt-5.4", "gpt-5.3-codex", "gpt-5.2", "gpt-5.1",
+        "gpt-5-mini", "gpt-5-nano", "gpt-5: gpt-5 gpt-5-2025*",
+        "gpt-4.1-mini", "gpt-4.1-nano", "gpt-4.1", "gpt-4o-mini", "gpt-4o", "gpt-4-turbo",
+        "gpt-3.5-turbo", "o4-mini", "o3-mini", "o3: o3 o3-2025*", "o1: o1 o1-2024*",
+    ],
+    "deepseek": ["deepseek-v4-pro", "deepseek-v4-flash", "deepseek-reasoner", "deepseek-chat"],
+    "groq": [
+        "openai/gpt-oss-120b", "openai/gpt-oss-20b", "llama-3.3-70b-versatile",
+        "llama-3.1-8b-instant", "meta-llama/llama-4-maverick-17b-128e-instruct",
+        "moonshotai/kimi-k2-instruct", "qwen/qwen3-32b",
+    ],
+    "together": [
+        "moonshotai/Kimi-K3", "zai-org/GLM-5.3", "Qwen/Qwen3.7-Plus", "openai/gpt-oss-120b",
+        "deepseek-ai/DeepSeek-V4-Pro-0813", "meta-llama/Llama-3.3-70B-Instruct-Turbo",
+    ],
+    "fireworks": [
+        "kimi-k3: accounts/fireworks/models/kimi-k3 kimi-k3",
+        "glm-5p2: accounts/fireworks/models/glm-5p2 glm-5p2",
+        "deepseek-v4-pro: accounts/fireworks/models/deepseek-v4-pro deepseek-v4-pro",
+        "gpt-oss-120b: accounts/fireworks/models/gpt-oss-120b gpt-oss-120b",
+    ],
+    "openrouter": [
+        "anthropic/claude-opus-5.5", "anthropic/claude-sonnet-5.5", "anthropic/claude-sonnet-4.5",
+        "anthropic/claude-haiku-4.5", "openai/gpt-5.4", "google/gemini-3.8-flash",
+        "google/gemini-2.5-flash: google/gemini-2.5-flash", "google/gemini-2.5-pro",
+        "moonshotai/kimi-k3", "deepseek/deepseek-v4-pro", "x-ai/grok-4.7", "qwen/qwen3.8-flash",
+    ],
+    "mistral": ["mistral-large-4", "mistral-large", "mistral-small-latest: mistral-small*",
+                "codestral"],
+}  # fmt: skip
+
+# Open models by name, wherever they are served: no price of their own, but they call tools or not.
+OPEN = [
+    ("ollama", "llama3.2*", 131072, True, False),
+    ("ollama", "llama3.1*", 131072, True, False),
+    ("ollama", "llama3.3*", 131072, True, False),
+    ("ollama", "llama4*", 1048576, True, False),
+    ("ollama", "llama3", 8192, False, False),
+    ("ollama", "llama2*", 4096, False, False),
+    ("ollama", "qwen3*", 262144, True, True),
+    ("ollama", "qwen2.5*", 32768, True, False),
+    ("ollama", "gpt-oss*", 131072, True, True),
+    ("ollama", "mistral*", 32768, True, False),
+    ("ollama", "deepseek-r1*", 131072, True, True),
+    ("ollama", "gemma3*", 131072, False, False),
+    ("ollama", "gemma2*", 8192, False, False),
+    ("ollama", "phi3*", 131072, False, False),
+    ("ollama", "codellama*", 16384, False, False),
+    ("huggingface", "meta-llama/Llama-3.3-70B-Instruct*", 131072, True, False),
+    ("huggingface", "openai/gpt-oss-120b*", 131072, True, True),
+    ("huggingface", "Qwen/Qwen3-*", 262144, True, True),
+    ("huggingface", "deepseek-ai/DeepSeek-V3*", 131072, True, False),
+    ("huggingface", "deepseek-ai/DeepSeek-R1*", 131072, True, True),
+]
+
+
+def number(value: Any) -> float:
+    """A price per million tokens; of a tiered one, the price of the first tier."""
+    if value is None:
+        return 0.0
+    return float(value if isinstance(value, (Decimal, int, float)) else value.base)
+
+
+def prices(model: Any) -> Any:
+    """The prices in force today."""
+    if not isinstance(model.prices, list):
+        return model.prices
+    if any(hasattr(c.constraint, "start_time") for c in model.prices):
+        # by the hour of the day: a budget counts with the dearest
+        return max((c.prices for c in model.prices), key=lambda p: number(p.input_mtok))
+    current = model.prices[0].prices
+    for conditional in model.prices:
+        start = getattr(conditional.constraint, "start_date", None)
+        if conditional.constraint is None or (start is not None and start <= date.today()):
+            current = conditional.prices
+    return current
+
+
+def entry(provider: str, line: str, flags: dict[str, Any]) -> list[str]:
+    name, _, patterns = line.partition(": ")
+    home, prefix = HOMES[provider]
+    models = {m.id: m for p in data.providers if p.id == home for m in p.models}
+    model, known = models[name], flags.get(prefix + name, {})
+    price = prices(model)
+    window = known.get("max_input_tokens") or model.context_window
+    if model.context_window:
+        window = max(window or 0, model.context_window)
+    lines = [
+        "[[model]]",
+        f'provider = "{provider}"',
+        f"match = {json.dumps(patterns.split() or [name, name + '-*'])}",
+        f"input = {number(price.input_mtok):g}",
+        f"output = {number(price.output_mtok):g}",
+    ]
+    if read := number(getattr(price, "cache_read_mtok", None)):
+        lines.append(f"cache_read = {read:g}")
+    if write := number(getattr(price, "cache_write_mtok", None)):
+        lines.append(f"cache_write = {write:g}")
+    if window:
+        lines.append(f"context_window = {window}")
+    if limit := known.get("max_output_tokens"):
+        lines.append(f"max_output = {limit}")
+    if known.get("supports_function_calling") is False:
+        lines.append("native_tools = false")
+    lines += abilities(provider, known)
+    return [*lines, ""]
+
+
+def abilities(provider: str, known: dict[str, Any]) -> list[str]:
+    lines: list[str] = []
+    if not known.get("supports_reasoning"):
+        return lines
+    lines.append("reasoning = true")
+    if provider == "anthropic":
+        adaptive, always = known.get("supports_adaptive_thinking"), known.get("thinking_always_on")
+        both = adaptive and known.get("supports_legacy_thinking")
+        mode = "always" if always else "both" if both else "adaptive" if adaptive else "budget"
+        lines.append(f'thinking = "{mode}"')
+        if known.get("supports_sampling_params") is False:
+            lines.append("sampling = false")
+    return lines
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--flags", type=Path, required=True, help="litellm's JSON table")
+    flags = json.loads(parser.parse_args().flags.read_text())
+    out = [
+        "# Models: dollars per million tokens, limits in tokens. Written by scripts/make_catalog.py;",
+        "# the first entry whose pattern matches a name wins. Prices of long prompts are not graded.",
+        "",
+    ]
+    for provider, names in MODELS.items():
+        for name in names:
+            out += entry(provider, name, flags)
+    for provider, pattern, window, tools, reasons in OPEN:
+        out += ["[[model]]", f'provider = "{provider}"', f'match = ["{pattern}"]']
+        out += [f"context_window = {window}"]
+        out += [] if tools else ["native_tools = false"]
+        out += ["reasoning = true"] if reasons else []
+        out += [""]
+    TARGET.write_text("\n".join(out).rstrip() + "\n")
+
+
+if __name__ == "__main__":
+    main()

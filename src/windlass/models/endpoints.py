@@ -1,0 +1,71 @@
+"""The providers Windlass knows: where they are, which wire they speak, which variables name a key.
+
+Plain data; `providers.py` makes models of it.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+import msgspec
+
+
+class Endpoint(msgspec.Struct, frozen=True):
+    """A provider: its wire, its address, and what stands in the environment for it."""
+
+    name: str
+    wire: Literal["anthropic", "openai_chat"]
+    base_url: str
+    key_env: tuple[str, ...] = ()  # empty: no key is needed
+    base_env: tuple[str, ...] = ()
+    default_model: str | None = None
+    model_env: str | None = None
+    dialect: str = "plain"  # of the OpenAI wire: how it asks for reasoning, what it refuses
+
+    @property
+    def key_hint(self) -> str:
+        """What to do about a missing or wrong key."""
+        names = " or ".join(self.key_env) or f"{self.name.upper()}_API_KEY"
+        return f"set {names} or pass api_key="
+
+
+def _named(
+    name: str,
+    wire: Literal["anthropic", "openai_chat"],
+    base_url: str,
+    *key_env: str,
+    default: str | None = None,
+    dialect: str = "plain",
+) -> Endpoint:
+    return Endpoint(
+        name, wire, base_url, key_env, (f"{name.upper()}_BASE_URL",), default, dialect=dialect
+    )
+
+
+ENDPOINTS: Final[dict[str, Endpoint]] = {
+    endpoint.name: endpoint
+    for endpoint in (
+        _named("anthropic", "anthropic", "https://api.anthropic.com", "ANTHROPIC_API_KEY",
+               default="claude-sonnet-4-20250514"),
+        _named("openai", "openai_chat", "https://api.openai.com/v1", "OPENAI_API_KEY",
+               default="gpt-4o", dialect="openai"),
+        _named("openrouter", "openai_chat", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY",
+               default="anthropic/claude-sonnet-4-20250514", dialect="openrouter"),
+        _named("huggingface", "openai_chat", "https://router.huggingface.co/v1", "HF_TOKEN",
+               "HUGGINGFACE_API_KEY"),
+        _named("together", "openai_chat", "https://api.together.xyz/v1", "TOGETHER_API_KEY",
+               dialect="together"),
+        _named("groq", "openai_chat", "https://api.groq.com/openai/v1", "GROQ_API_KEY",
+               dialect="groq"),
+        _named("deepseek", "openai_chat", "https://api.deepseek.com/v1", "DEEPSEEK_API_KEY",
+               default="deepseek-chat", dialect="deepseek"),
+        _named("fireworks", "openai_chat", "https://api.fireworks.ai/inference/v1",
+               "FIREWORKS_API_KEY"),
+        _named("mistral", "openai_chat", "https://api.mistral.ai/v1", "MISTRAL_API_KEY",
+               dialect="mistral"),
+        Endpoint("ollama", "openai_chat", "http://localhost:11434", (),
+                 ("OLLAMA_HOST", "OLLAMA_BASE_URL"), "llama3.2", dialect="ollama"),
+        Endpoint("local", "openai_chat", "http://localhost:8000", (), ("LOCAL_LLM_BASE_URL",),
+                 None, "LOCAL_LLM_MODEL", dialect="local"),
+    )
+}  # fmt: skip

@@ -1,0 +1,264 @@
+"""What a provider's refusal means: a status, headers and a body become one of the typed errors.
+
+The same table serves an HTTP error, an error inside a stream that began with 200, and the several
+shapes in which OpenAI-like servers write them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, Final, cast
+
+import msgspec
+
+from windlass import seams
+from windlass.errors import (
+    AuthFailed,
+    BadReply,
+    BadRequest,
+    ContextOverflow,
+    ModelError,
+    Overloaded,
+    QuotaExceeded,
+    RateLimited,
+    Refused,
+    ServerError,
+)
+
+_QUOTA: Final = (
+    "insufficient_quota",
+    "billing",
+    "credit balance",
+    "payment required",
+    "out of credit",
+)
+_OVERFLOW: Final = (
+    "context_length_exceeded",
+    "model_context_window_exceeded",
+    "prompt is too long",
+    "maximum context length",
+    "context window",
+    "context size",
+    "context limit",
+    "exceed_context_size",
+    "input is too long",
+    "too many input tokens",
+)
+_REFUSED: Final = ("content_filter", "content_policy_violation", "responsibleaipolicy")
+_KINDS: Final[dict[str, type[ModelError]]] = {
+    "authentication_error": AuthFailed,
+    "permission_error": AuthFailed,
+    "invalid_api_key": AuthFailed,
+    "rate_limit_error": RateLimited,
+    "rate_limit_exceeded": RateLimited,
+    "overloaded_error": Overloaded,
+    "overloaded": Overloaded,
+    "invalid_request_error": BadRequest,
+    "not_found_error": BadRequest,
+    "request_too_large": BadRequest,
+}
+# what looks like a key, also with its middle already starred out
+_KEY: Final = re.compile(r"\b(?:sk|gsk|hf|xai|fw|rk|pk|tgp)[-_][\w*.-]{6,}")
+_DURATION: Final = re.compile(r"(?:(\d+(?:\.\d+)?)(ms|s|m|h|d))")
+_SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_SHOWN: Final = 2000  # characters of a body that an error keeps
+
+
+class Source(msgspec.Struct, frozen=True):
+    """Who was asked, and what must not be repeated of it."""
+
+    provider: str
+    model: str
+    key_hint: str = "pass api_key="
+    secrets: Sequence[str] = ()
+
+    def clean(self, text: str) -> str:
+        """The text without keys."""
+        for secret in self.secrets:
+            text = text.replace(secret, "[key]")
+        return _KEY.sub("[key]", text)
+
+
+def from_http(status: int, headers: Mapping[str, str], body: bytes, source: Source) -> ModelError:
+    """The error that an HTTP answer other than 2xx stands for."""
+    text = body.decode("utf-8", "replace")
+    try:
+        parsed = msgspec.json.decode(body)
+    except (ValueError, RecursionError):
+        parsed = None
+    fields = error_fields(parsed)
+    if not fields:
+        words = " ".join(re.sub(r"<[^>]*>", " ", text[:_SHOWN]).split())[:200]
+        fields = {"message": words or "no explanation"}
+    if 300 <= status < 400:
+        where = headers.get("location", "elsewhere")
+        fields = {"message": f"the server redirects to {where}; set base_url to that address"}
+    return _made(fields, status, headers, text, source)
+
+
+def from_stream(error: object, source: Source, request_id: str | None = None) -> ModelError:
+    """The error that an `error` object inside a 200 reply stands for."""
+    fields = error_fields({"error": error}) or {"message": "the stream reports an error"}
+    status = fields.get("status_code", fields.get("code"))
+    if not isinstance(status, int) or not 400 <= status < 600:
+        status = None
+    failure = _made(fields, status, {}, "", source)
+    failure.request_id = failure.request_id or request_id
+    return failure
+
+
+def error_fields(parsed: object) -> dict[str, Any]:
+    """The fields of an error in any of the shapes servers use; empty when there is none."""
+    if isinstance(parsed, list) and parsed:
+        parsed = cast("list[object]", parsed)[0]
+    if not isinstance(parsed, dict):
+        return {}
+    body = cast("dict[str, Any]", parsed)
+    error: object = body.get("error")
+    if isinstance(error, dict):
+        fields = dict(cast("dict[str, Any]", error))
+        fields.setdefault("request_id", body.get("request_id"))
+        return fields
+    if isinstance(error, str) and error:
+        return {"message": error}
+    for key in ("message", "detail", "error_message"):
+        if words := body.get(key):
+            return {**body, "message": words if isinstance(words, str) else _text(words)}
+    return {}
+
+
+def _made(
+    fields: dict[str, Any],
+    status: int | None,
+    headers: Mapping[str, str],
+    body: str,
+    source: Source,
+) -> ModelError:
+    code = _text(fields.get("code") or fields.get("type") or "")
+    message = _message(fields)
+    kind = _kind(status, code, _text(fields.get("type") or ""), message)
+    if kind is AuthFailed:
+        message = f"{message}; {source.key_hint}"
+    failed = fields.get("failed_generation")
+    if code == "tool_use_failed" and failed:
+        message = f"{message}; the model had written: {_text(failed)}"
+    error = kind(
+        source.clean(message),
+        provider=source.provider,
+        model=source.model,
+        http_status=status,
+        retry_after=_wait(headers, fields) if status == 429 or (status or 0) >= 500 else None,
+        request_id=headers.get("request-id")
+        or headers.get("x-request-id")
+        or fields.get("request_id"),
+        code=code or None,
+        body=source.clean(body[:_SHOWN]) or None,
+    )
+    told = headers.get("x-should-retry")
+    if told in ("true", "false"):
+        # the provider knows better than the class of error; `transient` is then this error's own
+        vars(error)["transient"] = told == "true"
+    return error
+
+
+def _message(fields: dict[str, Any]) -> str:
+    message = _text(fields.get("message") or fields.get("type") or "no explanation")
+    metadata = fields.get("metadata")
+    if isinstance(metadata, dict) and (raw := cast("dict[str, Any]", metadata).get("raw")):
+        message = f"{message}: {_text(raw)}"  # OpenRouter: what the provider behind it said
+    return message
+
+
+def _kind(status: int | None, code: str, kind: str, message: str) -> type[ModelError]:
+    words = f"{code} {kind} {message}".lower()
+    if code == "tool_use_failed":
+        return BadReply
+    if status == 402 or any(word in words for word in _QUOTA):
+        return QuotaExceeded
+    if status not in (401, 403, 429) and any(word in words for word in _OVERFLOW):
+        return ContextOverflow
+    if status is None or status < 500:
+        if any(word in words for word in _REFUSED):
+            return Refused
+        named = _KINDS.get(code) or _KINDS.get(kind)
+        if named is not None and (status is None or named is not BadRequest):
+            return named
+    if status in (401, 403):
+        return AuthFailed
+    if status == 429:
+        return RateLimited
+    if status in (503, 529) or "overloaded" in words:
+        return Overloaded
+    if status is None or status in (408, 409) or status >= 500:
+        return ServerError
+    return BadRequest
+
+
+def _text(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    try:
+        return msgspec.json.encode(value).decode()
+    except (TypeError, ValueError, RecursionError):
+        return repr(value)
+
+
+# --------------------------------------------------------------------------- when to come back
+
+
+def _wait(headers: Mapping[str, str], fields: dict[str, Any]) -> float | None:
+    if (said := retry_after(headers)) is not None:
+        return said
+    details = fields.get("details")  # Google says it in the body: [{"retryDelay": "34s"}]
+    for detail in cast("list[object]", details) if isinstance(details, list) else ():
+        delay = cast("dict[str, Any]", detail).get("retryDelay") if isinstance(detail, dict) else 0
+        if isinstance(delay, str):
+            return seconds(delay)
+    return None
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds to wait, in whichever dialect the provider says it; None when it does not."""
+    if (ms := headers.get("retry-after-ms")) and (value := _number(ms)) is not None:
+        return value / 1000
+    if said := headers.get("retry-after"):
+        return seconds(said)
+    waits = [
+        wait
+        for name, value in headers.items()
+        if "ratelimit" in name
+        and "reset" in name
+        # a reset matters only where nothing is left until then
+        and headers.get(name.replace("reset", "remaining"), "") == "0"
+        and (wait := seconds(value)) is not None
+    ]
+    return max(waits, default=None)
+
+
+def seconds(said: str) -> float | None:
+    """`"2"`, `"1.5"`, `"6m0s"`, `"2ms"`, an HTTP date or an RFC 3339 time, as seconds from now."""
+    said = said.strip()
+    if (value := _number(said)) is not None:
+        return value
+    if said and _DURATION.sub("", said) == "":
+        return sum(float(n) * _SECONDS[unit] for n, unit in _DURATION.findall(said))
+    for parse in (parsedate_to_datetime, datetime.fromisoformat):
+        try:
+            when = parse(said)
+            if when.tzinfo is None:
+                when = when.replace(tzinfo=UTC)
+            return max(0.0, when.timestamp() - seams.now())
+        except (ValueError, TypeError, OverflowError):
+            continue
+    return None
+
+
+def _number(said: str) -> float | None:
+    try:
+        value = float(said)
+    except ValueError:
+        return None
+    return value if 0 <= value < float("inf") else None

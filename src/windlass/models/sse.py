@@ -1,0 +1,101 @@
+"""Server-sent events: bytes in, whole events out, whatever the network did to the bytes between.
+
+Knows lines and fields, nothing of any provider. An event is `(name, data)`; a comment is no event,
+and an event whose blank line never came is never handed out.
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+from windlass.errors import BadReply
+
+ServerEvent: TypeAlias = tuple[str, bytes]
+
+MAX_EVENT: Final = 64 * 1024 * 1024
+_BOM: Final = b"\xef\xbb\xbf"
+
+
+class SSEDecoder:
+    r"""One stream's decoder: `SSEDecoder().feed(b"data: hi\n\n")` -> `[("", b"hi")]`.
+
+    Lines are only ever cut at ASCII bytes, so a character split between two chunks is whole again
+    in `data`, and turning bytes into text is left to the JSON decoder.
+    """
+
+    __slots__ = ("_after_cr", "_ends_line", "_limit", "_pending", "_size", "_started")
+
+    def __init__(self, limit: int = MAX_EVENT) -> None:
+        self._pending: list[bytes] = []  # of the unfinished event; joined once, when it ends
+        self._size = 0
+        self._limit = limit
+        self._ends_line = True  # a blank line that opens a chunk ends what is pending
+        self._after_cr = False
+        self._started = False
+
+    def feed(self, chunk: bytes) -> list[ServerEvent]:
+        """The events that this chunk completes."""
+        if not self._started:
+            chunk = self._without_bom(chunk)
+        if self._after_cr or b"\r" in chunk:
+            chunk = self._one_newline(chunk)
+        if not chunk:
+            return []
+        closes = b"\n\n" in chunk or (self._ends_line and chunk[0] == 10)
+        self._ends_line = chunk[-1] == 10
+        if not closes:
+            self._pending.append(chunk)
+            self._size += len(chunk)
+            if self._size > self._limit:
+                raise BadReply(f"the stream holds an event of more than {self._limit:,} bytes")
+            return []
+        if self._pending:
+            self._pending.append(chunk)
+            chunk = b"".join(self._pending)
+            self._pending.clear()
+            self._size = 0
+        *blocks, rest = chunk.split(b"\n\n")
+        if rest:
+            self._pending.append(rest)
+            self._size = len(rest)
+        events: list[ServerEvent] = []
+        for block in blocks:
+            if block.startswith(b"data: ") and b"\n" not in block:
+                events.append(("", block[6:]))
+            elif block and (event := _event(block)) is not None:
+                events.append(event)
+        return events
+
+    def _without_bom(self, chunk: bytes) -> bytes:
+        start = b"".join([*self._pending, chunk])
+        self._pending.clear()
+        self._size = 0
+        if len(start) < len(_BOM) and _BOM.startswith(start):
+            self._pending.append(start)
+            return b""
+        self._started = True
+        return start.removeprefix(_BOM)
+
+    def _one_newline(self, chunk: bytes) -> bytes:
+        # CR, LF and CRLF each end a line. A CR at the end of a chunk ends it at once, without
+        # waiting to see whether a LF follows; if one does, it is dropped here.
+        if self._after_cr and chunk.startswith(b"\n"):
+            chunk = chunk[1:]
+            if not chunk:
+                self._after_cr = False
+                return chunk
+        self._after_cr = chunk.endswith(b"\r")
+        return chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+
+
+def _event(block: bytes) -> ServerEvent | None:
+    name, data = "", None
+    for line in block.split(b"\n"):
+        field, _, value = line.partition(b":")
+        if value.startswith(b" "):
+            value = value[1:]
+        if field == b"data":
+            data = value if data is None else data + b"\n" + value
+        elif field == b"event":
+            name = value.decode("utf-8", "replace")
+    return None if data is None else (name, data)

@@ -1,0 +1,242 @@
+"""OpenAI's Chat Completions wire, and the many servers that speak something like it.
+
+OpenRouter, HuggingFace, Together, Groq, DeepSeek, Fireworks, Mistral, Ollama's and llama.cpp's
+`/v1`: what differs between them stands in `dialects.py`. A reply is judged by what is in it, since
+`finish_reason`, `index` and call ids cannot be relied on.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, cast
+
+from windlass.errors import ConfigError
+from windlass.messages import (
+    Document,
+    Image,
+    Message,
+    Text,
+    Thinking,
+    ToolResult,
+)
+from windlass.models.base import Emit, Frame, Request, Settings
+from windlass.models.endpoints import ENDPOINTS, Endpoint
+from windlass.models.transport import Timeouts, Transport
+from windlass.models.wires.common import HttpModel, as_dict, dumps, joined, safe_name
+from windlass.models.wires.dialects import DIALECTS, Dialect
+from windlass.models.wires.openai_reply import ChatDecoder
+from windlass.redact import Secret
+
+
+class OpenAIChat(HttpModel):
+    """A model behind `/chat/completions`: `w.models.openai_chat("gpt-4o", api_key=…)`.
+
+    Any server of that shape by its address: `openai_chat("qwen3", base_url="http://host:8000/v1")`.
+    """
+
+    wire = "openai_chat"
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        api_key: str | Secret | None = None,
+        base_url: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+        provider: str = "openai",
+        endpoint: Endpoint | None = None,
+        timeouts: Timeouts | None = None,
+        transport: Transport | None = None,
+    ) -> None:
+        known = endpoint or ENDPOINTS.get(provider)
+        if known is None or known.wire != "openai_chat":
+            if base_url is None:
+                raise ConfigError(f"provider {provider!r} is not known; pass base_url= for it")
+            known = Endpoint(provider, "openai_chat", base_url, (f"{provider.upper()}_API_KEY",))
+        self.dialect: Dialect = DIALECTS[known.dialect]
+        super().__init__(
+            name,
+            endpoint=known,
+            api_key=api_key,
+            base_url=base_url,
+            headers=headers,
+            timeout=timeout,
+            timeouts=timeouts,
+            transport=transport,
+        )
+
+    def _url(self, base: str) -> str:
+        return joined(base, "/chat/completions", when=lambda own: own or "/v1")
+
+    def _auth(self, key: str) -> dict[str, str]:
+        return {"authorization": f"Bearer {key}"}
+
+    def decoder(self, request: Request, emit: Emit) -> ChatDecoder:
+        """The decoder of one reply: `feed` it bytes, then `finish`."""
+        names = self.framed(request.frame).names
+        return ChatDecoder(self._source(), self._origin, names, emit)
+
+    # ----------------------------------------------------------------------- the frame
+
+    def _head(self, frame: Frame) -> tuple[bytes, bool]:
+        settings, dialect = frame.settings, self.dialect
+        body: dict[str, Any] = {"model": self.name, "stream": settings.stream}
+        if settings.stream and dialect.usage_on_request:
+            body["stream_options"] = {"include_usage": True}
+        reasons = self._reasons()
+        limit = "max_completion_tokens" if reasons and dialect.strict_reasoning else "max_tokens"
+        _given(body, **{limit: settings.max_tokens, "stop": settings.stop})
+        if not (reasons and dialect.strict_reasoning):
+            _given(
+                body,
+                temperature=settings.temperature,
+                top_p=settings.top_p,
+                frequency_penalty=settings.frequency_penalty,
+                presence_penalty=settings.presence_penalty,
+            )
+        _given(body, **{dialect.seed: settings.seed})
+        if dialect.top_k:
+            _given(body, top_k=settings.top_k)
+        if frame.tools:
+            body["tools"] = [
+                {
+                    "type": "function",
+                    "function": {
+                        "name": safe_name(tool.name),
+                        "description": tool.description,
+                        "parameters": _schema(tool.parameters),
+                    },
+                }
+                for tool in frame.tools
+            ]
+            _given(body, tool_choice=_choice(settings, frame, dialect))
+            _given(body, parallel_tool_calls=settings.parallel_tool_calls)
+        if settings.thinking is not None:
+            known = self.info is not None
+            body.update(dialect.reasoning(settings.thinking, reasons if known else None))
+        body.update(settings.extra or {})
+        body.pop("messages", None)
+        head = dumps(body)[:-1] + b',"messages":['
+        if not frame.system:
+            return head, False
+        return head + dumps({"role": "system", "content": frame.system}), True
+
+    def _reasons(self) -> bool:
+        if self.info is not None:
+            return self.info.reasoning
+        return self.name.startswith(("o1", "o3", "o4", "gpt-5"))
+
+    # ----------------------------------------------------------------------- messages
+
+    def _message(self, message: Message) -> bytes:
+        match message.role:
+            case "assistant":
+                parts = [self._assistant(message)]
+            case "system":
+                parts = [{"role": "system", "content": message.text}]
+            case _:
+                parts = self._said(message)
+        return b"".join([b"," + dumps(part) for part in parts if part is not None])
+
+    def _assistant(self, message: Message) -> dict[str, Any] | None:
+        text, calls = message.text, message.tool_calls
+        if not text and not calls:
+            return None
+        out: dict[str, Any] = {"role": "assistant", "content": text or None}
+        for block in message.content:
+            if type(block) is Thinking and block.origin == self._origin:
+                out.update(self.dialect.echo(as_dict(block.opaque), block.text, bool(calls)))
+        if calls:
+            out["tool_calls"] = [
+                {
+                    "id": self._id(call.id),
+                    "type": "function",
+                    "function": {
+                        "name": safe_name(call.name),
+                        "arguments": dumps(call.arguments).decode(),
+                    },
+                }
+                for call in calls
+            ]
+        return out
+
+    def _said(self, message: Message) -> list[dict[str, Any]]:
+        """A user's or the tools' words: one message for each result, then what else was said."""
+        out: list[dict[str, Any]] = []
+        others: list[Text | Image | Document] = []
+        for block in message.content:
+            if type(block) is ToolResult:
+                out.append(
+                    {"role": "tool", "tool_call_id": self._id(block.id), "content": _result(block)}
+                )
+                if not isinstance(block.content, str):
+                    # a tool may answer in words only here; its pictures follow as the user's
+                    others.extend(part for part in block.content if type(part) is not Text)
+            elif type(block) is Text or type(block) is Image or type(block) is Document:
+                others.append(block)
+        if others:
+            out.append({"role": "user", "content": _content(others)})
+        return out
+
+    def _id(self, id: str) -> str:
+        return self.dialect.call_id(id)
+
+
+_TEXT_LIKE: Final = ("text/", "application/json", "application/xml")
+
+
+def _given(body: dict[str, Any], **values: Any) -> None:
+    body.update({key: value for key, value in values.items() if value is not None})
+
+
+def _schema(parameters: dict[str, Any]) -> dict[str, Any]:
+    if parameters.get("type") == "object":
+        return parameters
+    return {"type": "object", "properties": {}, **parameters}
+
+
+def _choice(settings: Settings, frame: Frame, dialect: Dialect) -> Any:
+    match asked := settings.tool_choice:
+        case None | "auto" | "none":
+            return asked
+        case "required" | "any":
+            return dialect.required
+        case {"name": str(name)}:
+            return {"type": "function", "function": {"name": safe_name(name)}}
+        case str(name) if any(tool.name == name for tool in frame.tools):
+            return {"type": "function", "function": {"name": safe_name(name)}}
+        case _:
+            raise ConfigError(
+                f"tool_choice is 'auto', 'none', 'required' or {{'name': …}}, not {asked!r}"
+            )
+
+
+def _result(result: ToolResult) -> str:
+    text = result.text
+    if result.is_error and not text.lower().startswith("error"):
+        return f"Error: {text}"  # the wire has no other place to say so
+    return text
+
+
+def _content(blocks: Sequence[Text | Image | Document]) -> str | list[dict[str, Any]]:
+    if all(type(block) is Text for block in blocks):
+        # plain text is understood by every server, a list of parts is not
+        return "\n\n".join([block.text for block in cast("Sequence[Text]", blocks)])
+    return [_part(block) for block in blocks]
+
+
+def _part(block: Text | Image | Document) -> dict[str, Any]:
+    if isinstance(block, Text):
+        return {"type": "text", "text": block.text}
+    if isinstance(block, Image):
+        url = block.url or f"data:{block.media_type};base64,{block.data or ''}"
+        return {"type": "image_url", "image_url": {"url": url}}
+    if block.url is not None:
+        return {"type": "text", "text": f"{block.title or 'Document'}: {block.url}"}
+    if block.media_type.startswith(_TEXT_LIKE):
+        text = base64.b64decode(block.data or "").decode("utf-8", "replace")
+        return {"type": "text", "text": f"{block.title}:\n{text}" if block.title else text}
+    data = f"data:{block.media_type};base64,{block.data or ''}"
+    return {"type": "file", "file": {"filename": block.title or "document", "file_data": data}}
