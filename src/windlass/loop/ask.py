@@ -12,7 +12,7 @@ from windlass.events import BudgetExhausted, HistoryRepaired, Replied, ReplyFail
 from windlass.loop.ledger import Reserve, Spent
 from windlass.loop.run import Run
 from windlass.loop.turn import Turn
-from windlass.messages import Message, ToolCall
+from windlass.messages import Message, Text, Thinking, ToolCall, ToolResult
 from windlass.models.audit import audit, repair
 from windlass.models.base import Emit, Request, Response, silent
 from windlass.models.view import View
@@ -154,7 +154,7 @@ def _audited(run: Run, request: Request) -> Request:
     """The request, once it is sure that every call in it has exactly one result (I1)."""
     messages = request.messages
     own = type(messages) is View and messages.strand is run.strand
-    problems = audit(messages, run.audited if own else 0)
+    problems = audit(messages, run.audited if own else 0, tail=request.tail)
     if not problems:
         if own:
             run.audited = len(messages)
@@ -172,18 +172,27 @@ def _audited(run: Run, request: Request) -> Request:
 async def _reserve(run: Run, request: Request, closing: bool) -> Reserve | Spent:
     settings = request.frame.settings
     output = settings.max_tokens or run.plan.reply_tokens
-    inputs = estimate_tokens(request)
+    inputs = estimate_tokens(run, request)
     model = run.model
     usd_in = model.price(Usage(input_tokens=inputs))
     per_output = model.price(Usage(output_tokens=1_000_000)) / 1_000_000
     return await run.ledger.reserve(inputs, output, usd_in, per_output, closing=closing)
 
 
-def estimate_tokens(request: Request) -> int:
-    """Roughly the tokens of a request: its characters over four."""
-    chars = len(request.frame.system or "")
+def estimate_tokens(run: Run, request: Request) -> int:
+    """Roughly the tokens of a request: its characters over four. What was counted stays counted."""
+    messages = request.messages
+    chars = len(request.frame.system or "") + _chars(request.tail)
     chars += sum(len(tool.description) + 200 for tool in request.frame.tools)
-    chars += _chars(request.messages) + _chars(request.tail)
+    if type(messages) is View and messages.strand is run.strand:
+        strand, size, counted = run.sized
+        if strand is not run.strand:
+            size = counted = 0
+        counted += _chars(run.strand.items[size : len(messages)])
+        run.sized = (run.strand, len(messages), counted)
+        chars += counted
+    else:
+        chars += _chars(messages)
     return chars // 4 + 1
 
 
@@ -191,9 +200,10 @@ def _chars(messages: Sequence[Message]) -> int:
     total = 0
     for message in messages:
         for block in message.content:
-            text = getattr(block, "text", None)
-            if isinstance(text, str):
-                total += len(text)
-            elif type(block) is ToolCall:
-                total += len(block.name) + sum(len(str(v)) + len(k) for k, v in block.arguments.items())
+            if isinstance(block, (Text, Thinking, ToolResult)):
+                total += len(block.text)
+            elif isinstance(block, ToolCall):
+                total += len(block.name) + len(str(block.arguments))
+            else:
+                total += 64  # a picture has a price of its own; this only keeps it from being free
     return total

@@ -65,9 +65,10 @@ async def drive(run: Run, at: Stage = Stage.OPEN, finish: Finish | None = None) 
     except Exception as error:
         exception = error
         verdict = _failed(run, error)
-    if run.moments.end or run.lingering or run.threads:
-        return await _undisturbed(_end(run, verdict, exception))
-    return await _end(run, verdict, exception)
+    ending = _end(run, verdict, exception)
+    if run.journal.immediate and not (run.moments.end or run.lingering or run.threads):
+        return await ending  # nothing in it waits, so nothing can disturb it
+    return await _undisturbed(ending)
 
 
 async def _turn(run: Run, at: Stage, finish: Finish | None) -> Verdict:
@@ -309,9 +310,13 @@ async def _end(run: Run, verdict: Verdict | None, exception: BaseException | Non
         except Exception:
             log.exception("a policy failed at the end of run %s", run.run_id)
     try:
+        for item in [item for item in run.journal.mail if item.kind == "cancel"]:
+            _taken(run, item)
         run.record(RunEnded(run.run_id, outcome.status, outcome.stop_reason, outcome.error))
         run.journal.flush()
         await run.journal.durable()
+        if not (run.threads or run.lingering):
+            await run.journal.close()
     except StoreError as error:
         stop = _failed(run, error)
         outcome = Outcome("failed", stop.reason, stop.error, error)

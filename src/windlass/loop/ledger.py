@@ -15,8 +15,11 @@ import msgspec
 from windlass.errors import ConfigError
 
 
-class Limits(msgspec.Struct, frozen=True):
-    """Where to stop. None means no limit of that kind."""
+class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a run may spend: `w.Budget(usd=0.50, tokens=200_000, seconds=120)`.
+
+    None means no limit of that kind.
+    """
 
     iterations: int | None = None
     tokens: int | None = None

@@ -39,7 +39,7 @@ from windlass.loop.verdict import Stop
 from windlass.messages import Message, Text, ToolResult, ToolSpec
 from windlass.models.base import Frame, Model, Request, Response, Settings, silent
 from windlass.models.view import Strand
-from windlass.store.base import Journal
+from windlass.store.base import Journal, Store
 from windlass.tools.base import Tool, Validation
 from windlass.tools.text import to_text
 
@@ -118,12 +118,13 @@ class Run:
                  "emit",                  "first_entry", "frame", "frame_digest", "held", "host_results", "interruption",
                  "iteration", "journal", "ledger", "lingering", "loop", "memory", "metered", "model",
                  "moments", "number", "plan", "pool_factory", "record", "redactor", "reminders", "run_id",
-                 "session_id", "started_at", "strand", "task", "thread", "threads", "tools", "turn",
+                 "session_id", "sized", "started_at", "store", "strand", "task", "thread", "threads", "tools", "turn",
                  "input_tokens", "output_tokens", "_pool", "__weakref__")  # fmt: skip
 
     def __init__(
         self,
         plan: Plan,
+        store: Store,
         journal: Journal,
         *,
         run_id: str,
@@ -134,7 +135,7 @@ class Run:
         redactor: Redactor | None = None,
         pool: Callable[[], Executor],
     ) -> None:
-        self.plan, self.journal = plan, journal
+        self.plan, self.store, self.journal = plan, store, journal
         self.model, self.moments, self.frame = plan.model, plan.moments, plan.frame
         self.tools: Mapping[str, Tool] = plan.tools
         self.frame_digest = ""  # nothing framed yet
@@ -144,6 +145,7 @@ class Run:
         self.redactor = redactor
         self.strand = Strand()
         self.audited = 0
+        self.sized = (self.strand, 0, 0)  # characters counted so far, for estimates
         self.turn: Turn | None = None
         self.iteration = 0  # completed model turns of this run
         self.number = 0  # of the turn under way

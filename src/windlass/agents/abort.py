@@ -1,0 +1,41 @@
+"""A hand on the brake: abort a run from anywhere, and get its result instead of an exception."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+
+class Abort:
+    """Give it to a run, keep it, and pull it when needed:
+
+    ```python
+    brake = w.Abort()
+    task = asyncio.create_task(agent.run("…", abort=brake))
+    brake.abort("changed my mind")
+    ```
+    One brake may serve many runs. `abort` may be called from any thread.
+    """
+
+    def __init__(self) -> None:
+        self.aborted = False
+        self.reason: str | None = None
+        self._listeners: list[Callable[[str], None]] = []
+
+    def abort(self, reason: str = "aborted") -> None:
+        """Stop every run that holds this brake, now; the first reason counts."""
+        if self.aborted:
+            return
+        self.aborted, self.reason = True, reason
+        for listener in list(self._listeners):
+            listener(reason)
+
+    def listen(self, listener: Callable[[str], None]) -> None:
+        """Call `listener(reason)` when it is pulled; at once if it has been."""
+        self._listeners.append(listener)
+        if self.aborted:
+            listener(self.reason or "aborted")
+
+    def forget(self, listener: Callable[[str], None]) -> None:
+        """Stop calling the listener."""
+        if listener in self._listeners:
+            self._listeners.remove(listener)

@@ -1,0 +1,160 @@
+"""From options to a plan: which wrappers, which policies, in which order, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from windlass.agents.options import LoopOptions, given, settings_of
+from windlass.errors import ConfigError
+from windlass.loop.ledger import NO_LIMITS, Limits
+from windlass.loop.policy import Policy
+from windlass.loop.run import Plan
+from windlass.models.base import Model
+from windlass.policies.budget import BudgetGuard
+from windlass.policies.closing import ClosingAnswer
+from windlass.policies.completion import CONTRACTS, SENTINEL, Completion, Mode
+from windlass.policies.result_cap import ResultCap
+from windlass.tools.function import as_tools
+
+LOOP_OPTIONS = frozenset(LoopOptions.__annotations__) | {"system"}
+AGENT_OPTIONS = (LOOP_OPTIONS - {"max_iterations", "persistent"}) | {"max_turns", "max_token_budget"}
+_PER_RUN = ("session_id", "store", "on_event", "abort", "caller", "deps", "run_id", "messages")
+
+_LOOP_DEFAULTS = {"max_iterations": 50, "max_concurrent_tools": 1}
+_AGENT_DEFAULTS = {"max_iterations": 10, "max_concurrent_tools": 16}
+_DEFAULT_CAP = ResultCap()
+
+
+def check_loop(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of `agent_loop`, checked."""
+    return given(options, LOOP_OPTIONS, "agent_loop")
+
+
+def check_agent(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of `Agent`, checked; its own names for common things become the common ones."""
+    checked = given(options, AGENT_OPTIONS, "Agent")
+    if "max_turns" in checked:
+        checked["max_iterations"] = checked.pop("max_turns")
+    if "max_token_budget" in checked:
+        checked["token_budget"] = checked.pop("max_token_budget")
+    return checked
+
+
+def assemble(options: Mapping[str, Any], system: str | None, door: str) -> Plan:
+    """A plan for runs through this door."""
+    defaults = _LOOP_DEFAULTS if door == "agent_loop" else _AGENT_DEFAULTS
+    model = model_of(options)
+    tools = as_tools(options.get("tools"))
+    mode = _mode(options, model, bool(tools))
+    sentinel = _sentinel(options, mode)
+    if sentinel is not None:
+        contract = CONTRACTS[mode].format(sentinel=sentinel)
+        system = f"{system}\n\n{contract}" if system else contract
+    limits = _limits(options, defaults["max_iterations"])
+    return Plan(
+        _wrapped(model, mode),
+        door=door,
+        name=options.get("name"),
+        system=system,
+        tools=tools,
+        settings=settings_of(options),
+        policies=_policies(options, mode, sentinel, limits, door),
+        limits=limits,
+        concurrency=options.get("max_concurrent_tools", defaults["max_concurrent_tools"]),
+        eager=options.get("eager_tools", True),
+        tool_timeout=options.get("tool_timeout", 120.0),
+        validation=options.get("tool_arg_validation", "strict"),
+        metadata=_metadata(mode, sentinel),
+    )
+
+
+def model_of(options: Mapping[str, Any]) -> Model:
+    """The model that the options name, or the one they hold."""
+    model = options.get("model")
+    if isinstance(model, Model):
+        if options.get("provider") is not None:
+            raise ConfigError("provider goes with a model's name, not with a Model object")
+        return model
+    from windlass.models.providers import resolve
+
+    return resolve(model, options.get("provider"))
+
+
+def _mode(options: Mapping[str, Any], model: Model, tools: bool) -> Mode:
+    if not tools:
+        return "none"
+    chosen = options.get("tool_format")
+    return chosen if chosen is not None else "native" if model.native_tools else "text"
+
+
+def _sentinel(options: Mapping[str, Any], mode: Mode) -> str | None:
+    if "done_sentinel" in options:
+        return options["done_sentinel"]
+    return SENTINEL if options.get("loop_until_done") and mode != "native" else None
+
+
+def _limits(options: Mapping[str, Any], iterations: int) -> Limits:
+    limits: Limits = options.get("budget") or NO_LIMITS
+    tokens = options.get("token_budget")
+    if tokens is not None and limits.tokens is not None:
+        raise ConfigError("token_budget and budget.tokens are the same limit: give one of them")
+    turns = options.get("max_iterations", limits.iterations)
+    return msgspec.structs.replace(
+        limits,
+        iterations=iterations if turns is None else turns,
+        tokens=limits.tokens if tokens is None else tokens,
+    )
+
+
+def _wrapped(model: Model, mode: Mode) -> Model:
+    if model.remote:  # a network fails now and then; what runs in this process does not
+        from windlass.models.wrappers.retry import Retrying
+
+        model = Retrying(model)
+    if mode == "text":
+        from windlass.models.wrappers.text_tools import TextTools
+
+        model = TextTools(model)
+    return model
+
+
+def _policies(
+    options: Mapping[str, Any], mode: Mode, sentinel: str | None, limits: Limits, door: str
+) -> list[Policy[Any]]:
+    chosen: list[Policy[Any]] = []
+    if limits.tokens is not None or limits.usd is not None:  # first: nobody overrules a budget
+        chosen.append(BudgetGuard("after_turn" if door == "agent_loop" else "before_tools"))
+    until_done = options.get("loop_until_done", False)
+    if until_done or sentinel is not None:  # else the kernel's own rule is the whole of it
+        chosen.append(
+            Completion(
+                mode,
+                loop_until_done=until_done,
+                sentinel=sentinel,
+                max_nudges=options.get("max_nudges", 8),
+                nudge=options.get("nudge"),
+            )
+        )
+    chosen += options.get("policies", ())
+    if options.get("closing_answer"):
+        chosen.append(ClosingAnswer())
+    size = options.get("tool_result_max_bytes")
+    chosen.append(_DEFAULT_CAP if size is None else ResultCap(size))  # last: cut before others look
+    names = [policy.name for policy in chosen]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ConfigError(f"there are two policies named {twice!r}; a name is a memory's key")
+    return chosen
+
+
+def _metadata(mode: Mode, sentinel: str | None) -> dict[str, Any]:
+    known = {"mode": mode}
+    return known if sentinel is None else {**known, "sentinel": sentinel}
+
+
+def per_run(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that belong to one run and not to the plan."""
+    return {name: options[name] for name in _PER_RUN if name in options}

@@ -1,0 +1,196 @@
+"""One model call, without a loop: tools it asks for are shown, not run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Unpack
+
+import msgspec
+
+from windlass import seams
+from windlass.agents.assemble import model_of
+from windlass.agents.options import CallOptions, given, settings_of
+from windlass.agents.runtime import current_runtime
+from windlass.errors import BadRequest, ConfigError
+from windlass.events import LiveEvent, TextDelta, ToolCallReady
+from windlass.loop.ask import checked
+from windlass.messages import Block, Message, Thinking, ToolCall, as_messages
+from windlass.models.audit import audit
+from windlass.models.base import Emit, Frame, Model, Request, Response, silent
+from windlass.tools.function import as_tools
+from windlass.usage import Usage
+
+CALL_OPTIONS = frozenset(CallOptions.__annotations__) | {"system"}
+
+
+class LLMResult(msgspec.Struct, frozen=True):
+    """What `llm_call` returns: the reply in one shape, whoever gave it."""
+
+    message: Message
+    usage: Usage
+    stop_reason: str
+    model: str
+    provider: str
+    cost_usd: float
+    request: tuple[Message, ...] = ()
+    native_id: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The words."""
+        return self.message.text
+
+    visible_text = text
+
+    @property
+    def tool_calls(self) -> list[ToolCall]:
+        """The calls it asks for; nobody has run them."""
+        return list(self.message.tool_calls)
+
+    @property
+    def thinking(self) -> str:
+        """The model's reasoning, where it is shown."""
+        return "".join(b.text for b in self.message.content if isinstance(b, Thinking))
+
+    private_reasoning = thinking
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """The reply's blocks."""
+        return self.message.content
+
+    @property
+    def input_tokens(self) -> int:
+        """Tokens of the prompt."""
+        return self.usage.input_tokens
+
+    @property
+    def output_tokens(self) -> int:
+        """Tokens of the reply."""
+        return self.usage.output_tokens
+
+    @property
+    def cache_read_tokens(self) -> int:
+        """Prompt tokens that came from the provider's cache."""
+        return self.usage.cache_read_tokens
+
+    @property
+    def cache_write_tokens(self) -> int:
+        """Prompt tokens written to the provider's cache."""
+        return self.usage.cache_write_tokens
+
+    @property
+    def transcript(self) -> dict[str, Any]:
+        """The exchange as a transcript."""
+        messages = [msgspec.to_builtins(m) for m in (*self.request, self.message)]
+        return {
+            "id": self.native_id or "",
+            "messages": messages,
+            "events": [],
+            "summary": None,
+            "metadata": {"model": self.model, "provider": self.provider},
+        }
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class Chunk(msgspec.Struct, frozen=True):
+    """A piece of a streamed reply: text, or a finished call, or the end with its reason."""
+
+    text: str = ""
+    tool_call: ToolCall | None = None
+    finish_reason: str | None = None
+
+    def __str__(self) -> str:
+        return self.text
+
+
+async def llm_call(
+    prompt: Any = None,
+    system: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    /,
+    **more: Unpack[CallOptions],
+) -> LLMResult:
+    """Ask a model once. Raises a `ModelError` when it cannot answer.
+
+    ```python
+    reply = await w.llm_call("What is 2 + 2?", provider="openai", model="gpt-4o")
+    print(reply.text, reply.cost_usd)
+    ```
+    """
+    model, request = _prepared(prompt, system, {**(options or {}), **more})
+    return await _call(model, request, silent)
+
+
+async def llm_stream(
+    prompt: Any = None,
+    system: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    /,
+    **more: Unpack[CallOptions],
+) -> AsyncIterator[Chunk]:
+    """Ask a model once and get the reply in pieces: `async for chunk in w.llm_stream("…")`."""
+    model, request = _prepared(prompt, system, {**(options or {}), **more})
+    queue: asyncio.Queue[Chunk | None] = asyncio.Queue()
+
+    def emit(event: LiveEvent) -> None:
+        if isinstance(event, TextDelta):
+            queue.put_nowait(Chunk(event.text))
+        elif isinstance(event, ToolCallReady):
+            queue.put_nowait(Chunk(tool_call=event.call))
+
+    task = asyncio.ensure_future(_call(model, request, emit))
+    task.add_done_callback(lambda _: queue.put_nowait(None))
+    try:
+        said = False
+        while (chunk := await queue.get()) is not None:
+            said = True
+            yield chunk
+        result = task.result()
+        if not said and result.text:
+            yield Chunk(result.text)
+        yield Chunk(finish_reason=result.stop_reason)
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+
+def _prepared(prompt: Any, system: str | None, typed: dict[str, Any]) -> tuple[Model, Request]:
+    if "system" in typed:
+        if system is not None:
+            raise ConfigError("system is given twice: as the second argument and as an option")
+        system = typed.pop("system")
+    options = given(typed, CALL_OPTIONS, "llm_call")
+    asked = options.get("messages")
+    if prompt is None and asked is None:
+        raise ConfigError("llm_call needs a prompt, or messages=[…]")
+    messages = as_messages(prompt if asked is None else asked)
+    if problems := audit(messages):
+        raise BadRequest(f"these messages cannot be sent: {'; '.join(problems)}")
+    model = model_of(options)
+    if model.remote:
+        from windlass.models.wrappers.retry import Retrying
+
+        model = Retrying(model)
+    specs = tuple(tool.spec for tool in as_tools(options.get("tools")))
+    return model, Request(messages, Frame(system, specs, settings_of(options)))
+
+
+async def _call(model: Model, request: Request, emit: Emit) -> LLMResult:
+    current_runtime().learn(tuple(model.secrets))
+    seams.point("model.before_request")
+    response: Response = checked(await model.respond(request, emit))
+    seams.point("model.after_reply")
+    return LLMResult(
+        response.message,
+        response.usage,
+        response.stop_reason,
+        response.model or model.name,
+        model.provider,
+        model.price(response.usage),
+        tuple(request.messages),
+        response.native_id,
+    )

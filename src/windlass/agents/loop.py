@@ -1,0 +1,54 @@
+"""The loop as a function: every option of the specification in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Unpack
+
+from windlass.agents import driver
+from windlass.agents.assemble import assemble, check_loop
+from windlass.agents.driver import conduct
+from windlass.agents.options import LoopOptions
+from windlass.agents.results import LoopResult
+from windlass.agents.runtime import current_runtime
+from windlass.agents.watching import sinks_of
+from windlass.errors import ConfigError
+from windlass.messages import as_messages
+
+
+async def agent_loop(
+    prompt: Any,
+    system: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    /,
+    **more: Unpack[LoopOptions],
+) -> LoopResult:
+    """Run an agent loop and return its result, whatever happens; `status` says how it ended.
+
+    ```python
+    result = await w.agent_loop("Sort this list.", "Be brief.", tools=[sort], loop_until_done=True)
+    print(result.status, result.visible_text, result.llm.iterations)
+    ```
+    """
+    typed: dict[str, Any] = {**(options or {}), **more}
+    if "system" in typed:
+        if system is not None:
+            raise ConfigError("system is given twice: as the second argument and as an option")
+        system = typed.pop("system")
+    checked = check_loop(typed)
+    plan = assemble(checked, system, "agent_loop")
+    runtime = current_runtime()
+    asked = checked.get("messages")
+    begun = await driver.start(
+        plan,
+        as_messages(prompt if asked is None else asked),
+        runtime,
+        session_id=checked.get("session_id"),
+        store=runtime.store_at(checked["store"]) if "store" in checked else None,
+        caller=checked.get("caller"),
+        deps=checked.get("deps"),
+        sinks=sinks_of(checked.get("on_event")),
+        run_id=checked.get("run_id"),
+    )
+    outcome = await conduct(begun, runtime, abort=checked.get("abort"))
+    return LoopResult(begun.run, outcome)

@@ -1,0 +1,381 @@
+"""What a run gives back: views of its journal, computed when someone looks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, Generic, TypeVar, cast
+
+import msgspec
+
+from windlass import errors
+from windlass.events import (
+    JournalEntry,
+    Replied,
+    Said,
+    ToolDecided,
+    ToolMessage,
+    ToolResulted,
+    as_dict,
+    kind_of,
+)
+from windlass.loop.run import Run
+from windlass.loop.verdict import Outcome
+from windlass.messages import Message, ToolCall
+from windlass.policies.completion import visible
+from windlass.store.fold import messages_of
+from windlass.usage import NO_USAGE, Usage
+
+Output = TypeVar("Output")
+
+REJECTED = frozenset({"error", "retry", "invalid", "unknown_tool", "timeout", "denied", "not_run",
+                      "interrupted"})  # fmt: skip
+
+
+class ToolCallRecord(msgspec.Struct, frozen=True):
+    """One call of a run: what was asked, and what came of it."""
+
+    id: str
+    name: str
+    arguments: dict[str, Any]
+    outcome: str
+    result: str
+    is_error: bool
+    duration_ms: float
+
+    @property
+    def tool_name(self) -> str:
+        """The same as `name`."""
+        return self.name
+
+    @property
+    def input(self) -> dict[str, Any]:
+        """The same as `arguments`."""
+        return self.arguments
+
+    @property
+    def output(self) -> str:
+        """The same as `result`."""
+        return self.result
+
+
+class PendingCall(msgspec.Struct, frozen=True):
+    """A call that waits: for the host to run it, or for someone to allow it."""
+
+    id: str
+    name: str
+    arguments: dict[str, Any]
+    reason: str
+
+
+class LLMMetrics(msgspec.Struct, frozen=True):
+    """`result.llm`: the model's side of the run."""
+
+    iterations: int
+    duration_ms: int
+    input_tokens: int
+    output_tokens: int
+
+
+class ToolSummary(msgspec.Struct, frozen=True):
+    """`result.tools`: names of the tools that were called, worked, or were turned down."""
+
+    calls: list[str]
+    successful: list[str]
+    rejected: list[str]
+    mode: str
+
+
+class RunResult:
+    """What every door's result has in common."""
+
+    def __init__(self, run: Run, outcome: Outcome) -> None:
+        self._run, self._outcome = run, outcome
+
+    @property
+    def status(self) -> str:
+        """How it ended: `done`, `budget_exhausted`, `suspended`, `provider_error`, …"""
+        return self._outcome.status
+
+    @property
+    def stop_reason(self) -> str | None:
+        """Why, in a word: `natural`, `sentinel`, `max_iterations`, …"""
+        return self._outcome.stop_reason
+
+    @property
+    def error(self) -> dict[str, Any] | None:
+        """What went wrong, if something did: category, kind, message, provider, …"""
+        return self._outcome.error
+
+    @property
+    def session_id(self) -> str:
+        """The session: continue it with `session_id=…`, or `resume` it."""
+        return self._run.session_id
+
+    @property
+    def run_id(self) -> str:
+        """The run's own id."""
+        return self._run.run_id
+
+    @cached_property
+    def entries(self) -> Sequence[JournalEntry]:
+        """This run's part of the journal."""
+        return self._run.journal.entries[self._run.first_entry :]
+
+    @cached_property
+    def _replies(self) -> list[Replied]:
+        return [e for e in self.entries if type(e) is Replied]
+
+    @cached_property
+    def _texts(self) -> list[str]:
+        texts: list[str] = []
+        for entry in self.entries:
+            if type(entry) is Replied and entry.purpose is None:
+                texts.append(entry.message.text)
+            elif type(entry) is Said and entry.message.role == "assistant":
+                texts.append(entry.message.text)
+        return texts
+
+    @property
+    def _sentinel(self) -> str | None:
+        return (self._run.plan.metadata or {}).get("sentinel")
+
+    @cached_property
+    def text(self) -> str:
+        """Everything the model said, turn by turn."""
+        return "\n".join(text for text in self._texts if text)
+
+    @cached_property
+    def visible_text(self) -> str:
+        """The same without the completion sentinel."""
+        shown = [visible(text, self._sentinel) for text in self._texts]
+        return "\n".join(text for text in shown if text.strip())
+
+    @property
+    def final_text(self) -> str:
+        """The last answer alone."""
+        for text in reversed(self._texts):
+            if seen := visible(text, self._sentinel):
+                return seen
+        return ""
+
+    @property
+    def cost_usd(self) -> float:
+        """Dollars, as far as the prices are known."""
+        return sum(reply.cost_usd for reply in self._replies)
+
+    @cached_property
+    def usage(self) -> Usage:
+        """All tokens of all calls, judges and summaries included."""
+        return sum((reply.usage for reply in self._replies), NO_USAGE)
+
+    @property
+    def all_messages(self) -> tuple[Message, ...]:
+        """The session's messages, as the next request would carry them."""
+        return tuple(self._run.strand.items)
+
+    @cached_property
+    def tool_calls(self) -> list[ToolCallRecord]:
+        """Every call of the run, in the order it was answered."""
+        asked = {c.id: c for reply in self._replies for c in reply.message.tool_calls}
+        records: list[ToolCallRecord] = []
+        for entry in self.entries:
+            if type(entry) is ToolResulted:
+                call = asked.get(entry.call_id) or ToolCall(entry.call_id, entry.tool, {})
+                result = entry.result
+                records.append(
+                    ToolCallRecord(
+                        call.id, call.name, call.arguments, entry.outcome, result.text,
+                        result.is_error, entry.duration_ms,
+                    )  # fmt: skip
+                )
+        return records
+
+    @property
+    def pending(self) -> list[PendingCall]:
+        """What a parked run waits for: give `resume` a decision or a result for each id."""
+        turn = self._run.turn
+        if self.status != "suspended" or turn is None or not turn.open:
+            return []
+        asks = {e.call_id: e.reason for e in self.entries if type(e) is ToolDecided}
+        return [
+            PendingCall(c.id, c.name, c.arguments, asks.get(c.id) or self.stop_reason or "waiting")
+            for c in turn.calls
+            if c.id not in turn.results
+        ]
+
+    @cached_property
+    def trace(self) -> dict[str, Any]:
+        """A summary of what happened, entry by entry, as plain data."""
+        return {
+            "session_id": self.session_id,
+            "run_id": self.run_id,
+            "status": self.status,
+            "stop_reason": self.stop_reason,
+            "iterations": self._run.iteration,
+            "usage": msgspec.to_builtins(self.usage),
+            "cost_usd": self.cost_usd,
+            "events": [as_dict(entry) for entry in self.entries],
+        }
+
+    @cached_property
+    def transcript(self) -> dict[str, Any]:
+        """The whole conversation state of the session, as plain data."""
+        from windlass.agents.transcripts import transcript_of
+
+        return transcript_of(self._run.journal.entries)
+
+    @property
+    def deferred_user_messages(self) -> list[str]:
+        """Messages that were queued for after the end and had no turn any more."""
+        return [str(i.payload) for i in self._run.journal.mail if i.kind == "follow_up"]
+
+    def raise_for_status(self) -> None:
+        """Raise the error that the status stands for; `done` and `idle` raise nothing."""
+        status = self.status
+        if status in ("done", "idle"):
+            return
+        cause = self._outcome.exception
+        words = f"the run ended as {status}"
+        if self.stop_reason:
+            words += f" ({self.stop_reason})"
+        if isinstance(cause, errors.WindlassError):
+            error: errors.WindlassError = cause
+        elif status == "budget_exhausted":
+            error = errors.BudgetExceeded(words)
+        elif status in ("cancelled", "cancelling"):
+            error = errors.Aborted(words)
+        elif status == "suspended":
+            error = errors.Suspended(f"{words}; resume it by its session id")
+        elif status == "provider_error":
+            error = errors.ModelError((self.error or {}).get("message") or words)
+        else:
+            error = errors.WindlassError(words)
+        error.trace, error.session_id, error.status = self.trace, self.session_id, status
+        raise error from cause if cause is not error else None
+
+    def __repr__(self) -> str:
+        text = self.final_text
+        shown = text if len(text) <= 60 else text[:57] + "…"
+        return f"<{type(self).__name__} {self.status} after {self._run.iteration} turns: {shown!r}>"
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        rows = "".join(
+            f"<tr><td>{n}</td><td>{escape(kind_of(e))}</td><td>{escape(_line(e))}</td></tr>"
+            for n, e in enumerate(self.entries)
+        )
+        head = f"<b>{escape(self.status)}</b> · {self._run.iteration} turns · ${self.cost_usd:.4f}"
+        return f"<div>{head}<table>{rows}</table></div>"
+
+
+class LoopResult(RunResult):
+    """What `agent_loop` returns."""
+
+    @cached_property
+    def llm(self) -> LLMMetrics:
+        """The model's side: iterations, duration, tokens."""
+        run = self._run
+        duration = sum(reply.duration_ms for reply in self._replies)
+        return LLMMetrics(run.iteration, int(duration), run.input_tokens, run.output_tokens)
+
+    @cached_property
+    def tools(self) -> ToolSummary:
+        """Names of tools called, successful and rejected, and the calling mode."""
+        records = self.tool_calls
+        mode = (self._run.plan.metadata or {}).get("mode", "native")
+        return ToolSummary(
+            _distinct([r.name for r in records]),
+            _distinct([r.name for r in records if r.outcome == "ok" and not r.is_error]),
+            _distinct([r.name for r in records if r.outcome in REJECTED or r.is_error]),
+            mode,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain data."""
+        return {
+            "status": self.status,
+            "stop_reason": self.stop_reason,
+            "error": self.error,
+            "text": self.text,
+            "visible_text": self.visible_text,
+            "final_text": self.final_text,
+            "session_id": self.session_id,
+            "llm": msgspec.to_builtins(self.llm),
+            "tools": msgspec.to_builtins(self.tools),
+            "cost_usd": self.cost_usd,
+            "pending": msgspec.to_builtins(self.pending),
+            "deferred_user_messages": self.deferred_user_messages,
+            "trace": self.trace,
+            "transcript": self.transcript,
+            **self._outcome.fields,
+        }
+
+    def __getitem__(self, name: str) -> Any:
+        return self.to_dict()[name]
+
+    def __getattr__(self, name: str) -> Any:
+        if name in SUPERSEDED:
+            raise AttributeError(f"result.{name} is now result.{SUPERSEDED[name]}")
+        fields = cast("dict[str, Any]", object.__getattribute__(self, "_outcome").fields)
+        if name in fields:
+            return fields[name]
+        raise AttributeError(f"a result has no {name!r}{errors.nearest(name, dir(type(self)))}")
+
+
+SUPERSEDED = {
+    "iterations": "llm.iterations",
+    "duration_ms": "llm.duration_ms",
+    "tools_used": "tools.calls",
+    "successful_tools": "tools.successful",
+    "rejected_tools": "tools.rejected",
+    "tool_calling_mode": "tools.mode",
+}
+
+
+class AgentResult(RunResult, Generic[Output]):
+    """What `Agent.run` returns."""
+
+    @property
+    def output(self) -> Output:
+        """The answer."""
+        return cast("Output", self.final_text)
+
+    @cached_property
+    def messages(self) -> tuple[Message, ...]:
+        """The new messages of this run."""
+        return tuple(messages_of(self.entries))
+
+    @property
+    def token_usage(self) -> dict[str, int]:
+        """`{"input_tokens": …, "output_tokens": …}` of the run."""
+        run = self._run
+        return {"input_tokens": run.input_tokens, "output_tokens": run.output_tokens}
+
+    @property
+    def turns(self) -> int:
+        """Model calls that counted."""
+        return self._run.iteration
+
+    @property
+    def budget_exceeded(self) -> bool:
+        """A limit on tokens, dollars or seconds ended the run."""
+        return self.status == "budget_exhausted" and self.stop_reason != "max_iterations"
+
+
+def _distinct(names: list[str]) -> list[str]:
+    return list(dict.fromkeys(names))
+
+
+def _line(entry: JournalEntry) -> str:
+    match entry:
+        case Said() | Replied():
+            calls = ", ".join(call.name for call in entry.message.tool_calls)
+            return (entry.message.text or calls)[:120]
+        case ToolResulted():
+            return f"{entry.tool}: {entry.outcome}: {entry.result.text[:100]}"
+        case ToolMessage():
+            return f"{len(entry.calls)} results"
+        case _:
+            return ", ".join(f"{k}={v}" for k, v in as_dict(entry).items() if k != "kind")[:120]

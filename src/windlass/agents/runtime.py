@@ -1,0 +1,174 @@
+"""What runs share: a store, threads for synchronous tools, the mock's queue, known secrets.
+
+A script needs none of this by name: there is one default Runtime, which reads the nearest
+`windlass.toml` and the environment when it is first used.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextvars import ContextVar, Token
+from typing import TYPE_CHECKING, Any
+
+from windlass.loop.ledger import Ledger, Limits
+from windlass.loop.run import Run
+from windlass.models.mock import MockQueue, current_queue
+from windlass.redact import Redactor, Secret
+from windlass.store.base import Store
+from windlass.store.memory import MemoryStore
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from windlass.config import Config
+
+_current: ContextVar[Runtime | None] = ContextVar("windlass_runtime", default=None)
+_default: Runtime | None = None
+
+
+class Runtime:
+    """A place to run agents: `async with w.Runtime(store="sqlite:///agents.db") as scope: …`
+
+    Inside the block it is the current Runtime for everything that names no other.
+    """
+
+    def __init__(
+        self,
+        store: Store | str | os.PathLike[str] | None = None,
+        config: str | Path | None = None,
+        *,
+        budget: Limits | None = None,
+        secrets: tuple[str | Secret, ...] = (),
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        self._given_store, self._config_path = store, config
+        self._environ = environ
+        self._config: Config | None = None
+        self._store: Store | None = None
+        self._opened: dict[str, Store] = {}
+        self._pool: ThreadPoolExecutor | None = None
+        self._redactor: Redactor | None = None
+        self._secrets = secrets
+        self._tokens: list[tuple[Token[Any], Token[Any]]] = []
+        self.memory = MemoryStore()  # for runs without a store
+        self.mock: MockQueue = MockQueue()
+        self.ledger = Ledger(budget) if budget is not None else None
+        self.lingering: set[asyncio.Task[None]] = set()
+
+    # ----------------------------------------------------------------- what it is made of, lazily
+
+    @property
+    def config(self) -> Config:
+        """The effective `windlass.toml`."""
+        if self._config is None:
+            from windlass.config import load
+
+            self._config = load(file=self._config_path, env=self._environ)
+        return self._config
+
+    @property
+    def store(self) -> Store:
+        """Where sessions live: as given, else `[store]` of the configuration, else memory."""
+        if self._store is None:
+            given = self._given_store
+            if given is None:
+                from windlass.store.config import StoreConfig
+
+                given = self.config.get(StoreConfig).url
+            self._store = self.store_at(given)
+        return self._store
+
+    def store_at(self, place: Store | str | os.PathLike[str] | None) -> Store:
+        """The store at a place: an object is itself, and the same URL is the same store."""
+        if place is None or place == "memory:":
+            return self.memory
+        if not isinstance(place, (str, os.PathLike)):
+            return place
+        url = os.fspath(place)
+        store = self._opened.get(url)
+        if store is None:
+            from windlass.store import open_store
+
+            store = self._opened[url] = open_store(url)
+        return store
+
+    @property
+    def redactor(self) -> Redactor | None:
+        """Knows every secret of this process; None while there is none to know."""
+        if self._redactor is None:
+            self._redactor = Redactor(self._secrets)
+            self._redactor.add_env(os.environ if self._environ is None else self._environ)
+        return self._redactor if len(self._redactor) else None
+
+    def learn(self, secrets: tuple[str, ...]) -> None:
+        """Tell the redactor about more secrets: a model's key, a header."""
+        if secrets:
+            _ = self.redactor
+            assert self._redactor is not None
+            for secret in secrets:
+                self._redactor.add(secret)
+
+    def pool(self) -> Executor:
+        """Threads for synchronous tools, bounded."""
+        if self._pool is None:
+            workers = min(32, (os.cpu_count() or 1) * 4 + 4)
+            self._pool = ThreadPoolExecutor(workers, thread_name_prefix="windlass-tool")
+        return self._pool
+
+    def linger(self, run: Run) -> None:
+        """Take over what outlived a cancelled run; its session gets no writer until it is gone."""
+        task = asyncio.get_running_loop().create_task(_outlive(run))
+        self.lingering.add(task)
+        task.add_done_callback(self.lingering.discard)
+
+    # ----------------------------------------------------------------- its life
+
+    async def __aenter__(self) -> Runtime:
+        self._tokens.append((_current.set(self), current_queue.set(self.mock)))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        runtime, queue = self._tokens.pop()
+        _current.reset(runtime)
+        current_queue.reset(queue)
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Let go of the store and the threads."""
+        if self.lingering:
+            await asyncio.wait(self.lingering, timeout=1.0)
+        self._store = None
+        while self._opened:
+            _, store = self._opened.popitem()
+            await store.aclose()
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+async def _outlive(run: Run) -> None:
+    while run.threads or run.lingering:
+        waits = {asyncio.wrap_future(future) for future in run.threads} | run.lingering
+        if waits:
+            await asyncio.wait(waits)
+        run.lingering = {task for task in run.lingering if not task.done()}
+    await run.journal.close()
+
+
+def current_runtime() -> Runtime:
+    """The Runtime of this context, else the process's default one."""
+    global _default
+    runtime = _current.get()
+    if runtime is not None:
+        return runtime
+    if _default is None:
+        _default = Runtime()
+    return _default
+
+
+def current_store() -> Store:
+    """The store of the current Runtime."""
+    return current_runtime().store

@@ -1,0 +1,140 @@
+"""A run that is watched while it goes on. The stream is a view: the run owns its own task."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, Generic, TypeVar
+
+from windlass.agents.abort import Abort
+from windlass.agents.driver import Start, conduct
+from windlass.agents.runtime import Runtime
+from windlass.events import Event, TextDelta
+from windlass.loop.verdict import Outcome
+
+Result = TypeVar("Result")
+
+
+class _Pipe:
+    """Events from the run to whoever reads; emitting is an append."""
+
+    __slots__ = ("events", "finished", "waiter")
+    trusted = True
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.waiter: asyncio.Future[None] | None = None
+        self.finished = False
+
+    def __call__(self, event: Event) -> None:
+        self.events.append(event)
+        if self.waiter is not None:
+            self.wake()
+
+    def wake(self) -> None:
+        waiter, self.waiter = self.waiter, None
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+
+    def take(self) -> list[Event]:
+        events, self.events = self.events, []
+        return events
+
+    async def more(self) -> None:
+        self.waiter = asyncio.get_running_loop().create_future()
+        await self.waiter
+
+
+class RunStream(Generic[Result]):
+    """`async with agent.stream("…") as run: async for delta in run.text(): …`"""
+
+    def __init__(
+        self,
+        begin: Callable[[_Pipe], Awaitable[Start]],
+        finish: Callable[[Start, Outcome], Result],
+        runtime: Runtime,
+        *,
+        abort: Abort | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        self._begin, self._finish, self._runtime = begin, finish, runtime
+        self._abort, self._timeout = abort, timeout
+        self._pipe = _Pipe()
+        self._started: Start | None = None
+        self._task: asyncio.Task[Outcome] | None = None
+
+    async def __aenter__(self) -> RunStream[Result]:
+        self._started = await self._begin(self._pipe)
+        loop = asyncio.get_running_loop()
+        driving = conduct(self._started, self._runtime, abort=self._abort, timeout=self._timeout)
+        self._task = loop.create_task(driving)
+        self._task.add_done_callback(self._ended)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        task = self._task
+        assert task is not None
+        if not task.done():
+            task.cancel()  # leaving early cancels the run; its end is on the record before we go on
+        while not task.done():
+            try:
+                await asyncio.wait({task})
+            except asyncio.CancelledError:
+                task.cancel()
+
+    def _ended(self, task: asyncio.Task[Outcome]) -> None:
+        self._pipe.finished = True
+        self._pipe.wake()
+        if not task.cancelled():
+            task.exception()  # read, so that nobody is told twice; result() raises it
+
+    async def __aiter__(self) -> AsyncIterator[Event]:
+        """Every event, as it happens."""
+        pipe = self._pipe
+        while True:
+            for event in pipe.take():
+                yield event
+            if pipe.finished and not pipe.events:
+                return
+            if not pipe.events:
+                await pipe.more()
+
+    async def text(self) -> AsyncIterator[str]:
+        """The answer's text, piece by piece."""
+        pipe = self._pipe
+        while True:
+            for event in pipe.take():
+                if type(event) is TextDelta:
+                    yield event.text
+            if pipe.finished and not pipe.events:
+                return
+            if not pipe.events:
+                await pipe.more()
+
+    async def result(self) -> Result:
+        """Wait for the end."""
+        assert self._task is not None and self._started is not None
+        outcome = await asyncio.shield(self._task)
+        return self._finish(self._started, outcome)
+
+    async def steer(self, text: str) -> None:
+        """Tell the model something before its next turn."""
+        await self._post("steer", text)
+
+    async def follow_up(self, text: str) -> None:
+        """Queue a message for when the run would have stopped."""
+        await self._post("follow_up", text)
+
+    async def cancel(self, reason: str = "cancelled") -> None:
+        """End the run; `result()` then says `cancelled`."""
+        await self._post("cancel", reason)
+
+    @property
+    def session_id(self) -> str:
+        """The session it runs on."""
+        assert self._started is not None
+        return self._started.run.session_id
+
+    async def _post(self, kind: Any, text: str) -> None:
+        assert self._started is not None
+        await self._started.run.store.post(self.session_id, kind, text)

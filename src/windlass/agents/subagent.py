@@ -1,0 +1,65 @@
+"""An agent as a tool: its key names the child's session, so that a killed child goes on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from windlass.agents import driver
+from windlass.agents.driver import conduct
+from windlass.agents.results import AgentResult
+from windlass.agents.runtime import current_runtime
+from windlass.errors import NoSuchSession
+from windlass.loop.ledger import Ledger
+from windlass.loop.run import Run
+from windlass.messages import ToolResult, as_messages
+from windlass.tools.base import Parked, Tool, ToolContext
+
+if TYPE_CHECKING:
+    from windlass.agents.agent import Agent
+
+_PARAMETERS = {
+    "type": "object",
+    "properties": {"task": {"type": "string", "description": "What to do, in full."}},
+    "required": ["task"],
+    "additionalProperties": False,
+}
+
+
+def agent_tool(agent: Agent[Any, Any], name: str | None, description: str | None) -> Tool:
+    """A tool that hands its task to the agent."""
+
+    async def handler(args: dict[str, Any], ctx: ToolContext[Any]) -> ToolResult | Parked:
+        return await _delegate(agent, args["task"], ctx)
+
+    return Tool(
+        name=name or agent.name or "agent",
+        description=description or f"Hand a task to {agent.name or 'another agent'}.",
+        parameters=_PARAMETERS,
+        handler=handler,
+        keyed=True,
+    )
+
+
+async def _delegate(agent: Agent[Any, Any], task: str, ctx: ToolContext[Any]) -> ToolResult | Parked:
+    runtime, plan = current_runtime(), agent.plan
+    parent = ctx.scope if isinstance(ctx.scope, Run) else None
+    store = parent.store if parent is not None else None
+    child_id = f"{ctx.session_id}.{ctx.call_id}"
+    books = Ledger(plan.limits, parent.ledger if parent is not None else runtime.ledger)
+    try:
+        begun = await driver.resume(
+            plan, child_id, runtime, store=store, caller=ctx.caller, deps=ctx.deps, ledger=books
+        )
+    except NoSuchSession:
+        begun = await driver.start(
+            plan, as_messages(task), runtime, session_id=child_id, store=store, caller=ctx.caller,
+            deps=ctx.deps, ledger=books, parent_id=ctx.session_id,
+        )  # fmt: skip
+    out: AgentResult[Any] = AgentResult(begun.run, await conduct(begun, runtime))
+    if out.status == "suspended":
+        waiting = [call.id for call in out.pending]
+        return Parked(out.stop_reason or "waiting", {"session_id": child_id, "calls": waiting})
+    if out.status == "done":
+        return ToolResult(content=out.final_text)
+    words = f"The agent ended as {out.status} ({out.stop_reason}). {out.final_text}"
+    return ToolResult(content=words.strip(), is_error=True, outcome="error")

@@ -1,0 +1,36 @@
+"""A budget overrules every judge: once tokens or dollars are spent the run stops, whatever it did."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from windlass.events import BudgetExhausted
+from windlass.loop.policy import Policy
+from windlass.loop.run import Run
+from windlass.loop.turn import Turn
+from windlass.loop.verdict import Stop
+
+
+class BudgetGuard(Policy[None]):
+    """Look at the books after each turn, or already before its tools run.
+
+    Turns and the room for the next call are the ledger's own business; this is for the turn that
+    crossed the line.
+    """
+
+    def __init__(self, looks: Literal["after_turn", "before_tools"] = "after_turn") -> None:
+        self.looks = looks
+
+    async def after_reply(self, run: Run, turn: Turn) -> Stop | None:
+        return _over(run) if self.looks == "before_tools" else None
+
+    async def after_turn(self, run: Run, turn: Turn) -> Stop | None:
+        return _over(run) if self.looks == "after_turn" else None
+
+
+def _over(run: Run) -> Stop | None:
+    spent = run.ledger.spent()
+    if spent is None:
+        return None
+    run.note(BudgetExhausted(spent.limit, spent.allowed, spent.used))
+    return Stop("budget_exhausted", spent.limit)

@@ -1,0 +1,102 @@
+"""The same names, blocking: for scripts, threads, and notebooks whose loop is already running.
+
+Everything runs on one background event loop per process. `KeyboardInterrupt` cancels the call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import functools
+import inspect
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+_lock = threading.Lock()
+_loop: asyncio.AbstractEventLoop | None = None
+
+
+def wait(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine on the background loop and wait for its result."""
+    loop = _background()
+    if threading.current_thread().name == "windlass-loop":
+        work.close()
+        raise RuntimeError("a blocking call inside the background loop would wait for itself")
+    context = contextvars.copy_context()
+    done: list[asyncio.Task[T]] = []
+    ended = threading.Event()
+
+    def begin() -> None:
+        task = loop.create_task(work, context=context)
+        done.append(task)
+        task.add_done_callback(lambda _: ended.set())
+
+    loop.call_soon_threadsafe(begin)
+    while True:
+        try:
+            ended.wait()
+            break
+        except KeyboardInterrupt:
+            if done:
+                loop.call_soon_threadsafe(done[0].cancel)
+            ended.wait(1.0)
+            raise
+    return done[0].result()
+
+
+def _background() -> asyncio.AbstractEventLoop:
+    global _loop
+    with _lock:
+        if _loop is None or _loop.is_closed():
+            _loop = asyncio.new_event_loop()
+            thread = threading.Thread(target=_loop.run_forever, name="windlass-loop", daemon=True)
+            thread.start()
+        return _loop
+
+
+def _blocking(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return wait(function(*args, **kwargs))
+
+    return call
+
+
+def _iterating(function: Callable[..., Any]) -> Callable[..., Iterator[Any]]:
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Iterator[Any]:
+        source = function(*args, **kwargs)
+        try:
+            while True:
+                try:
+                    yield wait(source.__anext__())
+                except StopAsyncIteration:
+                    return
+        finally:
+            wait(source.aclose())
+
+    return call
+
+
+def __getattr__(name: str) -> Any:
+    import windlass
+
+    value = getattr(windlass, name, None)
+    if inspect.iscoroutinefunction(value):
+        return _blocking(value)
+    if inspect.isasyncgenfunction(value):
+        return _iterating(value)
+    raise AttributeError(f"windlass.sync has no {name!r}: only async functions have a blocking form")
+
+
+def __dir__() -> list[str]:
+    import windlass
+
+    names = [n for n in windlass.__all__ if n != "sync"]
+    values = {n: getattr(windlass, n) for n in names}
+    return sorted(
+        n for n, v in values.items() if inspect.iscoroutinefunction(v) or inspect.isasyncgenfunction(v)
+    )
