@@ -365,23 +365,23 @@ def test_lines_of_keys_in_every_way_toml_writes_them(world: World):
         '''\
 store.busy_timeout = "a"
 "models"."default" = """
-wal = [
-[store]
+[store.retry]
+attempts = [
 """
-
-[store.retry]   # a comment
-"attempts" = 'x'
 
 [ models . aliases ]
 one = 1
 'two three' = 2
+
+[store.retry]   # a comment
+"attempts" = 'x'
 '''
     )
     assert [problem.split(": ")[:2] for problem in world.problems()] == [
         ["windlass.toml:1", "store.busy_timeout"],
-        ["windlass.toml:8", "store.retry.attempts"],
-        ["windlass.toml:11", "models.aliases.one"],
-        ["windlass.toml:12", "models.aliases.two three"],
+        ["windlass.toml:8", "models.aliases.one"],
+        ["windlass.toml:9", "models.aliases.two three"],
+        ["windlass.toml:12", "store.retry.attempts"],
     ]
 
 
