@@ -19,7 +19,7 @@ def answer(value: Any) -> ToolResult:
 
     A `ToolResult` stays as it is, pictures and documents stay blocks, all else becomes text.
     """
-    kind = type(value)
+    kind: type = cast("Any", type(value))
     if kind is str:
         return ToolResult(content=clean(value))
     if kind in _QUICK:
@@ -29,12 +29,12 @@ def answer(value: Any) -> ToolResult:
     if isinstance(value, BLOCKS):
         return ToolResult(content=(_block(value),))
     if isinstance(value, (list, tuple)):
-        items = cast("tuple[Any, ...]", tuple(cast("Any", value)))
+        items: tuple[Any, ...] = tuple(cast("Any", value))
         if any(isinstance(item, BLOCKS) for item in items):
             return ToolResult(content=tuple(_block(item) for item in items))
-    why = endless(value)
+    why = endless(cast("object", value))
     if why is not None:
-        close = getattr(value, "close", None)
+        close = getattr(cast("object", value), "close", None)
         if callable(close):  # a coroutine nobody will await would warn
             close()
         return refusal(why)

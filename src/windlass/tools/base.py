@@ -12,7 +12,18 @@ import inspect
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Executor
-from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar, cast, get_args
+from typing import (
+    Any,
+    Generic,
+    Literal,
+    Protocol,
+    TypeAlias,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    cast,
+    get_args,
+)
 
 import msgspec
 
@@ -129,6 +140,24 @@ _LEVELS: tuple[str, ...] = get_args(SideEffectLevel)
 _MODES: tuple[str, ...] = get_args(Validation)
 
 
+class ToolOptions(TypedDict, total=False):
+    """What may be said of any tool, however it is made."""
+
+    returns: Any  # JSON Schema of the answer, or a type: what does not fit is an error result
+    annotations: Mapping[str, Any] | None
+    side_effect_level: SideEffectLevel | None  # the same as annotations["side_effect_level"]
+    kind: str | None  # read, search, edit, execute, fetch, think, …
+    timeout: float | None  # seconds; None: the run's default
+    keyed: bool  # runs again under the same idempotency_key after a crash
+    transactional: bool  # ends with `return await ctx.commit(body)`
+    defer_loading: bool
+    namespace: str | None
+    strict: bool
+
+
+OPTIONS: tuple[str, ...] = tuple(ToolOptions.__annotations__)
+
+
 class BadArguments(Exception):
     """Arguments that cannot be turned into what the function expects: `path: message` lines."""
 
@@ -182,53 +211,43 @@ class Tool:
         description: str = "",
         parameters: Mapping[str, Any] | None = None,
         handler: Handler | None = None,
-        *,
-        returns: Any = None,
-        annotations: Mapping[str, Any] | None = None,
-        side_effect_level: SideEffectLevel | None = None,
-        kind: str | None = None,
-        timeout: float | None = None,
-        keyed: bool = False,
-        transactional: bool = False,
-        defer_loading: bool = False,
-        namespace: str | None = None,
-        strict: bool = False,
+        **options: Unpack[ToolOptions],
     ) -> None:
+        self._begin(name, description, options)
         whose = f"tool {name!r}"
-        self.name, self.handler = name, handler
-        self.description = description
-        self.annotations = checked_annotations(whose, annotations, side_effect_level, kind)
-        self.timeout, self.namespace = timeout, namespace
-        self.keyed, self.transactional = keyed, transactional
-        self.defer_loading, self.strict = defer_loading, strict
-        self._settle(whose)
-        self.parameters = as_parameters(parameters, whose)
-        self.returns = as_returns(returns, whose)
-        self._returns = None if self.returns is None else Checker(self.returns, whose)
-        self.spec = ToolSpec(name, description, self.parameters)
-        self._checker, self._check = None, self._first_check
-        self._look_at_handler(whose)
+        self.handler = handler
+        if handler is not None and not callable(cast("object", handler)):
+            raise ConfigError(f"{whose}: handler is fn(args) or fn(args, ctx), not {handler!r}")
+        self.is_async = handler is not None and is_async(handler)
+        self.wants_context = handler is not None and takes_context(handler, whose)
+        self._offer(as_parameters(parameters, whose), description)
+        self._first_check({})  # a wrong schema is a mistake of now, not of the first call
 
-    def _settle(self, whose: str) -> None:
-        """Refuse impossible values, and derive the effect."""
-        if not isinstance(cast("object", self.name), str) or not _NAME.fullmatch(self.name):
+    def _begin(self, name: str, description: str, options: Mapping[str, Any]) -> None:
+        """Take the options, refuse impossible values, and derive the effect."""
+        whose = f"tool {name!r}"
+        if not isinstance(cast("object", name), str) or not _NAME.fullmatch(name):
             raise ConfigError(
                 f"{whose}: a tool's name has 1 to 128 letters, digits and `_ - . :`; "
                 "give it one with name=…"
             )
-        if not isinstance(cast("object", self.description), str):
-            raise ConfigError(f"{whose}: description is text, not {self.description!r}")
+        if not isinstance(cast("object", description), str):
+            raise ConfigError(f"{whose}: description is text, not {description!r}")
+        for option in options:
+            if option not in OPTIONS:
+                raise ConfigError(f"{whose} has no option {option!r}{nearest(option, OPTIONS)}")
         for option in ("keyed", "transactional", "defer_loading", "strict"):
-            value = getattr(self, option)
+            value = options.get(option, False)
             if not isinstance(value, bool):
                 raise ConfigError(f"{whose}: {option} is True or False, not {value!r}")
-        seconds: object = self.timeout
-        if seconds is not None and (
-            isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds > 0
-        ):
-            raise ConfigError(f"{whose}: timeout is a positive number of seconds, not {seconds!r}")
-        if not isinstance(cast("object", self.namespace), str | None):
+            setattr(self, option, value)
+        self.name, self.timeout = name, _seconds(whose, options.get("timeout"))
+        self.namespace = options.get("namespace")
+        if self.namespace is not None and not isinstance(cast("object", self.namespace), str):
             raise ConfigError(f"{whose}: namespace is text, not {self.namespace!r}")
+        self.annotations = _annotations(whose, options)
+        self.returns = as_returns(options.get("returns"), whose)
+        self._returns = None if self.returns is None else Checker(self.returns, whose)
         if self.annotations.get("side_effect_level") in ("none", "read_only"):
             self.effect = "read_only"
         elif self.transactional:
@@ -236,17 +255,11 @@ class Tool:
         else:
             self.effect = "keyed" if self.keyed else "plain"
 
-    def _look_at_handler(self, whose: str) -> None:
-        self._first_check(None)  # a wrong schema is a mistake of now, not of the first call
-        self.is_async = self.wants_context = self._typed = False
-        if self.handler is None:
-            return
-        if not callable(cast("object", self.handler)):
-            raise ConfigError(
-                f"{whose}: handler is fn(args) or fn(args, ctx), not {self.handler!r}"
-            )
-        self.is_async = is_async(self.handler)
-        self.wants_context = takes_context(self.handler, whose)
+    def _offer(self, parameters: dict[str, Any], description: str) -> None:
+        """Become what a model sees."""
+        self.parameters, self.description = parameters, description
+        self.spec = ToolSpec(self.name, description, parameters)
+        self._checker, self._check, self._typed = None, self._first_check, False
 
     def _first_check(self, arguments: Any) -> bool:
         self._checker = Checker(self.parameters, f"tool {self.name!r}")
@@ -320,7 +333,7 @@ class Tool:
         loop = asyncio.get_running_loop()
         context = contextvars.copy_context()
         return await loop.run_in_executor(
-            ctx.scope.pool, context.run, self._run_blocking, arguments, ctx
+            ctx.scope.pool, cast("Any", context.run), self._run_blocking, arguments, ctx
         )
 
     def _run_blocking(
@@ -372,17 +385,23 @@ class Tool:
         return f"<{type(self).__name__} {self.name}({names})>"
 
 
-def checked_annotations(
-    whose: str, given: Mapping[str, Any] | None, level: str | None, kind: str | None
-) -> dict[str, Any]:
+def _seconds(whose: str, value: Any) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
+        raise ConfigError(f"{whose}: timeout is a positive number of seconds, not {value!r}")
+    return value
+
+
+def _annotations(whose: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """What is known of a tool's effects, in one dict."""
-    if given is not None and not isinstance(cast("object", given), Mapping):
+    given = options.get("annotations")
+    if given is not None and not isinstance(given, Mapping):
         raise ConfigError(f"{whose}: annotations is a dict, not {type(given).__name__}")
-    found = dict(given or {})
-    if level is not None:
-        found["side_effect_level"] = level
-    if kind is not None:
-        found["kind"] = kind
+    found = dict(cast("Mapping[str, Any]", given or {}))
+    for key in ("side_effect_level", "kind"):
+        if options.get(key) is not None:
+            found[key] = options[key]
     level = found.get("side_effect_level", "none")
     if level not in _LEVELS:
         raise ConfigError(

@@ -27,23 +27,24 @@ class Field(msgspec.Struct, frozen=True):
     words: str = ""
 
 
-def fields_of(cls: type, names: Mapping[str, Any] | None) -> list[Field] | None:
+def fields_of(cls: type[Any], names: Mapping[str, Any] | None) -> list[Field] | None:
     """The fields of a class, or None when it is not a class with fields."""
     if issubclass(cls, msgspec.Struct):
         return _of_struct(cls)
-    if not (dataclasses.is_dataclass(cls) or issubclass(cls, (dict, tuple))):
-        return None
-    hints = _hints(cls, names)
-    if dataclasses.is_dataclass(cls):
-        return _of_dataclass(cls, hints)
-    if issubclass(cls, dict) and hasattr(cls, "__required_keys__"):
-        return _of_typed_dict(cls, hints)
-    if issubclass(cls, tuple) and hasattr(cls, "_fields"):
-        return _of_named_tuple(cls, hints)
+    if dataclasses.is_dataclass(cast("object", cls)):
+        return _of_dataclass(cls, _hints(cls, names))
+    if _is(cls, dict) and hasattr(cls, "__required_keys__"):
+        return _of_typed_dict(cls, _hints(cls, names))
+    if _is(cls, tuple) and hasattr(cls, "_fields"):
+        return _of_named_tuple(cls, _hints(cls, names))
     return None
 
 
-def shape_of(cls: type, fields: list[Field], of: Of, scope: Mapping[Any, Shape]) -> Shape:
+def _is(cls: type[Any], base: type[Any]) -> bool:
+    return issubclass(cls, base)
+
+
+def shape_of(cls: type[Any], fields: list[Field], of: Of, scope: Mapping[Any, Shape]) -> Shape:
     """An object with a property for each field, and the way back to the class."""
     docs = _docs(cls)
     properties: Json = {}
@@ -65,9 +66,9 @@ def shape_of(cls: type, fields: list[Field], of: Of, scope: Mapping[Any, Shape])
     required = [field.key for field in fields if field.required]
     if required:
         schema["required"] = required
-    if issubclass(cls, msgspec.Struct):
+    if _is(cls, msgspec.Struct):
         _put_tag(cls, schema)
-    if issubclass(cls, dict) and all(convert is None for _, convert in converts.values()):
+    if _is(cls, dict) and all(convert is None for _, convert in converts.values()):
         return Shape(schema)
     return Shape(schema, _maker(cls, converts))
 
@@ -83,7 +84,7 @@ def put_default(schema: Json, value: Any) -> None:
     schema["default"] = plain
 
 
-def _maker(cls: type, converts: dict[str, tuple[str, Convert | None]]) -> Convert:
+def _maker(cls: type[Any], converts: dict[str, tuple[str, Convert | None]]) -> Convert:
     def make(value: Any) -> Any:
         if not isinstance(value, dict):
             raise ValueError(f"{value!r} is not an object")
@@ -96,12 +97,12 @@ def _maker(cls: type, converts: dict[str, tuple[str, Convert | None]]) -> Conver
                 found[name] = convert(item) if convert else item
             except Exception as error:
                 raise Mismatch.at(key, error) from None
-        return found if issubclass(cls, dict) else cls(**found)
+        return found if _is(cls, dict) else cls(**found)
 
     return make
 
 
-def _hints(cls: type, names: Mapping[str, Any] | None) -> dict[str, Any]:
+def _hints(cls: type[Any], names: Mapping[str, Any] | None) -> dict[str, Any]:
     local = {**(names or {}), cls.__name__: cls}
     try:
         return typing.get_type_hints(cls, localns=local, include_extras=True)
@@ -143,7 +144,7 @@ def _put_tag(cls: type[msgspec.Struct], schema: Json) -> None:
         schema["required"] = [config.tag_field, *schema.get("required", [])]
 
 
-def _of_dataclass(cls: type, hints: dict[str, Any]) -> list[Field]:
+def _of_dataclass(cls: type[Any], hints: dict[str, Any]) -> list[Field]:
     found: list[Field] = []
     for one in dataclasses.fields(cast("Any", cls)):
         if not one.init:
@@ -155,7 +156,7 @@ def _of_dataclass(cls: type, hints: dict[str, Any]) -> list[Field]:
     return found
 
 
-def _of_typed_dict(cls: type, hints: dict[str, Any]) -> list[Field]:
+def _of_typed_dict(cls: type[Any], hints: dict[str, Any]) -> list[Field]:
     keys: frozenset[str] = cast("Any", cls).__required_keys__
     # a class under `from __future__ import annotations` does not know its own NotRequired keys
     return [
@@ -175,7 +176,7 @@ def _says(hint: Any, yes: str, no: str, otherwise: bool) -> bool:
     return otherwise
 
 
-def _of_named_tuple(cls: type, hints: dict[str, Any]) -> list[Field]:
+def _of_named_tuple(cls: type[Any], hints: dict[str, Any]) -> list[Field]:
     named = cast("Any", cls)
     return [
         Field(
@@ -189,7 +190,7 @@ def _of_named_tuple(cls: type, hints: dict[str, Any]) -> list[Field]:
     ]
 
 
-def _docs(cls: type) -> Docs:
+def _docs(cls: type[Any]) -> Docs:
     own = cls.__dict__.get("__doc__")
     if not own or own.startswith(f"{cls.__name__}("):  # written by dataclass or NamedTuple
         return Docs()

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 import importlib
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast, overload
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, Unpack, cast, overload
 
 from windlass.errors import ConfigError, nearest
-from windlass.messages import ToolSpec
-from windlass.tools.base import (
-    BadArguments,
-    SideEffectLevel,
-    Tool,
-    ToolContext,
-    checked_annotations,
-)
-from windlass.tools.parameters import as_returns
-from windlass.tools.prepare import Checker
+from windlass.tools.base import OPTIONS, BadArguments, Tool, ToolContext, ToolOptions
 from windlass.tools.signature import Plan, plan_of
 
 P = ParamSpec("P")
@@ -42,8 +35,28 @@ class FunctionTool(Tool, Generic[P, R]):
 
     __slots__ = ("__wrapped__", "_plan", "_unbound")
 
+    __wrapped__: Callable[P, R]
     _plan: Plan
     _unbound: bool  # defined in a class, and no instance known yet
+
+    def __init__(
+        self,
+        fn: Callable[P, R],
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        **options: Unpack[ToolOptions],
+    ) -> None:
+        name = _name_of(fn) if name is None else name
+        self._begin(name, description or "", options)
+        self.handler = self.__wrapped__ = fn
+        self._unbound = _is_method(fn)
+        self._plan = plan = _shared_plan(fn, name, self._unbound)
+        self.is_async, self.wants_context = plan.is_async, plan.context is not None
+        self._offer(plan.parameters, description or plan.description)
+        self._typed = plan.typed
+        if plan.unsure:
+            self._first_check({})
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function itself."""
@@ -65,9 +78,7 @@ class FunctionTool(Tool, Generic[P, R]):
         """As a method: the same tool, with the instance filled in."""
         if instance is None or not self._unbound:
             return self
-        bound: FunctionTool[Any, Any] = FunctionTool.__new__(FunctionTool)
-        for slot in (*Tool.__slots__[1:], "_plan"):
-            setattr(bound, slot, getattr(self, slot))
+        bound = copy.copy(cast("FunctionTool[..., Any]", self))
         bound.handler = bound.__wrapped__ = self.__wrapped__.__get__(instance, owner)
         bound._unbound = False
         bound._check = bound._first_check if self._checker is None else self._checker.is_valid
@@ -106,19 +117,7 @@ def tool(fn: Callable[P, R], /) -> FunctionTool[P, R]: ...
 
 @overload
 def tool(
-    *,
-    name: str | None = None,
-    description: str | None = None,
-    side_effect_level: SideEffectLevel | None = None,
-    kind: str | None = None,
-    timeout: float | None = None,
-    keyed: bool = False,
-    transactional: bool = False,
-    returns: Any = None,
-    annotations: Mapping[str, Any] | None = None,
-    defer_loading: bool = False,
-    namespace: str | None = None,
-    strict: bool = False,
+    *, name: str | None = None, description: str | None = None, **options: Unpack[ToolOptions]
 ) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
 
 
@@ -133,19 +132,15 @@ def tool(fn: Any = None, /, **options: Any) -> Any:
     `keyed` tools run again under the same `ctx.idempotency_key` after a crash; `transactional` ones
     end with `return await ctx.commit(body)`; `read_only` ones may run early and run again.
     """
+    for option in options:
+        if option not in _OPTIONS:
+            raise ConfigError(f"@tool has no option {option!r}{nearest(option, _OPTIONS)}")
     if fn is None:
-        unknown = options.keys() - _OPTIONS
-        if unknown:
-            first = min(unknown)
-            raise ConfigError(f"@tool has no option {first!r}{nearest(first, _OPTIONS)}")
-        return lambda later: _make(later, **options)
+        return functools.partial(_make, **options)
     return _make(fn, **options)
 
 
-_OPTIONS = (
-    "name", "description", "side_effect_level", "kind", "timeout", "keyed", "transactional",
-    "returns", "annotations", "defer_loading", "namespace", "strict",
-)  # fmt: skip
+_OPTIONS = ("name", "description", *OPTIONS)
 
 
 def as_tool(obj: Any) -> Tool:
@@ -154,7 +149,7 @@ def as_tool(obj: Any) -> Tool:
     What is made of a function is kept with the function, so asking again costs nothing.
     """
     if isinstance(obj, Tool):
-        if isinstance(obj, FunctionTool) and cast("Any", obj)._unbound:
+        if getattr(obj, "_unbound", False):
             raise ConfigError(
                 f"tool {obj.name!r} is a method of a class; give the method of an instance, "
                 f"as in `tools=[thing.{obj.name}]`"
@@ -170,7 +165,7 @@ def as_tool(obj: Any) -> Tool:
     return _as_tool(obj)
 
 
-def as_tools(tools: Iterable[Any] | None) -> tuple[Tool, ...]:
+def as_tools(tools: Any) -> tuple[Tool, ...]:
     """The tools of an agent: `as_tools([add, "shop:refund", registry_tool])`.
 
     Two tools of one name are refused: a model could not tell them apart.
@@ -178,10 +173,10 @@ def as_tools(tools: Iterable[Any] | None) -> tuple[Tool, ...]:
     if tools is None:
         return ()
     if type(tools) is not list and (
-        isinstance(tools, (str, Mapping, Tool)) or not isinstance(cast("object", tools), Iterable)
+        isinstance(tools, (str, Mapping, Tool)) or not isinstance(tools, Iterable)
     ):
         raise ConfigError(f"tools is a list of tools, not {tools!r}; write tools=[…] around it")
-    found = tuple([as_tool(one) for one in tools])
+    found = tuple([as_tool(one) for one in cast("Iterable[Any]", tools)])
     if len(found) > 1 and len({one.name for one in found}) < len(found):
         names = [one.name for one in found]
         twice = next(name for name in names if names.count(name) > 1)
@@ -248,40 +243,14 @@ def _imported(path: str) -> Any:
     return found
 
 
-def _make(fn: Any, **options: Any) -> FunctionTool[Any, Any]:
+def _make(fn: Any, **options: Any) -> FunctionTool[..., Any]:
     if isinstance(fn, (staticmethod, classmethod)):
         fn = cast("Any", fn).__func__
     if isinstance(fn, FunctionTool):
-        fn = cast("Any", fn).__wrapped__
+        fn = cast("FunctionTool[..., Any]", fn).__wrapped__
     if not callable(fn) or isinstance(fn, type):
         raise ConfigError(f"@tool makes a tool of a function, not of {fn!r}")
-    name = options.get("name")
-    name = _name_of(fn) if name is None else name
-    unbound = _is_method(fn)
-    made: FunctionTool[Any, Any] = FunctionTool.__new__(FunctionTool)
-    whose = f"tool {name!r}"
-    made.name, made.handler = name, fn
-    made.__wrapped__, made._unbound = fn, unbound
-    made.annotations = checked_annotations(
-        whose, options.get("annotations"), options.get("side_effect_level"), options.get("kind")
-    )
-    made.timeout, made.namespace = options.get("timeout"), options.get("namespace")
-    for option in ("keyed", "transactional", "defer_loading", "strict"):
-        setattr(made, option, options.get(option, False))
-    made.description = options.get("description") or ""
-    made._settle(whose)
-    made._plan = plan = _shared_plan(fn, name, unbound)
-    made.description = made.description or plan.description
-    made.parameters = plan.parameters
-    made.returns = as_returns(options.get("returns"), whose)
-    made._returns = None if made.returns is None else Checker(made.returns, whose)
-    made.is_async, made.wants_context = plan.is_async, plan.context is not None
-    made._typed = plan.typed
-    made.spec = ToolSpec(name, made.description, made.parameters)
-    made._checker, made._check = None, made._first_check
-    if plan.unsure:
-        made._first_check({})
-    return made
+    return FunctionTool(fn, **options)
 
 
 def _shared_plan(fn: Any, name: str, unbound: bool) -> Plan:

@@ -43,8 +43,8 @@ class _Mender:
                 return number
         if kinds == ["array"] and value is not None and not isinstance(value, list):
             self._note(path, "one value was put in a list")
-            return self._array([value], schema, path)
-        return value
+            return self._array([cast("Any", value)], schema, path)
+        return cast("Any", value)
 
     def _object(
         self, value: dict[str, Any], schema: dict[str, Any], path: tuple[str | int, ...]

@@ -145,7 +145,7 @@ def _short(text: str) -> str:
 
 def _json_kind(value: Any) -> str:
     kinds = {str: "a string", list: "an array", bool: "a boolean", type(None): "null"}
-    return kinds.get(cast("type", type(value)), "a number")
+    return kinds.get(cast("Any", type(value)), "a number")
 
 
 def _compile(schema: dict[str, Any], whose: str) -> _Engine:
@@ -214,20 +214,20 @@ def _python(schema: dict[str, Any], whose: str, why: str) -> _Engine:
                 f"{whose}: its JSON Schema is wrong: the pattern {pattern!r}: {error}"
             ) from None
     try:
-        import jsonschema
-        import referencing
+        from jsonschema import Draft202012Validator, SchemaError, validators
+        from referencing import Registry
     except ImportError:
         raise ConfigError(
             f"{whose}: {_short(why)}; write the pattern in ECMA 262 style, "
             "or `pip install jsonschema`, which knows more of them"
         ) from None
-    cls = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
+    cls: Any = cast("Any", validators).validator_for(schema, default=Draft202012Validator)
     try:
         cls.check_schema(schema)
-    except jsonschema.SchemaError as error:
+    except SchemaError as error:
         raise ConfigError(f"{whose}: its JSON Schema is wrong: {_short(error.message)}") from None
     # an empty registry of its own, because the default one fetches from the network
-    return _Python(cls(schema, registry=cast("Any", referencing.Registry())))
+    return _Python(cls(schema, registry=cast("Any", Registry)()))
 
 
 class _Python:
@@ -253,7 +253,7 @@ class _Python:
             names = (allowed,) if isinstance(allowed, str) else tuple(allowed)
         elif name == "additionalProperties":
             known = tuple(schema.get("properties", ()))
-            patterns = tuple(schema.get("patternProperties", ()))
+            patterns: tuple[str, ...] = tuple(schema.get("patternProperties", ()))
             names = tuple(
                 key
                 for key in instance

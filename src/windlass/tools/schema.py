@@ -12,6 +12,7 @@ import base64
 import collections
 import collections.abc as abc
 import enum
+import functools
 import inspect
 import re
 import sys
@@ -221,20 +222,21 @@ class Shapes:
             schema["prefixItems"] = [item.schema for item in items]
         return Shape(schema, convert)
 
-    def _class(self, hint: Any, cls: Any, args: tuple[Any, ...], scope: Scope) -> Shape:
-        if not isinstance(cls, type):
+    def _class(self, hint: Any, given: Any, args: tuple[Any, ...], scope: Scope) -> Shape:
+        if not isinstance(given, type):
             raise Unsupported(hint)
+        cls = cast("type[Any]", given)
         if _of_pydantic_class(cls):
             return self.pydantic(hint)
         if issubclass(cls, enum.Enum):
             return _enum(cls)
         found = fields_of(cls, self.names)
         if found is not None:
-            given = [self.of(arg, scope) for arg in args]
+            meant = [self.of(arg, scope) for arg in args]
             variables = getattr(cls, "__parameters__", ())
-            inner = self._inherited(cls, dict(zip(variables, given, strict=False)))
+            inner = self._inherited(cls, dict(zip(variables, meant, strict=False)))
             name = "_".join([cls.__name__, *[re.sub(r"\W+", "_", str(_name(arg))) for arg in args]])
-            key = (cls, *map(id, given))
+            key = (cls, *map(id, meant))
             return self.named(key, name, lambda: shape_of(cls, found, self.of, inner))
         if issubclass(cls, PurePath):
             return Shape({"type": "string", "format": "path"}, cls)
@@ -344,8 +346,7 @@ def _dict(key: Shape, value: Shape, build: Callable[[Any], Any] | None) -> Shape
     elif kind == "integer":
         schema["propertyNames"] = {"pattern": "^-?[0-9]+$"}
     if kind in ("integer", "number"):  # JSON has only words as keys
-        number, then = (int if kind == "integer" else float), key.convert
-        of_key = (lambda text: then(number(text))) if then else number
+        of_key = _number_key(int if kind == "integer" else float, key.convert)
     elif kind not in ("string", None) and kind != ["number", "string"]:
         raise Unsupported(dict, "the keys of a JSON object are strings; use `str` for the keys")
     if of_key is None and value.convert is None:
@@ -358,6 +359,13 @@ def _dict(key: Shape, value: Shape, build: Callable[[Any], Any] | None) -> Shape
         return build(pairs) if build else pairs
 
     return Shape(schema, convert)
+
+
+def _number_key(number: Callable[[str], Any], then: Convert | None) -> Convert:
+    def convert(text: Any) -> Any:
+        return then(number(text)) if then else number(text)
+
+    return convert
 
 
 def _literal(values: tuple[Any, ...]) -> Shape:
@@ -428,18 +436,18 @@ def _constrained(shape: Shape, item: Any, base: Any) -> Shape:
         for kind in types_ if length else ():
             if kind in _LENGTHS:
                 schema[end + _LENGTHS[kind]] = length
-    if getattr(item, "pattern", None) is not None:
+    pattern: str | None = getattr(item, "pattern", None)
+    if pattern is not None:
         try:
-            re.compile(item.pattern)
+            re.compile(pattern)
         except re.error as error:
-            raise Unsupported(base, f"the pattern {item.pattern!r} is wrong: {error}") from None
-        schema["pattern"] = item.pattern
+            raise Unsupported(base, f"the pattern {pattern!r} is wrong: {error}") from None
+        schema["pattern"] = pattern
     for attribute in ("title", "description", "examples"):
         if getattr(item, attribute, None) is not None:
             schema[attribute] = getattr(item, attribute)
     schema |= getattr(item, "extra_json_schema", None) or {}
     convert = shape.convert
     if getattr(item, "tz", None) is not None:
-        exact = typing.Annotated[base, item]
-        convert = lambda value: msgspec.convert(value, exact)  # noqa: E731
+        convert = functools.partial(msgspec.convert, type=cast("Any", typing.Annotated[base, item]))
     return Shape(schema, convert)

@@ -42,7 +42,7 @@ _PLAIN_WORDS = (date, time, timedelta, UUID, Decimal, PurePath)
 
 def to_text(value: Any) -> str:
     """The text a model reads: `to_text({"a": 1})` -> `{"a":1}`. Never raises."""
-    kind = type(value)
+    kind: type = cast("Any", type(value))
     if kind is str:
         return clean(value)
     if kind is int:
@@ -119,7 +119,7 @@ def _a(name: str) -> str:
 
 
 def _quick(value: Any) -> str:
-    kind = type(value)
+    kind: type = cast("Any", type(value))
     if kind is float:
         return _float(value)
     if kind is bytes or kind is bytearray:
@@ -196,7 +196,7 @@ class _Tree:
         if isinstance(value, float):
             return float(value) if _finite(value) else None
         if isinstance(value, (bytes, bytearray, memoryview)):
-            return base64.b64encode(value).decode()
+            return base64.b64encode(cast("bytes", value)).decode()
         if self.left < 0:
             return "(left out: the value is too large)"
         if depth > _DEEPEST:

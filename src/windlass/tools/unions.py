@@ -65,7 +65,7 @@ def _convert(members: list[Shape], defs: dict[str, Json]) -> Convert | None:
     choices = [_Choice(member, defs) for member in members]
 
     def convert(value: Any) -> Any:
-        kinds = _KINDS.get(type(value), ())
+        kinds = _KINDS.get(cast("Any", type(value)), ())
         open_to = [choice for choice in choices if choice.takes(kinds)]
         if len(open_to) == 1:
             return open_to[0].convert(value)
