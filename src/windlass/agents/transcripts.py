@@ -1,0 +1,269 @@
+"""Transcripts: a session as plain data for people and programs, derived from its journal.
+
+`{id, messages, events, summary, metadata}`. The messages are the view, what the next request
+carries; the events are everything that happened, each with a kind and who may see it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Literal, TypeAlias, cast
+
+import msgspec
+
+from windlass.events import (
+    InboxTaken,
+    JournalEntry,
+    Noted,
+    Replied,
+    Reshaped,
+    RunEnded,
+    RunResumed,
+    RunStarted,
+    Said,
+    SessionOpened,
+    SessionReset,
+    ToolIntended,
+    ToolMessage,
+    ToolResulted,
+    as_dict,
+    kind_of,
+)
+from windlass.messages import Message, Opaque, Thinking, ToolResult
+from windlass.store.fold import ViewFold
+
+Visibility: TypeAlias = Literal["public", "internal", "private"]
+Transcript: TypeAlias = dict[str, Any]
+
+# What a note of this name says belongs to the transcript under that name.
+NOTED_KINDS = frozenset({"plan", "transcript_archive", "transcript_abandon", "thinking_summary"})
+
+
+def transcript_of(entries: Sequence[JournalEntry]) -> Transcript:
+    """The transcript of a session, from its journal's entries."""
+    reader = _Reader()
+    for entry in entries:
+        reader.read(entry)
+    return {
+        "id": reader.id,
+        "messages": [msgspec.to_builtins(message) for message in reader.view.messages],
+        "events": reader.events,
+        "summary": reader.summary,
+        "metadata": reader.metadata,
+    }
+
+
+def transcript_events(transcript: Transcript) -> list[dict[str, Any]]:
+    """Everything that happened, in order: `{kind, visibility, role, text, …}`."""
+    return [dict(event) for event in cast("list[dict[str, Any]]", transcript.get("events") or [])]
+
+
+def transcript_render_visible(transcript: Transcript) -> str:
+    """What a person in the conversation saw: the messages of both sides, without the machinery.
+
+    ```python
+    print(transcript_render_visible(result.transcript))
+    ```
+    """
+    lines = [
+        f"{event['role']}: {event['text']}"
+        for event in transcript_events(transcript)
+        if event["kind"] == "message" and event["visibility"] == "public" and event["text"]
+    ]
+    return "\n\n".join(lines)
+
+
+def transcript_render_full(transcript: Transcript) -> str:
+    """Everything, for whoever looks into a run: private reasoning, tools and decisions too."""
+    lines: list[str] = []
+    for event in transcript_events(transcript):
+        who = event.get("role") or event.get("name") or ""
+        label = f"[{event['kind']}]" + (f" {who}" if who else "")
+        lines.append(f"{label}: {event['text']}" if event["text"] else label)
+    return "\n".join(lines)
+
+
+def export_jsonl(entries: Iterable[JournalEntry]) -> str:
+    """The journal as text, one entry on each line, exactly as it is kept."""
+    encode = msgspec.json.Encoder().encode
+    return "".join(f"{encode(entry).decode()}\n" for entry in entries)
+
+
+# --------------------------------------------------------------------------- entry by entry
+
+
+class _Reader:
+    """Folds entries into events; knows which run is open, to notice one that was abandoned."""
+
+    def __init__(self) -> None:
+        self.id: str | None = None
+        self.view = ViewFold()
+        self.events: list[dict[str, Any]] = []
+        self.summary: str | None = None
+        self.metadata: dict[str, Any] = {}
+        self.running: str | None = None
+
+    def read(self, entry: JournalEntry) -> None:
+        tell = _TELL.get(type(entry))
+        if tell is not None:
+            tell(self, entry)
+        else:
+            self.add(kind_of(entry), "internal", data=_without_kind(entry))
+        self.view.apply(entry)
+
+    def add(
+        self,
+        kind: str,
+        visibility: Visibility,
+        text: str = "",
+        role: str | None = None,
+        **more: Any,
+    ) -> None:
+        event: dict[str, Any] = {"kind": kind, "visibility": visibility, "role": role, "text": text}
+        event.update(more)
+        self.events.append(event)
+
+
+def _without_kind(entry: JournalEntry) -> dict[str, Any]:
+    data = as_dict(entry)
+    data.pop("kind", None)
+    return data
+
+
+def _opened(reader: _Reader, entry: SessionOpened) -> None:
+    reader.id = entry.session_id
+    reader.metadata.update(entry.metadata or {})
+    if entry.parent_id is not None:
+        reader.metadata["parent_transcript_id"] = entry.parent_id
+    if entry.branch_at is not None:
+        reader.metadata["branch_at"] = entry.branch_at
+        reader.add(
+            "transcript_fork", "internal", parent_id=entry.parent_id, branch_at=entry.branch_at
+        )
+
+
+def _started(reader: _Reader, entry: RunStarted) -> None:
+    if reader.running is not None:
+        reader.add("transcript_abandon", "internal", run_id=reader.running)
+    reader.running = entry.run_id
+    reader.add("run_start", "internal", data=_without_kind(entry))
+
+
+def _ended(reader: _Reader, entry: RunEnded) -> None:
+    reader.running = entry.run_id if entry.status == "suspended" else None
+    reader.add("outcome", "internal", entry.status, data=_without_kind(entry))
+
+
+def _resumed(reader: _Reader, entry: RunResumed) -> None:
+    reader.running = entry.run_id
+    reader.add("transcript_resume", "internal", run_id=entry.run_id, at=entry.at)
+
+
+def _reset(reader: _Reader, _entry: SessionReset) -> None:
+    reader.summary = None
+    reader.add("transcript_reset", "internal")
+
+
+def _noted(reader: _Reader, entry: Noted) -> None:
+    kind = entry.name if entry.name in NOTED_KINDS else "note"
+    text = entry.data if isinstance(entry.data, str) else ""
+    reader.add(kind, "internal", text, name=entry.name, data=entry.data)
+
+
+def _said(reader: _Reader, entry: Said) -> None:
+    _message(reader, entry.message)
+
+
+def _message(reader: _Reader, message: Message) -> None:
+    # What the runtime says in a user's place is no part of the conversation people see.
+    seen: Visibility = "public" if message.kind is None and message.role != "system" else "internal"
+    blocks = [msgspec.to_builtins(block) for block in message.content]
+    more = {"name": message.kind} if message.kind is not None else {}
+    reader.add("message", seen, message.text, message.role, blocks=blocks, **more)
+
+
+def _replied(reader: _Reader, entry: Replied) -> None:
+    for block in entry.message.content:
+        if isinstance(block, Thinking):
+            kind = "thinking_summary" if _is_summary(block) else "private_reasoning"
+            reader.add(kind, "private", block.text, "assistant")
+    native = [msgspec.to_builtins(b.data) for b in entry.message.content if isinstance(b, Opaque)]
+    reader.add(
+        "provider_payload",
+        "private",
+        provider=entry.provider,
+        model=entry.model,
+        native_id=entry.native_id,
+        stop_reason=entry.stop_reason,
+        usage=msgspec.to_builtins(entry.usage),
+        cost_usd=entry.cost_usd,
+        purpose=entry.purpose,
+        native=native,
+    )
+    if entry.purpose is None:
+        _message(reader, entry.message)
+    else:
+        reader.add("model_reply", "internal", entry.message.text, "assistant", name=entry.purpose)
+
+
+def _is_summary(block: Thinking) -> bool:
+    """Some providers hand out a summary of the reasoning and keep the reasoning to themselves."""
+    native: Any = block.opaque
+    return isinstance(native, dict) and "summary" in native
+
+
+def _intended(reader: _Reader, entry: ToolIntended) -> None:
+    reader.add("tool_intent", "internal", name=entry.tool, **_call(entry))
+
+
+def _resulted(reader: _Reader, entry: ToolResulted) -> None:
+    reader.add("tool_execution", "internal", entry.outcome, name=entry.tool, **_call(entry))
+
+
+def _call(entry: ToolIntended | ToolResulted) -> dict[str, Any]:
+    data = _without_kind(entry)
+    data.pop("result", None)
+    data.pop("tool", None)
+    return data
+
+
+def _answered(reader: _Reader, entry: ToolMessage) -> None:
+    results, shown = reader.view.results, entry.shown or {}
+    for call_id in entry.calls:
+        result: ToolResult | None = shown.get(call_id) or results.get(call_id)
+        if result is not None:
+            reader.add(
+                "tool_result", "internal", result.text, "tool", name=result.name,
+                call_id=call_id, outcome=result.outcome, is_error=result.is_error,
+            )  # fmt: skip
+
+
+def _taken(reader: _Reader, entry: InboxTaken) -> None:
+    text = entry.payload if isinstance(entry.payload, str) else ""
+    reader.add("host_input", "internal", text, name=entry.item, data=_without_kind(entry))
+
+
+def _reshaped(reader: _Reader, entry: Reshaped) -> None:
+    summaries = [m.text for m in entry.messages if m.kind == "summary"]
+    if summaries:
+        reader.summary = summaries[-1]
+    reader.add(
+        "view", "internal", entry.why, start=entry.start, stop=entry.stop, put=len(entry.messages)
+    )
+
+
+_TELL: dict[type, Callable[[_Reader, Any], None]] = {
+    SessionOpened: _opened,
+    RunStarted: _started,
+    RunEnded: _ended,
+    RunResumed: _resumed,
+    SessionReset: _reset,
+    Noted: _noted,
+    Said: _said,
+    Replied: _replied,
+    ToolIntended: _intended,
+    ToolResulted: _resulted,
+    ToolMessage: _answered,
+    InboxTaken: _taken,
+    Reshaped: _reshaped,
+}
