@@ -145,7 +145,7 @@ def _run_body(
             taken = _taken(connection, line, row.notes.results)
             if taken:
                 raise refuse_twice(taken, line.session_id)
-            return [row]
+            return [row] if row.count else []
     except BaseException as error:
         job.entries, job.value = (), None
         if schema.code_of(error) in schema.PASSING and not isinstance(error, StoreError):

@@ -1,0 +1,236 @@
+"""What a store must do besides when its sessions outlive it and several may use them."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from windlass.errors import Corrupt, Full, Locked, StaleWriter, StoreError
+from windlass.events import FORMAT, InboxTaken
+from windlass.testing.store_kit import StoreKit
+from windlass.testing.store_pieces import add, effects, insert, make_table, note, numbers, result
+
+_ROWS = 6
+
+
+class RawRows(Protocol):
+    """A hand inside the store, past all its guards, on the rows of session `s`."""
+
+    def edit(self, seq: int, payload: bytes) -> None: ...
+
+    def payload(self, seq: int) -> bytes: ...
+
+    def delete(self, seq: int) -> None: ...
+
+    def insert(self, seq: int) -> None:
+        """A copy of row `seq` after the last row."""
+        ...
+
+    def swap(self, one: int, other: int) -> None: ...
+
+
+class SharedStoreKit(StoreKit):
+    """`store(folder)` called twice gives two stores on the same sessions, as two processes have."""
+
+    def raw(self, folder: Path) -> RawRows:
+        """Raw access to the rows, while no store is open."""
+        raise NotImplementedError
+
+    async def test_sessions_outlive_the_store(self, tmp_path: Path) -> None:
+        async with self.opened(tmp_path) as store:
+            journal = await store.open("s", metadata={"a": 1})
+            await journal.commit(make_table, lambda _: [])
+            await journal.commit(insert(7), lambda _: [result("c1", "7")])
+            await add(journal, note(1))
+            await store.post("s", "steer", "hello")
+            entries, head = list(journal.entries), await store.head("s")
+            await journal.close()
+        async with self.opened(tmp_path) as store:
+            assert await store.head("s") == head
+            journal = await store.open("s", create=False)
+            assert journal.entries == entries
+            assert [item.payload for item in journal.mail] == ["hello"]
+            assert await journal.commit(effects, lambda _: []) == [7]
+            with pytest.raises(StoreError, match="already has"):
+                await journal.commit(insert(8), lambda _: [result("c1", "8")])
+            await add(journal, note(2))
+            assert await store.verify("s", anchor=head) == head.rows + 1
+            await journal.close()
+
+    async def test_the_later_writer_wins_and_the_earlier_touches_nothing(
+        self, tmp_path: Path
+    ) -> None:
+        async with self.opened(tmp_path) as one, self.opened(tmp_path) as two:
+            stale = await one.open("s")
+            await stale.commit(make_table, lambda _: [])
+            await add(stale, note(1))
+            arrived = asyncio.Event()
+            stale.on_mail = arrived.set
+            await one.post("s", "steer", "hi")
+            await asyncio.wait_for(arrived.wait(), 5)
+            winner = await two.open("s")
+            assert numbers(winner.entries) == [1]
+            mail = stale.mail[0]
+            stale.take(mail)
+            stale.append(InboxTaken(mail.id, "steer"))
+            stale.append(result("c1", "stale"))
+            stale.flush()
+            with pytest.raises(StaleWriter, match="taken over"):
+                await stale.durable()
+            with pytest.raises(StaleWriter):
+                await stale.commit(insert(1), lambda _: [])
+            with pytest.raises(StaleWriter):
+                await stale.close()
+            await add(winner, note(2), result("c1", "winner"))
+            assert await winner.commit(effects, lambda _: []) == []
+            assert numbers(await one.read("s")) == [1, 2]
+            assert [item.id for item in await two.inbox("s")] == [mail.id]
+            assert await two.verify("s") == 3
+            await winner.close()
+
+    async def test_a_stale_body_does_not_run(self, tmp_path: Path) -> None:
+        async with self.opened(tmp_path) as one, self.opened(tmp_path) as two:
+            stale = await one.open("s")
+            await stale.commit(make_table, lambda _: [])
+            winner = await two.open("s")
+            with pytest.raises(StaleWriter):
+                await stale.commit(insert(1), lambda _: [result("c1", "1")])
+            assert await winner.commit(effects, lambda _: []) == []
+            await winner.close()
+
+    async def test_a_stale_writer_loses_alone(self, tmp_path: Path) -> None:
+        async with self.opened(tmp_path) as one, self.opened(tmp_path) as two:
+            journals = [await one.open(f"s{n}") for n in range(8)]
+            thief = await two.open("s3")
+            for number, journal in enumerate(journals):
+                journal.append(note(number))
+                journal.flush()
+            waited = await asyncio.gather(*(j.durable() for j in journals), return_exceptions=True)
+            lost = [number for number, error in enumerate(waited) if error is not None]
+            assert lost == [3] and isinstance(waited[3], StaleWriter)
+            for number in range(8):
+                assert numbers(await one.read(f"s{number}")) == [number] * (number != 3)
+                assert await one.verify(f"s{number}") == (1 if number == 3 else 2)
+            await thief.close()
+
+    async def test_a_second_result_loses_alone(self, tmp_path: Path) -> None:
+        async with self.opened(tmp_path) as store:
+            journals = [await store.open(f"s{n}") for n in range(4)]
+            await add(journals[2], result("c", "first"))
+            for journal in journals:
+                journal.append(result("c", "again"))
+                journal.flush()
+            waited = await asyncio.gather(*(j.durable() for j in journals), return_exceptions=True)
+            assert [error is None for error in waited] == [True, True, False, True]
+            assert isinstance(waited[2], StoreError) and "second result" in str(waited[2])
+            assert await store.result_of("s2", "c") == result("c", "first")
+            assert await store.verify("s2") == 2
+
+    async def test_mail_from_another_process_arrives(self, tmp_path: Path) -> None:
+        async with self.opened(tmp_path) as one, self.opened(tmp_path) as two:
+            journal = await one.open("s")
+            arrived = asyncio.Event()
+            journal.on_mail = arrived.set
+            posted = await two.post("s", "cancel", {"why": "enough"})
+            await asyncio.wait_for(arrived.wait(), 5)
+            assert [item.id for item in journal.mail] == [posted]
+            await journal.close()
+
+    async def test_a_session_deleted_elsewhere_has_no_writer_any_more(self, tmp_path: Path) -> None:
+        async with self.opened(tmp_path) as one, self.opened(tmp_path) as two:
+            journal = await one.open("s")
+            assert await two.delete("s")
+            again = await two.open("s")  # the same name, another session
+            journal.append(note(1))
+            journal.flush()
+            with pytest.raises(StaleWriter, match="deleted"):
+                await journal.durable()
+            assert numbers(await two.read("s")) == []
+            await again.close()
+
+    async def test_a_closed_store_says_so(self, tmp_path: Path) -> None:
+        store = self.store(tmp_path)
+        journal = await store.open("s")
+        await store.aclose()
+        await store.aclose()
+        journal.append(note(1))
+        with pytest.raises(StoreError, match="closed"):
+            journal.flush()
+            await journal.durable()
+        for ask in (store.read, store.open, store.info):
+            with pytest.raises(StoreError, match="closed"):
+                await ask("s")
+
+    # ----------------------------------------------------------------------- damage
+
+    async def _written(self, folder: Path) -> RawRows:
+        async with self.opened(folder) as store:
+            journal = await store.open("s")
+            for number in range(1, _ROWS):
+                await add(journal, note(number))
+            await journal.close()
+        return self.raw(folder)
+
+    async def _refused(self, folder: Path) -> None:
+        async with self.opened(folder) as store:
+            with pytest.raises(Corrupt, match="session 's'"):
+                await store.verify("s")
+            with pytest.raises(Corrupt, match="session 's'"):
+                await store.open("s")
+            other = await store.open("other")  # the damage is one session's own
+            await add(other, note(1))
+            await other.close()
+
+    @pytest.mark.parametrize("seq", range(_ROWS))
+    @pytest.mark.parametrize("kind", ["edit", "delete", "swap", "cut_head", "cut_tail"])
+    async def test_meddling_is_detected(self, tmp_path: Path, kind: str, seq: int) -> None:
+        raw = await self._written(tmp_path)
+        match kind:
+            case "edit":
+                old = raw.payload(seq)
+                raw.edit(seq, old.replace(b"s", b"z", 1) if seq == 0 else b"[]")
+            case "delete":
+                raw.delete(seq)
+            case "swap":
+                raw.swap(seq, (seq + 1) % _ROWS)
+            case "cut_head":
+                for number in range(seq + 1):
+                    raw.delete(number)
+            case _:
+                for number in range(seq, _ROWS):
+                    raw.delete(number)
+        await self._refused(tmp_path)
+
+    @pytest.mark.parametrize("seq", range(_ROWS))
+    async def test_an_inserted_row_is_detected(self, tmp_path: Path, seq: int) -> None:
+        raw = await self._written(tmp_path)
+        raw.insert(seq)
+        await self._refused(tmp_path)
+
+    async def test_a_newer_format_asks_for_an_upgrade(self, tmp_path: Path) -> None:
+        raw = await self._written(tmp_path)
+        for payload in (
+            b'[{"kind":"session","session_id":"s","format":%d}]' % (FORMAT + 1),
+            b'[{"kind":"session","session_id":"s","format":%d},{"kind":"later"}]' % (FORMAT + 1),
+        ):
+            raw.edit(0, payload)
+            async with self.opened(tmp_path) as store:
+                with pytest.raises(StoreError, match="upgrade") as caught:
+                    await store.read("s")
+                assert not isinstance(caught.value, (Corrupt, Full, Locked))
+
+    @pytest.mark.parametrize(
+        "payload",
+        [b"", b"[", b"{}", b"[1]", b'[{"kind":"nonsense"}]', b'[{"kind":"message"}]', b"\xff\xfe",
+         b'[{"kind":"iteration_start","number":"x"}]', b"[" * 100_000],
+        ids=range(9),
+    )  # fmt: skip
+    async def test_rows_that_do_not_decode_are_named(self, tmp_path: Path, payload: bytes) -> None:
+        raw = await self._written(tmp_path)
+        raw.edit(3, payload)
+        async with self.opened(tmp_path) as store:
+            with pytest.raises(Corrupt, match="session 's', row 3"):
+                await store.read("s")

@@ -1,0 +1,88 @@
+"""Small things that the tests of stores are made of: entries, bodies, rows that were meddled with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from windlass.events import IterationStart, JournalEntry, Said, ToolResulted
+from windlass.messages import Message, Text, ToolResult
+from windlass.store.base import Journal, Row
+
+
+def user(text: str) -> Said:
+    """Something a person said."""
+    return Said(Message("user", (Text(text),)))
+
+
+def note(number: int) -> IterationStart:
+    """An entry that is easy to count."""
+    return IterationStart(number)
+
+
+def numbers(entries: Sequence[JournalEntry]) -> list[int]:
+    """The numbers of the notes among these entries."""
+    return [entry.number for entry in entries if isinstance(entry, IterationStart)]
+
+
+def result(call_id: str, text: str) -> ToolResulted:
+    """The result of a call."""
+    return ToolResulted(call_id, "t", "ok", ToolResult(call_id, text, name="t"))
+
+
+async def add(journal: Journal, *entries: JournalEntry) -> None:
+    """One row, on disk."""
+    for entry in entries:
+        journal.append(entry)
+    journal.flush()
+    await journal.durable()
+
+
+def make_table(tx: Any) -> None:
+    """A body that makes the table of effects."""
+    tx.execute("CREATE TABLE IF NOT EXISTS effects (n INTEGER)")
+
+
+def insert(number: int) -> Any:
+    """A body with an effect."""
+
+    def body(tx: Any) -> int:
+        tx.execute("INSERT INTO effects VALUES (?)", (number,))
+        return number
+
+    return body
+
+
+def effects(tx: Any) -> list[int]:
+    """A body that reads the effects."""
+    return [row[0] for row in tx.execute("SELECT n FROM effects ORDER BY rowid")]
+
+
+def meddled(rows: list[Row]) -> list[list[Row]]:
+    """The rows edited, deleted, inserted, swapped, cut at the head and at the tail, everywhere."""
+
+    def put(row: Row, **fields: Any) -> Row:
+        return Row(**{**{f: getattr(row, f) for f in row.__struct_fields__}, **fields})
+
+    changed: list[list[Row]] = []
+    for i, row in enumerate(rows):
+        before, after = rows[:i], rows[i + 1 :]
+        edited = row.payload.replace(b'"', b"' ", 1)
+        changed += [
+            [*before, put(row, payload=edited), *after],
+            [*before, put(row, at=row.at + 1), *after],
+            [*before, put(row, first=row.first + 1), *after],
+            [*before, put(row, hash=bytes(32)), *after],
+            before + after,
+            [*before, row, *rows[i:]],
+            rows[i + 1 :],
+            rows[:i],
+            [*before, *after, row] if after else [],
+        ]
+    return changed
+
+
+def unnest(deep: list[Any]) -> None:
+    """Take a deep list apart by hand; freeing it whole recurses."""
+    while deep:
+        deep = deep.pop()
