@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -102,11 +103,16 @@ def _limits(options: Mapping[str, Any], iterations: int) -> Limits:
     if tokens is not None and limits.tokens is not None:
         raise ConfigError("token_budget and budget.tokens are the same limit: give one of them")
     turns = options.get("max_iterations", limits.iterations)
-    return msgspec.structs.replace(
-        limits,
-        iterations=iterations if turns is None else turns,
-        tokens=limits.tokens if tokens is None else tokens,
-    )
+    turns = iterations if turns is None else turns
+    if limits is NO_LIMITS and tokens is None:
+        return _turns_only(turns)
+    tokens = limits.tokens if tokens is None else tokens
+    return msgspec.structs.replace(limits, iterations=turns, tokens=tokens)
+
+
+@functools.lru_cache(maxsize=64)
+def _turns_only(turns: int) -> Limits:
+    return Limits(iterations=turns)
 
 
 def _wrapped(model: Model, mode: Mode) -> Model:
@@ -143,11 +149,16 @@ def _policies(
         chosen.append(ClosingAnswer())
     size = options.get("tool_result_max_bytes")
     chosen.append(_DEFAULT_CAP if size is None else ResultCap(size))  # last: cut before others look
-    names = [policy.name for policy in chosen]
+    if len(chosen) > 1:
+        _names_differ(chosen)
+    return chosen
+
+
+def _names_differ(policies: list[Policy[Any]]) -> None:
+    names = [policy.name for policy in policies]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise ConfigError(f"there are two policies named {twice!r}; a name is a memory's key")
-    return chosen
 
 
 def _metadata(mode: Mode, sentinel: str | None) -> dict[str, Any]:

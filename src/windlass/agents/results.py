@@ -128,13 +128,8 @@ class RunResult:
 
     @cached_property
     def _texts(self) -> list[str]:
-        texts: list[str] = []
-        for entry in self.entries:
-            if type(entry) is Replied and entry.purpose is None:
-                texts.append(entry.message.text)
-            elif type(entry) is Said and entry.message.role == "assistant":
-                texts.append(entry.message.text)
-        return texts
+        said = [message for entry in self.entries if (message := _assistant(entry)) is not None]
+        return [message.text for message in said]
 
     @property
     def _sentinel(self) -> str | None:
@@ -154,8 +149,10 @@ class RunResult:
     @property
     def final_text(self) -> str:
         """The last answer alone."""
-        for text in reversed(self._texts):
-            if seen := visible(text, self._sentinel):
+        entries, sentinel = self._run.journal.entries, self._sentinel
+        for index in range(len(entries) - 1, self._run.first_entry - 1, -1):
+            message = _assistant(entries[index])
+            if message is not None and (seen := visible(message.text, sentinel)):
                 return seen
         return ""
 
@@ -362,6 +359,15 @@ class AgentResult(RunResult, Generic[Output]):
     def budget_exceeded(self) -> bool:
         """A limit on tokens, dollars or seconds ended the run."""
         return self.status == "budget_exhausted" and self.stop_reason != "max_iterations"
+
+
+def _assistant(entry: JournalEntry) -> Message | None:
+    """The model's own words in an entry, if it holds some of the run."""
+    if type(entry) is Replied:
+        return entry.message if entry.purpose is None else None
+    if type(entry) is Said and entry.message.role == "assistant":
+        return entry.message
+    return None
 
 
 def _distinct(names: list[str]) -> list[str]:

@@ -145,9 +145,12 @@ async def run_calls(run: Run, turn: Turn) -> Stop | Suspend | None:
         verdict, parked = await _side_by_side(run, turn, todo)
     if parked and not isinstance(verdict, Stop):
         return Suspend(parked.reason, parked.conditions)
-    if verdict is None:
+    if verdict is None and len(turn.shown) < len(turn.calls):
         verdict = await _show(run, turn)
-    await close_calls(run, turn, verdict.reason or verdict.status if verdict else "")
+    if verdict is None and len(turn.shown) == len(turn.calls):
+        answer(run, turn)
+    else:
+        await close_calls(run, turn, verdict.reason or verdict.status if verdict else "")
     return verdict
 
 
@@ -164,7 +167,8 @@ async def _one_by_one(
             parked = parked or result
             continue
         settle(run, turn, ready.call, result)
-        run.journal.flush()
+        if run.plan.deliberates or len(todo) > 1:  # else the next thing that happens is a flush
+            run.journal.flush()
         if parked is None and (stop := await _show(run, turn)):
             return stop, None
         if run.task is not None and run.task.cancelling():
@@ -259,40 +263,26 @@ async def execute(run: Run, ready: Ready) -> ToolResult | Parked:
         run.deps, run.caller, run.session_id, run.run_id, call.id, tool.name, run, attempt
     )
     seconds = tool.timeout if tool.timeout is not None else run.plan.tool_timeout
+    deadline = run.deadline(seconds) if seconds is not None else None
     seams.point("tool.before_call")
-    if seconds is None:
+    try:
         result = await tool.call(call.arguments, context)
-    else:
-        result = await _within(run, seconds, ready, context)
+    except asyncio.CancelledError:
+        if deadline is None or not deadline.missed or run.interruption is not None:
+            raise
+        if deadline.task.uncancel() > 0:
+            raise  # somebody else cancels as well
+        return _timed_out(ready, deadline.seconds)
+    finally:
+        if deadline is not None:
+            deadline.met()
     seams.point("tool.after_call")
     committed = run.committed.get(call.id)
     if committed is not None:
         return committed
-    if isinstance(result, Parked) or (result.id == call.id and result.name == call.name):
+    if isinstance(result, Parked):
         return result
     return ToolResult(call.id, result.content, result.is_error, call.name, result.outcome)
-
-
-async def _within(
-    run: Run, seconds: float, ready: Ready, context: ToolContext[Any]
-) -> ToolResult | Parked:
-    task = asyncio.current_task()
-    assert task is not None
-    expired: list[bool] = []
-
-    def expire() -> None:
-        expired.append(True)
-        task.cancel()
-
-    timer = run.loop.call_later(seconds, expire)
-    try:
-        return await ready.tool.call(ready.call.arguments, context)
-    except asyncio.CancelledError:
-        if expired and task.uncancel() == 0 and run.interruption is None:
-            return _timed_out(ready, seconds)
-        raise
-    finally:
-        timer.cancel()
 
 
 def _timed_out(ready: Ready, seconds: float) -> ToolResult:

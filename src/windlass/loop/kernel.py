@@ -65,6 +65,8 @@ async def drive(run: Run, at: Stage = Stage.OPEN, finish: Finish | None = None) 
     except Exception as error:
         exception = error
         verdict = _failed(run, error)
+    if run.watch is not None:
+        run.watch.stop()
     ending = _end(run, verdict, exception)
     if run.journal.immediate and not (run.moments.end or run.lingering or run.threads):
         return await ending  # nothing in it waits, so nothing can disturb it

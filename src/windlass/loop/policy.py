@@ -6,6 +6,7 @@ A policy is frozen configuration that many runs share; what it must remember of 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
@@ -104,8 +105,21 @@ class Moments:
 
     def __init__(self, policies: Sequence[Policy[Any]]) -> None:
         for moment in _MOMENTS:
-            base = getattr(Policy, moment)
-            found = [getattr(p, moment) for p in policies if getattr(type(p), moment) is not base]
-            if moment in _REVERSED:
-                found.reverse()
-            setattr(self, moment, tuple(found))
+            setattr(self, moment, ())
+        for policy in policies:
+            for moment in _overridden(type(policy)):
+                asked = getattr(self, moment)
+                method = getattr(policy, moment)
+                joined = (method, *asked) if moment in _REVERSED else (*asked, method)
+                setattr(self, moment, joined)
+
+
+@functools.cache
+def _overridden(kind: type[Policy[Any]]) -> tuple[str, ...]:
+    return tuple(m for m in _MOMENTS if getattr(kind, m) is not getattr(Policy, m))
+
+
+@functools.lru_cache(maxsize=256)
+def moments_of(policies: tuple[Policy[Any], ...]) -> Moments:
+    """The moments of these policies; agents that are made again and again share them."""
+    return Moments(policies)

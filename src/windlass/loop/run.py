@@ -33,7 +33,8 @@ from windlass.events import (
     ToolResulted,
 )
 from windlass.loop.ledger import NO_LIMITS, Ledger, Limits
-from windlass.loop.policy import Moments, Policy
+from windlass.loop.deadline import Deadline, Watch
+from windlass.loop.policy import Policy, moments_of
 from windlass.loop.turn import Turn
 from windlass.loop.verdict import Stop
 from windlass.messages import Message, Text, ToolResult, ToolSpec
@@ -55,7 +56,7 @@ log = logging.getLogger("windlass")
 class Plan:
     """What a run is made of: frozen, assembled once, shared by many runs."""
 
-    __slots__ = ("concurrency", "digest", "door", "eager", "frame", "framed", "limits", "metadata",
+    __slots__ = ("concurrency", "deliberates", "digest", "door", "eager", "frame", "framed", "limits", "metadata",
                  "model", "moments", "name", "policies", "reply_tokens", "tool_timeout", "tools",
                  "validation")  # fmt: skip
 
@@ -78,16 +79,38 @@ class Plan:
     ) -> None:
         self.model, self.door, self.name, self.metadata = model, door, name, metadata
         self.tools: Mapping[str, Tool] = {tool.name: tool for tool in tools}
-        self.policies, self.moments = tuple(policies), Moments(policies)
+        self.policies = tuple(policies)
+        self.moments = moments_of(self.policies)
         self.limits, self.concurrency, self.validation = limits, concurrency, validation
-        self.eager = eager and any(tool.effect == "read_only" for tool in tools)
+        moments = self.moments  # may anything take its time between a result and the next request?
+        self.deliberates = bool(
+            len(moments.after_tool) > 1 or moments.after_turn or moments.before_finish
+            or moments.before_turn or moments.before_model
+        )  # fmt: skip
+        self.eager = eager and any([tool.effect == "read_only" for tool in tools])
         self.tool_timeout = tool_timeout
-        settings = settings or Settings()
+        settings = settings or _SETTINGS
         self.reply_tokens = settings.max_tokens or 16384
-        specs = tuple(tool.spec for tool in tools)
-        self.frame = Frame(system, specs, settings)
-        self.framed = framed(self.frame)
+        self.frame, self.framed = _frame(system, tuple([tool.spec for tool in tools]), settings)
         self.digest = self.framed.digest
+
+
+_SETTINGS = Settings()
+_frames: dict[tuple[str | None, tuple[int, ...], int], tuple[Frame, Framed]] = {}
+
+
+def _frame(
+    system: str | None, specs: tuple[ToolSpec, ...], settings: Settings
+) -> tuple[Frame, Framed]:
+    """The frame and its entry. Kept for a while: agents are made again with the same parts."""
+    key = (system, tuple([id(spec) for spec in specs]), id(settings))
+    known = _frames.get(key)  # it holds the parts, so that their ids stay theirs
+    if known is None:
+        frame = Frame(system, specs, settings)
+        if len(_frames) >= 256:
+            _frames.clear()
+        known = _frames[key] = (frame, framed(frame))
+    return known
 
 
 def framed(frame: Frame, why: str = "start") -> Framed:
@@ -118,7 +141,7 @@ class Run:
                  "emit",                  "first_entry", "frame", "frame_digest", "held", "host_results", "interruption",
                  "iteration", "journal", "ledger", "lingering", "loop", "memory", "metered", "model",
                  "moments", "number", "plan", "pool_factory", "record", "redactor", "reminders", "run_id",
-                 "session_id", "sized", "started_at", "store", "strand", "task", "thread", "threads", "tools", "turn",
+                 "session_id", "sized", "started_at", "store", "strand", "task", "thread", "threads", "tools", "turn", "watch",
                  "input_tokens", "output_tokens", "_pool", "__weakref__")  # fmt: skip
 
     def __init__(
@@ -162,6 +185,7 @@ class Run:
         self.lingering: set[asyncio.Task[Any]] = set()
         self.threads: set[Future[Any]] = set()
         self.pool_factory, self._pool = pool, None
+        self.watch: Watch | None = None
         self.task: asyncio.Task[Any] | None = None
         self.loop = asyncio.get_running_loop()
         self.thread = threading.get_ident()
@@ -251,6 +275,18 @@ class Run:
             self.record(entry)
             self.frame_digest = entry.digest
         self.frame = frame
+
+    def deadline(self, seconds: float) -> Deadline:
+        """A limit on the time of one call, in the task that asks."""
+        task = asyncio.current_task()
+        assert task is not None
+        if task is not self.task:
+            return Deadline(self.loop, task, seconds)
+        watch = self.watch
+        if watch is None:
+            watch = self.watch = Watch(self.loop, task)
+        watch.begin(seconds)
+        return watch
 
     def interrupt(self, stop: Stop) -> None:
         """End the run from outside, now: cancels whatever it waits for."""
