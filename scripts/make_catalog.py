@@ -40,12 +40,12 @@ MODELS = {
         "claude-fable-5-1", "claude-fable-5",
         "claude-opus-5-5", "claude-opus-5", "claude-opus-4-8", "claude-opus-4-7",
         "claude-opus-4-6", "claude-opus-4-5", "claude-opus-4-1",
-        "claude-opus-4-0: claude-opus-4-0* claude-opus-4 claude-opus-4-2025*",
+        "claude-opus-4-0: claude-opus-4-0 claude-opus-4 claude-opus-4-2025*",
         "claude-sonnet-5-5", "claude-sonnet-5", "claude-sonnet-4-6", "claude-sonnet-4-5",
-        "claude-sonnet-4-0: claude-sonnet-4-0* claude-sonnet-4 claude-sonnet-4-2025*",
+        "claude-sonnet-4-0: claude-sonnet-4-0 claude-sonnet-4 claude-sonnet-4-2025*",
         "claude-haiku-5-5", "claude-haiku-4-5",
-        "claude-3-7-sonnet-latest: claude-3-7-sonnet*",
-        "claude-3-5-haiku-latest: claude-3-5-haiku*",
+        "claude-3-7-sonnet-latest: claude-3-7-sonnet-latest claude-3-7-sonnet*",
+        "claude-3-5-haiku-latest: claude-3-5-haiku-latest claude-3-5-haiku*",
     ],
     "openai": [
         "gpt-6.1-sol", "gpt-6.1-terra", "gpt-6-sol", "gpt-6-luna", "gpt-6-astra",
@@ -77,8 +77,31 @@ MODELS = {
         "google/gemini-2.5-flash: google/gemini-2.5-flash", "google/gemini-2.5-pro",
         "moonshotai/kimi-k3", "deepseek/deepseek-v4-pro", "x-ai/grok-4.7", "qwen/qwen3.8-flash",
     ],
-    "mistral": ["mistral-large-4", "mistral-large", "mistral-small-latest: mistral-small*",
+    "mistral": ["mistral-large-4", "mistral-large", "mistral-small-latest: mistral-small-latest mistral-small*",
                 "codestral"],
+}  # fmt: skip
+
+# What the tables leave out, mostly of models on their way out.
+OURS: dict[str, dict[str, Any]] = {
+    "anthropic:claude-opus-4-1": {"max_output_tokens": 32000, "supports_reasoning": True},
+    "anthropic:claude-opus-4-0": {"max_output_tokens": 32000, "supports_reasoning": True},
+    "anthropic:claude-sonnet-4-0": {"max_output_tokens": 64000, "supports_reasoning": True},
+    "anthropic:claude-3-7-sonnet-latest": {"max_output_tokens": 64000, "supports_reasoning": True},
+    "anthropic:claude-3-5-haiku-latest": {"max_output_tokens": 8192},
+    "openai:gpt-6.1-terra": {"max_output_tokens": 128000, "supports_reasoning": True},
+    "deepseek:deepseek-reasoner": {"supports_function_calling": True},
+    "groq:llama-3.3-70b-versatile": {"max_input_tokens": 131072},
+    "groq:llama-3.1-8b-instant": {"max_input_tokens": 131072},
+    "groq:qwen/qwen3-32b": {"supports_reasoning": True},
+    **{
+        f"openrouter:{name}": {"supports_reasoning": True}
+        for name in (
+            "anthropic/claude-opus-5.5", "anthropic/claude-sonnet-5.5",
+            "anthropic/claude-sonnet-4.5", "anthropic/claude-haiku-4.5", "openai/gpt-5.4",
+            "google/gemini-3.8-flash", "google/gemini-2.5-flash", "google/gemini-2.5-pro",
+            "moonshotai/kimi-k3", "deepseek/deepseek-v4-pro", "x-ai/grok-4.7",
+        )
+    },
 }  # fmt: skip
 
 # Open models by name, wherever they are served: no price of their own, but they call tools or not.
@@ -132,7 +155,8 @@ def entry(provider: str, line: str, flags: dict[str, Any]) -> list[str]:
     name, _, patterns = line.partition(": ")
     home, prefix = HOMES[provider]
     models = {m.id: m for p in data.providers if p.id == home for m in p.models}
-    model, known = models[name], flags.get(prefix + name, {})
+    model = models[name]
+    known = {**flags.get(prefix + name, {}), **OURS.get(f"{provider}:{name}", {})}
     price = prices(model)
     window = known.get("max_input_tokens") or model.context_window
     if model.context_window:
@@ -186,7 +210,8 @@ def main() -> None:
         for name in names:
             out += entry(provider, name, flags)
     for provider, pattern, window, tools, reasons in OPEN:
-        out += ["[[model]]", f'provider = "{provider}"', f'match = ["{pattern}"]']
+        match = [pattern.rstrip("*-"), pattern] if pattern.endswith("*") else [pattern]
+        out += ["[[model]]", f'provider = "{provider}"', f"match = {json.dumps(match)}"]
         out += [f"context_window = {window}"]
         out += [] if tools else ["native_tools = false"]
         out += ["reasoning = true"] if reasons else []

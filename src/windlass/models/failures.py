@@ -78,7 +78,8 @@ class Source(msgspec.Struct, frozen=True):
     def clean(self, text: str) -> str:
         """The text without keys."""
         for secret in self.secrets:
-            text = text.replace(secret, "[key]")
+            if len(secret) >= 6:  # a shorter one turns up in innocent words
+                text = text.replace(secret, "[key]")
         return _KEY.sub("[key]", text)
 
 

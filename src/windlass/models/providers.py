@@ -32,7 +32,7 @@ def resolve(
     *,
     api_key: str | Secret | None = None,
     base_url: str | None = None,
-    headers: Mapping[str, str] | None = None,
+    headers: Mapping[str, str | Secret] | None = None,
     timeout: float | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Model:

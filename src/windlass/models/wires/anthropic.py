@@ -69,7 +69,7 @@ class AnthropicMessages(HttpModel):
         *,
         api_key: str | Secret | None = None,
         base_url: str | None = None,
-        headers: Mapping[str, str] | None = None,
+        headers: Mapping[str, str | Secret] | None = None,
         timeout: float | None = None,
         provider: str = "anthropic",
         endpoint: Endpoint | None = None,

@@ -30,10 +30,10 @@ from windlass.models.failures import Source, error_fields, from_http, from_strea
 from windlass.models.sse import MAX_EVENT, SSEDecoder
 from windlass.models.transport import Deadline, HttpReply, Timeouts, Transport
 from windlass.models.view import pieces
-from windlass.redact import Secret
+from windlass.redact import Secret, looks_secret
 from windlass.usage import Usage
 
-_AUTH_HEADERS: Final = frozenset({"authorization", "api-key", "x-api-key"})
+_AUTH: Final = frozenset({"authorization", "api-key", "x-api-key"})
 _GRACE: Final = 0.05  # seconds for a stream's last frame, so that its connection can be used again
 _ERROR_BODY: Final = 1024 * 1024
 
@@ -49,6 +49,7 @@ class Framed(msgspec.Struct, frozen=True):
 class HttpModel(Model):
     """A model behind an HTTP wire. The wires say what a request and a reply look like."""
 
+    remote = True
     wire: ClassVar[str]
 
     def __init__(
@@ -58,7 +59,7 @@ class HttpModel(Model):
         endpoint: Endpoint,
         api_key: str | Secret | None = None,
         base_url: str | None = None,
-        headers: Mapping[str, str] | None = None,
+        headers: Mapping[str, str | Secret] | None = None,
         timeout: float | None = None,
         timeouts: Timeouts | None = None,
         transport: Transport | None = None,
@@ -73,7 +74,10 @@ class HttpModel(Model):
             self.context_window = self.info.context_window
         self.base_url = base_url or endpoint.base_url
         self.url = self._url(self.base_url)
-        self.headers = {key.lower(): value for key, value in (headers or {}).items()}
+        self.headers: dict[str, str | Secret] = {
+            key.lower(): Secret(value) if key.lower() in _AUTH or looks_secret(key) else value
+            for key, value in (headers or {}).items()
+        }
         self.timeouts = timeouts or Timeouts()
         self.timeout = timeout if timeout is not None else self.timeouts.total
         self._key = Secret(api_key) if api_key is not None else None
@@ -82,30 +86,29 @@ class HttpModel(Model):
         self._origin = Origin(self.provider, name)
         self._cached = f"{self.wire}/{self.provider}/{name}"
         self._frames: dict[int, tuple[ref[Frame], Framed]] = {}
-        self._gather_secrets()
 
     # ----------------------------------------------------------------------- keys
 
-    def _gather_secrets(self) -> None:
-        found = [value for name, value in self.headers.items() if name in _AUTH_HEADERS]
-        if (key := self._api_key()) is not None:
-            found.append(key)
-        self.secrets = tuple(found)
+    @property
+    def secrets(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The key and whatever secret headers there are, for the redactor."""
+        found = [held.reveal() for held in self.headers.values() if isinstance(held, Secret)]
+        found += [words[-1] for value in found if len(words := value.split()) > 1]  # Bearer …
+        key = self._api_key()
+        return (*found, key) if key is not None else tuple(found)
 
     def _api_key(self) -> str | None:
         if self._key is None:
-            for variable in self.endpoint.key_env:
-                if value := os.environ.get(variable):
-                    self._key = Secret(value)
-                    self._gather_secrets()
-                    break
+            found = (os.environ.get(variable) for variable in self.endpoint.key_env)
+            if value := next(filter(None, found), None):
+                self._key = Secret(value)
         return self._key.reveal().strip() or None if self._key is not None else None
 
     def check(self) -> None:
         """Raise `ConfigError` when the provider wants a key and there is none."""
         if not self.endpoint.key_env or self._own_url or self._api_key() is not None:
             return
-        if not _AUTH_HEADERS.isdisjoint(self.headers):
+        if not _AUTH.isdisjoint(self.headers):
             return
         raise ConfigError(f"{self.provider} needs an API key: {self.endpoint.key_hint}")
 
@@ -227,7 +230,10 @@ class HttpModel(Model):
             "content-type": "application/json",
             "user-agent": "windlass",
             **({} if key is None else self._auth(key)),
-            **self.headers,
+            **{
+                name: value.reveal() if isinstance(value, Secret) else value
+                for name, value in self.headers.items()
+            },
         }
 
     async def aclose(self) -> None:

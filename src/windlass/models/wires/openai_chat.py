@@ -43,7 +43,7 @@ class OpenAIChat(HttpModel):
         *,
         api_key: str | Secret | None = None,
         base_url: str | None = None,
-        headers: Mapping[str, str] | None = None,
+        headers: Mapping[str, str | Secret] | None = None,
         timeout: float | None = None,
         provider: str = "openai",
         endpoint: Endpoint | None = None,
