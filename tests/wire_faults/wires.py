@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from windlass.models.base import Emit, Model, Request, Response
 from windlass.models.transport import Timeouts
 from windlass.models.wires.anthropic import AnthropicMessages
 from windlass.models.wires.openai_chat import OpenAIChat
@@ -33,3 +36,22 @@ def model_of(wire: str, server: FakeServer, *, hurried: bool = False, stream: bo
         times = Timeouts(idle=0.05, total=30.0) if stream else Timeouts(total=0.05)
     kind = AnthropicMessages if wire == "anthropic" else OpenAIChat
     return kind("m-1", api_key="k", base_url=server.url, timeouts=times)
+
+
+class Moody(Model):
+    """Impatient with the calls that will stall, and patient with all others.
+
+    A right answer may then take as long as a busy machine needs, and a stall costs no time.
+    """
+
+    remote = True
+
+    def __init__(
+        self, wire: str, server: FakeServer, stream: bool, stalls: Callable[[Request], bool]
+    ) -> None:
+        self.patient = model_of(wire, server, stream=stream)
+        self.hurried = model_of(wire, server, hurried=True, stream=stream)
+        self.provider, self.name, self.stalls = self.patient.provider, self.patient.name, stalls
+
+    async def respond(self, request: Request, emit: Emit) -> Response:
+        return await (self.hurried if self.stalls(request) else self.patient).respond(request, emit)

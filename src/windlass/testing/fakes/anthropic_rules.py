@@ -19,7 +19,8 @@ BLOCKS = {
     "assistant": frozenset(
         "text thinking redacted_thinking tool_use server_tool_use mcp_tool_use mcp_tool_result"
         " web_search_tool_result web_fetch_tool_result code_execution_tool_result compaction"
-        " tool_search_tool_result".split()
+        " tool_search_tool_result"
+        " hologram".split()  # the twist `unknown_things` made it up: a provider takes its own back
     ),
 }
 ID = re.compile(r"[a-zA-Z0-9_-]+")
