@@ -1,96 +1,12 @@
 """Windlass runs LLM agents one bounded, judged, recorded turn at a time.
 
-Names load when they are first used, so that `import windlass` costs next to nothing.
+Names load when they are first used, so that `import windlass` costs next to nothing; type checkers
+read them in `__init__.pyi`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from windlass import errors, models, sync, testing
-    from windlass.access.caller import Caller
-    from windlass.agents.abort import Abort
-    from windlass.agents.agent import Agent
-    from windlass.agents.driver import Allow, Deny
-    from windlass.agents.llm import Chunk, LLMResult, llm_call, llm_stream
-    from windlass.agents.loop import agent_loop
-    from windlass.agents.options import Budget, LoopOptions
-    from windlass.agents.results import AgentResult, LoopResult
-    from windlass.agents.runtime import Runtime
-    from windlass.agents.sessions import (
-        agent_session_close,
-        agent_session_fork,
-        agent_session_fork_at,
-        agent_session_list,
-        agent_session_open,
-        agent_session_read,
-        agent_session_reset,
-        agent_session_trim,
-    )
-    from windlass.agents.transcripts import (
-        transcript_events,
-        transcript_render_full,
-        transcript_render_visible,
-    )
-    from windlass.errors import (
-        Aborted,
-        AuthFailed,
-        BadReply,
-        BadRequest,
-        BudgetExceeded,
-        ConfigError,
-        ConnectionFailed,
-        ContextOverflow,
-        Corrupt,
-        Full,
-        Locked,
-        ModelError,
-        NoSuchSession,
-        OutputMissing,
-        Overloaded,
-        PermissionDenied,
-        QuotaExceeded,
-        RateLimited,
-        Refused,
-        ServerError,
-        StaleWriter,
-        StoreError,
-        StreamBroken,
-        Suspended,
-        Timeout,
-        ToolFailed,
-        WindlassError,
-    )
-    from windlass.events import (
-        Event,
-        TextDelta,
-        ThinkingDelta,
-        ToolCallReady,
-        ToolCallStarted,
-        ToolCallUpdate,
-    )
-    from windlass.loop.policy import Policy, TryAgain
-    from windlass.loop.run import Run
-    from windlass.loop.turn import Turn
-    from windlass.loop.verdict import Finish, KeepGoing, Outcome, Stop, Suspend, Verdict
-    from windlass.messages import (
-        Document,
-        Image,
-        Message,
-        Opaque,
-        Text,
-        Thinking,
-        ToolCall,
-        ToolResult,
-    )
-    from windlass.models.base import Frame, Model, Request, Response, Settings
-    from windlass.models.mock import llm_mock, llm_mock_calls, llm_mock_clear
-    from windlass.redact import Secret
-    from windlass.tools.base import Parked, Retry, Tool, ToolContext
-    from windlass.tools.function import tool
-    from windlass.tools.registry import tool_define, tool_registry, tool_select
-    from windlass.usage import Usage
+from typing import Any
 
 __version__ = "0.1.0"
 

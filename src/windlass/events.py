@@ -23,7 +23,7 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="kind", g
 # --------------------------------------------------------------------------- sessions and runs
 
 
-class SessionOpened(Entry, tag="session"):
+class SessionOpened(Entry, tag="session", frozen=True):
     """The first entry of every journal."""
 
     session_id: str
@@ -34,7 +34,7 @@ class SessionOpened(Entry, tag="session"):
     metadata: dict[str, Any] | None = None
 
 
-class RunStarted(Entry, tag="run_start"):
+class RunStarted(Entry, tag="run_start", frozen=True):
     """A run begins on the session. What follows, up to its `RunEnded`, belongs to it."""
 
     run_id: str
@@ -46,7 +46,7 @@ class RunStarted(Entry, tag="run_start"):
     metadata: dict[str, Any] | None = None
 
 
-class RunEnded(Entry, tag="outcome"):
+class RunEnded(Entry, tag="outcome", frozen=True):
     """How the run ended. `suspended` is an end too: the next drive goes on from here."""
 
     run_id: str
@@ -55,14 +55,14 @@ class RunEnded(Entry, tag="outcome"):
     error: dict[str, Any] | None = None
 
 
-class RunResumed(Entry, tag="transcript_resume"):
+class RunResumed(Entry, tag="transcript_resume", frozen=True):
     """A drive goes on where an earlier one of the same run stopped."""
 
     run_id: str
     at: str  # the stage it begins at
 
 
-class Suspended(Entry, tag="suspended"):
+class Suspended(Entry, tag="suspended", frozen=True):
     """The run is parked until what it waits for is in the inbox."""
 
     reason: str
@@ -72,11 +72,11 @@ class Suspended(Entry, tag="suspended"):
     waiting: tuple[str, ...] = ()  # ids of the calls that wait
 
 
-class SessionReset(Entry, tag="transcript_reset"):
+class SessionReset(Entry, tag="transcript_reset", frozen=True):
     """Everything said so far is out of the view."""
 
 
-class InboxTaken(Entry, tag="host_input"):
+class InboxTaken(Entry, tag="host_input", frozen=True):
     """An item of the inbox, taken by the run in the append that records it."""
 
     item_id: str
@@ -87,7 +87,7 @@ class InboxTaken(Entry, tag="host_input"):
 # --------------------------------------------------------------------------- a turn
 
 
-class Framed(Entry, tag="frame"):
+class Framed(Entry, tag="frame", frozen=True):
     """What stands before the messages of every request from here on."""
 
     digest: str
@@ -97,19 +97,19 @@ class Framed(Entry, tag="frame"):
     why: str = "start"
 
 
-class Said(Entry, tag="message"):
+class Said(Entry, tag="message", frozen=True):
     """A message joins the view."""
 
     message: Message
 
 
-class IterationStart(Entry, tag="iteration_start"):
+class IterationStart(Entry, tag="iteration_start", frozen=True):
     """Turn `number` begins, counted from 1."""
 
     number: int
 
 
-class Replied(Entry, tag="model_reply"):
+class Replied(Entry, tag="model_reply", frozen=True):
     """A model call, what it answered and what it cost. With a purpose it is not part of the view.
 
     `position`, `frame`, `tail` and `rewritten` say what was sent: with the view they rebuild the
@@ -131,7 +131,7 @@ class Replied(Entry, tag="model_reply"):
     native_id: str | None = None
 
 
-class ReplyFailed(Entry, tag="model_error"):
+class ReplyFailed(Entry, tag="model_error", frozen=True):
     """A model call that ended in an error; it is no iteration, but it may have cost something."""
 
     category: str
@@ -143,7 +143,7 @@ class ReplyFailed(Entry, tag="model_error"):
     cost_usd: float = 0.0
 
 
-class ToolDecided(Entry, tag="decision"):
+class ToolDecided(Entry, tag="decision", frozen=True):
     """May this call run? Asked once per call, before anything of the batch starts."""
 
     call_id: str
@@ -156,7 +156,7 @@ class ToolDecided(Entry, tag="decision"):
     arguments: dict[str, Any] | None = None  # where they differ from what the model asked
 
 
-class ToolIntended(Entry, tag="tool_intent"):
+class ToolIntended(Entry, tag="tool_intent", frozen=True):
     """The call is about to start."""
 
     call_id: str
@@ -166,7 +166,7 @@ class ToolIntended(Entry, tag="tool_intent"):
     eager: bool = False
 
 
-class ToolResulted(Entry, tag="tool_result"):
+class ToolResulted(Entry, tag="tool_result", frozen=True):
     """What the tool returned, whole; `ToolMessage` says what the model sees of it."""
 
     call_id: str
@@ -177,21 +177,21 @@ class ToolResulted(Entry, tag="tool_result"):
     coerced: tuple[str, ...] = ()
 
 
-class ToolShown(Entry, tag="tool_shown"):
+class ToolShown(Entry, tag="tool_shown", frozen=True):
     """The policies have passed this result before its siblings were done; they are not asked again."""
 
     call_id: str
     result: ToolResult
 
 
-class ToolMessage(Entry, tag="tool_message"):
+class ToolMessage(Entry, tag="tool_message", frozen=True):
     """The results of a batch join the view, in the order asked; `shown` holds those that changed."""
 
     calls: tuple[str, ...]
     shown: dict[str, ToolResult] | None = None
 
 
-class IterationEnd(Entry, tag="iteration_end"):
+class IterationEnd(Entry, tag="iteration_end", frozen=True):
     """What the policies made of turn `number`."""
 
     number: int
@@ -200,13 +200,13 @@ class IterationEnd(Entry, tag="iteration_end"):
     status: str | None = None
 
 
-class FinishProposed(Entry, tag="finish_proposed"):
+class FinishProposed(Entry, tag="finish_proposed", frozen=True):
     """The vote was to finish; those who must agree are asked next."""
 
     reason: str
 
 
-class Reshaped(Entry, tag="view"):
+class Reshaped(Entry, tag="view", frozen=True):
     """Messages `start` to `stop` of the view are replaced."""
 
     start: int
@@ -215,14 +215,14 @@ class Reshaped(Entry, tag="view"):
     why: str
 
 
-class Reminded(Entry, tag="reminder"):
+class Reminded(Entry, tag="reminder", frozen=True):
     """Words for the tail of the next `ttl` requests; never part of the view."""
 
     message: Message
     ttl: int
 
 
-class Remembered(Entry, tag="memory"):
+class Remembered(Entry, tag="memory", frozen=True):
     """A policy's memory, with the moment that changed it."""
 
     policy: str
@@ -230,7 +230,7 @@ class Remembered(Entry, tag="memory"):
     keeps: Literal["run", "session"] = "run"
 
 
-class HistoryRepaired(Entry, tag="history_repaired"):
+class HistoryRepaired(Entry, tag="history_repaired", frozen=True):
     """A request would have broken the rule of one result for each call; it was mended."""
 
     problems: tuple[str, ...]
@@ -239,14 +239,14 @@ class HistoryRepaired(Entry, tag="history_repaired"):
 # --------------------------------------------------------------------------- what policies note
 
 
-class FeedbackInjected(Entry, tag="feedback_injected"):
+class FeedbackInjected(Entry, tag="feedback_injected", frozen=True):
     """The runtime said something to the model."""
 
     feedback: str  # nudge, parse_error, steer, …
     text: str
 
 
-class BudgetExhausted(Entry, tag="budget_exhausted"):
+class BudgetExhausted(Entry, tag="budget_exhausted", frozen=True):
     """A limit was reached."""
 
     limit: str  # iterations, tokens, usd, seconds
@@ -254,19 +254,19 @@ class BudgetExhausted(Entry, tag="budget_exhausted"):
     used: float
 
 
-class LoopStuck(Entry, tag="loop_stuck"):
+class LoopStuck(Entry, tag="loop_stuck", frozen=True):
     """Too many turns in a row without a tool call."""
 
     nudges: int
 
 
-class NativeToolFallback(Entry, tag="native_tool_fallback"):
+class NativeToolFallback(Entry, tag="native_tool_fallback", frozen=True):
     """A model with native tools wrote a tool call as text."""
 
     calls: int
 
 
-class Noted(Entry, tag="note"):
+class Noted(Entry, tag="note", frozen=True):
     """Something a policy of yours wants on the record."""
 
     name: str

@@ -10,7 +10,7 @@ import asyncio
 import os
 import random
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 
 now: Callable[[], float] = time.time
@@ -35,7 +35,7 @@ def point(name: str) -> None:
 
 
 @contextmanager
-def watch_points(reached: Callable[[str], None]) -> Iterator[None]:
+def watch_points(reached: Callable[[str], None]) -> Generator[None]:
     """Call `reached(name)` at every point, from whichever thread passes it."""
     global _reached
     before, _reached = _reached, reached

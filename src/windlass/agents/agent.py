@@ -98,7 +98,9 @@ class Agent(Generic[Deps, Output]):
         runtime = current_runtime()
         plan = agent.plan
         chosen = agent._options
-        sinks = sinks_of(on_event or chosen.get("on_event"), on_tool_call, on_tool_result, on_message)
+        sinks = sinks_of(
+            on_event or chosen.get("on_event"), on_tool_call, on_tool_result, on_message
+        )
         caller = caller or chosen.get("caller")
         deps = deps if deps is not None else chosen.get("deps")
         if callable(self._system):
@@ -114,9 +116,7 @@ class Agent(Generic[Deps, Output]):
             sinks=sinks,
             run_id=run_id,
         )
-        outcome = await conduct(
-            begun, runtime, abort=abort or chosen.get("abort"), timeout=timeout
-        )
+        outcome = await conduct(begun, runtime, abort=abort or chosen.get("abort"), timeout=timeout)
         return AgentResult(begun.run, outcome)
 
     def run_sync(self, prompt: Any, /, **options: Any) -> AgentResult[Output]:
@@ -150,7 +150,9 @@ class Agent(Generic[Deps, Output]):
         agent = self.with_(**overrides) if overrides else self
         runtime = current_runtime()
         chosen = agent._options
-        sinks = sinks_of(on_event or chosen.get("on_event"), on_tool_call, on_tool_result, on_message)
+        sinks = sinks_of(
+            on_event or chosen.get("on_event"), on_tool_call, on_tool_result, on_message
+        )
         caller = caller or chosen.get("caller")
         deps = deps if deps is not None else chosen.get("deps")
 
@@ -211,9 +213,7 @@ class Agent(Generic[Deps, Output]):
             decisions=decisions,
             results=results,
         )
-        outcome = await conduct(
-            begun, runtime, abort=abort or chosen.get("abort"), timeout=timeout
-        )
+        outcome = await conduct(begun, runtime, abort=abort or chosen.get("abort"), timeout=timeout)
         return AgentResult(begun.run, outcome)
 
     # ----------------------------------------------------------------- other agents from this one
@@ -222,7 +222,7 @@ class Agent(Generic[Deps, Output]):
         """The same agent with some options changed; this one stays as it is."""
         system = options.pop("system", self._system)
         model = options.pop("model", None)
-        other: Agent[Deps, Output] = Agent.__new__(Agent)
+        other = cast("Agent[Deps, Output]", object.__new__(Agent))
         other._options = {**self._options, **check_agent(options)}
         if model is not None:
             other._options["model"] = model
@@ -268,4 +268,3 @@ def _chosen(runtime: Runtime, store: str | Store | None, options: Mapping[str, A
 
 def _result(begun: Start, outcome: Outcome) -> AgentResult[Any]:
     return AgentResult(begun.run, outcome)
-

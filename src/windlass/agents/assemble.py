@@ -21,7 +21,10 @@ from windlass.policies.result_cap import ResultCap
 from windlass.tools.function import as_tools
 
 LOOP_OPTIONS = frozenset(LoopOptions.__annotations__) | {"system"}
-AGENT_OPTIONS = (LOOP_OPTIONS - {"max_iterations", "persistent"}) | {"max_turns", "max_token_budget"}
+AGENT_OPTIONS = (LOOP_OPTIONS - {"max_iterations", "persistent"}) | {
+    "max_turns",
+    "max_token_budget",
+}
 _PER_RUN = ("session_id", "store", "on_event", "abort", "caller", "deps", "run_id", "messages")
 
 _LOOP_DEFAULTS = {"max_iterations": 50, "max_concurrent_tools": 1}

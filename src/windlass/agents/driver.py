@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from windlass import seams
 from windlass.access.caller import Caller
@@ -87,7 +87,12 @@ async def start(
     run.first_entry = len(journal.entries)
     run.record(
         RunStarted(
-            run.run_id, plan.door, run.caller_name, model.provider, model.name, plan.name,
+            run.run_id,
+            plan.door,
+            run.caller_name,
+            model.provider,
+            model.name,
+            plan.name,
             plan.metadata,
         )  # fmt: skip
     )
@@ -193,10 +198,11 @@ def _answer_asks(
     for call_id, value in (results or {}).items():
         run.host_results[call_id] = value
     for item in list(run.journal.mail):
-        if item.kind in ("decision", "result") and isinstance(item.payload, dict):
+        payload = item.fields
+        if item.kind in ("decision", "result"):
             run.journal.take(item)
             run.record(InboxTaken(item.id, item.kind))
-            for call_id, value in item.payload.items():
+            for call_id, value in payload.items():
                 if item.kind == "result":
                     run.host_results[call_id] = value
                 else:
@@ -210,9 +216,8 @@ def _answer_asks(
 
 def _decision(value: Any) -> Allow | Deny:
     if isinstance(value, dict):
-        if value.get("action") == "allow":
-            return Allow()
-        return Deny(value.get("reason"))
+        answer = cast("dict[str, Any]", value)
+        return Allow() if answer.get("action") == "allow" else Deny(answer.get("reason"))
     return Allow() if value is True or value == "allow" else Deny()
 
 

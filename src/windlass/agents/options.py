@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias, TypedDict
+from typing import Any, TypeAlias, TypedDict, cast
 
 import msgspec
 
@@ -16,7 +16,6 @@ from windlass.loop.ledger import Limits
 from windlass.loop.policy import Policy
 from windlass.models.base import Model, Settings
 from windlass.store.base import Store
-
 
 Budget: TypeAlias = Limits
 
@@ -137,7 +136,10 @@ def _number(low: float, high: float | None = None, *, whole: bool = False) -> An
 
 
 def _optional(check: Any) -> Any:
-    return lambda name, value: None if value is None else check(name, value)
+    def check_given(name: str, value: Any) -> Any:
+        return None if value is None else check(name, value)
+
+    return check_given
 
 
 def _flag(name: str, value: Any) -> bool:
@@ -185,23 +187,33 @@ def _instance(kind: type, words: str) -> Any:
 
 
 def _stop(name: str, value: Any) -> tuple[str, ...]:
-    texts = (value,) if isinstance(value, str) else value
-    if not isinstance(texts, (list, tuple)) or not all(isinstance(t, str) and t for t in texts):
+    if isinstance(value, str):
+        value = (value,)
+    if not _all(value, str) or not all(value):
         raise ConfigError(f"{name} is a list of texts, not {value!r:.80}")
-    return tuple(texts)
+    return tuple(value)
+
+
+def _all(value: Any, kind: type) -> bool:
+    items = cast("list[Any]", value)
+    return isinstance(value, (list, tuple)) and all(isinstance(item, kind) for item in items)
 
 
 def _tool_choice(name: str, value: Any) -> Any:
-    if value in ("auto", "none", "required") or (
-        isinstance(value, dict) and set(value) == {"name"} and isinstance(value["name"], str)
-    ):
+    if isinstance(value, dict):
+        choice = cast("dict[Any, Any]", value)
+        if set(choice) == {"name"} and isinstance(choice["name"], str):
+            return choice
+    elif value in ("auto", "none", "required"):
         return value
     raise ConfigError(f'{name} is "auto", "none", "required" or {{"name": …}}, not {value!r:.80}')
 
 
 def _thinking(name: str, value: Any) -> Any:
-    if isinstance(value, (bool, dict)):
+    if isinstance(value, bool):
         return value
+    if isinstance(value, dict):
+        return cast("dict[str, Any]", value)
     raise ConfigError(f'{name} is True, False or {{"budget_tokens": …}}, not {value!r:.80}')
 
 
@@ -209,9 +221,11 @@ def _budget(name: str, value: Any) -> Limits | None:
     if value is None or isinstance(value, Limits):
         return value
     if isinstance(value, dict):
-        for key in value:
+        for key in cast("dict[str, Any]", value):
             if key not in Limits.__struct_fields__:
-                raise ConfigError(f"{name} has no key {key!r}{nearest(key, Limits.__struct_fields__)}")
+                raise ConfigError(
+                    f"{name} has no key {key!r}{nearest(key, Limits.__struct_fields__)}"
+                )
         try:
             return msgspec.convert(value, Limits)
         except msgspec.ValidationError as error:
@@ -222,11 +236,11 @@ def _budget(name: str, value: Any) -> Limits | None:
 def _dict(name: str, value: Any) -> Any:
     if value is not None and not isinstance(value, dict):
         raise ConfigError(f"{name} is a dict, not {value!r:.80}")
-    return value
+    return cast("dict[str, Any] | None", value)
 
 
 def _policies(name: str, value: Any) -> tuple[Policy[Any], ...]:
-    if not isinstance(value, (list, tuple)) or not all(isinstance(p, Policy) for p in value):
+    if not _all(value, Policy):
         raise ConfigError(f"{name} is a list of Policy objects, not {value!r:.120}")
     return tuple(value)
 

@@ -182,8 +182,13 @@ class RunResult:
                 result = entry.result
                 records.append(
                     ToolCallRecord(
-                        call.id, call.name, call.arguments, entry.outcome, result.text,
-                        result.is_error, entry.duration_ms,
+                        call.id,
+                        call.name,
+                        call.arguments,
+                        entry.outcome,
+                        result.text,
+                        result.is_error,
+                        entry.duration_ms,
                     )  # fmt: skip
                 )
         return records

@@ -40,7 +40,9 @@ def agent_tool(agent: Agent[Any, Any], name: str | None, description: str | None
     )
 
 
-async def _delegate(agent: Agent[Any, Any], task: str, ctx: ToolContext[Any]) -> ToolResult | Parked:
+async def _delegate(
+    agent: Agent[Any, Any], task: str, ctx: ToolContext[Any]
+) -> ToolResult | Parked:
     runtime, plan = current_runtime(), agent.plan
     parent = ctx.scope if isinstance(ctx.scope, Run) else None
     store = parent.store if parent is not None else None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable
-from typing import Any, cast
+from collections.abc import Callable
+from typing import Any
 
 from windlass.events import Event, Replied, Said, ToolCallStarted, ToolResulted
 from windlass.messages import Message
@@ -58,6 +58,6 @@ def _called(callback: Callable[[Event], Any]) -> Sink:
 def _run(answer: object) -> None:
     """A callback may be async: its answer is awaited beside the run."""
     if inspect.isawaitable(answer):
-        future = asyncio.ensure_future(cast("Awaitable[Any]", answer))
+        future = asyncio.ensure_future(answer)
         _pending.add(future)
         future.add_done_callback(_pending.discard)

@@ -108,9 +108,19 @@ async def call_model(
     rewritten = None if type(seen) is View and seen.strand is run.strand else tuple(seen)
     run.record(
         Replied(
-            message, usage, response.stop_reason, model.provider, response.model or model.name,
-            len(seen), run.frame_digest, purpose, request.tail, rewritten, cost,
-            (seams.monotonic() - started) * 1000, response.native_id,
+            message,
+            usage,
+            response.stop_reason,
+            model.provider,
+            response.model or model.name,
+            len(seen),
+            run.frame_digest,
+            purpose,
+            request.tail,
+            rewritten,
+            cost,
+            (seams.monotonic() - started) * 1000,
+            response.native_id,
         )  # fmt: skip
     )
     return response
@@ -120,7 +130,9 @@ def checked(response: object) -> Response:
     """The reply, if it is one; a model of the user's own may answer anything."""
     if type(response) is Response and response.message.role == "assistant":
         return response
-    raise BadReply(f"a model must answer a Response with an assistant message, not {response!r:.200}")
+    raise BadReply(
+        f"a model must answer a Response with an assistant message, not {response!r:.200}"
+    )
 
 
 def _own(run: Run, message: Message) -> Message:

@@ -21,11 +21,10 @@ from windlass.events import (
     ToolResulted,
     ToolShown,
 )
-from windlass.loop.run import Run, digest_of
+from windlass.loop.run import Run, digest_of, unwatched
 from windlass.loop.turn import Ready, Turn
 from windlass.loop.verdict import Stop, Suspend
 from windlass.messages import Message, ToolCall, ToolResult
-from windlass.models.base import silent
 from windlass.tools.base import Parked, Tool, ToolContext
 
 PATIENCE = 0.05  # seconds a cancelled call gets to end by itself
@@ -85,8 +84,14 @@ async def decide(run: Run, call: ToolCall) -> Ready | ToolResult | Suspend:
     arguments = None if call.arguments == asked.arguments else call.arguments
     run.record(
         ToolDecided(
-            call.id, tool.name, "allow", rule, run.caller_name, digest_of(call.arguments),
-            None, arguments,
+            call.id,
+            tool.name,
+            "allow",
+            rule,
+            run.caller_name,
+            digest_of(call.arguments),
+            None,
+            arguments,
         )  # fmt: skip
     )
     return Ready(call, tool)
@@ -119,10 +124,8 @@ def _decided(
     run: Run, call: ToolCall, tool: Tool, action: Any, rule: str, reason: str | None
 ) -> None:
     digest = digest_of(call.arguments)
-    run.record(
-        ToolDecided(call.id, tool.name, action, rule, run.caller_name, digest, reason)
-    )
-    if run.emit is not silent:
+    run.record(ToolDecided(call.id, tool.name, action, rule, run.caller_name, digest, reason))
+    if run.emit is not unwatched:
         audit = {"event_type": f"tool_{action}", "rule": rule, "reason": reason}
         run.emit(ToolCallAudit(call.id, tool.name, audit))
 
@@ -138,7 +141,9 @@ def denied(call: ToolCall, reason: str | None) -> ToolResult:
 
 async def run_calls(run: Run, turn: Turn) -> Stop | Suspend | None:
     """Run what passed the gate, side by side up to the limit; answer in the order asked."""
-    todo = [r for call in turn.calls if (r := turn.ready.get(call.id)) and call.id not in turn.results]
+    todo = [
+        r for call in turn.calls if (r := turn.ready.get(call.id)) and call.id not in turn.results
+    ]
     if len(todo) < 2 or run.plan.concurrency < 2:
         verdict, parked = await _one_by_one(run, turn, todo)
     else:
@@ -154,9 +159,7 @@ async def run_calls(run: Run, turn: Turn) -> Stop | Suspend | None:
     return verdict
 
 
-async def _one_by_one(
-    run: Run, turn: Turn, todo: list[Ready]
-) -> tuple[Stop | None, Parked | None]:
+async def _one_by_one(run: Run, turn: Turn, todo: list[Ready]) -> tuple[Stop | None, Parked | None]:
     parked: Parked | None = None
     for ready in todo:
         if not await _starting(run, turn, (ready,)):
@@ -249,7 +252,7 @@ async def perform(run: Run, ready: Ready) -> ToolResult | Parked:
     call = ready.call
     if call.id in run.host_results:
         return _from_host(run, call)
-    if run.emit is not silent:
+    if run.emit is not unwatched:
         run.emit(ToolCallStarted(call.id, call.name, call.arguments))
     if run.early and (early := run.early.pop(call.id, None)) is not None:
         return await early
@@ -315,7 +318,7 @@ def settle(
     turn.results[call.id] = result
     if not recorded and call.id not in run.committed:
         run.record(ToolResulted(call.id, call.name, result.outcome, result))
-    if run.emit is not silent:
+    if run.emit is not unwatched:
         run.emit(ToolCallUpdate(call.id, "failed" if result.is_error else "completed"))
 
 

@@ -8,6 +8,8 @@ the reply does not contain in the end is cancelled and its result thrown away.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from typing import Any
 
 from windlass.events import Event, StreamRestarted, ToolCallReady, ToolIntended
 from windlass.loop.calls import decide, execute
@@ -71,7 +73,10 @@ class Eager:
         void: list[asyncio.Task[ToolResult | Parked]] = []
         for written, ready, task in self.reads:
             call = asked.get(written.id)
-            if call is not None and (call.name, call.arguments) == (written.name, written.arguments):
+            if call is not None and (call.name, call.arguments) == (
+                written.name,
+                written.arguments,
+            ):
                 turn.ready[call.id] = ready
                 turn.started.add(call.id)
                 self.run.early[call.id] = task
@@ -82,13 +87,13 @@ class Eager:
     async def throw_away(self) -> None:
         """The reply failed: nothing of this ever happened."""
         self.closed = True
-        tasks: list[asyncio.Task[object]] = [task for _, _, task in self.reads]
+        tasks: list[asyncio.Task[Any]] = [task for _, _, task in self.reads]
         if self.deciding is not None:
             tasks.append(self.deciding)
         await _drop(tasks)
 
 
-async def _drop(tasks: list[asyncio.Task[object]]) -> None:
+async def _drop(tasks: Sequence[asyncio.Task[Any]]) -> None:
     for task in tasks:
         task.cancel()
     if tasks:

@@ -207,9 +207,7 @@ async def _ended(run: Run, turn: Turn, verdict: Verdict) -> Verdict:
 
 def _park(run: Run, suspend: Suspend, stage: Any, turn: Turn | None) -> Suspend:
     waiting = tuple(c.id for c in turn.calls if c.id not in turn.results) if turn else ()
-    run.record(
-        Suspended(suspend.reason, stage, suspend.initiator, suspend.conditions, waiting)
-    )
+    run.record(Suspended(suspend.reason, stage, suspend.initiator, suspend.conditions, waiting))
     return suspend
 
 
@@ -229,7 +227,7 @@ def take_mail(run: Run) -> Stop | Suspend | None:
                 return Stop("cancelled", str(item.payload or "cancelled"))
             case "suspend":
                 _taken(run, item)
-                payload: dict[str, Any] = item.payload if isinstance(item.payload, dict) else {}
+                payload = item.fields
                 suspend = Suspend(
                     str(payload.get("reason") or "suspended"),
                     payload.get("conditions"),

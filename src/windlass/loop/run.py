@@ -32,13 +32,13 @@ from windlass.events import (
     ToolIntended,
     ToolResulted,
 )
-from windlass.loop.ledger import NO_LIMITS, Ledger, Limits
 from windlass.loop.deadline import Deadline, Watch
+from windlass.loop.ledger import NO_LIMITS, Ledger, Limits
 from windlass.loop.policy import Policy, moments_of
 from windlass.loop.turn import Turn
 from windlass.loop.verdict import Stop
 from windlass.messages import Message, Text, ToolResult, ToolSpec
-from windlass.models.base import Frame, Model, Request, Response, Settings, silent
+from windlass.models.base import Frame, Model, Request, Response, Settings
 from windlass.models.view import Strand
 from windlass.store.base import Journal, Store
 from windlass.tools.base import Tool, Validation
@@ -51,6 +51,10 @@ T = TypeVar("T")
 Sink = Callable[[Event], None]
 
 log = logging.getLogger("windlass")
+
+
+def unwatched(_event: Event) -> None:
+    """The sink of a run that nobody watches."""
 
 
 class Plan:
@@ -81,7 +85,8 @@ class Plan:
         self.tools: Mapping[str, Tool] = {tool.name: tool for tool in tools}
         self.policies = tuple(policies)
         self.moments = moments_of(self.policies)
-        self.limits, self.concurrency, self.validation = limits, concurrency, validation
+        self.limits, self.concurrency = limits, concurrency
+        self.validation: Validation = validation
         moments = self.moments  # may anything take its time between a result and the next request?
         self.deliberates = bool(
             len(moments.after_tool) > 1 or moments.after_turn or moments.before_finish
@@ -168,7 +173,11 @@ class Run:
         self.redactor = redactor
         self.strand = Strand()
         self.audited = 0
-        self.sized = (self.strand, 0, 0)  # characters counted so far, for estimates
+        self.sized: tuple[Strand, int, int] = (
+            self.strand,
+            0,
+            0,
+        )  # characters counted so far, for estimates
         self.turn: Turn | None = None
         self.iteration = 0  # completed model turns of this run
         self.number = 0  # of the turn under way
@@ -191,7 +200,7 @@ class Run:
         self.thread = threading.get_ident()
         self.started_at = self.loop.time()
         self.input_tokens = self.output_tokens = 0
-        self.emit: Sink = _fan_out(sinks) if sinks else silent
+        self.emit: Sink = _fan_out(sinks) if sinks else unwatched
         if sinks or redactor is not None:
             self.record: Callable[[JournalEntry], None] = self._record_and_show
         else:
@@ -306,7 +315,9 @@ class Run:
     @property
     def cancelled(self) -> bool:
         """The run is being cancelled."""
-        return self.interruption is not None or (self.task is not None and self.task.cancelling() > 0)
+        return self.interruption is not None or (
+            self.task is not None and self.task.cancelling() > 0
+        )
 
     @property
     def pool(self) -> Executor:

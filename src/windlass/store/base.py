@@ -7,7 +7,7 @@ implementation must do.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar, cast
 
 import msgspec
 
@@ -33,6 +33,12 @@ class InboxItem(msgspec.Struct, frozen=True):
     kind: InboxKind
     payload: Any = None
     posted_at: float = 0.0
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The payload by name, where it has names."""
+        payload: object = self.payload
+        return cast("dict[str, Any]", payload) if isinstance(payload, dict) else {}
 
 
 class SessionInfo(msgspec.Struct, frozen=True):
