@@ -43,6 +43,8 @@ async def ask(run: Run, emit: Emit) -> Turn:
         run.ledger.iterations += 1
         message = response.message
         run.strand.items.append(message)
+        if run.plan.deliberates:
+            run.journal.flush()
         run.turn = turn = Turn(run.number, message, response.stop_reason, response.usage)
         return turn
 

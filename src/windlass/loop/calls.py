@@ -236,8 +236,8 @@ async def _starting(run: Run, turn: Turn, batch: Iterable[Ready]) -> bool:
             run.record(ToolIntended(call.id, tool.name, tool.effect, attempt))
             turn.started.add(call.id)
             effects = effects or tool.effect != "read_only"
+    run.journal.flush()  # a tool may take its time: the reply is handed on before it starts
     if effects:
-        run.journal.flush()
         await run.journal.durable()
         seams.point("tool.after_intent")
     return True

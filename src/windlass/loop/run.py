@@ -87,10 +87,11 @@ class Plan:
         self.moments = moments_of(self.policies)
         self.limits, self.concurrency = limits, concurrency
         self.validation: Validation = validation
-        moments = self.moments  # may anything take its time between a result and the next request?
+        moments = self.moments  # may anybody take their time between two steps of a turn?
         self.deliberates = bool(
             len(moments.after_tool) > 1 or moments.after_turn or moments.before_finish
-            or moments.before_turn or moments.before_model
+            or moments.before_turn or moments.before_model or moments.after_reply
+            or moments.before_tool
         )  # fmt: skip
         self.eager = eager and any([tool.effect == "read_only" for tool in tools])
         self.tool_timeout = tool_timeout
