@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Annotated, Literal
 
+import msgspec
 import pytest
 
+import windlass as w
 from windlass import errors
 from windlass.events import TextDelta, ToolCallReady
 from windlass.messages import Message, ToolResult, ToolSpec
@@ -140,3 +143,54 @@ async def test_too_long_a_prompt_is_an_overflow(model, stream):
     long = Message("user", "word " * 8000)
     with pytest.raises(errors.ContextOverflow):
         await respond(model, [long], 1, stream=stream)
+
+
+# ------------------------------------------------------------------------- the loop
+
+
+@w.tool
+async def weather(city: Annotated[str, msgspec.Meta(max_length=6)], days: Literal[1, 2, 3]) -> str:
+    """Forecast for a city."""
+    return f"{city}: sunny for {days} days"
+
+
+@w.tool
+async def add(a: Annotated[int, msgspec.Meta(ge=0, le=99)]) -> int:
+    """Add one."""
+    return a + 1
+
+
+async def run(model, stream, **options):
+    agent = w.Agent(
+        model, system="Be brief.", tools=[weather, add], max_tokens=200, stream=stream, **options
+    )
+    async with asyncio.timeout(120):
+        out = await agent.run("What will the weather be?")
+    asked = [call.id for message in out.messages for call in message.tool_calls]
+    answered = [b.id for m in out.messages if m.role == "tool" for b in m.content]
+    assert asked == answered
+    assert sorted(asked) == sorted(record.id for record in out.tool_calls)  # as they were answered
+    return out
+
+
+async def test_an_agent_that_must_call_runs_its_tools_until_the_limit(model, stream):
+    out = await run(model, stream, tool_choice="required", max_turns=3)
+    assert (out.status, out.turns) == ("budget_exhausted", 3)
+    good = [record for record in out.tool_calls if record.outcome == "ok"]
+    assert good
+    for record in good:
+        if record.name == "add":
+            assert record.result == str(record.arguments["a"] + 1)
+        else:
+            assert record.result.startswith(f"{record.arguments['city']}: sunny")
+
+
+async def test_an_agent_left_alone_comes_to_an_end(model, stream):
+    """The babble decides when to call and when to stop; whatever it does, the books balance."""
+    ends = set()
+    for _ in SEEDS:
+        out = await run(model, stream, max_turns=8)
+        assert out.status in ("done", "budget_exhausted"), out.error
+        assert out.usage.output_tokens > 0
+        ends.add(out.status)
+    assert "done" in ends
