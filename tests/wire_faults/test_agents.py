@@ -92,10 +92,10 @@ async def test_one_fault_at_each_turn(name, wire, stream):
             continue
         assert out.status == "done", (turn, out.status, out.error)
         assert out.final_text == TURNS[-1].text
-        assert effects == left(outcome, turn), turn
+        assert effects == left_after(outcome, turn), turn
 
 
-def left(outcome, turn):
+def left_after(outcome, turn):
     """What is done when the calls of that turn lose their arguments, or the last of them."""
     if outcome == BARE:
         return [[ALL[2]], ALL[:2], ALL][turn]
@@ -115,3 +115,43 @@ async def test_the_same_fault_at_every_request(name, wire, stream):
     else:
         assert out.status == "done"
         assert effects == {BARE: [], CUT: ALL[:1]}.get(outcome, ALL)
+
+
+STREAMED = [(name, wire) for name, wire, stream in CASES if stream]
+
+
+@pytest.mark.parametrize(("name", "wire"), STREAMED)
+async def test_reads_that_start_early_survive_a_fault(name, wire):
+    """A read that began while a stream broke is used or thrown away; effects never begin early."""
+    looked, paid = [], []
+
+    @w.tool(side_effect_level="read_only")
+    async def look(order: str) -> str:
+        """Look an order up."""
+        looked.append(order)
+        return "found"
+
+    @w.tool
+    async def pay(cents: int) -> str:
+        """Pay an amount out."""
+        paid.append(cents)
+        return "paid"
+
+    left = 2 if name == "drop" else 1
+
+    def fault(index, _asked):
+        return FAULTS[name] if index < left else None
+
+    async with fake_of(wire, conversation(*TURNS), faults=fault) as server:
+        model = Moody(wire, server, True, lambda _: hangs(name) and not server.requests)
+        agent = w.Agent(model, tools=[look, pay], eager_tools=True)
+        async with asyncio.timeout(30):
+            out = await agent.run("Please.")
+    assert not server.refused
+    outcome = expected(name, wire, True)
+    if is_error(outcome) and not outcome.transient:
+        assert (out.status, paid) == ("provider_error", [])
+        return
+    assert out.status == "done"
+    assert paid == [cents for tool, cents in left_after(outcome, 0) if tool == "pay"]
+    assert len(looked) <= 2
