@@ -45,7 +45,11 @@ def text(index: int, *parts: str) -> bytes:
 
 
 def stream(*blocks: bytes, stop: str = "end_turn", usage: dict[str, Any] | None = None) -> bytes:
-    start = {"id": "msg_1", "model": "claude-test-1", "usage": {"input_tokens": 7, "output_tokens": 1}}
+    start = {
+        "id": "msg_1",
+        "model": "claude-test-1",
+        "usage": {"input_tokens": 7, "output_tokens": 1},
+    }
     end = event("message_delta", delta={"stop_reason": stop}, usage=usage or {"output_tokens": 5})
     return event("message_start", message=start) + b"".join(blocks) + end + event("message_stop")
 
@@ -67,7 +71,9 @@ def test_text_is_told_as_it_comes() -> None:
 
 
 def test_parallel_calls_are_told_when_each_is_complete() -> None:
-    raw = stream(tool(0, "a", "f", "", '{"x"', ": 1}"), tool(1, "b", "g", '{"y": 2}'), stop="tool_use")
+    raw = stream(
+        tool(0, "a", "f", "", '{"x"', ": 1}"), tool(1, "b", "g", '{"y": 2}'), stop="tool_use"
+    )
     told: list[Any] = []
     decoder = MODEL.decoder(Request([]), told.append)
     end_of_first = raw.index(b"event: content_block_stop") + 1
@@ -75,7 +81,10 @@ def test_parallel_calls_are_told_when_each_is_complete() -> None:
     assert told == []
     decoder.feed(raw[end_of_first:])
     response = decoder.finish()
-    assert response.message.tool_calls == (ToolCall("a", "f", {"x": 1}), ToolCall("b", "g", {"y": 2}))
+    assert response.message.tool_calls == (
+        ToolCall("a", "f", {"x": 1}),
+        ToolCall("b", "g", {"y": 2}),
+    )
     assert told == [ToolCallReady(call) for call in response.message.tool_calls]
     assert response.stop_reason == "tool_use"
 
@@ -299,7 +308,11 @@ def test_any_value_anywhere_is_a_reply_or_an_error(value: Any) -> None:
         except ModelError:
             pass
     try:
-        run(json.dumps({**PLAIN, "content": [{"type": "tool_use", "name": value, "input": value}]}).encode())
+        run(
+            json.dumps(
+                {**PLAIN, "content": [{"type": "tool_use", "name": value, "input": value}]}
+            ).encode()
+        )
     except ModelError:
         pass
 

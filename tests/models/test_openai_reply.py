@@ -46,7 +46,9 @@ def run(raw: bytes, model: OpenAIChat = MODEL) -> Any:
 
 def calls_of(*chunks: bytes) -> list[tuple[str, str, Any]]:
     response, _ = run(b"".join(chunks) + DONE)
-    return [(c.id, c.name, c.arguments if c.raw is None else c.raw) for c in response.message.tool_calls]
+    return [
+        (c.id, c.name, c.arguments if c.raw is None else c.raw) for c in response.message.tool_calls
+    ]
 
 
 def test_text_usage_and_the_chunk_without_choices() -> None:
@@ -60,7 +62,12 @@ def test_text_usage_and_the_chunk_without_choices() -> None:
     assert response.message == Message("assistant", "Hello")
     assert told == [TextDelta("Hel"), TextDelta("lo")]
     got = response.usage
-    assert (got.input_tokens, got.output_tokens, got.cache_read_tokens, got.reasoning_tokens) == (10, 4, 6, 3)
+    assert (got.input_tokens, got.output_tokens, got.cache_read_tokens, got.reasoning_tokens) == (
+        10,
+        4,
+        6,
+        3,
+    )
     assert (response.stop_reason, response.native_id, response.model) == ("end_turn", "c1", "m")
 
 
@@ -91,7 +98,9 @@ def test_calls_without_index() -> None:
 
 
 def test_calls_with_neither_index_nor_id() -> None:
-    made = calls_of(chunk(call(None, None, "f", '{"x":1}')), chunk(call(None, None, "f", '{"x":2}')))
+    made = calls_of(
+        chunk(call(None, None, "f", '{"x":1}')), chunk(call(None, None, "f", '{"x":2}'))
+    )
     assert [(name, args) for _, name, args in made] == [("f", {"x": 1}), ("f", {"x": 2})]
     assert made[0][0] and made[0][0] != made[1][0]
     made = calls_of(chunk(call(None, None, "f", "")), chunk(call(None, None, "g", "")))
@@ -120,7 +129,10 @@ def test_id_and_name_repeated_in_every_piece() -> None:
 @pytest.mark.parametrize("given", [None, "", "{}", "null", '"{}"', {}, '""'])
 def test_no_arguments_in_any_spelling(given: Any) -> None:
     assert calls_of(chunk(call(0, "a", "f", given)), chunk({}, "stop")) == [("a", "f", {})]
-    message = {"content": None, "tool_calls": [{"id": "a", "function": {"name": "f", "arguments": given}}]}
+    message = {
+        "content": None,
+        "tool_calls": [{"id": "a", "function": {"name": "f", "arguments": given}}],
+    }
     body = {"choices": [{"message": message, "finish_reason": "tool_calls"}]}
     response, told = run(json.dumps(body).encode())
     assert response.message.tool_calls == (ToolCall("a", "f", {}),)
@@ -176,10 +188,20 @@ def test_reasoning_details_go_back_unchanged() -> None:
     assert isinstance(response.message.content[0], Thinking)
     sent = json.loads(b"".join(model.encode(Request([response.message]))))["messages"][0]
     assert sent["reasoning_details"] == [
-        {"type": "reasoning.text", "text": "Let me see", "signature": "sig==", "format": "f", "index": 0},
+        {
+            "type": "reasoning.text",
+            "text": "Let me see",
+            "signature": "sig==",
+            "format": "f",
+            "index": 0,
+        },
         {"type": "reasoning.encrypted", "data": "xyz", "id": "r1", "index": 1},
     ]
-    plain = {"choices": [{"message": {"content": "Hi", "reasoning_details": details}, "finish_reason": "stop"}]}
+    plain = {
+        "choices": [
+            {"message": {"content": "Hi", "reasoning_details": details}, "finish_reason": "stop"}
+        ]
+    }
     whole, _ = run(json.dumps(plain).encode(), model)
     assert whole.message == response.message
     other = OpenAIChat("other", provider="openrouter", api_key="k")
@@ -188,7 +210,10 @@ def test_reasoning_details_go_back_unchanged() -> None:
 
 
 def test_content_as_a_list_of_parts() -> None:
-    parts = [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}, {"type": "text", "text": "a"}]
+    parts = [
+        {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
+        {"type": "text", "text": "a"},
+    ]
     response, told = run(chunk({"content": parts}, "stop") + DONE)
     assert response.message.text == "a" and told == [ThinkingDelta("hm"), TextDelta("a")]
 
@@ -216,10 +241,15 @@ def test_the_old_function_call_and_one_that_is_empty() -> None:
     body = {"choices": [{"message": {"function_call": {"name": "f", "arguments": '{"x":1}'}}}]}
     response, _ = run(json.dumps(body).encode())
     assert [(c.name, c.arguments) for c in response.message.tool_calls] == [("f", {"x": 1})]
-    body = {"choices": [{"message": {"content": "a", "function_call": {"name": "", "arguments": ""}}}]}
+    body = {
+        "choices": [{"message": {"content": "a", "function_call": {"name": "", "arguments": ""}}}]
+    }
     response, _ = run(json.dumps(body).encode())
     assert response.message == Message("assistant", "a")
-    legacy = [{"function_call": {"name": "f", "arguments": '{"x"'}}, {"function_call": {"arguments": ":1}"}}]
+    legacy = [
+        {"function_call": {"name": "f", "arguments": '{"x"'}},
+        {"function_call": {"arguments": ":1}"}},
+    ]
     response, _ = run(b"".join(chunk(part) for part in legacy) + chunk({}, "function_call") + DONE)
     assert [(c.name, c.arguments) for c in response.message.tool_calls] == [("f", {"x": 1})]
 
@@ -243,8 +273,18 @@ def test_an_error_chunk_after_200(error: Any, expected: type[ModelError]) -> Non
 
 
 def test_an_error_event_with_what_the_model_had_written() -> None:
-    error = {"message": "bad call", "code": "tool_use_failed", "failed_generation": '{"n": 1}', "status_code": 400}
-    raw = chunk({"reasoning": "hm"}) + b"event: error\ndata: " + json.dumps({"error": error}).encode() + b"\n\n"
+    error = {
+        "message": "bad call",
+        "code": "tool_use_failed",
+        "failed_generation": '{"n": 1}',
+        "status_code": 400,
+    }
+    raw = (
+        chunk({"reasoning": "hm"})
+        + b"event: error\ndata: "
+        + json.dumps({"error": error}).encode()
+        + b"\n\n"
+    )
     with pytest.raises(BadReply, match='bad call.*{"n": 1}') as caught:
         run(raw)
     assert caught.value.transient and caught.value.code == "tool_use_failed"
@@ -259,7 +299,15 @@ def test_a_stream_without_end_is_broken_and_one_with_a_reason_is_not() -> None:
 
 @pytest.mark.parametrize(
     "raw",
-    [b"", b"<html></html>", b'{"choices": []}', b'{"choices": [{"mess', DONE, b"data: {cut\n\n" + DONE, b"data: []\n\n"],
+    [
+        b"",
+        b"<html></html>",
+        b'{"choices": []}',
+        b'{"choices": [{"mess',
+        DONE,
+        b"data: {cut\n\n" + DONE,
+        b"data: []\n\n",
+    ],
 )
 def test_what_is_no_reply(raw: bytes) -> None:
     with pytest.raises(BadReply):
@@ -267,7 +315,10 @@ def test_what_is_no_reply(raw: bytes) -> None:
 
 
 def test_a_candidate_without_content_is_an_empty_answer() -> None:
-    body = {"choices": [{"message": {"content": None}, "finish_reason": "stop"}], "usage": {"prompt_tokens": 1}}
+    body = {
+        "choices": [{"message": {"content": None}, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 1},
+    }
     response, _ = run(json.dumps(body).encode())
     assert response.message.content == () and response.stop_reason == "end_turn"
 
@@ -279,7 +330,8 @@ def test_any_value_anywhere_is_a_reply_or_an_error(value: Any) -> None:
     for field in fields:
         for raw in (
             chunk({**message, field: value}) + DONE,
-            chunk({"tool_calls": [{field: value, "function": value, "index": value, "id": value}]}) + DONE,
+            chunk({"tool_calls": [{field: value, "function": value, "index": value, "id": value}]})
+            + DONE,
             json.dumps({"choices": [{"message": {**message, field: value}}]}).encode(),
         ):
             try:
@@ -287,7 +339,10 @@ def test_any_value_anywhere_is_a_reply_or_an_error(value: Any) -> None:
             except ModelError:
                 pass
     for field in ("id", "model", "choices", "usage", "error", "x_groq"):
-        for raw in (chunk({"content": "a"}, **{field: value}) + DONE, json.dumps({field: value}).encode()):
+        for raw in (
+            chunk({"content": "a"}, **{field: value}) + DONE,
+            json.dumps({field: value}).encode(),
+        ):
             try:
                 run(raw)
             except ModelError:

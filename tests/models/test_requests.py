@@ -62,7 +62,9 @@ def test_each_message_is_encoded_once_however_long_the_run(
     heads: list[Frame] = []
     head = type(model)._head
     monkeypatch.setattr(
-        type(model), "_message", lambda self, message: (encoded.append(message), plain(self, message))[1]
+        type(model),
+        "_message",
+        lambda self, message: (encoded.append(message), plain(self, message))[1],
     )
     monkeypatch.setattr(
         type(model), "_head", lambda self, frame: (heads.append(frame), head(self, frame))[1]
@@ -92,7 +94,9 @@ def test_the_same_request_is_the_same_bytes(model: HttpModel) -> None:
     again = msgspec.json.decode(msgspec.json.encode(frame), type=Frame)
     fresh = type(model)(model.name, api_key="k")
     assert b"".join(fresh.encode(Request(copies, again))) == grown
-    assert grown.startswith(before[:-2])  # what was sent before is the beginning of what is sent now
+    assert grown.startswith(
+        before[:-2]
+    )  # what was sent before is the beginning of what is sent now
 
 
 @pytest.mark.parametrize("model", WIRES, ids=["anthropic", "openai"])
@@ -108,7 +112,9 @@ def test_the_tail_is_of_this_call_alone(model: HttpModel) -> None:
 @pytest.mark.parametrize("model", WIRES, ids=["anthropic", "openai"])
 def test_text_that_is_no_unicode_and_numbers_too_large(model: HttpModel) -> None:
     odd = Message("user", "a\ud800b")
-    asked = Message("assistant", (ToolCall("c", "add", {"n": 2**70, "x": float("nan"), "\udfff": 1}),))
+    asked = Message(
+        "assistant", (ToolCall("c", "add", {"n": 2**70, "x": float("nan"), "\udfff": 1}),)
+    )
     sent = body(model, odd, asked)
     assert sent["messages"][0]["role"] == "user"
     assert str(2**70) in json.dumps(sent)
@@ -145,7 +151,10 @@ def test_a_name_made_to_meet_another_is_told_apart() -> None:
 
 def test_calls_and_results_keep_the_same_id() -> None:
     long = "tool:insert.level/" + "x" * 80
-    turn = Message("assistant", (ToolCall(long, "a.b", {}),)), Message("tool", (ToolResult(long, "r"),))
+    turn = (
+        Message("assistant", (ToolCall(long, "a.b", {}),)),
+        Message("tool", (ToolResult(long, "r"),)),
+    )
     sent = body(CLAUDE, *turn)["messages"]
     assert sent[0]["content"][0]["id"] == sent[1]["content"][0]["tool_use_id"]
     assert sent[0]["content"][0]["name"] == safe_name("a.b")
@@ -161,7 +170,9 @@ def test_calls_and_results_keep_the_same_id() -> None:
 
 
 def test_anthropic_results_come_before_words_in_one_message() -> None:
-    results = Message("tool", (Text("by the way"), ToolResult("a", "1"), ToolResult("b", "", is_error=True)))
+    results = Message(
+        "tool", (Text("by the way"), ToolResult("a", "1"), ToolResult("b", "", is_error=True))
+    )
     assert body(CLAUDE, results)["messages"] == [
         {
             "role": "user",
@@ -176,7 +187,9 @@ def test_anthropic_results_come_before_words_in_one_message() -> None:
 
 def test_anthropic_drops_what_it_would_refuse() -> None:
     foreign = Thinking("hm", {"signature": "s"}, Origin("anthropic", "claude-other"))
-    empty = Message("assistant", (Text("  "), foreign, Opaque(Origin("openai", "x"), {"type": "y"})))
+    empty = Message(
+        "assistant", (Text("  "), foreign, Opaque(Origin("openai", "x"), {"type": "y"}))
+    )
     assert body(CLAUDE, Message("user", "a"), empty, Message("user", "b"))["messages"] == [
         {"role": "user", "content": [{"type": "text", "text": "a"}]},
         {"role": "user", "content": [{"type": "text", "text": "b"}]},
@@ -186,7 +199,13 @@ def test_anthropic_drops_what_it_would_refuse() -> None:
 
 
 def test_anthropic_system_words_stand_at_the_top() -> None:
-    sent = body(CLAUDE, Message("system", "one"), Message("system", "two"), Message("user", "a"), system="zero")
+    sent = body(
+        CLAUDE,
+        Message("system", "one"),
+        Message("system", "two"),
+        Message("user", "a"),
+        system="zero",
+    )
     assert sent["system"] == "zero\n\none\n\ntwo" and len(sent["messages"]) == 1
     later = body(CLAUDE, Message("user", "a"), Message("system", "note"))
     assert later["messages"][1] == {"role": "user", "content": [{"type": "text", "text": "note"}]}
@@ -226,7 +245,12 @@ def test_anthropic_pictures_and_documents() -> None:
 
 def test_anthropic_settings() -> None:
     plain = body(CLAUDE, settings={})
-    assert plain == {"model": "claude-sonnet-4-5", "max_tokens": 16384, "stream": True, "messages": []}
+    assert plain == {
+        "model": "claude-sonnet-4-5",
+        "max_tokens": 16384,
+        "stream": True,
+        "messages": [],
+    }
     full = body(
         CLAUDE, tools=(ADD, ToolSpec("now", "", {})),
         settings={
@@ -237,7 +261,11 @@ def test_anthropic_settings() -> None:
     )  # fmt: skip
     assert full["tool_choice"] == {"type": "any", "disable_parallel_tool_use": True}
     assert (full["temperature"], full["top_p"], full["top_k"]) == (0.5, 0.9, 3)
-    assert full["stop_sequences"] == ["x"] and full["stream"] is False and full["service_tier"] == "auto"
+    assert (
+        full["stop_sequences"] == ["x"]
+        and full["stream"] is False
+        and full["service_tier"] == "auto"
+    )
     assert not {"seed", "frequency_penalty", "presence_penalty", "stop"} & full.keys()
     assert full["tools"][0]["input_schema"] == ADD.parameters
     assert full["tools"][1]["input_schema"] == {"type": "object", "properties": {}}
@@ -275,7 +303,9 @@ def test_anthropic_thinking_as_each_model_takes_it() -> None:
     assert thinking("claude-sonnet-4-5", thinking={"budget_tokens": 2000})[0] == {
         "type": "enabled", "budget_tokens": 2000,
     }  # fmt: skip
-    asked, sent = thinking("claude-sonnet-4-5", thinking=True, tool_choice="required", temperature=0.2)
+    asked, sent = thinking(
+        "claude-sonnet-4-5", thinking=True, tool_choice="required", temperature=0.2
+    )
     assert asked == {"type": "enabled", "budget_tokens": 8192}
     assert sent["tool_choice"] == {"type": "auto"} and "temperature" not in sent
     assert sent["max_tokens"] > asked["budget_tokens"]
@@ -296,7 +326,9 @@ def test_anthropic_thinking_as_each_model_takes_it() -> None:
 
 def test_openai_one_message_for_each_result() -> None:
     asked = Message("assistant", (ToolCall("a", "add", {"x": 1}), ToolCall("b", "add", {})))
-    results = Message("tool", (ToolResult("a", "1"), ToolResult("b", "no", is_error=True), Text("hm")))
+    results = Message(
+        "tool", (ToolResult("a", "1"), ToolResult("b", "no", is_error=True), Text("hm"))
+    )
     assert body(GPT, Message("user", "q"), asked, results, system="s")["messages"] == [
         {"role": "system", "content": "s"},
         {"role": "user", "content": "q"},
@@ -304,7 +336,11 @@ def test_openai_one_message_for_each_result() -> None:
             "role": "assistant",
             "content": None,
             "tool_calls": [
-                {"id": "a", "type": "function", "function": {"name": "add", "arguments": '{"x":1}'}},
+                {
+                    "id": "a",
+                    "type": "function",
+                    "function": {"name": "add", "arguments": '{"x":1}'},
+                },
                 {"id": "b", "type": "function", "function": {"name": "add", "arguments": "{}"}},
             ],
         },
@@ -316,18 +352,38 @@ def test_openai_one_message_for_each_result() -> None:
 
 def test_openai_pictures() -> None:
     data = base64.b64encode(b"hello").decode()
-    parts = (Text("see"), Image(data), Document(data, title="a.pdf"), Document(data, "text/csv", title="t"))
+    parts = (
+        Text("see"),
+        Image(data),
+        Document(data, title="a.pdf"),
+        Document(data, "text/csv", title="t"),
+    )
     sent = body(GPT, Message("user", parts))["messages"][0]["content"]
     assert sent == [
         {"type": "text", "text": "see"},
         {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{data}"}},
-        {"type": "file", "file": {"filename": "a.pdf", "file_data": f"data:application/pdf;base64,{data}"}},
+        {
+            "type": "file",
+            "file": {"filename": "a.pdf", "file_data": f"data:application/pdf;base64,{data}"},
+        },
         {"type": "text", "text": "t:\nhello"},
     ]
-    answer = Message("tool", (ToolResult("a", (Text("two"), Image(url="https://x")),), ToolResult("b", "c")))
+    answer = Message(
+        "tool",
+        (
+            ToolResult(
+                "a",
+                (Text("two"), Image(url="https://x")),
+            ),
+            ToolResult("b", "c"),
+        ),
+    )
     tool, other, user = body(GPT, answer)["messages"]
     assert tool["content"] == "two" and other["role"] == "tool"
-    assert user == {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "https://x"}}]}
+    assert user == {
+        "role": "user",
+        "content": [{"type": "image_url", "image_url": {"url": "https://x"}}],
+    }
 
 
 def test_openai_settings() -> None:
@@ -339,7 +395,9 @@ def test_openai_settings() -> None:
         "frequency_penalty": 0.5, "presence_penalty": 0.25, "tool_choice": {"name": "add"},
         "parallel_tool_calls": False,
     }  # fmt: skip
-    full = body(GPT, tools=(ADD,), settings={**given, "top_k": 3, "stream": False, "extra": {"user": "u"}})
+    full = body(
+        GPT, tools=(ADD,), settings={**given, "top_k": 3, "stream": False, "extra": {"user": "u"}}
+    )
     assert full.pop("tool_choice") == {"type": "function", "function": {"name": "add"}}
     assert all(full[k] == given[k] for k in ("max_tokens", "temperature", "top_p", "seed"))
     assert (full["frequency_penalty"], full["presence_penalty"], full["stop"]) == (0.5, 0.25, ["x"])
@@ -393,7 +451,11 @@ def test_mistral_refuses_what_it_does_not_know() -> None:
         (GPT, None, "https://api.openai.com/v1/chat/completions"),
         (GPT, "http://h:1", "http://h:1/v1/chat/completions"),
         (GPT, "http://h/openai/v1", "http://h/openai/v1/chat/completions"),
-        (GPT, "http://h/d/chat/completions?api-version=1", "http://h/d/chat/completions?api-version=1"),
+        (
+            GPT,
+            "http://h/d/chat/completions?api-version=1",
+            "http://h/d/chat/completions?api-version=1",
+        ),
     ],
 )
 def test_addresses(model: HttpModel, base: str | None, url: str) -> None:

@@ -68,12 +68,19 @@ def lookup(provider: str, model: str) -> ModelInfo | None:
 
     A router's `vendor/name` that it does not list itself is looked up at its vendor.
     """
-    for info in models().get(provider, ()):
-        if any(pattern == model or fnmatchcase(model, pattern) for pattern in info.match):
-            return info
+    if (info := listed(provider, model)) is not None:
+        return info
     vendor, slash, name = model.partition("/")
     if slash and vendor in models() and vendor != provider:
         return lookup(vendor, name) or lookup(vendor, name.replace(".", "-"))
+    return None
+
+
+def listed(provider: str, model: str) -> ModelInfo | None:
+    """The entry that the provider has of its own for this name."""
+    for info in models().get(provider, ()):
+        if any(pattern == model or fnmatchcase(model, pattern) for pattern in info.match):
+            return info
     return None
 
 

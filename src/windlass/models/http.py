@@ -13,7 +13,6 @@ from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from typing import Final
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
-from weakref import WeakKeyDictionary
 
 import aiohttp
 from aiohttp.abc import AbstractStreamWriter
@@ -72,7 +71,7 @@ class AiohttpTransport:
     """A pool of connections for each event loop that uses it."""
 
     def __init__(self) -> None:
-        self._pools: WeakKeyDictionary[asyncio.AbstractEventLoop, _Pool] = WeakKeyDictionary()
+        self._pools: dict[asyncio.AbstractEventLoop, _Pool] = {}
 
     async def send(
         self,
@@ -104,17 +103,29 @@ class AiohttpTransport:
 
     async def aclose(self) -> None:
         """Close the pool of the running event loop; the next request opens another."""
-        pool = self._pools.pop(asyncio.get_running_loop(), None)
+        pool = self._pools.get(asyncio.get_running_loop())
         if pool is not None:
-            await pool.close()
+            await pool.keeper.aclose()
 
     async def _pool(self) -> _Pool:
         loop = asyncio.get_running_loop()
         pool = self._pools.get(loop)
         if pool is None or pool.session.closed:
             self._pools[loop] = pool = _Pool()
+            # A started async generator is finished when its loop is shut down, which is the one
+            # moment at which a pool can still be closed if nobody did it before.
+            pool.keeper = self._keep(loop, pool.session)
             await anext(pool.keeper)
         return pool
+
+    async def _keep(
+        self, loop: asyncio.AbstractEventLoop, session: aiohttp.ClientSession
+    ) -> AsyncGenerator[None]:
+        try:
+            yield
+        finally:
+            self._pools.pop(loop, None)
+            await session.close()
 
 
 class _NothingCame(Exception):
@@ -122,6 +133,8 @@ class _NothingCame(Exception):
 
 
 class _Pool:
+    keeper: AsyncGenerator[None]
+
     def __init__(self) -> None:
         self.session = aiohttp.ClientSession(
             # a run never waits for another run's connection
@@ -132,12 +145,6 @@ class _Pool:
             raise_for_status=False,
         )
         self.proxies = getproxies()
-        # A started async generator is finished when its loop is shut down, which is the one
-        # moment at which a pool can still be closed if nobody did it before.
-        self.keeper = _keep(self.session)
-
-    async def close(self) -> None:
-        await self.keeper.aclose()
 
     async def send(
         self,
@@ -181,13 +188,6 @@ class _Pool:
         if host in _LOCAL or proxy_bypass(host):
             return None
         return self.proxies.get(parts.scheme) or self.proxies.get("all")
-
-
-async def _keep(session: aiohttp.ClientSession) -> AsyncGenerator[None]:
-    try:
-        yield
-    finally:
-        await session.close()
 
 
 class _Reply:

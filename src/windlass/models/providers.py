@@ -82,10 +82,10 @@ def _split(model: str | None, provider: str | None, base_url: str | None) -> tup
         return provider, model
     if model in ENDPOINTS or model == "mock":
         return model, None
-    if base_url is not None:
-        return "local", model
     if found := _home(model):
         return found, model
+    if base_url is not None:
+        return "local", model
     if colon:
         hint = nearest(head, [*ENDPOINTS, "mock"]) or _nearest_model(rest)
         raise ConfigError(f"provider {head!r} is not known{hint}")
@@ -97,13 +97,9 @@ def _split(model: str | None, provider: str | None, base_url: str | None) -> tup
 def _home(model: str) -> str | None:
     """The provider of a bare name."""
     for provider in catalog.models():
-        if provider not in ("openrouter", "huggingface") and catalog.lookup(provider, model):
+        if catalog.listed(provider, model):
             return provider
-    for prefix, provider in _PREFIXES:
-        # a name that is nearly one we know is a slip, not a model of tomorrow
-        if model.startswith(prefix):
-            return provider
-    return "openrouter" if catalog.lookup("openrouter", model) else None
+    return next((provider for prefix, provider in _PREFIXES if model.startswith(prefix)), None)
 
 
 def _nearest_model(name: str) -> str:

@@ -318,7 +318,7 @@ class Decoder:
             start = b"".join(self._body).removeprefix(b"\xef\xbb\xbf").lstrip()
             if not start:
                 return None
-            if start[0] not in b"{[<":
+            if start[0] in b":edir":  # a comment, or event, data, id, retry
                 self._sse = SSEDecoder()
                 return self._sse
         self._size += len(chunk)
