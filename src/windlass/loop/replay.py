@@ -1,0 +1,47 @@
+"""The requests of a session, rebuilt from its journal alone: no policy runs, no tool is needed.
+
+Each reply on the record says what it answered: how much of the view, which frame, which tail, and
+the rewritten messages where the view was not what was sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from windlass.errors import Corrupt
+from windlass.events import Framed, JournalEntry, Replied
+from windlass.loop.run import frame_of
+from windlass.models.base import Frame, Request
+from windlass.store.fold import ViewFold
+
+
+def requests_of(entries: Iterable[JournalEntry]) -> list[Request]:
+    """What was sent for every recorded reply, the policies' own calls too, oldest first.
+
+    ```python
+    requests = requests_of(await store.read("s1"))
+    ```
+    """
+    fold = ViewFold()
+    frames: dict[str, Frame] = {}
+    requests: list[Request] = []
+    for entry in entries:
+        if type(entry) is Framed:
+            frames[entry.digest] = frame_of(entry)
+        elif type(entry) is Replied:
+            requests.append(_request(entry, fold, frames))
+        fold.apply(entry)
+    return requests
+
+
+def _request(reply: Replied, fold: ViewFold, frames: dict[str, Frame]) -> Request:
+    frame = frames.get(reply.frame)
+    if frame is None:
+        raise Corrupt(f"a reply answers a request with frame {reply.frame!r}, which is not on record")
+    if reply.rewritten is not None:
+        return Request(reply.rewritten, frame, reply.tail)
+    if reply.position > len(fold.messages):
+        raise Corrupt(
+            f"a reply answers {reply.position} messages, and the view has {len(fold.messages)}"
+        )
+    return Request(tuple(fold.messages[: reply.position]), frame, reply.tail)
