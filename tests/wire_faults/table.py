@@ -61,7 +61,7 @@ EXPECTED: dict[str, Any] = {
     "slow_loris": Timeout,
     "html_200": BadReply,
     "empty_200": BadReply,
-    "null_200": {"stream": BadReply, "plain": StreamBroken},  # neither a reply nor a stream of one
+    "null_200": BadReply,
     "cut_json": BadReply,
     "bad_utf8": RIGHT,  # the bad byte stands in the model's name
     "ignores_stream": RIGHT,
