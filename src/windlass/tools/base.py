@@ -273,7 +273,7 @@ class Tool:
         try:
             if self._check(arguments):
                 return Prepared(arguments, self._misfits(arguments) if self._typed else ())
-        except ValueError:  # text that is not Unicode, nesting without end: `problems` says which
+        except Exception:  # text that is not Unicode, nesting without end: `problems` says which
             pass
         return Prepared(arguments, self._problems(arguments))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 import typing
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias, cast
@@ -27,16 +28,16 @@ class Field(msgspec.Struct, frozen=True):
     words: str = ""
 
 
-def fields_of(cls: type[Any], names: Mapping[str, Any] | None) -> list[Field] | None:
+def fields_of(cls: type[Any]) -> list[Field] | None:
     """The fields of a class, or None when it is not a class with fields."""
     if issubclass(cls, msgspec.Struct):
         return _of_struct(cls)
     if dataclasses.is_dataclass(cast("object", cls)):
-        return _of_dataclass(cls, _hints(cls, names))
+        return _of_dataclass(cls, _hints(cls))
     if _is(cls, dict) and hasattr(cls, "__required_keys__"):
-        return _of_typed_dict(cls, _hints(cls, names))
+        return _of_typed_dict(cls, _hints(cls))
     if _is(cls, tuple) and hasattr(cls, "_fields"):
-        return _of_named_tuple(cls, _hints(cls, names))
+        return _of_named_tuple(cls, _hints(cls))
     return None
 
 
@@ -102,10 +103,28 @@ def _maker(cls: type[Any], converts: dict[str, tuple[str, Convert | None]]) -> C
     return make
 
 
-def _hints(cls: type[Any], names: Mapping[str, Any] | None) -> dict[str, Any]:
-    local = {**(names or {}), cls.__name__: cls}
+def names_around() -> dict[str, Any]:
+    """The local names where the tool is made: a class in a test function is found there only.
+
+    Asked only when a name is not found otherwise: looking at a frame keeps its values alive.
+    """
+    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    while frame is not None:
+        package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        if package != "windlass":
+            return dict(frame.f_locals)
+        frame = frame.f_back
+    return {}
+
+
+def _hints(cls: type[Any]) -> dict[str, Any]:
     try:
-        return typing.get_type_hints(cls, localns=local, include_extras=True)
+        local = {cls.__name__: cls}
+        try:
+            return typing.get_type_hints(cls, localns=local, include_extras=True)
+        except NameError:
+            local = {**names_around(), **local}
+            return typing.get_type_hints(cls, localns=local, include_extras=True)
     except NameError as error:
         raise Unsupported(
             cls, f"its field types name {error.name!r}, which cannot be found; import it there"

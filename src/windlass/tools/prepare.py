@@ -55,7 +55,7 @@ class Checker:
             return ("arguments: contain text that is not valid Unicode",)
         except RecursionError:
             return ("arguments: are nested too deeply",)
-        except ValueError as error:
+        except Exception as error:  # a validator gives up on a value: so does the call
             return (f"arguments: cannot be read: {_short(str(error))}",)
 
 

@@ -119,8 +119,7 @@ class Shapes:
     ```
     """
 
-    def __init__(self, names: Mapping[str, Any] | None = None) -> None:
-        self.names = names  # local names that forward references may use
+    def __init__(self) -> None:
         self.defs: dict[str, Json] = {}
         self.unsure = False  # something in it was not written here and may be wrong
         self._named: dict[Any, Shape] = {}
@@ -198,6 +197,8 @@ class Shapes:
             schema: Json = {"type": "array"} | ({"items": item.schema} if item.schema else {})
             if origin in _SETS:
                 schema["uniqueItems"] = True
+                if args and getattr(typing.get_origin(args[0]) or args[0], "__hash__", 1) is None:
+                    raise Unsupported(hint, "a set cannot hold it, as it has no hash; use a list")
             return Shape(schema, _many(item.convert, _BUILT.get(origin)))
         if origin in _ALL_DICTS:
             key, value = map(lambda arg: self.of(arg, scope), args or (str, Any))
@@ -230,7 +231,7 @@ class Shapes:
             return self.pydantic(hint)
         if issubclass(cls, enum.Enum):
             return _enum(cls)
-        found = fields_of(cls, self.names)
+        found = fields_of(cls)
         if found is not None:
             meant = [self.of(arg, scope) for arg in args]
             variables = getattr(cls, "__parameters__", ())
@@ -436,14 +437,7 @@ def _constrained(shape: Shape, item: Any, base: Any) -> Shape:
         for kind in types_ if length else ():
             if kind in _LENGTHS:
                 schema[end + _LENGTHS[kind]] = length
-    pattern: str | None = getattr(item, "pattern", None)
-    if pattern is not None:
-        try:
-            re.compile(pattern)
-        except re.error as error:
-            raise Unsupported(base, f"the pattern {pattern!r} is wrong: {error}") from None
-        schema["pattern"] = pattern
-    for attribute in ("title", "description", "examples"):
+    for attribute in ("pattern", "title", "description", "examples"):
         if getattr(item, attribute, None) is not None:
             schema[attribute] = getattr(item, attribute)
     schema |= getattr(item, "extra_json_schema", None) or {}

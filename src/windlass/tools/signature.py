@@ -16,7 +16,7 @@ import msgspec
 from windlass.errors import ConfigError
 from windlass.tools.base import BadArguments, ToolContext
 from windlass.tools.docs import read_docs
-from windlass.tools.fields import put_default
+from windlass.tools.fields import names_around, put_default
 from windlass.tools.handlers import is_async, own, plain_function
 from windlass.tools.prepare import MOST_PROBLEMS, at
 from windlass.tools.schema import Shapes
@@ -81,8 +81,7 @@ class _Reader:
     def __init__(self, fn: Callable[..., Any], name: str) -> None:
         self.fn, self.name = fn, name
         self.target = plain_function(fn)
-        self.names = _names_around()
-        self.shapes = Shapes(self.names)
+        self.shapes = Shapes()
         self.properties: Json = {}
         self.required: list[str] = []
         self.found: dict[str, Any] = {"converts": {}, "integers": [], "defaults": {}}
@@ -238,12 +237,8 @@ class _Reader:
         except (NameError, TypeError, SyntaxError):
             pass
         written = _annotations_of(self.target)
-        space = getattr(self.target, "__globals__", {})
-        return {
-            name: _resolve(hint, space, self.names)
-            for name, hint in written.items()
-            if name != "return"
-        }
+        space = {**getattr(self.target, "__globals__", {}), **names_around()}
+        return {name: _resolve(hint, space) for name, hint in written.items() if name != "return"}
 
 
 class _Lost(msgspec.Struct, frozen=True):
@@ -261,27 +256,15 @@ def _annotations_of(target: Any) -> dict[str, Any]:
     return dict(getattr(target, "__annotations__", {}))
 
 
-def _resolve(hint: Any, space: dict[str, Any], names: dict[str, Any]) -> Any:
+def _resolve(hint: Any, space: dict[str, Any]) -> Any:
     holder = types.SimpleNamespace(__annotations__={"hint": hint})
     try:
-        return typing.get_type_hints(holder, space, {**space, **names}, include_extras=True)["hint"]
+        return typing.get_type_hints(holder, space, include_extras=True)["hint"]
     except Exception as error:
         written = hint if isinstance(hint, str) else getattr(hint, "__forward_arg__", str(hint))
         if _CONTEXT.fullmatch(written):  # its Deps may be known to the type checker alone
             return ToolContext
         return _Lost(written, getattr(error, "name", None) or str(error))
-
-
-def _names_around() -> dict[str, Any]:
-    """The local names where the tool is made: a class in a test function is found there only."""
-    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
-    while frame is not None:
-        module = str(frame.f_globals.get("__name__", ""))
-        if module.partition(".")[0] != "windlass" or module.startswith("windlass.testing"):
-            is_function = frame.f_locals is not frame.f_globals
-            return dict(frame.f_locals) if is_function else {}
-        frame = frame.f_back
-    return {}
 
 
 def _is_context(hint: Any) -> bool:
