@@ -55,7 +55,7 @@ class Runtime:
         self._tokens: list[tuple[Token[Any], Token[Any]]] = []
         self.memory = MemoryStore()  # for runs without a store
         self.mock: MockQueue = MockQueue()
-        self.ledger = Ledger(budget) if budget is not None else None
+        self.ledger = Ledger(budget, lasting=True) if budget is not None else None
         self.lingering: set[asyncio.Task[None]] = set()
 
     # ----------------------------------------------------------------- what it is made of, lazily

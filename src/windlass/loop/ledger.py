@@ -56,11 +56,14 @@ class Reserve:
 class Ledger:
     """The books of one run, or of a tree of runs."""
 
-    __slots__ = ("_held_tokens", "_held_usd", "_settled", "iterations", "kept_back", "limits",
-                 "parent", "tokens", "usd")  # fmt: skip
+    __slots__ = ("_held_tokens", "_held_usd", "_settled", "iterations", "kept_back", "lasting",
+                 "limits", "parent", "tokens", "usd")  # fmt: skip
 
-    def __init__(self, limits: Limits = NO_LIMITS, parent: Ledger | None = None) -> None:
+    def __init__(
+        self, limits: Limits = NO_LIMITS, parent: Ledger | None = None, *, lasting: bool = False
+    ) -> None:
         self.limits, self.parent = limits, parent
+        self.lasting = lasting  # it outlives the runs under it
         self.iterations, self.tokens, self.usd = 0, 0, 0.0
         self.kept_back = 0.0  # the share of each limit that only a closing answer may spend
         self._held_tokens, self._held_usd = 0, 0.0
@@ -85,6 +88,19 @@ class Ledger:
             if tokens is not None and ledger.tokens >= tokens * share:
                 return Spent("tokens", tokens, ledger.tokens)
             if usd is not None and ledger.usd >= usd * share:
+                return Spent("usd", usd, ledger.usd)
+            ledger = ledger.parent
+        return None
+
+    def overspent(self) -> Spent | None:
+        """The limit that is not only reached but crossed, here or above."""
+        ledger: Ledger | None = self
+        while ledger is not None:
+            share = 1.0 - ledger.kept_back
+            tokens, usd = ledger.limits.tokens, ledger.limits.usd
+            if tokens is not None and ledger.tokens > tokens * share:
+                return Spent("tokens", tokens, ledger.tokens)
+            if usd is not None and ledger.usd > usd * share:
                 return Spent("usd", usd, ledger.usd)
             ledger = ledger.parent
         return None
@@ -147,6 +163,18 @@ class Ledger:
                 if ledger._settled is not None:
                     ledger._settled.set()
                     ledger._settled = None
+            ledger = ledger.parent
+
+    def restore(self, iterations: int, tokens: int, usd: float) -> None:
+        """A run goes on: enter what it spent before.
+
+        Not into books that outlive runs: they have it already, or are those of another process.
+        """
+        self.iterations = iterations
+        ledger: Ledger | None = self
+        while ledger is not None and not ledger.lasting:
+            ledger.tokens += tokens
+            ledger.usd += usd
             ledger = ledger.parent
 
     def _hold(self, tokens: int, usd: float) -> None:

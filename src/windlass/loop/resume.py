@@ -175,8 +175,8 @@ async def take_up(run: Run, state: Standing) -> tuple[Stage, Finish | None]:
     run.iteration, run.number = state.iteration, state.number
     run.input_tokens, run.output_tokens = state.input_tokens, state.output_tokens
     run.reminders = state.reminders
-    run.ledger.iterations = state.iteration
-    run.ledger.settle(None, state.input_tokens + state.output_tokens, state.usd)
+    tokens = state.input_tokens + state.output_tokens
+    run.ledger.restore(state.iteration, tokens, state.usd)
     run.turn = turn = state.turn
     if turn is not None and turn.open:
         run.held = list(state.view.held)

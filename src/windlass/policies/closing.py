@@ -30,6 +30,8 @@ class ClosingAnswer(Policy[None]):
         turn = run.turn
         if outcome.status not in ("budget_exhausted", "stuck") or turn is None or not turn.calls:
             return outcome
+        if outcome.stop_reason == "seconds":
+            return outcome  # an answer takes time, and there is none left
         run.say(_WORDS, "closing_answer")
         frame = run.frame
         settings = msgspec.structs.replace(frame.settings, tool_choice=None)
