@@ -1,0 +1,171 @@
+"""`windlass chat`: a conversation with an agent, in one session that outlives it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from windlass.cli.options import Chosen, agent_options
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from windlass.cli.working import Work
+
+_HELP = {
+    "/help": "this list",
+    "/session": "the session's id, and how to come back to it",
+    "/cost": "what the session has used so far",
+    "/reset": "forget what was said; the record stays",
+    "/exit": "leave (so does Ctrl-D)",
+}
+
+
+@click.command()
+@agent_options()
+def chat(chosen: Chosen) -> None:
+    """Talk with an agent, turn by turn.
+
+    Ctrl-C stops the turn that is running, not the chat. Ctrl-D leaves; the session stays, and
+    `windlass chat --resume ID` goes on with it. Lines that begin with a slash are commands: /help
+    lists them, // sends a line that really begins with one.
+    """
+    import asyncio
+
+    from windlass.cli.main import DEBUG
+    from windlass.cli.views import view_for
+    from windlass.cli.working import Work
+
+    ctx = click.get_current_context()
+    view = view_for(as_json=False, stream=False, quiet=False)
+    work = Work(chosen, view, debug=ctx.meta.get(DEBUG, False))
+    with asyncio.Runner() as runner:
+        try:
+            runner.run(work.open())
+            code = _Chat(work, runner).go()
+        finally:
+            runner.run(work.close())
+    ctx.exit(code)
+
+
+class _Chat:
+    """The conversation: a line, a turn, a line, a turn."""
+
+    def __init__(self, work: Work, runner: asyncio.Runner) -> None:
+        from windlass.cli.paper import err
+
+        self.work, self.runner, self.paper = work, runner, err()
+        self.interactive = sys.stdin.isatty()
+        self.code = 0
+        self.spoken = False
+
+    def go(self) -> int:
+        """Until the operator leaves; the code says how the last turn ended, where nobody watched."""
+        self.greet()
+        if self.work.unfinished:
+            self.paper.line(("going on with what was interrupted", "dim"))
+            self.turn(None, resume=True)
+        while (line := self.ask()) is not None:
+            line = line.strip()
+            if line.startswith("//"):
+                self.turn(line[1:])
+            elif line.startswith("/"):
+                if not self.obey(line):
+                    break
+            elif line:
+                self.turn(line)
+        self.farewell()
+        return 0 if self.interactive else self.code
+
+    def greet(self) -> None:
+        if self.interactive:
+            try:
+                import readline  # noqa: F401 - it gives input() history and line editing
+            except ImportError:
+                pass
+            self.paper.line(("/help lists commands, Ctrl-D leaves", "dim"))
+
+    def ask(self) -> str | None:
+        """The next line; None at the end."""
+        while True:
+            try:
+                if self.interactive:
+                    return input("> ")
+                line = sys.stdin.readline()
+                return line if line else None
+            except EOFError:
+                print()
+                return None
+            except KeyboardInterrupt:
+                if not self.interactive:
+                    raise
+                print()
+                self.paper.line(("nothing is running; Ctrl-D or /exit leaves", "dim"))
+
+    def turn(self, text: str | None, *, resume: bool = False) -> None:
+        from windlass import seams
+
+        started = seams.monotonic()
+        result = self.runner.run(self.work.turn(text, resume=resume))
+        self.spoken = True
+        self.code = self.work.exit_code(result)
+        self.work.report(result, seams.monotonic() - started, "chat")
+
+    def obey(self, line: str) -> bool:
+        """A slash command; False when it was the last."""
+        from windlass.errors import nearest
+
+        name = line.split()[0].lower()
+        commands: dict[str, Callable[[], None]] = {
+            "/help": self.help,
+            "/session": self.session,
+            "/cost": lambda: self.runner.run(self.cost()),
+            "/reset": lambda: self.runner.run(self.reset()),
+        }
+        if name in ("/exit", "/quit"):
+            return False
+        if name in commands:
+            commands[name]()
+        else:
+            hint = nearest(name, _HELP) or "; /help lists what there is"
+            self.paper.line(f"no command {name!r}{hint}")
+        return True
+
+    def help(self) -> None:
+        for name, what in _HELP.items():
+            self.paper.line((f"  {name:<10}", "bold"), what)
+
+    def session(self) -> None:
+        self.paper.line(self.work.session_id)
+        if self.spoken or not self.work.fresh:
+            self.paper.line(("come back with: ", "dim"), self.command())
+
+    def command(self) -> str:
+        return self.work.chosen.to_go_on(self.work.session_id, "chat")
+
+    async def cost(self) -> None:
+        from windlass.cli import text as words
+        from windlass.events import Replied
+
+        entries: list[Any] = []
+        if not self.work.fresh:
+            entries = list(await self.work.store.read(self.work.session_id))
+        replies = [entry for entry in entries if isinstance(entry, Replied)]
+        usage = sum(reply.usage.total_tokens for reply in replies)
+        cost = sum(reply.cost_usd for reply in replies)
+        facts = (words.count(len(replies), "model call"), words.tokens(usage), words.money(cost))
+        self.paper.line(" · ".join(facts))
+
+    async def reset(self) -> None:
+        from windlass.agents.sessions import agent_session_reset
+
+        if not self.work.fresh:
+            await agent_session_reset(self.work.session_id, store=self.work.store)
+        self.paper.line("what was said is forgotten; the record stays")
+
+    def farewell(self) -> None:
+        if self.work.place.url != "memory:" and not self.work.fresh:
+            self.paper.line(("go on with: ", "dim"), (self.command(), "bold"))

@@ -1,0 +1,228 @@
+"""The command `windlass`: its subcommands, and one line of help when something goes wrong.
+
+Exit codes: 0 done, 1 ended otherwise, 2 not understood (usage or configuration), 130 cancelled.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from windlass import __version__
+from windlass.errors import ConfigError, WindlassError, nearest
+
+if TYPE_CHECKING:
+    from windlass.redact import Redactor
+
+# Where a command lives, and what the list of commands says of it.
+_COMMANDS = {
+    "run": ("windlass.cli.run:run", "Run an agent on a task and watch it work."),
+    "chat": ("windlass.cli.chat:chat", "Talk with an agent, turn by turn, in one session."),
+    "sessions": ("windlass.cli.sessions:sessions", "List, show, resume, export and remove sessions."),
+    "models": ("windlass.cli.info:models", "Known models, their prices, and whose keys are set."),
+    "config": ("windlass.cli.info:config", "Show or check the settings that apply here."),
+    "demo": ("windlass.cli.demo.show:demo", "A refund that survives SIGKILL: offline, no key, seconds."),
+}  # fmt: skip
+DEBUG = "windlass.debug"
+
+
+class Commands(click.Group):
+    """Loads a command when it is asked for, and turns every failure into one line."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names, in the order a newcomer needs them."""
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command itself."""
+        if cmd_name not in _COMMANDS:
+            return None
+        module, _, name = _COMMANDS[cmd_name][0].partition(":")
+        return getattr(import_module(module), name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that is meant, or the nearest one in the error."""
+        if args and args[0] not in _COMMANDS and not args[0].startswith("-"):
+            raise click.UsageError(f"no command {args[0]!r}{nearest(args[0], _COMMANDS)}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list of commands, without loading any."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, words) for name, (_, words) in _COMMANDS.items()])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; what it raises becomes its exit code."""
+        try:
+            return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except (BrokenPipeError, KeyboardInterrupt):
+            raise
+        except Exception as error:
+            debug = ctx.meta.get(DEBUG, False)
+            complain(error, debug=debug)
+            ctx.exit(2 if isinstance(error, ConfigError) else 1)
+
+    def main(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, args: Sequence[str] | None = None, standalone_mode: bool = True, **extra: Any
+    ) -> Any:
+        """Parse and run; ends in `SystemExit` unless `standalone_mode` is off."""
+        _never_fail_to_print()
+        extra["prog_name"] = "windlass"
+        if not standalone_mode:
+            return super().main(args, standalone_mode=False, **extra)
+        try:
+            code = super().main(args, standalone_mode=False, **extra)
+        except click.UsageError as error:
+            _usage(error)
+            code = error.exit_code
+        except click.ClickException as error:
+            complain(error)
+            code = error.exit_code
+        except (KeyboardInterrupt, click.Abort):
+            click.echo("windlass: cancelled", err=True)
+            code = 130
+        except BrokenPipeError:
+            _stop_writing()
+            code = 141
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+def _set_debug(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+    if value:
+        ctx.meta[DEBUG] = True  # seen by the groups above it too
+
+
+debug_option = click.option(
+    "--debug",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_set_debug,
+    help="Show tracebacks and logs.",
+)
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, message="windlass %(version)s")
+@debug_option
+@click.pass_context
+def cli(ctx: click.Context) -> None:
+    """Run LLM agents turn by turn, with every turn bounded, judged and recorded.
+
+    \b
+      windlass demo                        see it survive a crash, offline
+      windlass run "…" --provider mock     try it without a key
+      windlass run "…" --model anthropic:claude-sonnet-4-5
+    """
+
+
+def main() -> None:
+    """The entry point of the command."""
+    cli()
+
+
+# --------------------------------------------------------------------------- when things go wrong
+
+
+def secrets_here() -> Redactor:
+    """Knows the secrets of the environment and of the configuration."""
+    from windlass.config import load
+    from windlass.redact import Redactor
+
+    redactor = Redactor()
+    redactor.add_env(os.environ)
+    try:
+        for secret in load().secrets():
+            redactor.add(secret)
+    except ConfigError:
+        pass  # it is broken; whoever needs it will say so
+    return redactor
+
+
+def complain(error: BaseException, *, debug: bool = False) -> None:
+    """`windlass: error: …` on standard error, without secrets; with `debug` the traceback first."""
+    from windlass.cli.text import clean
+
+    redactor = secrets_here()
+    if debug:
+        click.echo(redactor.traceback(error).rstrip(), err=True)
+    if isinstance(error, click.ClickException):
+        words = error.format_message()
+    elif isinstance(error, (WindlassError, OSError)):
+        words = str(error)
+    else:
+        words = f"{type(error).__name__}: {error} (--debug shows where)"
+    lines = clean(redactor.text(words)).strip().splitlines() or [type(error).__name__]
+    click.echo("windlass: error: " + "\n  ".join(lines), err=True)
+
+
+def _usage(error: click.UsageError) -> None:
+    """A mistake on the command line: what is wrong, and where the right way is written."""
+    words = error.format_message().rstrip(".")
+    ctx = error.ctx
+    where = f" (see: {ctx.command_path} --help)" if ctx is not None else ""
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        click.echo(words, err=True)
+        return
+    complain(click.UsageError(f"{words}{where}"))
+
+
+def log_to_stderr(redactor: Redactor, *, debug: bool) -> None:
+    """Warnings of the library on standard error, one line each; with `debug` everything.
+
+    The redactor stands on the handler, so no record passes it by.
+    """
+    from windlass.redact import RedactingFilter
+
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Line(debug))
+    handler.addFilter(RedactingFilter(redactor))
+    handler.set_name("windlass.cli")
+    root = logging.getLogger()
+    for old in [h for h in root.handlers if h.get_name() == "windlass.cli"]:
+        root.removeHandler(old)
+    root.addHandler(handler)
+    logging.getLogger("windlass").setLevel(logging.DEBUG if debug else logging.WARNING)
+
+
+class _Line(logging.Formatter):
+    """A record as one line; its traceback only for whoever asked for it."""
+
+    def __init__(self, debug: bool) -> None:
+        super().__init__("windlass: %(lowered)s: %(message)s")
+        self._debug = debug
+
+    def format(self, record: logging.LogRecord) -> str:
+        record.lowered = record.levelname.lower()
+        if self._debug:
+            return super().format(record)
+        info, text = record.exc_info, record.exc_text
+        record.exc_info = record.exc_text = None
+        try:
+            return super().format(record)
+        finally:
+            record.exc_info, record.exc_text = info, text
+
+
+def _never_fail_to_print() -> None:
+    """A character that the terminal's encoding lacks is shown by its number, not by a crash."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+
+
+def _stop_writing() -> None:
+    """Whoever read our output has gone: say nothing more, not even at exit."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())

@@ -1,0 +1,87 @@
+"""Where a command writes: with style on a terminal, plain everywhere else.
+
+Rich is loaded only when there is a terminal to show it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
+
+from windlass.cli.text import json_text
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+Part: TypeAlias = "str | tuple[str, str]"  # words, or words and their style
+PLAIN_WIDTH = 160  # of a line that nobody's terminal limits
+
+
+class Paper:
+    """Lines for people: `paper.line(("done", "green"), " after 3 turns")`."""
+
+    def __init__(self, file: TextIO) -> None:
+        self.file = file
+        self.fancy = file.isatty() and os.environ.get("TERM") != "dumb"
+        self._console: Console | None = None
+
+    @property
+    def width(self) -> int:
+        """How long a line may be."""
+        return shutil.get_terminal_size((100, 24)).columns if self.fancy else PLAIN_WIDTH
+
+    @property
+    def console(self) -> Console:
+        """Rich's console on this file."""
+        if self._console is None:
+            from rich.console import Console
+
+            self._console = Console(file=self.file, highlight=False, markup=False, emoji=False)
+        return self._console
+
+    def line(self, *parts: Part) -> None:
+        """Write one line. What comes from models and tools must be cleaned before."""
+        if self.fancy:
+            self.console.print(styled(*parts), soft_wrap=True)
+        else:
+            self.file.write("".join(p if isinstance(p, str) else p[0] for p in parts) + "\n")
+            self.file.flush()
+
+    def table(
+        self, head: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str] = ()
+    ) -> None:
+        """Columns under headings; those named in `right` are aligned there."""
+        widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
+        for number, row in enumerate((head, *rows)):
+            cells = [
+                cell.rjust(width) if name in right else cell.ljust(width)
+                for cell, width, name in zip(row, widths, head, strict=True)
+            ]
+            text = "  ".join(cells).rstrip()
+            self.line((text, "bold") if number == 0 else text)
+
+    def json(self, value: Any) -> None:
+        """One JSON document."""
+        self.file.write(json_text(value) + "\n")
+        self.file.flush()
+
+
+def styled(*parts: Part) -> Text:
+    """Rich's text of some parts."""
+    from rich.text import Text
+
+    return Text.assemble(*parts)
+
+
+def out() -> Paper:
+    """Standard output: answers, lists, documents."""
+    return Paper(sys.stdout)
+
+
+def err() -> Paper:
+    """Standard error: progress, hints and problems."""
+    return Paper(sys.stderr)

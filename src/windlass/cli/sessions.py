@@ -1,0 +1,303 @@
+"""`windlass sessions`: what is kept, and what to do with it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from windlass.cli.main import debug_option
+from windlass.cli.options import Chosen, agent_options, json_option
+
+if TYPE_CHECKING:
+    from windlass.cli.place import Place
+    from windlass.store.base import SessionInfo, Store
+
+T = TypeVar("T")
+
+store_option = click.option("--store", metavar="URL|FILE", help="Where sessions are kept.")
+id_argument = click.argument("id")
+
+
+@click.group()
+def sessions() -> None:
+    """List, show, resume, export and remove sessions.
+
+    An ID may be cut to as much of its beginning as tells it from all others.
+    """
+
+
+@sessions.command("list")
+@store_option
+@click.option("--limit", default=50, metavar="N", help="How many to list, the latest first.")
+@json_option
+@debug_option
+def list_(store: str | None, limit: int, as_json: bool) -> None:
+    """All sessions, the latest first."""
+    from windlass import seams
+    from windlass.cli import text as words
+    from windlass.cli.paper import out
+
+    place, infos = _infos(store)
+    if as_json:
+        out().json([_info_document(info) for info in infos])
+        return
+    if not infos:
+        _nothing(place)
+        return
+    now = seams.now()
+    room = max(20, out().width - 62)
+    rows = [
+        (
+            words.clean(info.id),
+            words.clean(info.status or "unfinished"),
+            words.ago(now - info.updated_at),
+            f"{info.entries:,}",
+            words.one_line(info.title or "", room),
+        )
+        for info in infos[:limit]
+    ]
+    out().table(("SESSION", "STATUS", "UPDATED", "ENTRIES", "FIRST MESSAGE"), rows, ("ENTRIES",))
+    if len(infos) > limit:
+        out().line((f"and {len(infos) - limit} more; --limit {len(infos)} lists them all", "dim"))
+
+
+@sessions.command()
+@id_argument
+@store_option
+@click.option("--full", is_flag=True, help="Do not cut long text.")
+@json_option
+@debug_option
+def show(id: str, store: str | None, full: bool, as_json: bool) -> None:
+    """What happened in a session: its turns, model calls, decisions, tool calls and results."""
+    from windlass.cli import timeline
+    from windlass.cli.paper import out
+    from windlass.events import as_dict
+
+    async def look(home: Store, session_id: str) -> tuple[SessionInfo, list[timeline.Timed]]:
+        return await home.info(session_id), await timeline.read(home, session_id)
+
+    info, entries = _on(store, id, look)
+    if as_json:
+        events = [{"at": at, **as_dict(entry)} for at, entry in entries]
+        out().json({**_info_document(info), "events": events})
+        return
+    paper = out()
+    _summary(paper, info, entries)
+    timeline.show(paper, entries, full=full)
+
+
+@sessions.command()
+@click.argument("id")
+@click.argument("task", required=False)
+@agent_options(session=False)
+@json_option
+def resume(id: str, task: str | None, chosen: Chosen, as_json: bool) -> None:
+    """Go on with a session that was killed, cancelled or parked; the same as run --resume ID."""
+    from windlass.cli.run import work_on
+
+    work_on(task, chosen._replace(resume=id), as_json=as_json)
+
+
+@sessions.command()
+@id_argument
+@store_option
+@click.option("--format", "form", type=click.Choice(["jsonl", "json", "text"]), default="jsonl",
+              help="The journal line by line, the transcript as JSON, or the conversation as text.")  # fmt: skip
+@click.option("--output", "-o", metavar="FILE", help="Instead of standard output.")
+@debug_option
+def export(id: str, store: str | None, form: str, output: str | None) -> None:
+    """Write a session down: every journal entry as a line of JSON."""
+    from pathlib import Path
+
+    from windlass.agents import transcripts
+    from windlass.cli import text as words
+
+    async def read(home: Store, session_id: str) -> Any:
+        return await home.read(session_id)
+
+    entries = _on(store, id, read)
+    if form == "jsonl":
+        text = transcripts.export_jsonl(entries)
+    elif form == "json":
+        text = words.json_text(transcripts.transcript_of(entries)) + "\n"
+    else:
+        text = transcripts.transcript_render_visible(transcripts.transcript_of(entries)) + "\n"
+        text = words.clean(text)
+    if output is not None and output != "-":
+        Path(output).write_text(text, "utf-8")
+        click.echo(f"{words.count(len(entries), 'entry', 'entries')} written to {output}", err=True)
+        return
+    sys.stdout.write(words.safe_json(text) if form == "jsonl" else text)
+
+
+@sessions.command()
+@store_option
+@click.option("--older-than", metavar="AGE", help="30d, 12h, 2w; default: keep_days of [store].")
+@click.option("--dry-run", is_flag=True, help="Only say which.")
+@json_option
+@debug_option
+def prune(store: str | None, older_than: str | None, dry_run: bool, as_json: bool) -> None:
+    """Delete sessions that nobody touched for some time."""
+    from windlass import seams
+    from windlass.cli import text as words
+    from windlass.cli.paper import out
+
+    cutoff = seams.now() - _kept_for(older_than)
+    place, infos = _infos(store)
+    gone = [info.id for info in infos if info.updated_at < cutoff]
+    if gone and not dry_run:
+        gone = _at(place, lambda home: home.prune(cutoff))
+    if as_json:
+        out().json({"deleted" if not dry_run else "would_delete": gone})
+        return
+    for session_id in gone:
+        out().line(words.clean(session_id))
+    said = "would be deleted" if dry_run else "deleted"
+    out().line((f"{words.count(len(gone), 'session')} {said}", "dim"))
+
+
+@sessions.command()
+@id_argument
+@store_option
+@json_option
+@debug_option
+def verify(id: str, store: str | None, as_json: bool) -> None:
+    """Check that nothing of a session's record was changed: follow its chain of hashes."""
+    from windlass.cli import text as words
+    from windlass.cli.paper import out
+
+    async def check(home: Store, session_id: str) -> tuple[str, int, str]:
+        rows = await home.verify(session_id)
+        return session_id, rows, (await home.head(session_id)).hash.hex()
+
+    session_id, rows, head = _on(store, id, check)
+    if as_json:
+        out().json({"session_id": session_id, "rows": rows, "head": head, "verified": True})
+        return
+    out().line(
+        ("verified", "green"),
+        f" {words.clean(session_id)}: {words.count(rows, 'row')}, head {head}",
+    )
+
+
+@sessions.command()
+@click.argument("ids", nargs=-1, required=True, metavar="ID...")
+@store_option
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@debug_option
+def delete(ids: tuple[str, ...], store: str | None, yes: bool) -> None:
+    """Remove sessions and everything recorded of them."""
+    from windlass.cli import text as words
+    from windlass.cli.paper import out
+    from windlass.cli.place import pick
+
+    place, infos = _infos(store)
+    chosen = [pick(infos, wanted) for wanted in ids]
+    if not yes:
+        if not sys.stdin.isatty():
+            raise click.UsageError("nobody is there to ask: add --yes")
+        click.confirm(f"delete {', '.join(map(words.clean, chosen))}?", abort=True, err=True)
+
+    async def remove(home: Store) -> None:
+        for session_id in chosen:
+            await home.delete(session_id)
+
+    _at(place, remove)
+    for session_id in chosen:
+        out().line(f"deleted {words.clean(session_id)}")
+
+
+# --------------------------------------------------------------------------- how
+
+
+def _at(place: Place, work: Callable[[Store], Coroutine[Any, Any, T]]) -> T:
+    """Open the store, work on it, close it."""
+    import asyncio
+
+    async def inside() -> T:
+        home = place.open()
+        try:
+            return await work(home)
+        finally:
+            await home.aclose()
+
+    return asyncio.run(inside())
+
+
+def _on(store: str | None, id: str, work: Callable[[Store, str], Coroutine[Any, Any, T]]) -> T:
+    """Find the session and work on it."""
+    from windlass.cli.place import find_place, match
+    from windlass.errors import NoSuchSession
+
+    place = find_place(store)
+    if not place.exists:
+        raise NoSuchSession(f"no session {id!r}: nothing is kept in {place.url}")
+
+    async def found(home: Store) -> T:
+        return await work(home, await match(home, id))
+
+    return _at(place, found)
+
+
+def _infos(store: str | None) -> tuple[Place, list[SessionInfo]]:
+    from windlass.cli.place import find_place
+
+    place = find_place(store)
+    if not place.exists:  # reading makes no files
+        return place, []
+    return place, _at(place, lambda home: home.sessions())
+
+
+def _kept_for(older_than: str | None) -> float:
+    """Seconds, as asked for or as configured."""
+    from windlass.cli.text import age
+    from windlass.config import load
+    from windlass.store.config import StoreConfig
+
+    if older_than is not None:
+        return age(older_than)
+    days = load().get(StoreConfig).keep_days
+    if days is None:
+        raise click.UsageError("how old? --older-than 30d, or keep_days in [store]")
+    return days * 86400.0
+
+
+def _nothing(place: Place) -> None:
+    from windlass.cli.paper import err
+
+    where = place.url if place.file is None else place.file
+    err().line(f"no sessions in {where}; `windlass run` makes one")
+
+
+def _info_document(info: SessionInfo) -> dict[str, Any]:
+    import msgspec
+
+    return msgspec.to_builtins(info)
+
+
+def _summary(paper: Any, info: SessionInfo, entries: list[Any]) -> None:
+    """The head of a timeline: how it stands, and what it took."""
+    import datetime
+
+    from windlass.cli import text as words
+    from windlass.events import Replied
+
+    replies = [entry for _, entry in entries if isinstance(entry, Replied)]
+    turns = sum(1 for reply in replies if reply.purpose is None)
+    status = info.status or "unfinished"
+    tone = "green" if status in ("done", "idle") else "yellow"
+    facts = [
+        words.count(turns, "turn"),
+        words.tokens(sum(reply.usage.total_tokens for reply in replies)),
+        words.money(sum(reply.cost_usd for reply in replies)),
+    ]
+    began = datetime.datetime.fromtimestamp(info.created_at).astimezone()
+    paper.line((words.clean(info.id), "bold"), "  ", (words.clean(status), tone))
+    paper.line((f"{began:%Y-%m-%d %H:%M:%S %Z} · {' · '.join(facts)}", "dim"))
+    if info.parent_id:
+        paper.line((f"forked from {words.clean(info.parent_id)}", "dim"))
+    if info.child_ids:
+        paper.line((f"forks: {words.clean(', '.join(info.child_ids))}", "dim"))

@@ -1,0 +1,284 @@
+"""A session's journal as a timeline: each turn, model call, decision, tool call, result and verdict.
+
+Pure but for `show`, which writes it down; `windlass sessions show` and the demo share it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from windlass.cli import text as words
+from windlass.cli.paper import Paper
+from windlass.cli.text import clean, one_line, shown_call
+from windlass.events import (
+    BudgetExhausted,
+    FeedbackInjected,
+    FinishProposed,
+    Framed,
+    HistoryRepaired,
+    InboxTaken,
+    IterationEnd,
+    IterationStart,
+    JournalEntry,
+    LoopStuck,
+    NativeToolFallback,
+    Noted,
+    Remembered,
+    Reminded,
+    Replied,
+    ReplyFailed,
+    Reshaped,
+    RunEnded,
+    RunResumed,
+    RunStarted,
+    Said,
+    SessionOpened,
+    SessionReset,
+    Suspended,
+    ToolDecided,
+    ToolIntended,
+    ToolMessage,
+    ToolResulted,
+    ToolShown,
+)
+from windlass.messages import Thinking
+
+if TYPE_CHECKING:
+    from windlass.store.base import Store
+
+LABEL = 8
+
+
+class Timed(NamedTuple):
+    """An entry, and when it was written down."""
+
+    at: float
+    entry: JournalEntry
+
+
+class Step(NamedTuple):
+    """One line of the timeline: a label, what happened, and how it looks."""
+
+    label: str
+    text: str
+    tone: str = ""
+    heading: bool = False
+
+
+async def read(store: Store, session_id: str) -> list[Timed]:
+    """A session's entries with their times."""
+    from windlass.store.journal import decode
+
+    return [
+        Timed(row.at, entry)
+        for row in await store.rows(session_id)
+        for entry in decode(row.payload, session_id, row.seq)
+    ]
+
+
+def show(paper: Paper, entries: Sequence[Timed], *, full: bool = False) -> None:
+    """Write the timeline. Long text is cut to the line unless all of it is wanted."""
+    start = entries[0].at if entries else 0.0
+    width = None if full else max(40, paper.width - 11 - LABEL - 2)
+    for at, entry in entries:
+        for step in steps(entry):
+            if step.heading:
+                paper.line("")
+                paper.line((f"{step.label} {step.text}".rstrip(), step.tone or "bold"))
+                continue
+            text = one_line(step.text, width)
+            paper.line(
+                (f"{_offset(at - start):>10} ", "dim"),
+                (f"{step.label:<{LABEL}}", step.tone or "bold"),
+                " ",
+                (text, step.tone if step.tone == "dim" else ""),
+            )
+
+
+def _offset(seconds: float) -> str:
+    if seconds < 60:
+        return f"+{max(0.0, seconds):.2f} s"
+    return f"+{words.duration(seconds)}"
+
+
+def steps(entry: JournalEntry) -> Iterator[Step]:
+    """What an entry says of the run, in lines."""
+    yield from _TOLD[type(entry)](entry)
+
+
+# --------------------------------------------------------------------------- entry by entry
+
+
+def _opened(entry: SessionOpened) -> Iterator[Step]:
+    if entry.parent_id is not None:
+        kept = (
+            "" if entry.branch_at is None else f" after {words.count(entry.branch_at, 'message')}"
+        )
+        yield Step("forked", f"from {entry.parent_id}{kept}")
+
+
+def _started(entry: RunStarted) -> Iterator[Step]:
+    name = f"{entry.name}: " if entry.name else ""
+    yield Step("run", f"{name}{entry.provider}:{entry.model}, for {entry.caller}, by {entry.door}")
+
+
+def _ended(entry: RunEnded) -> Iterator[Step]:
+    good = entry.status in ("done", "idle")
+    why = f" ({entry.stop_reason})" if entry.stop_reason and not good else ""
+    said = f": {entry.error.get('message')}" if entry.error else ""
+    yield Step("end", f"{entry.status}{why}{said}", "green" if good else "yellow")
+
+
+def _resumed(entry: RunResumed) -> Iterator[Step]:
+    yield Step("resumed", f"in a new process, at the stage {entry.at!r}", "magenta")
+
+
+def _suspended(entry: Suspended) -> Iterator[Step]:
+    waiting = f"; waits for {', '.join(entry.waiting)}" if entry.waiting else ""
+    yield Step("parked", f"{entry.reason}{waiting}", "yellow")
+
+
+def _framed(entry: Framed) -> Iterator[Step]:
+    tools = ", ".join(str(tool.get("name")) for tool in entry.tools) or "none"
+    yield Step("frame", f"tools: {tools}; system: {entry.system or 'none'}", "dim")
+
+
+def _said(entry: Said) -> Iterator[Step]:
+    message = entry.message
+    text = message.text or words.count(len(message.content), "block")
+    yield Step(message.kind or message.role, text, "" if message.kind is None else "dim")
+
+
+def _turn(entry: IterationStart) -> Iterator[Step]:
+    yield Step("turn", str(entry.number), heading=True)
+
+
+def _replied(entry: Replied) -> Iterator[Step]:
+    usage = entry.usage
+    facts = [f"{usage.input_tokens:,} in", f"{usage.output_tokens:,} out"]
+    if usage.cache_read_tokens:
+        facts.append(f"{usage.cache_read_tokens:,} from cache")
+    facts += [words.money(entry.cost_usd), words.duration(entry.duration_ms / 1000)]
+    if entry.stop_reason not in ("end_turn", "tool_use"):
+        facts.append(entry.stop_reason)
+    asked = f"{entry.purpose}: " if entry.purpose else ""
+    yield Step("model", f"{asked}{' · '.join(facts)}", "cyan")
+    for block in entry.message.content:
+        if isinstance(block, Thinking) and block.text:
+            yield Step("thinks", block.text, "dim")
+    if entry.message.text:
+        yield Step("says", entry.message.text)
+    for call in entry.message.tool_calls:
+        yield Step("asks", shown_call(call.name, call.arguments))
+
+
+def _reply_failed(entry: ReplyFailed) -> Iterator[Step]:
+    yield Step("model", f"failed ({entry.category}): {entry.message}", "red")
+
+
+def _decided(entry: ToolDecided) -> Iterator[Step]:
+    why = f": {entry.reason}" if entry.reason else ""
+    tone = "dim" if entry.action == "allow" else "yellow"
+    by = f"by rule {entry.rule!r} for {entry.caller}"
+    yield Step(entry.action, f"{entry.tool} {by}, arguments {entry.digest[:8]}{why}", tone)
+
+
+_EFFECTS = {
+    "read_only": "read only: may run again",
+    "keyed": "keyed: may run again under its key",
+    "transactional": "transactional: commits with its record",
+    "plain": "plain: never run twice",
+}
+
+
+def _intended(entry: ToolIntended) -> Iterator[Step]:
+    again = f", attempt {entry.attempt}" if entry.attempt > 1 else ""
+    eager = ", while the model still wrote" if entry.eager else ""
+    yield Step("starts", f"{entry.tool} ({_EFFECTS[entry.effect]}{again}{eager})", "dim")
+
+
+def _resulted(entry: ToolResulted) -> Iterator[Step]:
+    good = entry.outcome == "ok" and not entry.result.is_error
+    took = f" ({words.duration(entry.duration_ms / 1000)})" if entry.duration_ms else ""
+    outcome = "" if entry.outcome == "ok" else f" {entry.outcome}:"
+    text = f"{entry.tool}:{outcome} {entry.result.text}{took}"
+    yield Step("result", text, "green" if good else "red")
+
+
+def _answered(entry: ToolMessage) -> Iterator[Step]:
+    if entry.shown:
+        changed = words.count(len(entry.shown), "result")
+        yield Step("shown", f"{changed} changed before the model sees it", "dim")
+
+
+def _verdict(entry: IterationEnd) -> Iterator[Step]:
+    said = entry.verdict.replace("_", " ")
+    why = ", ".join(part for part in (entry.status, entry.reason) if part)
+    yield Step("verdict", f"{said} ({why})" if why else said, "dim")
+
+
+def _reshaped(entry: Reshaped) -> Iterator[Step]:
+    gone, new = words.count(entry.stop - entry.start, "message"), len(entry.messages)
+    yield Step("view", f"{gone} replaced by {new}: {entry.why}", "yellow")
+
+
+def _inbox(entry: InboxTaken) -> Iterator[Step]:
+    said = "" if entry.payload is None else f": {_plain(entry.payload)}"
+    yield Step("inbox", f"{entry.item}{said}", "magenta")
+
+
+def _budget(entry: BudgetExhausted) -> Iterator[Step]:
+    yield Step("limit", f"{entry.limit}: {entry.used:g} of {entry.allowed:g}", "yellow")
+
+
+def _noted(entry: Noted) -> Iterator[Step]:
+    yield Step("note", f"{entry.name}: {_plain(entry.data)}", "dim")
+
+
+def _nothing(_entry: Any) -> Iterator[Step]:
+    return iter(())
+
+
+def _simple(label: str, tell: Callable[[Any], str], tone: str = "dim") -> Callable[[Any], Any]:
+    return lambda entry: iter((Step(label, tell(entry), tone),))
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return clean(msgspec.json.encode(value).decode())
+
+
+_TOLD: dict[type, Callable[[Any], Iterator[Step]]] = {
+    SessionOpened: _opened,
+    RunStarted: _started,
+    RunEnded: _ended,
+    RunResumed: _resumed,
+    Suspended: _suspended,
+    SessionReset: _simple("reset", lambda _: "everything said so far is out of the view", "yellow"),
+    InboxTaken: _inbox,
+    Framed: _framed,
+    Said: _said,
+    IterationStart: _turn,
+    Replied: _replied,
+    ReplyFailed: _reply_failed,
+    ToolDecided: _decided,
+    ToolIntended: _intended,
+    ToolResulted: _resulted,
+    ToolShown: _nothing,
+    ToolMessage: _answered,
+    IterationEnd: _verdict,
+    FinishProposed: _simple("finish", lambda e: f"proposed: {e.reason}"),
+    Reshaped: _reshaped,
+    Reminded: _simple("reminder", lambda e: f"{e.message.text} (for {e.ttl} requests)"),
+    Remembered: _nothing,
+    HistoryRepaired: _simple("mended", lambda e: "; ".join(e.problems), "yellow"),
+    FeedbackInjected: _nothing,  # what was said follows as a message
+    BudgetExhausted: _budget,
+    LoopStuck: _simple("stuck", lambda e: words.count(e.nudges, "nudge"), "yellow"),
+    NativeToolFallback: _simple("fallback", lambda e: f"{e.calls} calls were written as text"),
+    Noted: _noted,
+}

@@ -1,0 +1,291 @@
+"""A run as it happens, for whoever watches: plain text, a terminal with a status line, or JSON lines.
+
+Standard output carries the model's words, standard error everything about them, so that an answer
+can be piped on while its progress is still seen.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from windlass import seams
+from windlass.cli import text as words
+from windlass.cli.paper import Paper, Part, err, out, styled
+from windlass.cli.text import clean, clean_piece, json_text, one_line, shown_call
+from windlass.events import (
+    BudgetExhausted,
+    Event,
+    FeedbackInjected,
+    HistoryRepaired,
+    IterationStart,
+    Replied,
+    ReplyFailed,
+    StreamRestarted,
+    Suspended,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallStarted,
+    ToolCallUpdate,
+    ToolResulted,
+    as_dict,
+)
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.live import Live
+
+    from windlass.redact import Redactor
+
+NOTE_WIDTH = 100  # of what a short line quotes
+
+
+class View:
+    """What a run shows of itself. This one shows nothing: for `--json`."""
+
+    def __call__(self, event: Event) -> None:
+        """Something happened."""
+
+    def note(self, *parts: Part) -> None:
+        """A line about the run."""
+
+    def begin(self) -> None:
+        """A run starts."""
+
+    def end(self) -> None:
+        """It has ended: leave the terminal as it was."""
+
+
+class JsonLines(View):
+    """Every event as one line of JSON."""
+
+    def __call__(self, event: Event) -> None:
+        self.write(as_dict(event))
+
+    def write(self, value: dict[str, Any]) -> None:
+        """One line."""
+        sys.stdout.write(json_text(value, indent=False) + "\n")
+        sys.stdout.flush()
+
+
+class Plain(View):
+    """Words as they come; calls and results as short lines."""
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self.answer, self.progress = out(), err()
+        self.quiet = quiet
+        self.streamed = False  # something of this reply was shown already
+        self.at_start = True  # of a line
+
+    def __call__(self, event: Event) -> None:
+        match event:
+            case TextDelta():
+                self.words(event.text)
+            case StreamRestarted():
+                self.close_line()
+                self.streamed = False
+                self.note(
+                    (f"  the connection broke ({one_line(event.reason, 60)}): once more", "dim")
+                )
+            case Replied() if event.purpose is None:
+                if not self.streamed and event.message.text:
+                    self.words(event.message.text)
+                self.close_line()
+                self.streamed = False
+            case _:
+                parts = short_line(event)
+                if parts is not None:
+                    self.close_line()
+                    self.note(*parts)
+
+    def words(self, text: str) -> None:
+        """A piece of the answer."""
+        shown = clean_piece(text)
+        if shown:
+            self.streamed = True
+            self.at_start = shown.endswith("\n")
+            self.answer.file.write(shown)
+            self.answer.file.flush()
+
+    def close_line(self) -> None:
+        """What comes next begins on a line of its own."""
+        if not self.at_start:
+            self.answer.file.write("\n")
+            self.answer.file.flush()
+            self.at_start = True
+
+    def note(self, *parts: Part) -> None:
+        """A line about the run, on standard error."""
+        if not self.quiet:
+            self.progress.line(*parts)
+
+    def end(self) -> None:
+        """The answer ends with its line."""
+        self.close_line()
+
+
+class Terminal(Plain):
+    """The same on a terminal, above a status line of turns, tokens, cost and time."""
+
+    def __init__(self, paper: Paper | None = None) -> None:
+        super().__init__()
+        self.answer = paper or self.answer
+        self.partial = ""  # the line that is still being written
+        self.turn = self.tokens = 0
+        self.cost = 0.0
+        self.doing = "thinking"
+        self.started = seams.monotonic()
+        self._live: Live | None = None
+
+    def begin(self) -> None:
+        """Show the status line."""
+        from rich.live import Live
+
+        self.started = seams.monotonic()
+        self.turn = self.tokens = 0
+        self.cost, self.doing = 0.0, "thinking"
+        self._live = Live(
+            console=self.answer.console,
+            get_renderable=self._bottom,
+            refresh_per_second=10,
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+            vertical_overflow="visible",
+        )
+        self._live.start()
+
+    def end(self) -> None:
+        """Take the status line away."""
+        live, self._live = self._live, None
+        if live is not None:
+            live.stop()
+        self.close_line()
+
+    def __call__(self, event: Event) -> None:
+        match event:
+            case IterationStart():
+                self.turn, self.doing = event.number, "thinking"
+            case Replied():
+                self.tokens += event.usage.total_tokens
+                self.cost += event.cost_usd
+            case ToolCallStarted():
+                self.doing = clean(event.name)
+            case ToolResulted():
+                self.doing = "thinking"
+            case ThinkingDelta():
+                self.doing = "thinking"
+            case TextDelta():
+                self.doing = "writing"
+            case _:
+                pass
+        super().__call__(event)
+
+    def words(self, text: str) -> None:
+        """Whole lines go above the status line, the rest stays in it until it is whole."""
+        shown = clean_piece(text)
+        self.streamed = self.streamed or bool(shown)
+        *whole, self.partial = (self.partial + shown).split("\n")
+        for line in whole:
+            self.answer.console.print(styled(line))
+        self.at_start = not self.partial
+
+    def close_line(self) -> None:
+        """The unfinished line is finished."""
+        partial, self.partial = self.partial, ""
+        self.at_start = True
+        if partial:
+            self.answer.console.print(styled(partial))
+
+    def note(self, *parts: Part) -> None:
+        """A line about the run, on the same terminal."""
+        self.answer.console.print(styled(*parts), soft_wrap=True)
+
+    def _bottom(self) -> RenderableType:
+        from rich.console import Group
+        from rich.spinner import Spinner
+
+        facts = [f"turn {max(1, self.turn)}", words.tokens(self.tokens), words.money(self.cost)]
+        facts.append(words.duration(seams.monotonic() - self.started))
+        status = f"{self.doing}…  {' · '.join(facts)}  (Ctrl-C stops)"
+        self._spinner = getattr(self, "_spinner", None) or Spinner("dots", style="cyan")
+        self._spinner.update(text=styled((status, "dim")))
+        return Group(styled(self.partial), self._spinner) if self.partial else self._spinner
+
+
+def short_line(event: Event) -> tuple[Part, ...] | None:
+    """An event as one short line; None for what is not worth one."""
+    match event:
+        case ToolCallStarted():
+            call = shown_call(event.name, event.arguments, NOTE_WIDTH)
+            return ("  ", ("→", "cyan"), f" {call}")
+        case ToolResulted():
+            return _result(event)
+        case ToolCallUpdate() if event.progress is not None:
+            return ((f"    {one_line(str(event.progress), NOTE_WIDTH)}", "dim"),)
+        case ReplyFailed():
+            return ("  ", ("!", "red"), f" the model failed: {one_line(event.message, 200)}")
+        case BudgetExhausted():
+            used = f"{event.used:g} of {event.allowed:g}"
+            return ("  ", ("!", "yellow"), f" the limit on {event.limit} is reached: {used}")
+        case FeedbackInjected():
+            return ((f"  · {clean(event.feedback)}: {one_line(event.text, NOTE_WIDTH)}", "dim"),)
+        case HistoryRepaired():
+            return (("  · the history was mended before it was sent", "dim"),)
+        case Suspended():
+            return ("  ", ("‖", "yellow"), f" parked: {one_line(event.reason, NOTE_WIDTH)}")
+        case _:
+            return None
+
+
+def _result(event: ToolResulted) -> tuple[Part, ...]:
+    name, said = clean(event.tool), one_line(event.result.text, NOTE_WIDTH)
+    if event.outcome == "ok" and not event.result.is_error:
+        return ("  ", ("←", "green"), (f" {name}: {said}", "dim"))
+    return ("  ", ("✗", "red"), f" {name}: {event.outcome}: {said}")
+
+
+# --------------------------------------------------------------------------- which one
+
+
+def view_for(*, as_json: bool, stream: bool, quiet: bool) -> View:
+    """The view that fits where the output goes."""
+    if as_json:
+        return JsonLines() if stream else View()
+    both = out().fancy and err().fancy
+    return Terminal() if both and not quiet else Plain(quiet=quiet)
+
+
+def redacting(view: View, redactor: Callable[[], Redactor | None]) -> Callable[[Event], None]:
+    """The view as a sink that no secret reaches, even one that streams in two pieces.
+
+    Entries come redacted from the run; what streams does not.
+    """
+    text_held: Any = None
+    thought_held: Any = None
+
+    def show(event: Event) -> None:
+        nonlocal text_held, thought_held
+        known = redactor()
+        if known is None:
+            view(event)
+            return
+        if isinstance(event, TextDelta):
+            text_held = text_held or known.stream()
+            if shown := text_held.feed(event.text):
+                view(TextDelta(shown))
+        elif isinstance(event, ThinkingDelta):
+            thought_held = thought_held or known.stream()
+            if shown := thought_held.feed(event.text):
+                view(ThinkingDelta(shown))
+        else:
+            if isinstance(event, (Replied, ReplyFailed, StreamRestarted)):
+                if thought_held is not None and (rest := thought_held.flush()):
+                    view(ThinkingDelta(rest))
+                if text_held is not None and (rest := text_held.flush()):
+                    view(TextDelta(rest))
+                text_held = thought_held = None
+            view(known.value(event))
+
+    return show
