@@ -319,6 +319,8 @@ def settle(
     if not recorded and call.id not in run.committed:
         run.record(ToolResulted(call.id, call.name, result.outcome, result))
     if run.emit is not unwatched:
+        if call.id in run.committed:  # its record was stored with its effect; nobody saw it yet
+            run.emit(ToolResulted(call.id, call.name, result.outcome, result))
         run.emit(ToolCallUpdate(call.id, "failed" if result.is_error else "completed"))
 
 
