@@ -460,3 +460,45 @@ def test_mistral_refuses_what_it_does_not_know() -> None:
 )
 def test_addresses(model: HttpModel, base: str | None, url: str) -> None:
     assert type(model)("m", api_key="k", base_url=base).url == url
+
+
+@pytest.mark.parametrize("model", WIRES, ids=["anthropic", "openai"])
+def test_every_snapshot_of_a_long_run_reads_the_same_as_a_plain_list(model: HttpModel) -> None:
+    messages = rounds(150)
+    strand = Strand()
+    early = [(strand.snapshot(), 0)]
+    for count, message in enumerate(messages, 1):
+        strand.items.append(message)
+        view = strand.snapshot()
+        body = model.encode(Request(view))
+        assert len(body) < 80  # turn 1,000 is put together as quickly as turn 10
+        if count % 7 == 0:
+            early.append((view, count))
+            assert b"".join(body) == b"".join(model.encode(Request(messages[:count])))
+    for view, count in early:  # also those from before the last messages were joined
+        again = b"".join(model.encode(Request(view)))
+        assert again == b"".join(model.encode(Request(messages[:count])))
+
+
+def test_leading_system_words_are_encoded_once_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoded: list[Message] = []
+    plain = AnthropicMessages._message
+    monkeypatch.setattr(
+        AnthropicMessages, "_message", lambda self, m: (encoded.append(m), plain(self, m))[1]
+    )
+    strand = Strand([Message("system", "one")])
+    for message in rounds(100):
+        strand.items.append(message)
+        sent = json.loads(b"".join(CLAUDE.encode(Request(strand.snapshot()))))
+        assert sent["system"] == "one" and len(sent["messages"]) == len(strand.items) - 1
+    assert len(encoded) == len(strand.items) - 1
+
+
+def test_a_message_taken_out_again_leaves_nothing_behind() -> None:
+    strand = Strand(rounds(1))
+    strand.items.append(Message("assistant", "dropped"))
+    CLAUDE.encode(Request(strand.snapshot()))
+    assert strand.drop_last().text == "dropped"
+    strand.items.append(Message("user", "instead"))
+    sent = b"".join(CLAUDE.encode(Request(strand.snapshot())))
+    assert b"instead" in sent and b"dropped" not in sent

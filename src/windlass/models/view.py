@@ -19,12 +19,18 @@ class Strand:
 
     def __init__(self, items: list[Message] | None = None) -> None:
         self.items: list[Message] = items if items is not None else []
-        self.encoded: dict[str, list[bytes]] = {}
+        self.encoded: dict[str, Encoded] = {}
         self.derived: dict[str, Strand] | None = None
 
     def snapshot(self) -> View:
         """The messages as they are now; later ones do not show."""
         return View(self, len(self.items))
+
+    def drop_last(self) -> Message:
+        """Take the last message out again, and forget what was made of it."""
+        self.encoded.clear()
+        self.derived = None
+        return self.items.pop()
 
 
 class View(Sequence[Message]):
@@ -45,9 +51,8 @@ class View(Sequence[Message]):
     def __getitem__(self, index: int | slice) -> Message | list[Message]:
         if isinstance(index, slice):
             start, stop, step = index.indices(self.size)
-            if step < 0:  # a list counts differently when it walks backwards
-                start, stop, step = index.indices(self.size)
-            return self.strand.items[start:stop:step]
+            if step < 0:  # a list would read a stop of -1 as its last item
+                return self.strand.items[: self.size][index]
             return self.strand.items[start:stop:step]
         if index < 0:
             index += self.size
@@ -68,20 +73,52 @@ class View(Sequence[Message]):
         return f"<View of {self.size} messages>"
 
 
+class Encoded:
+    """The bytes of a strand's messages: blocks of 64 joined, and the last few one by one.
+
+    Joining keeps the list short, so that the request of a long run is as quickly put together and
+    sent as that of a short one.
+    """
+
+    __slots__ = ("blocks", "recent")
+
+    def __init__(self) -> None:
+        self.blocks: list[bytes] = []
+        self.recent: list[bytes] = []
+
+    def add(self, piece: bytes) -> None:
+        """Take the bytes of the next message."""
+        if len(self.recent) >= _BLOCK:  # never empty after that: the last piece stays a small one
+            self.blocks.append(b"".join(self.recent))
+            self.recent = []
+        self.recent.append(piece)
+
+
+_BLOCK = 64
+
+
 def pieces(
     messages: Sequence[Message], key: str, encode: Callable[[Message], bytes]
-) -> Sequence[bytes]:
-    """The bytes of each message under `key` (a wire and its model), encoding only what is new.
+) -> list[bytes]:
+    """The bytes of the messages under `key` (a wire and its model), encoding only what is new.
 
-    The list may be longer than `messages` where the strand has grown since; take the first
-    `len(messages)`.
+    Several messages may share a piece; joined, the pieces are the messages in their order.
     """
     if not isinstance(messages, View):
         return [encode(message) for message in messages]
-    done = messages.strand.encoded.setdefault(key, [])
-    for message in messages.strand.items[len(done) : messages.size]:
-        done.append(encode(message))
-    return done
+    strand, size = messages.strand, messages.size
+    done = strand.encoded.get(key)
+    if done is None:
+        done = strand.encoded[key] = Encoded()
+    joined = len(done.blocks) * _BLOCK
+    for message in strand.items[joined + len(done.recent) : size]:
+        done.add(encode(message))
+    joined = len(done.blocks) * _BLOCK
+    if size > joined:
+        return [*done.blocks, *done.recent[: size - joined]]
+    # a snapshot from before the last block was joined
+    whole = size // _BLOCK
+    return [*done.blocks[:whole], *map(encode, strand.items[whole * _BLOCK : size])]
 
 
 def derive(

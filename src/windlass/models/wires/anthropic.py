@@ -108,7 +108,7 @@ class AnthropicMessages(HttpModel):
 
     # ----------------------------------------------------------------------- the frame
 
-    def _head(self, frame: Frame) -> tuple[bytes, bool]:
+    def _head(self, frame: Frame) -> bytes:
         settings = frame.settings
         thinking, effort = self._thinking(settings)
         body: dict[str, Any] = {
@@ -142,7 +142,7 @@ class AnthropicMessages(HttpModel):
         if settings.extra:
             body.update(settings.extra)
         body.pop("messages", None)
-        return dumps(body)[:-1] + b',"messages":[', False
+        return dumps(body)[:-1] + b',"messages":['
 
     def _thinking(self, settings: Settings) -> tuple[dict[str, Any] | None, str | None]:
         """What to say of thinking, and how hard to think."""
@@ -189,11 +189,11 @@ class AnthropicMessages(HttpModel):
         if not blocks:
             return b""  # an empty message is refused
         if message.role == "assistant":
-            return b',{"role":"assistant","content":' + dumps(blocks) + b"}"
+            return b'{"role":"assistant","content":' + dumps(blocks) + b"},"
         if len(blocks) > 1:
             # results come first: anything before them hides them from the calls they answer
             blocks.sort(key=lambda block: block["type"] != "tool_result")
-        return b',{"role":"user","content":' + dumps(blocks) + b"}"
+        return b'{"role":"user","content":' + dumps(blocks) + b"},"
 
     def _blocks(self, content: Sequence[Block]) -> Iterator[dict[str, Any]]:
         for block in content:

@@ -42,7 +42,6 @@ class Framed(msgspec.Struct, frozen=True):
     """A frame as a wire writes it, up to the first message."""
 
     head: bytes
-    speaks: bool  # the head already holds a message, so that the next one needs a comma
     names: dict[str, str]  # tools under a name of the wire's own: wire -> ours
 
 
@@ -123,12 +122,12 @@ class HttpModel(Model):
     def _auth(self, key: str) -> dict[str, str]:
         raise NotImplementedError
 
-    def _head(self, frame: Frame) -> tuple[bytes, bool]:
-        """The request up to its first message, and whether it already holds one."""
+    def _head(self, frame: Frame) -> bytes:
+        """The request up to its first message, behind which comes a comma if there is one."""
         raise NotImplementedError
 
     def _message(self, message: Message) -> bytes:
-        """The message behind a comma, or nothing at all."""
+        """The message and a comma, or nothing at all."""
         raise NotImplementedError
 
     def _hoisted(self, messages: Sequence[Message]) -> int:
@@ -148,16 +147,23 @@ class HttpModel(Model):
         if skip:
             said = [frame.system or "", *(message.text for message in messages[:skip])]
             frame = msgspec.structs.replace(frame, system="\n\n".join(filter(None, said)))
-            framed = self._make(frame)
+            head = self._head(frame)
+            above = {id(message) for message in messages[:skip]}
+            body = pieces(
+                messages,
+                f"{self._cached}/{skip}",
+                lambda message: b"" if id(message) in above else self._message(message),
+            )
         else:
-            framed = self.framed(frame)
-        body = [framed.head, *pieces(messages, self._cached, self._message)[skip : len(messages)]]
-        body += [self._message(message) for message in request.tail]
-        if not framed.speaks:
-            for at in range(1, len(body)):
-                if body[at]:
-                    body[at] = body[at][1:]
-                    break
+            head = self.framed(frame).head
+            body = pieces(messages, self._cached, self._message)
+        body.insert(0, head)
+        for message in request.tail:
+            body.append(self._message(message))
+        for at in range(len(body) - 1, -1, -1):
+            if body[at]:
+                body[at] = body[at].removesuffix(b",")
+                break
         body.append(b"]}")
         return body
 
@@ -172,9 +178,8 @@ class HttpModel(Model):
         return framed
 
     def _make(self, frame: Frame) -> Framed:
-        head, speaks = self._head(frame)
         names = {safe: t.name for t in frame.tools if (safe := safe_name(t.name)) != t.name}
-        return Framed(head, speaks, names)
+        return Framed(self._head(frame), names)
 
     # ----------------------------------------------------------------------- the call
 

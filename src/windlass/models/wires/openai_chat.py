@@ -80,7 +80,7 @@ class OpenAIChat(HttpModel):
 
     # ----------------------------------------------------------------------- the frame
 
-    def _head(self, frame: Frame) -> tuple[bytes, bool]:
+    def _head(self, frame: Frame) -> bytes:
         settings, dialect = frame.settings, self.dialect
         body: dict[str, Any] = {"model": self.name, "stream": settings.stream}
         if settings.stream and dialect.usage_on_request:
@@ -120,8 +120,8 @@ class OpenAIChat(HttpModel):
         body.pop("messages", None)
         head = dumps(body)[:-1] + b',"messages":['
         if not frame.system:
-            return head, False
-        return head + dumps({"role": "system", "content": frame.system}), True
+            return head
+        return head + dumps({"role": "system", "content": frame.system}) + b","
 
     def _reasons(self) -> bool:
         if self.info is not None:
@@ -138,7 +138,7 @@ class OpenAIChat(HttpModel):
                 parts = [{"role": "system", "content": message.text}]
             case _:
                 parts = self._said(message)
-        return b"".join([b"," + dumps(part) for part in parts if part is not None])
+        return b"".join([dumps(part) + b"," for part in parts if part is not None])
 
     def _assistant(self, message: Message) -> dict[str, Any] | None:
         text, calls = message.text, message.tool_calls
