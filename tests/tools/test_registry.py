@@ -28,6 +28,11 @@ def three() -> ToolRegistry:
     return tools
 
 
+def test_everything_can_be_said_by_name() -> None:
+    tools = tool_define(registry=tool_registry(), name="x", description="y", keyed=True)
+    assert tools["x"].keyed
+
+
 def test_define_returns_the_registry_and_fills_it() -> None:
     tools = three()
     assert tools.names() == ["read", "run", "add"]

@@ -4,6 +4,7 @@ import collections
 import collections.abc as abc
 import dataclasses
 import enum
+import sys
 import typing
 import uuid
 from dataclasses import dataclass, field
@@ -544,3 +545,17 @@ async def test_handlers_cannot_change_the_recorded_arguments() -> None:
     result = await made.call(prepared.arguments, context())
     assert result.outcome == "ok"
     assert arguments == {"items": [{"a": 1}], "p": {"deep": []}, "q": {"items": [1, [2]]}}
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="`type X = …` is new in 3.12")
+async def test_type_aliases_may_speak_of_themselves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "from datetime import date\ntype Days = list[Days] | date\ntype Pair[T] = tuple[T, T]\n"
+    (tmp_path / "aliases_of_today.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    import aliases_of_today as aliases  # pyright: ignore[reportMissingImports]
+
+    day = date(2025, 1, 31)
+    assert await sent(aliases.Days, [["2025-01-31"], "2025-01-31"]) == [[day], day]
+    assert await sent(aliases.Pair[date], ["2025-01-31", "2025-01-31"]) == (day, day)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -54,10 +55,20 @@ def is_async(handler: Callable[..., Any]) -> bool:
     )
 
 
+def parameters_of(fn: Callable[..., Any]) -> list[inspect.Parameter]:
+    """The parameters in order, whatever names its annotations use."""
+    extra: dict[str, Any] = {}
+    if sys.version_info >= (3, 14):
+        import annotationlib
+
+        extra["annotation_format"] = annotationlib.Format.FORWARDREF
+    return list(inspect.signature(fn, **extra).parameters.values())
+
+
 def takes_context(handler: Callable[..., Any], whose: str) -> bool:
     """Whether a handler is `fn(args, ctx)` rather than `fn(args)`."""
     try:
-        parameters = list(inspect.signature(handler).parameters.values())
+        parameters = parameters_of(handler)
     except (ValueError, TypeError):  # a builtin that does not say
         return False
     positional = [

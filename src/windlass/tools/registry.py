@@ -87,7 +87,6 @@ def tool_define(
     name: str,
     description: str,
     options: Mapping[str, Any] | None = None,
-    /,
     **more: Any,
 ) -> ToolRegistry:
     """Define a tool in the registry, and return the registry.

@@ -17,7 +17,7 @@ from windlass.errors import ConfigError
 from windlass.tools.base import BadArguments, ToolContext
 from windlass.tools.docs import read_docs
 from windlass.tools.fields import names_around, put_default
-from windlass.tools.handlers import is_async, own, plain_function
+from windlass.tools.handlers import is_async, own, parameters_of, plain_function
 from windlass.tools.prepare import MOST_PROBLEMS, at
 from windlass.tools.schema import Shapes
 from windlass.tools.shape import Convert, Json, Mismatch, Shape, Unsupported
@@ -213,13 +213,8 @@ class _Reader:
         return own_words if own_words else type(self.fn).__doc__
 
     def _signature(self) -> list[inspect.Parameter]:
-        extra: dict[str, Any] = {}
-        if sys.version_info >= (3, 14):
-            import annotationlib
-
-            extra["annotation_format"] = annotationlib.Format.FORWARDREF
         try:
-            parameters = list(inspect.signature(self.fn, **extra).parameters.values())
+            parameters = parameters_of(self.fn)
         except (ValueError, TypeError):
             raise self._wrong(
                 "does not tell its parameters; wrap it in a function with type hints"
