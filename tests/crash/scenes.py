@@ -1,0 +1,173 @@
+"""Runs to be killed: an agent with tools of every kind, a model that is a pure function of the request.
+
+The keyed tool calls a service that honours idempotency keys (one charge per key, every attempt in its
+book); the transactional one inserts rows that nothing keeps from being inserted twice; the plain one
+writes to the effect log, which never de-duplicates.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from pathlib import Path
+
+import windlass as w
+from windlass.agents.agent import Agent  # loaded once, in the process that all others fork from
+from windlass.errors import NoSuchSession
+from windlass.events import Replied, RunEnded, ToolResulted
+from windlass.loop.replay import requests_of
+from windlass.models.audit import audit
+from windlass.models.wires.anthropic import AnthropicMessages
+from windlass.store import open_store, sqlite
+from windlass.store.fold import messages_of
+from windlass.testing import EffectLog
+from windlass.testing.killing import Scene, Seen
+
+assert sqlite.SqliteStore
+SESSION = "s"
+WIRE = AnthropicMessages("claude-test", api_key="not-a-key")
+
+
+def digest(request: w.Request) -> str:
+    return hashlib.sha256(b"".join(WIRE.encode(request))).hexdigest()[:16]
+
+
+class Pure(w.Model):
+    """Answers by how many turns it has had; notes the bytes of every request it gets."""
+
+    provider, name = "pure", "pure"
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene = scene
+        self.sent = EffectLog(scene.folder / "sent.jsonl")
+
+    async def respond(self, request, emit):
+        self.sent.write(digest(request))
+        turn = sum(message.role == "assistant" for message in request.messages)
+        usage = w.Usage(10, 5)
+        if turn >= self.scene.params["turns"]:
+            return w.Response(w.Message("assistant", "all done"), usage)
+        names = self.scene.params["tools"]
+        width = self.scene.params.get("width", 1)
+        calls = []
+        for place in range(width):
+            number = turn * width + place
+            name = names[number % len(names)]
+            calls.append(w.ToolCall(f"c{number}", name, {"n": number}))
+        return w.Response(w.Message("assistant", tuple(calls)), usage, "tool_use")
+
+
+def tools_of(scene: Scene) -> list[w.Tool]:
+    book = EffectLog(scene.folder / "charges.jsonl")
+
+    @w.tool(keyed=True)
+    async def charge(ctx: w.ToolContext[None], n: int) -> str:
+        """Charge a card."""
+        book.write(f"{ctx.idempotency_key}", n=n)
+        return f"charged {n}"
+
+    @w.tool(transactional=True)
+    async def reserve(ctx: w.ToolContext[None], n: int) -> str:
+        """Reserve a seat."""
+
+        def body(tx):
+            tx.execute("create table if not exists seats (n integer)")
+            tx.execute("insert into seats values (?)", (n,))
+            return f"reserved {n}"
+
+        return await ctx.commit(body)
+
+    @w.tool
+    async def mail(n: int) -> str:
+        """Send a letter."""
+        scene.effects.write(f"mail:{n}")
+        return f"sent {n}"
+
+    @w.tool
+    def fax(n: int) -> str:
+        """Send a fax, from a thread."""
+        scene.effects.write(f"fax:{n}")
+        return f"faxed {n}"
+
+    @w.tool(side_effect_level="read_only")
+    async def look(n: int) -> str:
+        """Look something up."""
+        return f"seen {n}"
+
+    ask = w.Tool(name="ask", description="Ask a person.", parameters={"n": {"type": "integer"}})
+    known = {tool.name: tool for tool in (charge, reserve, mail, fax, look, ask)}
+    return [known[name] for name in dict.fromkeys(scene.params["tools"])]
+
+
+async def scenario(scene: Scene) -> str:
+    """Run the agent to its end, from wherever an earlier process left it."""
+    agent = Agent(
+        Pure(scene),
+        tools=tools_of(scene),
+        max_turns=1000,
+        max_concurrent_tools=scene.params.get("concurrency", 1),
+    )
+    async with w.Runtime(store=f"sqlite:///{scene.folder / 'runs.db'}"):
+        try:
+            out = await agent.resume(SESSION)
+        except NoSuchSession:
+            out = await agent.run("go", session_id=SESSION)
+        while out.status == "suspended":
+            answers = {call.id: f"answer {call.arguments['n']}" for call in out.pending}
+            out = await agent.resume(SESSION, results=answers)
+    assert out.status == "done", (out.status, out.stop_reason, out.error)
+    return out.final_text
+
+
+async def check(scene: Scene) -> dict:
+    """What is left: a journal that verifies, one effect for each call, the same requests."""
+    problems: list[str] = []
+    store = open_store(f"sqlite:///{scene.folder / 'runs.db'}")
+    await store.verify(SESSION)
+    entries = await store.read(SESSION)
+    await store.aclose()
+    problems += audit([*messages_of(entries), w.Message("user", "next")])
+    results = Counter(e.call_id for e in entries if type(e) is ToolResulted)
+    problems += [f"{call} has {count} results" for call, count in results.items() if count != 1]
+    replies = [e for e in entries if type(e) is Replied]
+    if len(replies) != scene.params["turns"] + 1:
+        problems.append(f"{len(replies)} replies")
+    if sum(e.status == "done" for e in entries if type(e) is RunEnded) != 1:
+        problems.append("not ended once")
+    problems += _charges(scene.folder, results) + _seats(scene.folder)
+    unknown = [e for e in entries if type(e) is ToolResulted and e.outcome == "interrupted"]
+    if any(e.tool not in ("mail", "fax") for e in unknown):
+        problems.append("a call that can be repeated was given up")
+    sent = set(EffectLog(scene.folder / "sent.jsonl").counts())
+    rebuilt = [digest(request) for request in requests_of(entries)]
+    if not set(rebuilt) <= sent:
+        problems.append("a rebuilt request was never sent")
+    if not unknown and sent != set(rebuilt):
+        problems.append("a request was sent that the journal cannot rebuild")
+    seen = Seen(
+        state=rebuilt if not scene.params.get("unknowns") else None,
+        unknown=tuple(f"{e.tool}:{e.call_id[1:]}" for e in unknown),
+        problems=tuple(problems),
+    )
+    return {"state": seen.state, "unknown": seen.unknown, "problems": seen.problems}
+
+
+def _charges(folder: Path, results: Counter[str]) -> list[str]:
+    lines = EffectLog(folder / "charges.jsonl").read()
+    keys: dict[int, set[str]] = {}
+    for line in lines:
+        keys.setdefault(line["n"], set()).add(line["key"])
+    return [f"charge {n} was made under {len(k)} keys" for n, k in keys.items() if len(k) != 1]
+
+
+def _seats(folder: Path) -> list[str]:
+    import sqlite3
+
+    connection = sqlite3.connect(folder / "runs.db")
+    try:
+        rows = connection.execute("select n, count(*) from seats group by n").fetchall()
+    except sqlite3.OperationalError:
+        return []  # no seat was asked for
+    finally:
+        connection.close()
+    return [f"seat {n} was reserved {count} times" for n, count in rows if count != 1]
