@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from windlass.testing.cancelling import CancelReport as CancelReport
     from windlass.testing.cancelling import Trial as Trial
     from windlass.testing.cancelling import cancel_sweep as cancel_sweep
-    from windlass.testing.tape import Cassette as Cassette
-    from windlass.testing.tape import cassette as cassette
     from windlass.testing.fakes import FakeAnthropic as FakeAnthropic
     from windlass.testing.fakes import FakeOpenAI as FakeOpenAI
     from windlass.testing.killing import EffectLog as EffectLog
@@ -33,6 +31,8 @@ if TYPE_CHECKING:
     from windlass.testing.script import call as call
     from windlass.testing.script import no_model_requests as no_model_requests
     from windlass.testing.script import scripted as scripted
+    from windlass.testing.tape import Cassette as Cassette
+    from windlass.testing.tape import cassette as cassette
     from windlass.testing.virtual_time import Deadlock as Deadlock
     from windlass.testing.virtual_time import VirtualTimeLoop as VirtualTimeLoop
     from windlass.testing.virtual_time import run_virtual as run_virtual

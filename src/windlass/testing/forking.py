@@ -1,0 +1,210 @@
+"""A function run in a process of its own, and that process killed at a chosen moment.
+
+The child is forked from a warm parent, so it opens whatever it needs itself: a SQLite connection
+must never cross a fork.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import faulthandler
+import inspect
+import itertools
+import os
+import select
+import signal
+import sqlite3
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, Union
+
+import msgspec
+
+from windlass import seams
+
+
+class AtPoint(msgspec.Struct, frozen=True):
+    """When the process passes a named point for the `number`-th time, whatever its name."""
+
+    number: int
+
+
+class AtCommit(msgspec.Struct, frozen=True):
+    """As SQLite begins the `number`-th commit."""
+
+    number: int
+
+
+class After(msgspec.Struct, frozen=True):
+    """This long after its start, from outside."""
+
+    seconds: float
+
+
+Kill: TypeAlias = Union[AtPoint, AtCommit, After]
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """What became of the child."""
+
+    how: Literal["done", "killed", "failed", "hung"]
+    at: str = ""  # the point or moment at which it was killed
+    value: Any = None
+    trace: str = ""
+    points: dict[str, int] = {}
+    commits: int = 0
+    seconds: float = 0.0
+
+
+def in_child(
+    body: Callable[[], Any], folder: Path, *, kill: Kill | None = None, timeout: float = 20.0
+) -> Ended:
+    """Run `body()` (it may be async) in a forked child, and kill that child where told.
+
+    The folder takes the child's notes; its value must be plain data.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    note = folder / "note.json"
+    note.unlink(missing_ok=True)
+    began = time.perf_counter()
+    pid = os.fork()
+    if pid == 0:
+        _be_the_child(body, folder, kill, timeout)
+    at = kill.seconds if isinstance(kill, After) else None
+    status, late = _await_end(pid, at, timeout)
+    seconds = time.perf_counter() - began
+    if late:
+        return Ended("hung", trace=_tail(folder / "stderr"), seconds=seconds)
+    if os.WIFSIGNALED(status):
+        if os.WTERMSIG(status) != signal.SIGKILL or kill is None:
+            said = f"died of signal {os.WTERMSIG(status)}\n{_tail(folder / 'stderr')}"
+            return Ended("failed", trace=said, seconds=seconds)
+        where = (
+            note.read_text() if note.exists() and at is None else f"after {seconds * 1000:.2f} ms"
+        )
+        return Ended("killed", at=where, seconds=seconds)
+    try:
+        ended = msgspec.json.decode(note.read_bytes(), type=Ended)
+    except (OSError, msgspec.DecodeError):
+        said = f"left with code {os.WEXITSTATUS(status)} and no word\n{_tail(folder / 'stderr')}"
+        return Ended("failed", trace=said, seconds=seconds)
+    return msgspec.structs.replace(ended, seconds=seconds)
+
+
+def _await_end(pid: int, kill_after: float | None, timeout: float) -> tuple[int, bool]:
+    """The child's exit status, and whether it had to be stopped for taking too long."""
+    if kill_after is not None and not _ends_within(pid, kill_after):
+        os.kill(pid, signal.SIGKILL)
+    late = not _ends_within(pid, timeout)
+    if late:
+        os.kill(pid, signal.SIGKILL)
+    return os.waitpid(pid, 0)[1], late
+
+
+def _ends_within(pid: int, seconds: float) -> bool:
+    """Wait for the child's end without taking its status."""
+    try:
+        handle = os.pidfd_open(pid)
+    except (AttributeError, OSError):  # not Linux
+        until = time.perf_counter() + seconds
+        while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+            if time.perf_counter() >= until:
+                return False
+            time.sleep(0.0005)
+        return True
+    try:
+        return bool(select.select([handle], [], [], seconds)[0])
+    finally:
+        os.close(handle)
+
+
+def _tail(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")[-4000:]
+    except OSError:
+        return ""
+
+
+# --------------------------------------------------------------------------- inside the child
+
+
+def _be_the_child(body: Callable[[], Any], folder: Path, kill: Kill | None, timeout: float) -> None:
+    """Never returns: nothing of the parent's (its tests, its exit handlers) may run here."""
+    code = 1
+    try:
+        _redirect(folder)
+        faulthandler.dump_traceback_later(max(timeout - 1, timeout / 2))
+        ended = _run(body, folder, kill)
+        (folder / "note.json").write_bytes(msgspec.json.encode(ended))
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+def _redirect(folder: Path) -> None:
+    for name, fd in (("stdout", 1), ("stderr", 2)):
+        target = os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        os.dup2(target, fd)
+        os.close(target)
+
+
+def _run(body: Callable[[], Any], folder: Path, kill: Kill | None) -> Ended:
+    points: Counter[str] = Counter()
+    passed, committed = itertools.count(1), itertools.count(1)
+    commits = 0
+    last_point = kill.number if isinstance(kill, AtPoint) else 0
+    last_commit = kill.number if isinstance(kill, AtCommit) else 0
+
+    def reached(name: str) -> None:
+        points[name] += 1
+        if next(passed) == last_point:
+            _die(folder, name)
+
+    def committing() -> None:
+        nonlocal commits
+        commits = next(committed)
+        if commits == last_commit:
+            _die(folder, f"commit {commits}")
+
+    _watch_commits(committing)
+    with seams.watch_points(reached):
+        try:
+            value = body()
+            if inspect.iscoroutine(value):
+                value = asyncio.run(value)
+        except BaseException:
+            return Ended("failed", trace=traceback.format_exc(), points=points, commits=commits)
+    return Ended("done", value=msgspec.to_builtins(value), points=points, commits=commits)
+
+
+def _die(folder: Path, where: str) -> None:
+    (folder / "note.json").write_text(where)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+_WRITES = ("INSERT", "UPDATE", "DELETE", "REPLACE", "CREATE", "DROP", "ALTER")
+
+
+def _watch_commits(committing: Callable[[], None]) -> None:
+    """Call at the start of each commit of every SQLite connection opened from here on."""
+    connect = sqlite3.connect
+
+    def traced(*args: Any, **keywords: Any) -> sqlite3.Connection:
+        connection = connect(*args, **keywords)
+
+        def saw(statement: str) -> None:
+            word = statement.lstrip()[:8].upper()
+            # outside a transaction, every write is a commit of its own
+            alone = word.startswith(_WRITES) and not connection.in_transaction
+            if alone or word.startswith(("COMMIT", "END")):
+                committing()
+
+        connection.set_trace_callback(saw)
+        return connection
+
+    sqlite3.connect = traced

@@ -1,0 +1,16 @@
+"""Both sweeps: kill a process everywhere, and interrupt a run everywhere."""
+
+from windlass.testing.cancelling import CancelReport, Trial, cancel_sweep
+from windlass.testing.effects import EffectLog
+from windlass.testing.killing import KillReport, Scene, Seen, kill_sweep
+
+__all__ = [
+    "CancelReport",
+    "EffectLog",
+    "KillReport",
+    "Scene",
+    "Seen",
+    "Trial",
+    "cancel_sweep",
+    "kill_sweep",
+]
