@@ -38,7 +38,7 @@ check-deep: .venv/.deep
 	$(PYTEST) -n $(JOBS) -m deep
 
 bench: .venv/.dev
-	$(BIN)/python bench/run.py
+	$(BIN)/python -m bench.run
 
 format: .venv/.dev
 	$(BIN)/ruff check --fix-only --quiet .

@@ -1,0 +1,133 @@
+"""What a turn costs, whatever the length of the run; and what it costs to begin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from bench import bare, ours, work
+from bench.proof import CutCorner, prove
+from bench.sampling import REPS, TARGET, Pair, Work, paired, rounds
+from bench.table import Row, micro
+from bench.work import Script
+from windlass.agents.runtime import current_store
+
+LENGTHS = {10: 8.0, 100: 5.0, 500: 5.0}  # turns in a run, and how many times the bare loop is allowed
+GROWTH = 1.2
+BEGINNING = 30.0
+PEERS = {10: "x60 to x484", 100: "x58 to x1,130", 500: "x48 to x4,586"}
+
+entries_proved = [0]
+
+
+async def rows(reps: int = REPS, target: float = TARGET) -> list[Row]:
+    """Every row about turns."""
+    found: list[Row] = []
+    for door in ("Agent.run", "agent_loop"):
+        found += await _lengths(door, reps, target)
+    found.append(await _beginning(reps, target))
+    found.append(await _wide(reps, target))
+    found.append(await _blocking(reps, target))
+    return found
+
+
+async def _lengths(door: str, reps: int, target: float) -> list[Row]:
+    """All lengths in the same rounds, so that they can be compared with each other too."""
+    works: dict[str, Work] = {}
+    for turns in LENGTHS:
+        works[f"bare {turns}"] = by_hand(lambda n=turns: Script(n))
+        works[f"ours {turns}"] = recorded(lambda n=turns: Script(n), door=door)
+    taken = await rounds(works, reps, target=target)
+    found: list[Row] = []
+    for turns, allowed in LENGTHS.items():
+        pair = paired(taken[f"ours {turns}"], taken[f"bare {turns}"])
+        name = f"`{door}`, {turns} turns: a turn"
+        found.append(_row(name, pair, allowed, turns, PEERS[turns]))
+    long = [s / 500 for s in taken["ours 500"]]
+    short = [s / 100 for s in taken["ours 100"]]
+    grown = paired(long, short)
+    name = f"`{door}`: a turn of 500 over a turn of 100"
+    spread = (grown.low, grown.high)
+    peers = "x0.9 to x4.0"
+    row = Row(name, grown.ratio, GROWTH, micro(grown.ours), "", spread, peers=peers)
+    return [*found, row]
+
+
+async def _beginning(reps: int, target: float) -> Row:
+    async def by_hand_from_nothing() -> None:
+        await bare.run(bare.build("add"), Script(1))
+
+    async def from_nothing() -> str:
+        return await ours.run(ours.build("add"), Script(1))
+
+    works = {"bare": Work(by_hand_from_nothing), "ours": Work(from_nothing, _proof(Script(1)))}
+    taken = await rounds(works, reps, target=target)
+    pair = paired(taken["ours"], taken["bare"])
+    name = "create an agent with one tool and run one turn"
+    return _row(name, pair, BEGINNING, 1, "x168 to x5,696")
+
+
+async def _wide(reps: int, target: float) -> Row:
+    script = lambda: Script(2, width=16)  # noqa: E731
+    works = {"bare": by_hand(script), "ours": recorded(script)}
+    taken = await rounds(works, reps, target=target)
+    pair = paired(taken["ours"], taken["bare"])
+    return _row("16 instant tools in one turn: a call", pair, None, 16, "x23 to x88")
+
+
+async def _blocking(reps: int, target: float) -> Row:
+    script = lambda: Script(100, tool="add_sync")  # noqa: E731
+    works = {"bare": by_hand(script, "add_sync"), "ours": recorded(script, "add_sync")}
+    taken = await rounds(works, reps, target=target)
+    pair = paired(taken["ours"], taken["bare"])
+    name = "a blocking tool (Windlass runs it in a thread), 100 turns: a turn"
+    return _row(name, pair, None, 100, "x60 to x991, wall")
+
+
+# --------------------------------------------------------------------------- both sides
+
+
+def by_hand(script: Callable[[], Script], tool: str = "add") -> Work:
+    """The bare loop on this script."""
+    functions = bare.build(tool)
+    calls = script().calls
+
+    async def once() -> int:
+        before = work.ran[0]
+        await bare.run(functions, script())
+        return work.ran[0] - before
+
+    async def after(kept: list[Any]) -> None:
+        if any(count != calls for count in kept):
+            raise CutCorner(f"the bare loop ran {kept[0]} tools instead of {calls}")
+
+    return Work(once, after)
+
+
+def recorded(script: Callable[[], Script], tool: str = "add", door: str = "Agent.run") -> Work:
+    """Windlass on this script, looked at afterwards."""
+    agent = ours.build(tool)
+
+    async def once() -> str:
+        if door == "agent_loop":
+            return await ours.loop((tool,), script())
+        return await ours.run(agent, script())
+
+    return Work(once, _proof(script()))
+
+
+def _proof(script: Script) -> Callable[[list[Any]], Any]:
+    """Look at the sessions, then forget them."""
+
+    async def after(sessions: list[Any]) -> None:
+        store = current_store()
+        entries_proved[0] += await prove(store, sessions, script)
+        for session in sessions:
+            await store.delete(session)
+
+    return after
+
+
+def _row(name: str, pair: Pair, allowed: float | None, per: int, peers: str = "") -> Row:
+    ours_, bare_ = micro(pair.ours / per), micro(pair.bare / per)
+    return Row(name, pair.ratio, allowed, ours_, bare_, (pair.low, pair.high), peers=peers)
