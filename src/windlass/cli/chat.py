@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -83,7 +84,7 @@ class _Chat:
     def greet(self) -> None:
         if self.interactive:
             try:
-                import readline  # noqa: F401 - it gives input() history and line editing
+                import_module("readline")  # gives input() history and line editing
             except ImportError:
                 pass
             self.paper.line(("/help lists commands, Ctrl-D leaves", "dim"))

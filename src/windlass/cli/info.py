@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from importlib import import_module
 from typing import Any
 
 import click
@@ -123,10 +124,8 @@ def check(path: str | None) -> None:
 
 def _sections() -> Any:
     """The loader, once every section is registered."""
-    import windlass.config
-    import windlass.store.config  # noqa: F401 - registers [store]
-
-    return windlass.config
+    import_module("windlass.store.config")
+    return import_module("windlass.config")
 
 
 def _provider(name: str) -> dict[str, Any]:

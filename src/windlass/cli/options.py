@@ -85,7 +85,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="JSON for mac
 
 def agent_options(*, session: bool = True, answers: bool = True) -> Callable[[F], F]:
     """Give a command the common options, gathered into one `Chosen`."""
-    options = [*_AGENT_OPTIONS]
+    options: list[Callable[[Any], Any]] = [*_AGENT_OPTIONS]
     options += _SESSION_OPTIONS if session else ()
     options += _ANSWER_OPTIONS if answers else ()
 

@@ -133,7 +133,7 @@ def _ended(entry: RunEnded) -> Iterator[Step]:
 
 
 def _resumed(entry: RunResumed) -> Iterator[Step]:
-    yield Step("resumed", f"in a new process, at the stage {entry.at!r}", "magenta")
+    yield Step("resumed", f"where the journal ended, at the stage {entry.at!r}", "magenta")
 
 
 def _suspended(entry: Suspended) -> Iterator[Step]:

@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.live import Live
 
-    from windlass.redact import Redactor
+    from windlass.redact import RedactingStream, Redactor
 
-NOTE_WIDTH = 100  # of what a short line quotes
+NOTE_WIDTH = 110  # of a short line, where the terminal has room for it
 
 
 class View:
@@ -94,7 +94,7 @@ class Plain(View):
                 self.close_line()
                 self.streamed = False
             case _:
-                parts = short_line(event)
+                parts = short_line(event, min(NOTE_WIDTH, self.progress.width) - 4)
                 if parts is not None:
                     self.close_line()
                     self.note(*parts)
@@ -214,36 +214,35 @@ class Terminal(Plain):
         return Group(styled(self.partial), self._spinner) if self.partial else self._spinner
 
 
-def short_line(event: Event) -> tuple[Part, ...] | None:
+def short_line(event: Event, width: int) -> tuple[Part, ...] | None:
     """An event as one short line; None for what is not worth one."""
     match event:
         case ToolCallStarted():
-            call = shown_call(event.name, event.arguments, NOTE_WIDTH)
-            return ("  ", ("→", "cyan"), f" {call}")
+            return ("  ", ("→", "cyan"), f" {shown_call(event.name, event.arguments, width)}")
         case ToolResulted():
-            return _result(event)
+            return _result(event, width)
         case ToolCallUpdate() if event.progress is not None:
-            return ((f"    {one_line(str(event.progress), NOTE_WIDTH)}", "dim"),)
+            return ((f"    {one_line(str(event.progress), width)}", "dim"),)
         case ReplyFailed():
-            return ("  ", ("!", "red"), f" the model failed: {one_line(event.message, 200)}")
+            return ("  ", ("!", "red"), f" the model failed: {one_line(event.message, 300)}")
         case BudgetExhausted():
             used = f"{event.used:g} of {event.allowed:g}"
             return ("  ", ("!", "yellow"), f" the limit on {event.limit} is reached: {used}")
         case FeedbackInjected():
-            return ((f"  · {clean(event.feedback)}: {one_line(event.text, NOTE_WIDTH)}", "dim"),)
+            return ((f"  · {one_line(f'{event.feedback}: {event.text}', width)}", "dim"),)
         case HistoryRepaired():
             return (("  · the history was mended before it was sent", "dim"),)
         case Suspended():
-            return ("  ", ("‖", "yellow"), f" parked: {one_line(event.reason, NOTE_WIDTH)}")
+            return ("  ", ("‖", "yellow"), f" parked: {one_line(event.reason, width - 8)}")
         case _:
             return None
 
 
-def _result(event: ToolResulted) -> tuple[Part, ...]:
-    name, said = clean(event.tool), one_line(event.result.text, NOTE_WIDTH)
+def _result(event: ToolResulted, width: int) -> tuple[Part, ...]:
+    said = event.result.text
     if event.outcome == "ok" and not event.result.is_error:
-        return ("  ", ("←", "green"), (f" {name}: {said}", "dim"))
-    return ("  ", ("✗", "red"), f" {name}: {event.outcome}: {said}")
+        return ("  ", ("←", "green"), (f" {one_line(f'{event.tool}: {said}', width)}", "dim"))
+    return ("  ", ("✗", "red"), f" {one_line(f'{event.tool}: {event.outcome}: {said}', width)}")
 
 
 # --------------------------------------------------------------------------- which one
@@ -257,35 +256,34 @@ def view_for(*, as_json: bool, stream: bool, quiet: bool) -> View:
     return Terminal() if both and not quiet else Plain(quiet=quiet)
 
 
-def redacting(view: View, redactor: Callable[[], Redactor | None]) -> Callable[[Event], None]:
-    """The view as a sink that no secret reaches, even one that streams in two pieces.
+class Redacting:
+    """A view behind a redactor: no secret reaches it, even one that streams in two pieces.
 
     Entries come redacted from the run; what streams does not.
     """
-    text_held: Any = None
-    thought_held: Any = None
 
-    def show(event: Event) -> None:
-        nonlocal text_held, thought_held
-        known = redactor()
-        if known is None:
-            view(event)
-            return
-        if isinstance(event, TextDelta):
-            text_held = text_held or known.stream()
-            if shown := text_held.feed(event.text):
-                view(TextDelta(shown))
-        elif isinstance(event, ThinkingDelta):
-            thought_held = thought_held or known.stream()
-            if shown := thought_held.feed(event.text):
-                view(ThinkingDelta(shown))
+    def __init__(self, view: View, redactor: Callable[[], Redactor | None]) -> None:
+        self._view, self._redactor = view, redactor
+        self._streams: dict[type[TextDelta] | type[ThinkingDelta], RedactingStream] = {}
+
+    def __call__(self, event: Event) -> None:
+        redactor = self._redactor()
+        if redactor is None:
+            self._view(event)
+        elif isinstance(event, (TextDelta, ThinkingDelta)):
+            stream = self._streams.get(type(event))
+            if stream is None:
+                stream = self._streams[type(event)] = redactor.stream()
+            if shown := stream.feed(event.text):
+                self._view(type(event)(shown))
         else:
             if isinstance(event, (Replied, ReplyFailed, StreamRestarted)):
-                if thought_held is not None and (rest := thought_held.flush()):
-                    view(ThinkingDelta(rest))
-                if text_held is not None and (rest := text_held.flush()):
-                    view(TextDelta(rest))
-                text_held = thought_held = None
-            view(known.value(event))
+                self.flush()
+            self._view(redactor.value(event))
 
-    return show
+    def flush(self) -> None:
+        """The reply is over: show what was held back."""
+        for kind, stream in self._streams.items():
+            if rest := stream.flush():
+                self._view(kind(rest))
+        self._streams.clear()

@@ -9,7 +9,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
@@ -20,10 +20,9 @@ from windlass.agents.sessions import agent_session_open
 from windlass.cli import text as words
 from windlass.cli.main import log_to_stderr, secrets_here
 from windlass.cli.options import Before, Chosen, answers_of, before, make_agent
-from windlass.cli.paper import Part
 from windlass.cli.place import find_place, match
 from windlass.cli.text import clean, one_line
-from windlass.cli.views import View, redacting
+from windlass.cli.views import Redacting, View
 from windlass.errors import ConfigError, NoSuchSession
 
 if TYPE_CHECKING:
@@ -108,7 +107,7 @@ class Work:
             tools = {"tools": list(self.chosen.tools)} if self.chosen.tools else None
             await agent_session_open(self.session_id, metadata=tools, store=self.store)
             self.fresh = False
-        sink = redacting(self.view, self._known)
+        sink = Redacting(self.view, self._known)
         self.signal = None
         brake = Abort()
         self.view.begin()
@@ -122,6 +121,7 @@ class Work:
                 )  # fmt: skip
         finally:
             self.past = self.past._replace(unfinished=False) if self.past else None
+            sink.flush()
             self.view.end()
 
     async def _resume(
@@ -202,7 +202,7 @@ def _checked(session_id: str) -> str:
 
 
 @contextmanager
-def _signals(brake: Abort, stopped: Callable[[int], None]) -> Iterator[None]:
+def _signals(brake: Abort, stopped: Callable[[int], None]) -> Generator[None]:
     """Ctrl-C and a polite kill end the run on the record; a second one ends the program."""
     loop = asyncio.get_running_loop()
     taken: list[int] = []

@@ -1,0 +1,246 @@
+"""`windlass demo`: four processes, three of them killed, one refund; told while it happens."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from windlass.cli.main import debug_option
+
+if TYPE_CHECKING:
+    from windlass.cli.demo.shop import Shop
+    from windlass.cli.paper import Paper
+    from windlass.cli.timeline import Timed
+
+PACE = 0.025  # seconds between the model's words, on a terminal
+DEATHS = {
+    "before-commit": "SIGKILL, with the refund inserted and not committed",
+    "after-commit": "SIGKILL, with the commit done and the run not yet told",
+    "after-letter": "SIGKILL, with the letter posted and not yet recorded",
+}
+NAIVE_DEATHS = DEATHS | {
+    "before-commit": "SIGKILL, with the refund made and not yet recorded",
+    "after-commit": "SIGKILL, with the record made and the run not yet told",
+}
+
+
+@click.command()
+@click.option("--keep", metavar="FOLDER", help="Keep the shop, its journal and the log there.")
+@click.option(
+    "--naive", is_flag=True, help="Make the refund without transaction and key: it doubles."
+)
+@debug_option
+def demo(keep: str | None, naive: bool) -> None:
+    """A refund that survives SIGKILL: offline, no key, in seconds."""
+    from windlass.cli.demo.shop import Shop
+    from windlass.cli.paper import out
+
+    with _folder(keep) as folder:
+        story = Story(Shop(folder), out(), naive)
+        story.tell()
+        story.next_steps(keep)
+        kept = story.as_promised
+    click.get_current_context().exit(0 if kept else 1)
+
+
+@contextmanager
+def _folder(keep: str | None) -> Generator[Path]:
+    import tempfile
+
+    if keep is None:
+        with tempfile.TemporaryDirectory(prefix="windlass-demo-") as folder:
+            yield Path(folder)
+        return
+    folder = Path(keep)
+    folder.mkdir(parents=True, exist_ok=True)
+    if any(folder.iterdir()):
+        raise click.UsageError(f"--keep {keep}: the folder is not empty")
+    yield folder
+
+
+class Story:
+    """The demo as it is told: what the processes say, and what the parent sees for itself."""
+
+    def __init__(self, shop: Shop, paper: Paper, naive: bool) -> None:
+        self.shop, self.paper, self.naive = shop, paper, naive
+        self.deaths = NAIVE_DEATHS if naive else DEATHS
+        self.verified = 0  # rows of the chain
+
+    def tell(self) -> None:
+        """The whole of it."""
+        self.headline()
+        self.shop.open_for_business()
+        for number, moment in enumerate((*self.deaths, "never")):
+            self.process(moment, first=number == 0)
+        entries = self.journal()
+        self.effects()
+        self.trace(entries)
+
+    @property
+    def refunds(self) -> int:
+        """How often the customer was paid."""
+        return len(self.shop.rows("refunds"))
+
+    @property
+    def as_promised(self) -> bool:
+        """One refund and one letter on an unbroken record; naively, two refunds."""
+        letters = len(self.shop.rows("letters"))
+        return self.refunds == (2 if self.naive else 1) and letters == 1 and self.verified > 0
+
+    def headline(self) -> None:
+        say = self.paper.line
+        say(("windlass demo", "bold"), ": a refund, and three kill signals in its way")
+        say("")
+        say("  The model is scripted: no key, no network. The rest is real: the loop, the")
+        say("  tools, the journal, SQLite, and processes that end with SIGKILL. The refunds")
+        say("  table has no UNIQUE, and no tool asks whether there was a refund before.")
+        if self.naive:
+            say(("  --naive: the refund has no transaction and ignores its key.", "yellow"))
+
+    def process(self, moment: str, *, first: bool) -> None:
+        """One process from its start to its end, and the state of the world after it."""
+        import signal
+
+        code = self.watch(moment, first)
+        self.shop.observe()
+        if moment == "never":
+            if code != 0:
+                raise click.ClickException(f"the last process of the demo ended with {code}")
+            return
+        if code != -getattr(signal, "SIGKILL", -1) and sys.platform != "win32":
+            raise click.ClickException(f"a process should have been killed and ended with {code}")
+        self.paper.line("  ", ("✗ ", "red"), (self.deaths[moment], "bold red"))
+        self.paper.line((f"    committed by now: {self.world()}", "dim"))
+
+    def watch(self, moment: str, first: bool) -> int:
+        """Run the process and show its events."""
+        import subprocess
+
+        import msgspec
+
+        from windlass.events import Event
+
+        pace = PACE if self.paper.fancy else 0.0
+        command = [sys.executable, "-m", "windlass.cli.demo.child", str(self.shop.file.parent)]
+        command += [moment, str(pace), "naive" if self.naive else "safe"]
+        decode = msgspec.json.Decoder(Event).decode
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as child:
+            what = "starts the run" if first else "resumes it from the journal"
+            self.paper.line("")
+            self.paper.line(("▸ ", "cyan"), (f"process {child.pid}", "bold"), f" {what}")
+            show = _scene(self.paper)
+            assert child.stdout is not None
+            for line in child.stdout:
+                show(decode(line))
+            show.end()
+        return child.returncode
+
+    def world(self) -> str:
+        """What is committed, and whether the journal knows: seen from this process."""
+        from windlass.cli.text import count
+        from windlass.events import ToolResulted
+
+        letters = len(self.shop.rows("letters"))
+        facts = [count(self.refunds, "refund")] + ([count(letters, "letter")] if letters else [])
+        known = {e.entry.tool for e in self.journal() if isinstance(e.entry, ToolResulted)}
+        recorded = [name for name in ("refund", "write_letter") if name in known]
+        return f"{', '.join(facts)}; on record as done: {', '.join(recorded) or 'neither'}"
+
+    def journal(self) -> list[Timed]:
+        """The session's record, read and verified by this process."""
+        import asyncio
+
+        from windlass.cli import timeline
+        from windlass.cli.demo.shop import SESSION
+        from windlass.store import open_store
+
+        async def look() -> list[Any]:
+            store = open_store(self.shop.file)
+            try:
+                self.verified = await store.verify(SESSION)
+                return await timeline.read(store, SESSION)
+            finally:
+                await store.aclose()
+
+        return asyncio.run(look())
+
+    def effects(self) -> None:
+        """The log of effects, and what it proves."""
+        from windlass.cli.text import count
+
+        say = self.paper.line
+        say("")
+        say(
+            ("The effect log", "bold"),
+            (": appended outside the database, never de-duplicated", "dim"),
+        )
+        lines = self.shop.noted()
+        wide = max(len(line["who"]) for line in lines)
+        for line in lines:
+            tone = "bold" if line["who"] == "observer" else "dim"
+            say("  ", (f"{line['who']:<{wide}}  {line['what']:<16}  {line['about']}", tone))
+        begun = sum(1 for line in lines if line["what"] == "refund begins")
+        made = sum(1 for line in lines if line["what"] == "refund committed")
+        say("")
+        times = {1: "exactly once", 2: "twice"}.get(made, f"{made} times")
+        mark, tone = ("✓ ", "green") if made == 1 else ("✗ ", "red")
+        tried = f"{count(len(self.deaths), 'kill')}, the refund begun {count(begun, 'time')}"
+        say((mark, tone), (f"The customer was refunded {times}", f"bold {tone}"), f" ({tried}).")
+
+    def trace(self, entries: list[Timed]) -> None:
+        """What the journal tells, as `windlass sessions show` would show it."""
+        from windlass.cli import timeline
+        from windlass.cli.text import count
+
+        self.paper.line("")
+        self.paper.line(
+            ("The session's trace", "bold"), (": the same journal, read as a timeline", "dim")
+        )
+        timeline.show(self.paper, entries)
+        self.paper.line("")
+        rows = count(self.verified, "row")
+        self.paper.line(
+            ("✓ ", "green"), f"The chain of hashes holds: {rows}, none missing, none changed."
+        )
+
+    def next_steps(self, keep: str | None) -> None:
+        """What to do now."""
+        from windlass.cli.demo.shop import SESSION
+
+        say = self.paper.line
+        say("")
+        say(("What next", "bold"))
+        hints: list[tuple[str, str]] = []
+        if not self.naive:
+            hints.append(("windlass demo --naive", "no transaction, no key: two refunds"))
+        if keep is None:
+            hints.append(("windlass demo --keep shop", "keep the files and look around"))
+        else:
+            store = shlex.quote(str(self.shop.file))
+            hints.append((f"windlass sessions show {SESSION} --store {store}", "the trace"))
+        hints.append(('windlass run "Hello!" --provider mock', "a first run, without a key"))
+        hints.append(("windlass models", "real models and the keys they want"))
+        wide = max(len(command) for command, _ in hints)
+        for command, what in hints:
+            say("  ", (f"{command:<{wide}}", "cyan"), f"  {what}")
+
+
+def _scene(paper: Paper) -> Any:
+    """A view of one process: everything on one paper, a little indented."""
+    from windlass.cli.views import Plain
+
+    class Scene(Plain):
+        def __init__(self) -> None:
+            super().__init__()
+            self.answer = self.progress = paper
+
+        def words(self, text: str) -> None:
+            super().words(f"  {text}" if self.at_start else text)
+
+    return Scene()
