@@ -336,7 +336,7 @@ class Decoder:
             value = _decode(data)
         except (ValueError, RecursionError):
             try:
-                value = json.loads(data.decode("utf-8", "replace"), strict=False)
+                value = _valid(json.loads(data.decode("utf-8", "replace"), strict=False))
             except (ValueError, RecursionError):
                 shown = self.source.clean(data[:120].decode("utf-8", "replace"))
                 raise BadReply(f"the reply is not JSON, or cut off: {shown!r}") from None
@@ -395,11 +395,11 @@ def _parsed(text: str) -> object:
     """The JSON value, or `NotImplemented` for what is none."""
     try:
         return msgspec.json.decode(text)
-    except (ValueError, RecursionError):  # a lone surrogate is a ValueError too
+    except (ValueError, RecursionError):  # half a surrogate pair is a ValueError too
         pass
     try:
         # models forget to escape line breaks inside strings; NaN is no value for a tool
-        return json.loads(text, strict=False, parse_constant=_no_constant)
+        return _valid(json.loads(text, strict=False, parse_constant=_no_constant))
     except (ValueError, RecursionError):
         return NotImplemented
 
@@ -449,6 +449,7 @@ def dumps(value: object) -> bytes:
 
 
 def _valid(value: Any) -> Any:
+    """The value with halves of surrogate pairs replaced: no journal and no wire could carry them."""
     if isinstance(value, str):
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, dict):
