@@ -108,6 +108,8 @@ def _no_tool_ran_undecided(entries: Sequence[JournalEntry]) -> None:
             case ToolDecided(action="allow"):
                 assert entry.caller and entry.rule and entry.digest
                 decided.add(entry.call_id)
+            case ToolDecided(action="answer"):  # a policy answers in the tool's place
+                intended.add(entry.call_id)
             case ToolIntended():
                 assert entry.call_id in decided, "I7: an intent without a decision"
                 intended.add(entry.call_id)

@@ -20,6 +20,7 @@ from windlass.events import (
     kind_of,
 )
 from windlass.loop.run import Run
+from windlass.loop.turn import UNNAMED
 from windlass.loop.verdict import Outcome
 from windlass.messages import Message, ToolCall
 from windlass.policies.completion import visible
@@ -285,7 +286,7 @@ class LoopResult(RunResult):
     @cached_property
     def tools(self) -> ToolSummary:
         """Names of tools called, successful and rejected, and the calling mode."""
-        records = self.tool_calls
+        records = [record for record in self.tool_calls if record.name != UNNAMED]
         mode = (self._run.plan.metadata or {}).get("mode", "native")
         return ToolSummary(
             _distinct([r.name for r in records]),

@@ -11,7 +11,7 @@ from windlass.errors import BadReply, BudgetExceeded, ModelError
 from windlass.events import BudgetExhausted, HistoryRepaired, Replied, ReplyFailed
 from windlass.loop.ledger import Reserve, Spent
 from windlass.loop.run import Run
-from windlass.loop.turn import Turn
+from windlass.loop.turn import UNNAMED, Turn
 from windlass.messages import Message, Text, Thinking, ToolCall, ToolResult
 from windlass.models.audit import audit, repair
 from windlass.models.base import Emit, Request, Response, silent
@@ -140,10 +140,10 @@ def checked(response: object) -> Response:
 def _own(run: Run, message: Message) -> Message:
     """The message with call ids that are unique in the session, and without known secrets."""
     ids = run.call_ids
-    for block in message.content:
+    for index, block in enumerate(message.content):
         if type(block) is ToolCall:
-            if not block.id or block.id in ids:
-                message = _renumbered(message, ids)
+            if not block.id or block.id in ids or not block.name:
+                message = _renamed(message, index, ids)
                 break
             ids.add(block.id)
     if run.redactor is not None:
@@ -151,16 +151,16 @@ def _own(run: Run, message: Message) -> Message:
     return message
 
 
-def _renumbered(message: Message, ids: set[str]) -> Message:
+def _renamed(message: Message, start: int, ids: set[str]) -> Message:
+    """The message with every call from `start` on under an id of its own, and a name."""
     blocks = list(message.content)
-    fresh: set[str] = set()
-    for index, block in enumerate(blocks):
+    for index in range(start, len(blocks)):
+        block = blocks[index]
         if type(block) is ToolCall:
-            taken = not block.id or block.id in fresh or block.id in ids
-            if taken:
-                blocks[index] = block = msgspec.structs.replace(block, id=seams.new_id("call"))
-            fresh.add(block.id)
-    ids |= fresh
+            call_id = block.id if block.id and block.id not in ids else seams.new_id("call")
+            name = block.name or UNNAMED  # providers refuse to read a call without a name again
+            blocks[index] = msgspec.structs.replace(block, id=call_id, name=name)
+            ids.add(call_id)
     return Message(message.role, tuple(blocks), message.kind)
 
 

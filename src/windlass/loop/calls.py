@@ -22,10 +22,12 @@ from windlass.events import (
     ToolShown,
 )
 from windlass.loop.run import Run, digest_of, unwatched
-from windlass.loop.turn import Ready, Turn
+from windlass.loop.turn import UNNAMED, Ready, Turn
 from windlass.loop.verdict import Stop, Suspend
 from windlass.messages import Message, ToolCall, ToolResult
+from windlass.tools.answer import answer as answer_with
 from windlass.tools.base import Parked, Tool, ToolContext
+from windlass.tools.prepare import unparsable
 
 PATIENCE = 0.05  # seconds a cancelled call gets to end by itself
 
@@ -36,6 +38,10 @@ PATIENCE = 0.05  # seconds a cancelled call gets to end by itself
 async def gate(run: Run, turn: Turn) -> Suspend | None:
     """Decide every call in the order asked. Those that wait for someone park the run together."""
     waiting: Suspend | None = None
+    if run.emit is not unwatched:
+        for call in turn.calls:
+            if call.id not in turn.results:
+                run.emit(ToolCallUpdate(call.id, "pending"))
     for call in turn.calls:
         if call.id in turn.ready or call.id in turn.results:
             continue  # decided before: while the reply streamed, or by an earlier drive
@@ -100,11 +106,13 @@ async def decide(run: Run, call: ToolCall) -> Ready | ToolResult | Suspend:
 def prepare(run: Run, tool: Tool, call: ToolCall) -> ToolCall | ToolResult:
     """The call with arguments that fit the tool, or the result that says why they do not."""
     if call.raw is not None:
-        problems = (f"arguments: not a JSON object: {call.raw[:200]}",)
+        problems = (unparsable(call.raw),)
     else:
         prepared = tool.prepare(call.arguments, run.plan.validation)
         problems = prepared.problems
         if not problems:
+            if prepared.coerced:
+                run.coerced[call.id] = prepared.coerced
             if prepared.arguments is call.arguments:
                 return call
             return msgspec.structs.replace(call, arguments=prepared.arguments)
@@ -114,9 +122,13 @@ def prepare(run: Run, tool: Tool, call: ToolCall) -> ToolCall | ToolResult:
 
 def _unknown(run: Run, call: ToolCall) -> ToolResult:
     names = ", ".join(list(run.tools)[:40]) or "none"
-    words = f"There is no tool {call.name!r}{nearest(call.name, run.tools)} Available: {names}."
-    if call.raw is not None and not call.name:
+    if call.name == UNNAMED and call.raw is not None:
         words = f"The tool call could not be read: {call.raw[:500]}"
+    elif call.name == UNNAMED:
+        words = f"The tool call has no name. Available: {names}."
+    else:
+        hint = nearest(call.name, run.tools) or "."
+        words = f"There is no tool {call.name!r}{hint} Available: {names}."
     return ToolResult(call.id, words, True, call.name, "unknown_tool")
 
 
@@ -210,7 +222,7 @@ async def _side_by_side(
             run.journal.flush()
             if stop is None and parked is None:
                 stop = await _show(run, turn)
-    except asyncio.CancelledError:
+    except BaseException:  # cancelled, or a policy failed: nothing may stay at work
         await _abandon(run, at_work)
         raise
     return stop, parked
@@ -230,8 +242,10 @@ async def _starting(run: Run, turn: Turn, batch: Iterable[Ready]) -> bool:
     """Put the intents on the record and, before an effect, on disk. False: the host runs it."""
     effects = False
     for call, tool, attempt in batch:
-        if tool.handler is None and call.id not in run.host_results:
-            return False
+        if tool.handler is None:
+            if call.id not in run.host_results:
+                return False
+            continue  # the host has run it: there is nothing to intend
         if tool.effect != "transactional" and call.id not in turn.started:
             run.record(ToolIntended(call.id, tool.name, tool.effect, attempt))
             turn.started.add(call.id)
@@ -254,6 +268,7 @@ async def perform(run: Run, ready: Ready) -> ToolResult | Parked:
         return _from_host(run, call)
     if run.emit is not unwatched:
         run.emit(ToolCallStarted(call.id, call.name, call.arguments))
+        run.emit(ToolCallUpdate(call.id, "in_progress"))
     if run.early and (early := run.early.pop(call.id, None)) is not None:
         return await early
     return await execute(run, ready)
@@ -268,17 +283,21 @@ async def execute(run: Run, ready: Ready) -> ToolResult | Parked:
     seconds = tool.timeout if tool.timeout is not None else run.plan.tool_timeout
     deadline = run.deadline(seconds) if seconds is not None else None
     seams.point("tool.before_call")
+    started = seams.monotonic()
     try:
         result = await tool.call(call.arguments, context)
+        if deadline is not None and deadline.missed:
+            deadline.task.uncancel()  # stopped too late, it answered all the same
     except asyncio.CancelledError:
         if deadline is None or not deadline.missed or run.interruption is not None:
             raise
         if deadline.task.uncancel() > 0:
             raise  # somebody else cancels as well
-        return _timed_out(ready, deadline.seconds)
+        result = _timed_out(ready, deadline.seconds)
     finally:
         if deadline is not None:
             deadline.met()
+    run.took[call.id] = (seams.monotonic() - started) * 1000
     seams.point("tool.after_call")
     committed = run.committed.get(call.id)
     if committed is not None:
@@ -296,12 +315,8 @@ def _timed_out(ready: Ready, seconds: float) -> ToolResult:
 
 
 def _from_host(run: Run, call: ToolCall) -> ToolResult:
-    from windlass.tools.text import to_text
-
-    value = run.host_results.pop(call.id)
-    if isinstance(value, ToolResult):
-        return msgspec.structs.replace(value, id=call.id, name=call.name)
-    return ToolResult(call.id, to_text(value), False, call.name)
+    result = answer_with(run.host_results.pop(call.id))
+    return msgspec.structs.replace(result, id=call.id, name=call.name)
 
 
 # --------------------------------------------------------------------------- results
@@ -317,7 +332,9 @@ def settle(
         result = run.redactor.value(result)
     turn.results[call.id] = result
     if not recorded and call.id not in run.committed:
-        run.record(ToolResulted(call.id, call.name, result.outcome, result))
+        coerced = run.coerced.pop(call.id, ()) if run.coerced else ()
+        took = run.took.pop(call.id, 0.0)
+        run.record(ToolResulted(call.id, call.name, result.outcome, result, took, coerced))
     if run.emit is not unwatched:
         if call.id in run.committed:  # its record was stored with its effect; nobody saw it yet
             run.emit(ToolResulted(call.id, call.name, result.outcome, result))

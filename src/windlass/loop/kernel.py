@@ -21,7 +21,7 @@ from windlass.events import (
     Suspended,
 )
 from windlass.loop.ask import OutOfBudget, ask
-from windlass.loop.calls import PATIENCE, close_calls, gate, run_calls
+from windlass.loop.calls import PATIENCE, answer, close_calls, gate, run_calls
 from windlass.loop.eager import Eager
 from windlass.loop.run import Run, log
 from windlass.loop.turn import Turn
@@ -299,7 +299,11 @@ async def _end(run: Run, verdict: Verdict | None, exception: BaseException | Non
         error = verdict.error if isinstance(verdict, Stop) else None
         status = verdict.status
         if turn is not None and turn.open:
-            await close_calls(run, turn, verdict.reason or status)
+            try:
+                await close_calls(run, turn, verdict.reason or status)
+            except Exception:  # the policy that ended the run, once more
+                log.exception("a policy failed at the end of run %s", run.run_id)
+                answer(run, turn)
             run.record(IterationEnd(turn.number, "stop", verdict.reason, status))
         if status == "cancelled" and (run.lingering or run.threads):
             status = "cancelling"

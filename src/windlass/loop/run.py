@@ -41,6 +41,7 @@ from windlass.messages import Message, Text, ToolResult, ToolSpec
 from windlass.models.base import Frame, Model, Request, Response, Settings
 from windlass.models.view import Strand
 from windlass.store.base import Journal, Store
+from windlass.tools.answer import answer
 from windlass.tools.base import Tool, Validation
 from windlass.tools.text import to_text
 
@@ -137,17 +138,21 @@ def frame_of(entry: Framed) -> Frame:
 
 def digest_of(value: object) -> str:
     """A short fingerprint of anything that JSON can hold."""
-    return _blake(_encode(value), digest_size=16).hexdigest()
+    try:
+        data = _encode(value)
+    except (ValueError, TypeError, RecursionError):  # what no JSON can hold has a text all the same
+        data = to_text(value).encode()
+    return _blake(data, digest_size=16).hexdigest()
 
 
 class Run:
     """A run in progress. Policies get it at every moment."""
 
-    __slots__ = ("answers", "audited", "call_ids", "caller", "caller_name", "committed", "deps", "early",
+    __slots__ = ("answers", "audited", "call_ids", "caller", "caller_name", "coerced", "committed", "deps", "early",
                  "emit",                  "first_entry", "frame", "frame_digest", "held", "host_results", "interruption",
                  "iteration", "journal", "ledger", "lingering", "loop", "memory", "metered", "model",
                  "moments", "number", "plan", "pool_factory", "record", "redactor", "reminders", "run_id",
-                 "session_id", "sized", "started_at", "store", "strand", "task", "thread", "threads", "tools", "turn", "watch",
+                 "session_id", "sized", "started_at", "store", "strand", "task", "thread", "threads", "tools", "took", "turn", "watch",
                  "input_tokens", "output_tokens", "_pool", "__weakref__")  # fmt: skip
 
     def __init__(
@@ -191,6 +196,8 @@ class Run:
         self.answers: dict[str, Any] = {}  # to calls that asked someone
         self.host_results: dict[str, Any] = {}  # of calls that the host runs
         self.committed: dict[str, ToolResult] = {}
+        self.coerced: dict[str, tuple[str, ...]] = {}  # what was mended in arguments, until the result
+        self.took: dict[str, float] = {}  # milliseconds, until the result is on record
         self.early: dict[str, asyncio.Task[Any]] = {}  # reads that started while the model wrote
         self.lingering: set[asyncio.Task[Any]] = set()
         self.threads: set[Future[Any]] = set()
@@ -347,8 +354,7 @@ class Run:
         started = seams.monotonic()
 
         def record(value: T) -> list[JournalEntry]:
-            result = value if isinstance(value, ToolResult) else ToolResult(content=to_text(value))
-            result = msgspec.structs.replace(result, id=call_id, name=tool.name)
+            result = msgspec.structs.replace(answer(value), id=call_id, name=tool.name)
             if self.redactor is not None:
                 result = self.redactor.value(result)
             self.committed[call_id] = result

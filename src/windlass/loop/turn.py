@@ -9,6 +9,9 @@ from windlass.tools.base import Tool
 from windlass.usage import NO_USAGE, Usage
 
 
+UNNAMED = "unnamed_call"  # what a call is named for which the model gave no name
+
+
 class Ready(NamedTuple):
     """A call that passed the gate, as it will run."""
 
