@@ -216,6 +216,7 @@ class SqliteStore:
         metadata: dict[str, Any] | None = None,
     ) -> SqliteJournal:
         """Become the session's writer; a writer elsewhere is stale from now on."""
+        self._usable()
         journal = SqliteJournal(self, session_id)
         if self._held.setdefault(session_id, journal) is not journal:
             raise Locked(f"session {session_id!r} has a writer in this process already")
@@ -350,13 +351,20 @@ class SqliteStore:
                 return
             self._closed = True
         atexit.unregister(self._exit)
-        loop = asyncio.get_running_loop()
         if self._forked:
             return
+        loop = asyncio.get_running_loop()
         if self._readers is not None:
             await loop.run_in_executor(self._readers, self._close_reader)
             self._readers.shutdown(wait=True)
-        await asyncio.to_thread(self._writer.stop)
+        ended = asyncio.Event()
+
+        def tell() -> None:
+            loop.call_soon_threadsafe(ended.set)
+
+        if self._writer.stop(tell):
+            await ended.wait()
+            self._writer.join()
         self._held.clear()
 
     # ----------------------------------------------------------------------- for its journals
@@ -364,8 +372,17 @@ class SqliteStore:
     def put(self, job: Job) -> None:
         """Hand something to the writer."""
         if self._forked:
-            raise _after_fork(self.path)
+            self._usable()
         self._writer.put(job)
+
+    def _usable(self) -> None:
+        if self._forked:
+            raise StoreError(
+                f"{self.path}: this store was opened before os.fork(); "
+                "a child opens its own SqliteStore"
+            )
+        if self._closed:
+            raise StoreError(f"{self.path}: this store was closed; open a new one")
 
     def holds(self, journal: SqliteJournal) -> bool:
         """True while the journal is the session's writer here."""
@@ -383,6 +400,7 @@ class SqliteStore:
     async def _write(
         self, work: Callable[[sqlite3.Connection], T], after: Callable[[T], None] | None = None
     ) -> T:
+        self._usable()
         finished: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self.put(Call(work, finished, after))
         value = await finished
@@ -390,10 +408,7 @@ class SqliteStore:
         return value
 
     async def _read(self, look: Callable[[sqlite3.Connection], T]) -> T:
-        if self._forked:
-            raise _after_fork(self.path)
-        if self._closed:
-            raise StoreError(f"{self.path}: this store was closed; open a new one")
+        self._usable()
         if not self._ready:
             await self._write(_nothing)
         if self._readers is None:
@@ -422,7 +437,8 @@ class SqliteStore:
     def _exit(self) -> None:
         """The interpreter ends and nobody closed us: write what is queued, but do not hang."""
         if not self._forked:
-            self._writer.stop(EXIT_SECONDS)
+            self._writer.stop()
+            self._writer.join(EXIT_SECONDS)
 
     def after_fork(self) -> list[object]:
         """In a forked child: refuse everything, and give up the connections unclosed."""
@@ -462,12 +478,6 @@ def _again(error: StoreError) -> StoreError:
     copy = type(error)(*error.args)
     copy.__cause__ = error
     return copy
-
-
-def _after_fork(path: Path) -> StoreError:
-    return StoreError(
-        f"{path}: this store was opened before os.fork(); a child opens its own SqliteStore"
-    )
 
 
 _living: weakref.WeakSet[SqliteStore] = weakref.WeakSet()

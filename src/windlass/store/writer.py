@@ -47,6 +47,7 @@ class Writer:
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
         self._guard: Guard | None = None
+        self._ended: Callable[[], None] | None = None
         self._told: dict[asyncio.AbstractEventLoop, list[Told]] = {}
         self._version, self._mail_seen = -1, 0
         self.stopped = False
@@ -64,15 +65,21 @@ class Writer:
                 self.put = self._queue.put
         self._queue.put(job)
 
-    def stop(self, timeout: float | None = None) -> None:
-        """Write what is queued and end the thread; blocks until it has ended."""
+    def stop(self, ended: Callable[[], None] | None = None) -> bool:
+        """Write what is queued and end the thread, which calls `ended` last; False: none runs."""
         with self._starting:
             self.stopped = True
             self.put = self._first_put
             if self._thread is None:
-                return
+                return False
+            self._ended = ended
             self._queue.put(None)
-        self._thread.join(timeout)
+            return True
+
+    def join(self, timeout: float | None = None) -> None:
+        """Wait for the thread's end."""
+        if self._thread is not None:
+            self._thread.join(timeout)
 
     def _run(self) -> None:
         stopping = False
@@ -106,6 +113,8 @@ class Writer:
             self._tell()
         self._disconnect()
         self._refuse_the_rest()
+        if self._ended is not None:
+            self._ended()
 
     def _wait(self) -> list[Job]:
         try:
