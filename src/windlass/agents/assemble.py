@@ -51,6 +51,7 @@ def assemble(options: Mapping[str, Any], system: str | None, door: str) -> Plan:
     """A plan for runs through this door."""
     defaults = _LOOP_DEFAULTS if door == "agent_loop" else _AGENT_DEFAULTS
     model = model_of(options)
+    model.check()
     tools = as_tools(options.get("tools"))
     mode = _mode(options, model, bool(tools))
     sentinel = _sentinel(options, mode)

@@ -7,6 +7,8 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
+import msgspec
+
 from windlass import seams
 from windlass.access.caller import Caller
 from windlass.agents.abort import Abort
@@ -19,6 +21,7 @@ from windlass.events import (
     ToolMessage,
     ToolResulted,
 )
+from windlass.loop.answers import Allow, Deny, decision_as_data, decision_of, result_of
 from windlass.loop.calls import unanswered
 from windlass.loop.kernel import Stage, drive
 from windlass.loop.ledger import Ledger
@@ -29,24 +32,6 @@ from windlass.messages import Message
 from windlass.store.base import InboxItem, Journal, Store
 
 PATIENCE = 0.09  # seconds until a caller who cancelled gets control back, whatever the run does
-
-
-class Allow:
-    """An answer to an ask: the call may run. `resume(id, decisions={call_id: w.Allow()})`"""
-
-    allowed, reason = True, None
-
-    def __init__(self, by: str = "approved") -> None:
-        self.by = by
-
-
-class Deny:
-    """An answer to an ask: the call may not run, and the model is told why."""
-
-    allowed = False
-
-    def __init__(self, reason: str | None = None, by: str = "denied") -> None:
-        self.reason, self.by = reason, by
 
 
 class Start:
@@ -132,6 +117,7 @@ async def resume(
             outcome = Outcome(ended.status, ended.stop_reason, ended.error)
             return Start(run, Stage.OPEN, None, outcome)
         at, finish = await take_up(run, state)
+        _must_be_open(run, (*(decisions or ()), *(results or ())))
         run.record(RunResumed(state.run.run_id, at.name.lower()))
         _answer_asks(run, decisions, results)
         run.reframe(plan.frame, "resume")
@@ -191,41 +177,42 @@ def _answer_asks(
     results: Mapping[str, Any] | None,
 ) -> None:
     """What woke the run: given now, or left in the inbox by someone else."""
-    for call_id, decision in (decisions or {}).items():
-        answer = decision if not isinstance(decision, bool) else Allow() if decision else Deny()
-        run.record(InboxTaken(call_id, "decision", {"allowed": answer.allowed}))
-        run.answers[call_id] = answer
+    for call_id, given in (decisions or {}).items():
+        run.answers[call_id] = decision = decision_of(given)
+        run.record(InboxTaken(call_id, "decision", {call_id: decision_as_data(decision)}))
     for call_id, value in (results or {}).items():
-        run.host_results[call_id] = value
+        run.host_results[call_id] = result = result_of(value)
+        run.record(InboxTaken(call_id, "result", {call_id: msgspec.to_builtins(result)}))
     for item in list(run.journal.mail):
-        payload = item.fields
         if item.kind in ("decision", "result"):
             run.journal.take(item)
-            run.record(InboxTaken(item.id, item.kind))
-            for call_id, value in payload.items():
+            run.record(InboxTaken(item.id, item.kind, item.payload))
+            for call_id, value in item.fields.items():
                 if item.kind == "result":
-                    run.host_results[call_id] = value
+                    run.host_results[call_id] = result_of(value)
                 else:
-                    run.answers[call_id] = _decision(value)
+                    run.answers[call_id] = decision_of(value)
+
+
+def _must_be_open(run: Run, call_ids: Sequence[str]) -> None:
     turn = run.turn
-    unknown = set(results or ()) - {call.id for call in turn.calls} if turn else set(results or ())
-    if unknown:
-        waiting = ", ".join(c.id for c in turn.calls if c.id not in turn.results) if turn else ""
-        raise ConfigError(f"no open call {sorted(unknown)[0]!r}; open are: {waiting or 'none'}")
-
-
-def _decision(value: Any) -> Allow | Deny:
-    if isinstance(value, dict):
-        answer = cast("dict[str, Any]", value)
-        return Allow() if answer.get("action") == "allow" else Deny(answer.get("reason"))
-    return Allow() if value is True or value == "allow" else Deny()
+    waiting = [c.id for c in turn.calls if c.id not in turn.results] if turn and turn.open else []
+    for call_id in call_ids:
+        if call_id not in waiting:
+            open_calls = ", ".join(waiting) or "none"
+            raise ConfigError(f"no open call {call_id!r}; open are: {open_calls}")
 
 
 # --------------------------------------------------------------------------- the run's task
 
 
 async def conduct(
-    begun: Start, runtime: Runtime, *, abort: Abort | None = None, timeout: float | None = None
+    begun: Start,
+    runtime: Runtime,
+    *,
+    abort: Abort | None = None,
+    leave: Abort | None = None,
+    timeout: float | None = None,
 ) -> Outcome:
     """Drive the run in a task of its own. Cancelling the caller cancels the run, on the record."""
     run = begun.run
@@ -239,13 +226,13 @@ async def conduct(
         if not done.done():
             done.set_result(None)
 
-    release = _brakes(run, abort, timeout, wake)
-    task = run.task = loop.create_task(drive(run, begun.at, begun.finish))
+    release = _brakes(run, (abort, leave), timeout, wake)
+    task = loop.create_task(drive(run, begun.at, begun.finish))
     task.add_done_callback(wake)
     try:
         await done
     except asyncio.CancelledError:
-        task.cancel()
+        run.halt()
         await _patiently(task)
         raise
     finally:
@@ -272,7 +259,10 @@ async def _patiently(task: asyncio.Task[Any]) -> None:
 
 
 def _brakes(
-    run: Run, abort: Abort | None, timeout: float | None, give_up: Callable[[], None]
+    run: Run,
+    aborts: tuple[Abort | None, ...],
+    timeout: float | None,
+    give_up: Callable[[], None],
 ) -> Callable[[], None]:
     """Whatever may stop the run from outside: an abort, a deadline, a cancel in the inbox."""
     loop = run.loop
@@ -294,7 +284,8 @@ def _brakes(
         else:
             loop.call_soon_threadsafe(stop, Stop("cancelled", reason))
 
-    if abort is not None:
+    brakes = [abort for abort in aborts if abort is not None]
+    for abort in brakes:
         abort.listen(pull)
 
     def on_mail() -> None:
@@ -309,7 +300,7 @@ def _brakes(
     def release() -> None:
         for timer in timers:
             timer.cancel()
-        if abort is not None:
+        for abort in brakes:
             abort.forget(pull)
         run.journal.on_mail = None
 

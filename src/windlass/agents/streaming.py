@@ -59,6 +59,7 @@ class RunStream(Generic[Result]):
     ) -> None:
         self._begin, self._finish, self._runtime = begin, finish, runtime
         self._abort, self._timeout = abort, timeout
+        self._leave = Abort()
         self._pipe = _Pipe()
         self._started: Start | None = None
         self._task: asyncio.Task[Outcome] | None = None
@@ -66,7 +67,13 @@ class RunStream(Generic[Result]):
     async def __aenter__(self) -> RunStream[Result]:
         self._started = await self._begin(self._pipe)
         loop = asyncio.get_running_loop()
-        driving = conduct(self._started, self._runtime, abort=self._abort, timeout=self._timeout)
+        driving = conduct(
+            self._started,
+            self._runtime,
+            abort=self._abort,
+            leave=self._leave,
+            timeout=self._timeout,
+        )
         self._task = loop.create_task(driving)
         self._task.add_done_callback(self._ended)
         return self
@@ -74,13 +81,15 @@ class RunStream(Generic[Result]):
     async def __aexit__(self, *_: object) -> None:
         task = self._task
         assert task is not None
-        if not task.done():
-            task.cancel()  # leaving early cancels the run; its end is on the record before we go on
-        while not task.done():
+        self._leave.abort("the stream was left")  # a run that has ended takes no notice
+        cancelled = False
+        while not task.done():  # its end is on the record before we go on
             try:
                 await asyncio.wait({task})
             except asyncio.CancelledError:
-                task.cancel()
+                cancelled = True
+        if cancelled:
+            raise asyncio.CancelledError
 
     def _ended(self, task: asyncio.Task[Outcome]) -> None:
         self._pipe.finished = True

@@ -76,7 +76,9 @@ async def decide(run: Run, call: ToolCall) -> Ready | ToolResult | Suspend:
                 return answer
             rule = f"{ask.__self__.name}:{verdict.by}"
             if not verdict.allowed:
-                answer = denied(call, verdict.reason)
+                refused = denied(call, verdict.reason)
+                _decided(run, call, tool, "deny", rule, refused.text)
+                return refused
         if isinstance(answer, ToolResult):
             action = "deny" if answer.outcome == "denied" else "answer"
             _decided(run, call, tool, action, ask.__self__.name, answer.text)
@@ -315,8 +317,7 @@ def _timed_out(ready: Ready, seconds: float) -> ToolResult:
 
 
 def _from_host(run: Run, call: ToolCall) -> ToolResult:
-    result = answer_with(run.host_results.pop(call.id))
-    return msgspec.structs.replace(result, id=call.id, name=call.name)
+    return msgspec.structs.replace(run.host_results.pop(call.id), id=call.id, name=call.name)
 
 
 # --------------------------------------------------------------------------- results

@@ -8,7 +8,6 @@ the reply does not contain in the end is cancelled and its result thrown away.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from typing import Any
 
 from windlass.events import Event, StreamRestarted, ToolCallReady, ToolIntended
@@ -69,32 +68,24 @@ class Eager:
         self.closed = True
         if self.deciding is not None:
             await asyncio.wait({self.deciding})
-        asked = {call.id: call for call in turn.calls}
-        void: list[asyncio.Task[ToolResult | Parked]] = []
-        for written, ready, task in self.reads:
-            call = asked.get(written.id)
-            if call is not None and (call.name, call.arguments) == (
-                written.name,
-                written.arguments,
-            ):
+        asked = {call.id: (call.name, call.arguments) for call in turn.calls}
+        reads, self.reads = self.reads, []
+        for call, ready, task in reads:
+            if asked.get(call.id) == (call.name, call.arguments):
                 turn.ready[call.id] = ready
                 turn.started.add(call.id)
                 self.run.early[call.id] = task
             else:
-                void.append(task)
-        await _drop(void)
+                self.reads.append((call, ready, task))
 
-    async def throw_away(self) -> None:
-        """The reply failed: nothing of this ever happened."""
+    def throw_away(self) -> None:
+        """What the reply does not contain never happened: cancelled, and gone before the run ends."""
         self.closed = True
         tasks: list[asyncio.Task[Any]] = [task for _, _, task in self.reads]
         if self.deciding is not None:
             tasks.append(self.deciding)
-        await _drop(tasks)
-
-
-async def _drop(tasks: Sequence[asyncio.Task[Any]]) -> None:
-    for task in tasks:
-        task.cancel()
-    if tasks:
-        await asyncio.wait(tasks, timeout=0.05)
+        for task in tasks:
+            if not task.done():
+                task.cancel()
+                self.run.lingering.add(task)
+                task.add_done_callback(self.run.lingering.discard)

@@ -68,7 +68,8 @@ async def drive(run: Run, at: Stage = Stage.OPEN, finish: Finish | None = None) 
     if run.watch is not None:
         run.watch.stop()
     ending = _end(run, verdict, exception)
-    if run.journal.immediate and not (run.moments.end or run.lingering or run.threads):
+    waits = run.moments.end or run.lingering or run.threads or run.early
+    if run.journal.immediate and not waits:
         return await ending  # nothing in it waits, so nothing can disturb it
     return await _undisturbed(ending)
 
@@ -125,11 +126,9 @@ async def _ask(run: Run) -> None:
         return
     eager = Eager(run)
     try:
-        turn = await ask(run, eager.watch)
-    except BaseException:
-        await eager.throw_away()
-        raise
-    await eager.hand_over(turn)
+        await eager.hand_over(await ask(run, eager.watch))
+    finally:
+        eager.throw_away()  # whatever the reply did not take over
 
 
 async def _check(run: Run, turn: Turn) -> Verdict | None:
@@ -141,8 +140,7 @@ async def _check(run: Run, turn: Turn) -> Verdict | None:
         if type(verdict) is Suspend:
             return _park(run, verdict, "gate" if turn.open else "end", turn)
         if type(verdict) is KeepGoing and verdict.drop:
-            run.strand.items.pop()
-            run.strand.encoded.clear()
+            run.strand.drop_last()
             run.audited = min(run.audited, len(run.strand.items))
             turn.open = False
             run.strand.items.extend(run.held)
@@ -290,8 +288,6 @@ def _failed(run: Run, error: Exception) -> Stop:
 async def _end(run: Run, verdict: Verdict | None, exception: BaseException | None) -> Outcome:
     """Answer what is open, let the policies close, and put the outcome on the record."""
     turn = run.turn
-    if run.lingering:
-        _, run.lingering = await asyncio.wait(run.lingering, timeout=PATIENCE)
     if isinstance(verdict, Suspend):
         outcome = Outcome("suspended", verdict.reason)
     else:
@@ -305,6 +301,7 @@ async def _end(run: Run, verdict: Verdict | None, exception: BaseException | Non
                 log.exception("a policy failed at the end of run %s", run.run_id)
                 answer(run, turn)
             run.record(IterationEnd(turn.number, "stop", verdict.reason, status))
+        await _last_wait(run)
         if status == "cancelled" and (run.lingering or run.threads):
             status = "cancelling"
         outcome = Outcome(status, verdict.reason, error, exception)
@@ -325,6 +322,15 @@ async def _end(run: Run, verdict: Verdict | None, exception: BaseException | Non
         stop = _failed(run, error)
         outcome = Outcome("failed", stop.reason, stop.error, error)
     return outcome
+
+
+async def _last_wait(run: Run) -> None:
+    """Give what was cancelled a moment to end; the rest outlives the run and is somebody else's."""
+    waits: set[asyncio.Future[Any]] = {*run.lingering}
+    waits |= {asyncio.wrap_future(thread) for thread in run.threads if not thread.done()}
+    if waits:
+        await asyncio.wait(waits, timeout=PATIENCE)
+        run.lingering = {task for task in run.lingering if not task.done()}
 
 
 async def _undisturbed(ending: Any) -> Outcome:

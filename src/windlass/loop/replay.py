@@ -37,7 +37,9 @@ def requests_of(entries: Iterable[JournalEntry]) -> list[Request]:
 def _request(reply: Replied, fold: ViewFold, frames: dict[str, Frame]) -> Request:
     frame = frames.get(reply.frame)
     if frame is None:
-        raise Corrupt(f"a reply answers a request with frame {reply.frame!r}, which is not on record")
+        raise Corrupt(
+            f"a reply answers a request with frame {reply.frame!r}, which is not on record"
+        )
     if reply.rewritten is not None:
         return Request(reply.rewritten, frame, reply.tail)
     if reply.position > len(fold.messages):

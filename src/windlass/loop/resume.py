@@ -7,7 +7,7 @@ the last turn had come.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -30,12 +30,13 @@ from windlass.events import (
     ToolResulted,
     ToolShown,
 )
+from windlass.loop.answers import Decision, decision_of, result_of
 from windlass.loop.calls import settle, unanswered
 from windlass.loop.kernel import Stage
 from windlass.loop.run import Run
 from windlass.loop.turn import Ready, Turn
 from windlass.loop.verdict import Finish
-from windlass.messages import ToolCall
+from windlass.messages import ToolCall, ToolResult
 from windlass.models.view import Strand
 from windlass.store.fold import ViewFold
 
@@ -62,6 +63,8 @@ class Standing:
         self.decided: dict[str, ToolDecided] = {}
         self.intended: dict[str, ToolIntended] = {}
         self.suspended: Suspended | None = None
+        self.answers: dict[str, Decision] = {}  # given on record, and not used yet
+        self.host_results: dict[str, ToolResult] = {}
 
     @property
     def unfinished(self) -> bool:
@@ -124,12 +127,14 @@ class Standing:
         self.call_ids |= {call.id for call in self.turn.calls}
         self.stage = Stage.CHECK
         self.decided, self.intended = {}, {}
+        self.answers, self.host_results = {}, {}
 
     def _called(self, entry: JournalEntry) -> None:
         turn = self.turn
         match entry:
             case ToolDecided(call_id=call_id) if entry.action != "ask":
                 self.decided[call_id] = entry
+                self.answers.pop(call_id, None)
                 self._past_check(call_id)
             case ToolIntended(call_id=call_id):
                 self.intended[call_id] = entry
@@ -143,8 +148,17 @@ class Standing:
                 turn.open, self.stage = False, Stage.JUDGE
                 turn.shown.update({i: turn.results[i] for i in entry.calls if i in turn.results})
                 turn.shown.update(entry.shown or {})
-            case InboxTaken() | _:
+            case InboxTaken(payload=dict()):
+                self._woken(entry.item, cast("dict[str, Any]", entry.payload))
+            case _:
                 pass
+
+    def _woken(self, kind: str, payload: dict[str, Any]) -> None:
+        for call_id, value in payload.items():
+            if kind == "decision":
+                self.answers[call_id] = decision_of(value)
+            elif kind == "result":
+                self.host_results[call_id] = result_of(value)
 
     def _past_check(self, call_id: str) -> None:
         if self.turn is not None and any(call.id == call_id for call in self.turn.calls):
@@ -180,6 +194,7 @@ async def take_up(run: Run, state: Standing) -> tuple[Stage, Finish | None]:
     run.turn = turn = state.turn
     if turn is not None and turn.open:
         run.held = list(state.view.held)
+        run.answers, run.host_results = state.answers, state.host_results
         for call in turn.calls:
             if call.id not in turn.results:
                 _stand(run, turn, call, state)
@@ -192,7 +207,7 @@ def _stand(run: Run, turn: Turn, call: ToolCall, state: Standing) -> None:
     tool = run.tools.get(call.name)
     if tool is None or decided is None or decided.action != "allow":
         return
-    if intended is not None and intended.effect == "plain":
+    if intended is not None and intended.effect == "plain" and tool.handler is not None:
         turn.started.add(call.id)
         settle(run, turn, call, unanswered(run, turn, call, "the process ended"))
         return

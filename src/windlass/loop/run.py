@@ -32,6 +32,7 @@ from windlass.events import (
     ToolIntended,
     ToolResulted,
 )
+from windlass.loop.answers import Decision
 from windlass.loop.deadline import Deadline, Watch
 from windlass.loop.ledger import NO_LIMITS, Ledger, Limits
 from windlass.loop.policy import Policy, moments_of
@@ -193,10 +194,12 @@ class Run:
         self.reminders: list[tuple[Message, int]] = []
         self.held: list[Message] = []  # said while calls were open; heard after their results
         self.interruption: Stop | None = None
-        self.answers: dict[str, Any] = {}  # to calls that asked someone
-        self.host_results: dict[str, Any] = {}  # of calls that the host runs
+        self.answers: dict[str, Decision] = {}  # to calls that asked someone
+        self.host_results: dict[str, ToolResult] = {}  # of calls that the host runs
         self.committed: dict[str, ToolResult] = {}
-        self.coerced: dict[str, tuple[str, ...]] = {}  # what was mended in arguments, until the result
+        self.coerced: dict[
+            str, tuple[str, ...]
+        ] = {}  # what was mended in arguments, until the result
         self.took: dict[str, float] = {}  # milliseconds, until the result is on record
         self.early: dict[str, asyncio.Task[Any]] = {}  # reads that started while the model wrote
         self.lingering: set[asyncio.Task[Any]] = set()
@@ -309,8 +312,14 @@ class Run:
         """End the run from outside, now: cancels whatever it waits for."""
         if self.interruption is None:
             self.interruption = stop
-            if self.task is not None:
-                self.task.cancel()
+            self.halt()
+
+    def halt(self) -> None:
+        """Cancel the run's task. One that has not begun sees at its beginning that it is over."""
+        if self.task is not None:
+            self.task.cancel()
+        elif self.interruption is None:
+            self.interruption = Stop("cancelled", "cancelled")
 
     def _record_and_show(self, entry: JournalEntry) -> None:
         if self.redactor is not None:
