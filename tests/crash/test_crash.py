@@ -40,13 +40,13 @@ def test_killed_at_every_point_of_a_short_run(shape):
 @pytest.mark.deep
 @pytest.mark.parametrize("shape", SHAPES)
 def test_killed_at_every_point_of_thirty_turns(shape):
-    sweep(shape, 30, every=3, commits=False, timeout=60).assert_ok()
+    sweep(shape, 30, timeout=60).assert_ok()
 
 
 @pytest.mark.deep
 @pytest.mark.parametrize("shape", SHAPES)
 def test_killed_at_commits_and_random_instants_of_thirty_turns(shape):
-    sweep(shape, 30, every=40, commits=True, instants=75, seed=7, timeout=60).assert_ok()
+    sweep(shape, 30, every=11, commits=True, instants=75, seed=7, timeout=60).assert_ok()
 
 
 @pytest.mark.deep
