@@ -43,6 +43,15 @@ def test_every_second_point():
     assert kill_sweep(toys.keyed, every=2).kills == 6
 
 
+def test_shards_share_the_work():
+    shards = [kill_sweep(toys.keyed, instants=4, shard=(index, 2)) for index in (0, 1)]
+    assert [report.points for report in shards] == [
+        {"effect.before": 3, "ledger.before_commit": 3},
+        {"effect.after": 3, "ledger.after_commit": 3},
+    ]
+    assert sum(report.instants + report.untouched for report in shards) >= 4
+
+
 def test_an_async_scenario_and_one_on_a_thread():
     assert kill_sweep(toys.keyed_async, every=5).ok
     assert kill_sweep(toys.threaded, every=5).ok
@@ -128,8 +137,9 @@ def test_a_scenario_that_fails_by_itself_is_no_sweep():
 def test_what_cannot_be_loaded_elsewhere_is_refused():
     with pytest.raises(ConfigError, match="top of a module"):
         kill_sweep(lambda scene: None)
-    with pytest.raises(ConfigError, match="every"):
-        kill_sweep(toys.keyed, every=0)
+    for impossible in ({"every": 0}, {"instants": -1}, {"shard": (2, 2)}):
+        with pytest.raises(ConfigError, match="every >= 1"):
+            kill_sweep(toys.keyed, **impossible)
 
 
 def test_an_effect_log_hides_nothing(tmp_path):

@@ -14,6 +14,7 @@ import os
 import select
 import signal
 import sqlite3
+import sys
 import time
 import traceback
 from collections import Counter
@@ -56,6 +57,7 @@ class Ended(msgspec.Struct, frozen=True):
     trace: str = ""
     points: dict[str, int] = {}
     commits: int = 0
+    modules: tuple[str, ...] = ()  # loaded on the way
     seconds: float = 0.0
 
 
@@ -154,6 +156,7 @@ def _redirect(folder: Path) -> None:
 
 
 def _run(body: Callable[[], Any], folder: Path, kill: Kill | None) -> Ended:
+    loaded = set(sys.modules)
     points: Counter[str] = Counter()
     passed, committed = itertools.count(1), itertools.count(1)
     commits = 0
@@ -179,7 +182,10 @@ def _run(body: Callable[[], Any], folder: Path, kill: Kill | None) -> Ended:
                 value = asyncio.run(value)
         except BaseException:
             return Ended("failed", trace=traceback.format_exc(), points=points, commits=commits)
-    return Ended("done", value=msgspec.to_builtins(value), points=points, commits=commits)
+    new = tuple(name for name in list(sys.modules) if name not in loaded)
+    return Ended(
+        "done", value=msgspec.to_builtins(value), points=points, commits=commits, modules=new
+    )
 
 
 def _die(folder: Path, where: str) -> None:

@@ -120,6 +120,7 @@ class Plan(msgspec.Struct, frozen=True):
     kill_resume: bool = False
     timeout: float = 20.0
     keep: bool = False
+    shard: tuple[int, int] = (0, 1)
 
 
 def kill_sweep(
@@ -135,6 +136,7 @@ def kill_sweep(
     kill_resume: bool = False,
     timeout: float = 20.0,
     keep: bool = False,
+    shard: tuple[int, int] = (0, 1),
     inline: bool = False,
 ) -> KillReport:
     """Kill `scenario` with SIGKILL everywhere it can be killed, and see what is left.
@@ -150,14 +152,15 @@ def kill_sweep(
     until a run ends untouched (`every=5`: at each fifth); with `commits` also at each commit to
     SQLite; then at `instants` random moments. After each kill `resume` (by default the scenario
     again) runs in a fresh process; with `kill_resume` that one is killed once too. Then `check` looks,
-    in a process of its own. Effects are compared with those of a run that was left alone.
+    in a process of its own. Effects are compared with those of a run that was left alone. `shard=(i, n)`
+    does one n-th of the work, for n test processes side by side; `keep` leaves the folders for you.
 
     The functions must stand at the top of a module: they run in a clean process that loads it anew,
     because a process with threads must not fork. `inline=True` forks from this one instead.
     """
-    plan = Plan(params or {}, every, commits, instants, seed, kill_resume, timeout, keep)
-    if every < 1 or instants < 0:
-        raise ConfigError("kill_sweep: every is at least 1 and instants at least 0")
+    plan = Plan(params or {}, every, commits, instants, seed, kill_resume, timeout, keep, shard)
+    if every < 1 or instants < 0 or not 0 <= shard[0] < shard[1]:
+        raise ConfigError("kill_sweep: every >= 1, instants >= 0 and shard=(i, n) with 0 <= i < n")
     if inline:
         if threading.active_count() > 1:
             raise ConfigError("kill_sweep(inline=True) cannot fork a process that has threads")
@@ -175,7 +178,7 @@ class _Sweep:
         check: Callable[[Scene], Seen | None] | None,
     ) -> None:
         self.plan, self.scenario, self.resume, self.check = plan, scenario, resume, check
-        self.rng = random.Random(plan.seed)
+        self.rng = random.Random(f"{plan.seed}/{plan.shard}")
         self.troubles: list[Trouble] = []
         self.points: Counter[str] = Counter()
         self.tally: Counter[str] = Counter()
@@ -186,20 +189,30 @@ class _Sweep:
         began = time.perf_counter()
         root = Path(tempfile.mkdtemp(prefix="windlass-kill-", dir=_ram_disk()))
         self.folders = (root / str(number) for number in itertools.count())
-        gc.collect()
-        gc.freeze()  # a collection in a child would copy every page it looks at
         try:
+            self._rehearse(next(self.folders))
+            gc.collect()
+            gc.freeze()  # a collection in a child would copy every page it looks at
             untouched = self._baseline(next(self.folders))
             self._sweep(AtPoint, sum(untouched.points.values()))
             if self.plan.commits:
                 self._sweep(AtCommit, untouched.commits)
-            for _ in range(self.plan.instants):
+            index, shards = self.plan.shard
+            for _ in range(index, self.plan.instants, shards):
                 self._trial(After(self.rng.uniform(0, untouched.seconds)))
         finally:
             gc.unfreeze()
             if not self.plan.keep:
                 shutil.rmtree(root, ignore_errors=True)
         return self._report(time.perf_counter() - began)
+
+    def _rehearse(self, folder: Path) -> None:
+        """Load here, once, what every child would otherwise load for itself."""
+        for function in (self.scenario, self.resume, self.check):
+            if function is not None:
+                for name in self._play(function, folder, 0).modules:
+                    with contextlib.suppress(Exception):
+                        importlib.import_module(name)
 
     def _baseline(self, folder: Path) -> Ended:
         """A run that is left alone: it says what to expect."""
@@ -215,7 +228,8 @@ class _Sweep:
         return ended
 
     def _sweep(self, kind: type[AtPoint] | type[AtCommit], expected: int) -> None:
-        for number in itertools.count(1, self.plan.every):
+        index, shards = self.plan.shard
+        for number in itertools.count(1 + index * self.plan.every, shards * self.plan.every):
             # Threads make one run longer than another: the last has been seen only when a run
             # ends before a number that the undisturbed one did not reach either.
             if not self._trial(kind(number)) and number > expected:
