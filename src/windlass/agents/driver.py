@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
@@ -30,6 +30,7 @@ from windlass.loop.run import Plan, Run, Sink
 from windlass.loop.verdict import Finish, Outcome, Stop
 from windlass.messages import Message
 from windlass.store.base import InboxItem, Journal, Store
+from windlass.store.memory import MemoryStore
 
 PATIENCE = 0.09  # seconds until a caller who cancelled gets control back, whatever the run does
 
@@ -37,13 +38,14 @@ PATIENCE = 0.09  # seconds until a caller who cancelled gets control back, whate
 class Start:
     """A run that is set up: drive it with `conduct`."""
 
-    __slots__ = ("at", "finish", "outcome", "run")
+    __slots__ = ("at", "finish", "outcome", "passing", "run")
 
     def __init__(
         self, run: Run, at: Stage, finish: Finish | None, outcome: Outcome | None = None
     ) -> None:
         self.run, self.at, self.finish = run, at, finish
         self.outcome = outcome  # of a run that had ended already
+        self.passing: MemoryStore | None = None  # holds a session that nobody has named
 
 
 async def start(
@@ -84,7 +86,10 @@ async def start(
     run.reframe(plan.frame, "start")
     for message in messages:
         run.hear(message)
-    return Start(run, Stage.OPEN, None)
+    begun = Start(run, Stage.OPEN, None)
+    if session_id is None and type(home) is MemoryStore:
+        begun.passing = home
+    return begun
 
 
 async def resume(
@@ -244,7 +249,10 @@ async def conduct(
     if not task.done():
         stop = run.interruption
         return Outcome("cancelling", stop.reason if stop else "cancelled")
-    return task.result()
+    outcome = task.result()
+    if begun.passing is not None and outcome.status != "suspended":
+        begun.passing.let_go(run.session_id)
+    return outcome
 
 
 async def _patiently(task: asyncio.Task[Any]) -> None:

@@ -9,6 +9,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakValueDictionary
 
 from windlass import seams
 from windlass.errors import Locked, NoSuchSession, StoreError, nearest
@@ -148,6 +149,7 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self._sessions: dict[str, MemoryJournal] = {}
+        self._passing: WeakValueDictionary[str, MemoryJournal] = WeakValueDictionary()
         self._transaction = threading.Lock()
         self._connection: sqlite3.Connection | None = None
         self._guard: Guard | None = None
@@ -161,7 +163,7 @@ class MemoryStore:
         metadata: dict[str, Any] | None = None,
     ) -> MemoryJournal:
         """Become the session's writer."""
-        held = self._sessions.get(session_id)
+        held = self._find(session_id)
         if held is None:
             if not create:
                 raise self._unknown(session_id)
@@ -175,6 +177,15 @@ class MemoryStore:
             journal = held.reopened()
         self._sessions[session_id] = journal
         return journal
+
+    def let_go(self, session_id: str) -> None:
+        """Keep the session only as long as somebody holds its result: nobody has named it."""
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            self._passing[session_id] = session
+
+    def _find(self, session_id: str) -> MemoryJournal | None:
+        return self._sessions.get(session_id) or self._passing.get(session_id)
 
     def transact(
         self,
@@ -282,7 +293,7 @@ class MemoryStore:
     ) -> None:
         """A new session with these entries and its parent's lineage."""
         metadata = _opening(self._known(session_id)).metadata
-        if new_id in self._sessions:
+        if self._find(new_id) is not None:
             raise StoreError(f"session {new_id!r} exists already; fork under another id")
         opened = SessionOpened(
             new_id, FORMAT, session_id, self._root_of(session_id), branch_at, metadata
@@ -294,12 +305,13 @@ class MemoryStore:
 
     async def delete(self, session_id: str) -> bool:
         """Forget the session; False when there was none."""
-        session = self._sessions.get(session_id)
+        session = self._find(session_id)
         if session is None:
             return False
         if session.held:
             raise Locked(f"session {session_id!r} is being written; close it first")
-        del self._sessions[session_id]
+        self._sessions.pop(session_id, None)
+        self._passing.pop(session_id, None)
         return True
 
     async def prune(self, older_than: float) -> list[str]:
@@ -310,7 +322,8 @@ class MemoryStore:
             if not session.held and session.touched < older_than
         ]
         for session_id in old:
-            del self._sessions[session_id]
+            self._sessions.pop(session_id, None)
+        self._passing.pop(session_id, None)
         return old
 
     async def aclose(self) -> None:
@@ -320,7 +333,7 @@ class MemoryStore:
             self._connection = self._guard = None
 
     def _known(self, session_id: str) -> MemoryJournal:
-        session = self._sessions.get(session_id)
+        session = self._find(session_id)
         if session is None:
             raise self._unknown(session_id)
         return session
@@ -331,7 +344,7 @@ class MemoryStore:
     def _root_of(self, parent_id: str | None) -> str | None:
         if parent_id is None:
             return None
-        parent = self._sessions.get(parent_id)
+        parent = self._find(parent_id)
         return parent_id if parent is None else _opening(parent).root_id or parent_id
 
 
