@@ -10,10 +10,6 @@ from windlass.agents.abort import (
 from windlass.agents.agent import (
     Agent as Agent,
 )
-from windlass.agents.driver import (
-    Allow as Allow,
-    Deny as Deny,
-)
 from windlass.agents.llm import (
     Chunk as Chunk,
     LLMResult as LLMResult,
@@ -85,6 +81,10 @@ from windlass.events import (
     ToolCallReady as ToolCallReady,
     ToolCallStarted as ToolCallStarted,
     ToolCallUpdate as ToolCallUpdate,
+)
+from windlass.loop.answers import (
+    Allow as Allow,
+    Deny as Deny,
 )
 from windlass.loop.policy import (
     Policy as Policy,

@@ -121,7 +121,9 @@ async def test_no_call_starts_once_the_tokens_are_spent():
 
 
 async def test_a_reply_may_be_no_longer_than_what_is_left():
-    model = scripted(call("note", text="x"), "done", usage={"input_tokens": 50, "output_tokens": 10})
+    model = scripted(
+        call("note", text="x"), "done", usage={"input_tokens": 50, "output_tokens": 10}
+    )
     out = await w.agent_loop("go", model=model, tools=[note], token_budget=200, max_tokens=500)
     first, second = (request.settings.max_tokens for request in model.requests)
     assert first is not None and second is not None
@@ -200,9 +202,7 @@ def test_seconds_end_a_run_in_the_middle_of_a_tool():
 
 async def test_a_closing_answer_has_the_last_word_without_tools():
     model = scripted(*noting(2), "What I have so far: 2 notes.")
-    out = await w.agent_loop(
-        "go", model=model, tools=[note], max_iterations=2, closing_answer=True
-    )
+    out = await w.agent_loop("go", model=model, tools=[note], max_iterations=2, closing_answer=True)
     assert (out.status, out.llm.iterations) == ("budget_exhausted", 2)
     assert out.final_text == "What I have so far: 2 notes."
     assert model.requests[-1].tools == ()
@@ -305,9 +305,9 @@ async def test_a_child_spends_from_its_parents_purse():
 
 async def test_a_child_has_a_session_of_its_own_under_its_parents():
     child = w.Agent(scripted("4"), name="adder")
-    out = await w.Agent(scripted(call("adder", task="2+2"), "It is 4."), tools=[child.as_tool()]).run(
-        "go"
-    )
+    out = await w.Agent(
+        scripted(call("adder", task="2+2"), "It is 4."), tools=[child.as_tool()]
+    ).run("go")
     assert (out.output, out.tool_calls[0].result) == ("It is 4.", "4")
     infos = {info.id: info for info in await w.agent_session_list()}
     [child_id] = [name for name in infos if name != out.session_id]

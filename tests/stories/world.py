@@ -12,11 +12,13 @@ from typing import Any
 import windlass as w
 from windlass.agents.results import RunResult
 from windlass.events import (
+    InboxTaken,
     JournalEntry,
     Replied,
     ReplyFailed,
     RunEnded,
     RunStarted,
+    SessionOpened,
     ToolDecided,
     ToolIntended,
     ToolMessage,
@@ -25,6 +27,7 @@ from windlass.events import (
 from windlass.loop.replay import requests_of
 from windlass.models.audit import audit
 from windlass.models.wrappers.text_tools import as_text
+from windlass.store.base import Store
 from windlass.store.fold import messages_of
 from windlass.usage import NO_USAGE
 
@@ -108,6 +111,8 @@ def _no_tool_ran_undecided(entries: Sequence[JournalEntry]) -> None:
             case ToolDecided(action="allow"):
                 assert entry.caller and entry.rule and entry.digest
                 decided.add(entry.call_id)
+            case InboxTaken(item="result", payload=dict()):  # the host ran it
+                intended.update(entry.payload)
             case ToolDecided(action="answer"):  # a policy answers in the tool's place
                 intended.add(entry.call_id)
             case ToolIntended():
@@ -135,6 +140,15 @@ def _requests_can_be_rebuilt(
             assert list(ours.messages) == list(theirs.messages), "I6: other messages were sent"
             assert ours.frame == theirs.frame, "I6: another frame was sent"
             assert ours.tail == theirs.tail, "I6: another tail was sent"
+
+
+async def written(store: Store, session_id: str, entries: Sequence[JournalEntry]) -> None:
+    """A session whose journal holds these entries and no more: the process was killed here."""
+    journal = await store.open(session_id)
+    for entry in entries:
+        if type(entry) is not SessionOpened:
+            journal.append(entry)
+    await journal.close()
 
 
 async def nothing_left() -> None:

@@ -25,7 +25,6 @@ from windlass.loop.run import Run, digest_of, unwatched
 from windlass.loop.turn import UNNAMED, Ready, Turn
 from windlass.loop.verdict import Stop, Suspend
 from windlass.messages import Message, ToolCall, ToolResult
-from windlass.tools.answer import answer as answer_with
 from windlass.tools.base import Parked, Tool, ToolContext
 from windlass.tools.prepare import unparsable
 

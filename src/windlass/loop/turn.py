@@ -8,7 +8,6 @@ from windlass.messages import Message, ToolCall, ToolResult
 from windlass.tools.base import Tool
 from windlass.usage import NO_USAGE, Usage
 
-
 UNNAMED = "unnamed_call"  # what a call is named for which the model gave no name
 
 
