@@ -14,6 +14,7 @@ from windlass import seams
 from windlass.events import InboxTaken, IterationStart, ToolResulted
 from windlass.messages import ToolResult
 from windlass.store.sqlite import SqliteStore
+from windlass.testing.store_pieces import mail
 
 ROWS = 4
 
@@ -33,8 +34,7 @@ async def work(path: Path, say) -> None:
         say(f"effect {number}")
     item = await store.post("s", "steer", "x")
     say("posted")
-    while not journal.mail:
-        await asyncio.sleep(0)
+    await mail(journal)
     journal.take(journal.mail[0])
     journal.append(InboxTaken(item, "steer"))
     await journal.close()
@@ -116,7 +116,9 @@ def main(folder: Path) -> None:
         path = folder / f"{number}.db"
         ended, said = in_child(lambda say, n=number, p=path: killed_at(n, p, say))
         looked, found = in_child(lambda say, p=path: say(asyncio.run(look(p))))
-        cases.append({"point": number, "ended": ended, "said": said, "looked": looked, "found": found})
+        cases.append(
+            {"point": number, "ended": ended, "said": said, "looked": looked, "found": found}
+        )
         if ended != signal.SIGKILL:
             break
     print(json.dumps(cases))

@@ -4,6 +4,7 @@ import asyncio
 import threading
 
 import pytest
+
 from windlass.errors import StoreError
 from windlass.events import IterationStart, SessionOpened
 from windlass.store import journal as written

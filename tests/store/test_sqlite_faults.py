@@ -11,6 +11,7 @@ import textwrap
 import threading
 
 import pytest
+
 from windlass.errors import Corrupt, Full, Locked, StoreError
 from windlass.store import schema
 from windlass.store.sqlite import SqliteStore

@@ -37,10 +37,7 @@ class Opening:
     def work(self, db: sqlite3.Connection) -> None:
         """Runs on the writer; more than once if the group is done again."""
         line, self.entries = self.line, None
-        row = db.execute(
-            "SELECT sid, epoch, rows, entries, head FROM windlass_sessions WHERE id = ?",
-            (line.session_id,),
-        ).fetchone()
+        row = reading.look_up(db, line.session_id)
         if row is None:
             if not self.create:
                 raise reading.unknown(db, line.session_id)
@@ -55,7 +52,7 @@ class Opening:
                 "UPDATE windlass_sessions SET epoch = epoch + 1, updated_at = ? WHERE sid = ?",
                 (self.at, row[0]),
             )
-            row = (row[0], row[1] + 1, *row[2:])
+            row = (row[0], row[1] + 1, row[2], row[3], row[4])
         line.sid, line.epoch, line.seq, line.count, line.head = row
         numbered = reading.mail_of(db, line.sid, line.session_id)
         line.mail_seen = numbered[-1][0] if numbered else 0

@@ -120,11 +120,12 @@ def _write_line(connection: sqlite3.Connection, guard: Guard, line: Line) -> Non
             else:
                 appends = [job]
             if appends:
-                _append_rows(connection, [(line, appends)])
+                try:
+                    _append_rows(connection, [(line, appends)])
+                except Redo:
+                    raise _stale(line) from None
                 line.seq, line.count, line.head = line.next
         line.next = line.seq, line.count, line.head
-    except Redo:
-        raise _stale(line) from None
     finally:
         line.seq, line.count, line.head = standing
 

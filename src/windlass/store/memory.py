@@ -323,7 +323,6 @@ class MemoryStore:
         ]
         for session_id in old:
             self._sessions.pop(session_id, None)
-        self._passing.pop(session_id, None)
         return old
 
     async def aclose(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
@@ -15,6 +15,7 @@ from windlass.store.base import Head, InboxItem, Row, SessionInfo
 from windlass.store.schema import ROW_BITS
 
 T = TypeVar("T")
+Found: TypeAlias = tuple[int, int, int, int, bytes]
 BLOB_BYTES = 64 * 1024
 _LITERAL = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')
 _SEQ = (1 << ROW_BITS) - 1
@@ -35,14 +36,22 @@ _INFO = """SELECT id, created_at, updated_at, entries, parent_id, root_id, branc
     status, title, metadata FROM windlass_sessions"""
 
 
-def find(connection: sqlite3.Connection, session_id: str) -> tuple[int, int, int, int, bytes]:
+def find(connection: sqlite3.Connection, session_id: str) -> Found:
     """The session's number, epoch, row count, entry count and head."""
-    row = connection.execute(
+    found = look_up(connection, session_id)
+    if found is None:
+        raise unknown(connection, session_id)
+    return found
+
+
+def look_up(connection: sqlite3.Connection, session_id: str) -> Found | None:
+    """The same, or None."""
+    found = connection.execute(
         "SELECT sid, epoch, rows, entries, head FROM windlass_sessions WHERE id = ?", (session_id,)
     ).fetchone()
-    if row is None:
-        raise unknown(connection, session_id)
-    return row
+    if found is not None and tuple(map(type, found)) != (int, int, int, int, bytes):
+        raise Corrupt(f"session {session_id!r}: its head is not what it was")
+    return found
 
 
 def unknown(connection: sqlite3.Connection, session_id: str) -> NoSuchSession:
@@ -95,14 +104,14 @@ def _info(row: tuple[Any, ...], child_ids: tuple[str, ...]) -> SessionInfo:
         child_ids=child_ids,
         status=row[7],
         title=row[8],
-        metadata=_plain(row[9], row[0]) if row[9] else {},
+        metadata=_plain(row[9], row[0], dict[str, Any]) if row[9] is not None else {},
     )
 
 
-def _plain(text: str | bytes, session_id: str) -> Any:
+def _plain(text: Any, session_id: str, kind: type[T]) -> T:
     try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        return msgspec.json.decode(text, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, TypeError) as error:
         raise Corrupt(f"session {session_id!r}: what was stored beside it is damaged") from error
 
 
@@ -236,4 +245,4 @@ def mail_after(
 
 def _item(session_id: str, fields: list[Any]) -> InboxItem:
     id_, kind, payload, at = fields
-    return InboxItem(id_, kind, _plain(payload, session_id), at)
+    return InboxItem(id_, kind, _plain(payload, session_id, object), at)

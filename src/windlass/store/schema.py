@@ -14,8 +14,8 @@ SCHEMA = 1  # of the tables; the journal's own format is `events.FORMAT`
 
 log = logging.getLogger("windlass.store")
 
-# A row's key is its session's number and its own in one integer: the table is then its only index,
-# and a session's rows lie side by side.
+# A row's key is its session's number and its own in one integer. It is not the rowid: rows lie in
+# the order they came, so that a group of many sessions fills a few pages instead of one for each.
 ROW_BITS = 32
 
 TABLES = """
@@ -38,7 +38,7 @@ CREATE TABLE windlass_sessions (
 );
 CREATE INDEX windlass_children ON windlass_sessions (parent_id) WHERE parent_id IS NOT NULL;
 CREATE TABLE windlass_rows (
-    key INTEGER PRIMARY KEY,
+    key INTEGER NOT NULL UNIQUE,
     first INTEGER NOT NULL,
     at REAL NOT NULL,
     payload BLOB NOT NULL,

@@ -11,7 +11,16 @@ import pytest
 from windlass.errors import Corrupt, Full, Locked, StaleWriter, StoreError
 from windlass.events import FORMAT, InboxTaken
 from windlass.testing.store_kit import StoreKit
-from windlass.testing.store_pieces import add, effects, insert, make_table, note, numbers, result
+from windlass.testing.store_pieces import (
+    add,
+    effects,
+    insert,
+    mail,
+    make_table,
+    note,
+    numbers,
+    result,
+)
 
 _ROWS = 6
 
@@ -67,15 +76,13 @@ class SharedStoreKit(StoreKit):
             stale = await one.open("s")
             await stale.commit(make_table, lambda _: [])
             await add(stale, note(1))
-            arrived = asyncio.Event()
-            stale.on_mail = arrived.set
             await one.post("s", "steer", "hi")
-            await asyncio.wait_for(arrived.wait(), 5)
+            await mail(stale)
             winner = await two.open("s")
             assert numbers(winner.entries) == [1]
-            mail = stale.mail[0]
-            stale.take(mail)
-            stale.append(InboxTaken(mail.id, "steer"))
+            item = stale.mail[0]
+            stale.take(item)
+            stale.append(InboxTaken(item.id, "steer"))
             stale.append(result("c1", "stale"))
             stale.flush()
             with pytest.raises(StaleWriter, match="taken over"):
@@ -87,7 +94,7 @@ class SharedStoreKit(StoreKit):
             await add(winner, note(2), result("c1", "winner"))
             assert await winner.commit(effects, lambda _: []) == []
             assert numbers(await one.read("s")) == [1, 2]
-            assert [item.id for item in await two.inbox("s")] == [mail.id]
+            assert await two.inbox("s") == [item]
             assert await two.verify("s") == 3
             await winner.close()
 
@@ -132,10 +139,8 @@ class SharedStoreKit(StoreKit):
     async def test_mail_from_another_process_arrives(self, tmp_path: Path) -> None:
         async with self.opened(tmp_path) as one, self.opened(tmp_path) as two:
             journal = await one.open("s")
-            arrived = asyncio.Event()
-            journal.on_mail = arrived.set
             posted = await two.post("s", "cancel", {"why": "enough"})
-            await asyncio.wait_for(arrived.wait(), 5)
+            await mail(journal)
             assert [item.id for item in journal.mail] == [posted]
             await journal.close()
 

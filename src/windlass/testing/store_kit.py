@@ -36,6 +36,7 @@ from windlass.testing.store_pieces import (
     add,
     effects,
     insert,
+    mail,
     make_table,
     meddled,
     note,
@@ -117,7 +118,10 @@ class StoreKit:
             await again.close()
 
     async def test_every_kind_of_value_comes_back(self, tmp_path: Path) -> None:
-        odd: dict[str, Any] = {"a": [1, -2.5, 1 << 80, None, True, "\u2028\x00\U0001f9f6"], "": {"x": {}}}
+        odd: dict[str, Any] = {
+            "a": [1, -2.5, 1 << 80, None, True, "\u2028\x00\U0001f9f6"],
+            "": {"x": {}},
+        }
         async with self.opened(tmp_path) as store:
             journal = await store.open("s")
             await add(journal, Noted("odd", odd), user('\x7f"\\/\n'))
@@ -316,13 +320,9 @@ class StoreKit:
     async def test_mail_arrives_and_is_taken_with_a_row(self, tmp_path: Path) -> None:
         async with self.opened(tmp_path) as store:
             journal = await store.open("s")
-            arrived = asyncio.Event()
-            journal.on_mail = arrived.set
             first = await store.post("s", "steer", "use metric")
             second = await store.post("s", "cancel")
-            while len(journal.mail) < 2:
-                await asyncio.wait_for(arrived.wait(), 5)
-                arrived.clear()
+            await mail(journal, 2)
             assert [(i.id, i.kind, i.payload) for i in journal.mail] == [
                 (first, "steer", "use metric"), (second, "cancel", None),
             ]  # fmt: skip

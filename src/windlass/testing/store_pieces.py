@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -36,6 +37,15 @@ async def add(journal: Journal, *entries: JournalEntry) -> None:
         journal.append(entry)
     journal.flush()
     await journal.durable()
+
+
+async def mail(journal: Journal, count: int = 1) -> None:
+    """Wait until this many items are in the writer's hands."""
+    arrived = asyncio.Event()
+    journal.on_mail = arrived.set
+    while len(journal.mail) < count:
+        await asyncio.wait_for(arrived.wait(), 10)
+        arrived.clear()
 
 
 def make_table(tx: Any) -> None:
