@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -224,19 +224,25 @@ async def _side_by_side(
             if stop is None and parked is None:
                 stop = await _show(run, turn)
     except BaseException:  # cancelled, or a policy failed: nothing may stay at work
-        await _abandon(run, at_work)
+        await _abandon(run, turn, at_work)
         raise
     return stop, parked
 
 
-async def _abandon(run: Run, at_work: Iterable[asyncio.Task[Any]]) -> None:
-    """Cancel what is at work; whatever refuses to die is remembered by the run."""
-    tasks = set(at_work)
-    for task in tasks:
+async def _abandon(
+    run: Run, turn: Turn, at_work: Mapping[asyncio.Task[ToolResult | Parked], Ready]
+) -> None:
+    """Cancel what is at work. What had come to its end counts; what refuses to die is remembered."""
+    for task in at_work:
         task.cancel()
-    if tasks:
-        _, stubborn = await asyncio.wait(tasks, timeout=PATIENCE)
+    if at_work:
+        _, stubborn = await asyncio.wait(at_work, timeout=PATIENCE)
         run.lingering |= stubborn
+    for task, ready in at_work.items():
+        if task.done() and not task.cancelled() and task.exception() is None:
+            result = task.result()
+            if not isinstance(result, Parked):
+                settle(run, turn, ready.call, result)
 
 
 async def _starting(run: Run, turn: Turn, batch: Iterable[Ready]) -> bool:
