@@ -203,7 +203,9 @@ async def test_recorded_calls_are_plain_data_by_attribute_and_by_key():
     (call,) = llm_mock_calls()
     assert call.messages == call["messages"]
     assert call.messages[0] == {"role": "user", "content": "hi"}
-    assert call.messages[1]["content"][0]["name"] == "add"
+    assert call.messages[1]["content"] == [
+        {"type": "tool_call", "id": "c", "name": "add", "arguments": {"a": 1}}
+    ]
     assert call.messages[-1]["content"] == "soon"
     assert call.system == "be kind"
     assert call.tools == [{"name": "add", "description": "Add.", "parameters": {"type": "object"}}]

@@ -388,8 +388,8 @@ def _leaves(value: object) -> Iterator[str]:
     elif isinstance(value, dict):
         for item in cast("dict[str, object]", value).values():
             yield from _leaves(item)
-    elif isinstance(value, list):
-        for item in cast("list[object]", value):
+    elif isinstance(value, (list, tuple)):
+        for item in cast("Sequence[object]", value):
             yield from _leaves(item)
 
 
@@ -400,12 +400,21 @@ def _plain(key: str, part: Any) -> Any:
         return [msgspec.to_builtins(tool) for tool in part] or None
     if key == "options":
         model, settings = part
-        return {"provider": "mock", "model": model, **msgspec.to_builtins(settings)}
+        return {"provider": "mock", "model": model, **_lists(msgspec.to_builtins(settings))}
     return part
 
 
 def _plain_message(message: Message) -> dict[str, Any]:
-    plain = msgspec.to_builtins(message)
+    plain = _lists(msgspec.to_builtins(message))
     if message.content and all(type(block) is Text for block in message.content):
         plain["content"] = message.text
     return plain
+
+
+def _lists(value: Any) -> Any:
+    """The value with lists where our structs have tuples: plain data, as JSON would give it."""
+    if isinstance(value, dict):
+        return {key: _lists(item) for key, item in cast("dict[str, Any]", value).items()}
+    if isinstance(value, (list, tuple)):
+        return [_lists(item) for item in cast("Sequence[Any]", value)]
+    return value

@@ -158,6 +158,9 @@ class ScriptedModel(Model):
     def _response(self, said: Said, request: Request) -> Response:
         if isinstance(said, str):
             return Response(Message("assistant", (Text(said),)), self.usage, "end_turn", self.name)
+        if isinstance(said, ToolCall):
+            message = Message("assistant", (self._with_id(said, request),))
+            return Response(message, self.usage, "tool_use", self.name)
         if isinstance(said, (BaseException, type)):
             raise _as_exception(said)
         if isinstance(said, Response):
@@ -184,16 +187,17 @@ class ScriptedModel(Model):
                 piece = Text(piece)
             elif isinstance(piece, ToolCall):
                 calls = True
-                if piece.id == "":
-                    piece = ToolCall(self._new_id(request), piece.name, piece.arguments)
+                piece = self._with_id(piece, request)
             blocks.append(piece)
         return tuple(blocks), calls
 
-    def _new_id(self, request: Request) -> str:
+    def _with_id(self, asked: ToolCall, request: Request) -> ToolCall:
+        if asked.id:
+            return asked
         if self._last_id < 0:
             self._last_id = highest_id(request.messages)
         self._last_id += 1
-        return f"call_{self._last_id}"
+        return ToolCall(f"call_{self._last_id}", asked.name, asked.arguments)
 
 
 def highest_id(messages: Sequence[Message]) -> int:
