@@ -11,7 +11,7 @@ import asyncio
 from typing import Any
 
 from windlass.events import Event, StreamRestarted, ToolCallReady, ToolIntended
-from windlass.loop.calls import decide, execute
+from windlass.loop.calls import PATIENCE, decide, execute
 from windlass.loop.run import Run
 from windlass.loop.turn import Ready, Turn
 from windlass.messages import ToolCall, ToolResult
@@ -77,6 +77,9 @@ class Eager:
                 self.run.early[call.id] = task
             else:
                 self.reads.append((call, ready, task))
+        if self.reads:
+            self.throw_away()
+            await asyncio.wait([task for _, _, task in self.reads], timeout=PATIENCE)
 
     def throw_away(self) -> None:
         """What the reply does not contain never happened: cancelled, and gone before the run ends."""

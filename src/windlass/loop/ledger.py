@@ -12,7 +12,7 @@ import asyncio
 
 import msgspec
 
-from windlass.errors import ConfigError
+from windlass.errors import ConfigError, shown
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -29,10 +29,20 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def __post_init__(self) -> None:
         for name in ("iterations", "tokens", "usd", "seconds"):
             value = getattr(self, name)
-            if value is not None and (isinstance(value, bool) or not value >= 0):
-                raise ConfigError(f"a limit on {name} is a number of at least 0, not {value!r}")
+            if value is not None and not _possible(value, name in ("iterations", "tokens")):
+                kind = "whole number" if name in ("iterations", "tokens") else "number"
+                raise ConfigError(
+                    f"a limit on {name} is a {kind} of at least 0, not {shown(value)}; "
+                    "None is no limit"
+                )
 
 
+def _possible(value: object, whole: bool) -> bool:
+    kinds = int if whole else (int, float)
+    return isinstance(value, kinds) and not isinstance(value, bool) and 0 <= value < _ENDLESS
+
+
+_ENDLESS = 2**63  # counting so far takes longer than anybody has
 NO_LIMITS = Limits()
 
 
