@@ -44,7 +44,8 @@ async def gate(run: Run, turn: Turn) -> Suspend | None:
     for call in turn.calls:
         if call.id in turn.ready or call.id in turn.results:
             continue  # decided before: while the reply streamed, or by an earlier drive
-        decided = await decide(run, call)
+        if turn.foreseen is None or (decided := turn.foreseen.pop(call.id, None)) is None:
+            decided = await decide(run, call)
         match decided:
             case Ready():
                 turn.ready[call.id] = decided
@@ -374,16 +375,21 @@ async def _show(run: Run, turn: Turn) -> Stop | None:
 async def close_calls(run: Run, turn: Turn, reason: str) -> None:
     """Give every call that has no result one that says why, and answer them all: I1 by construction."""
     if run.early:
-        for task in run.early.values():
-            task.cancel()
-        run.lingering |= set(run.early.values())
-        run.early.clear()
+        drop_early(run)
     for call in turn.calls:
         if call.id not in turn.results:
             settle(run, turn, call, unanswered(run, turn, call, reason))
     while len(turn.shown) < len(turn.calls):
         await _show(run, turn)
     answer(run, turn)
+
+
+def drop_early(run: Run) -> None:
+    """Reads that started early and are not wanted any more."""
+    for task in run.early.values():
+        task.cancel()
+    run.lingering |= set(run.early.values())
+    run.early.clear()
 
 
 def unanswered(run: Run, turn: Turn, call: ToolCall, reason: str) -> ToolResult:

@@ -14,6 +14,7 @@ from windlass.events import Event, StreamRestarted, ToolCallReady, ToolIntended
 from windlass.loop.calls import PATIENCE, decide, execute
 from windlass.loop.run import Run
 from windlass.loop.turn import Ready, Turn
+from windlass.loop.verdict import Suspend
 from windlass.messages import ToolCall, ToolResult
 from windlass.tools.base import Parked
 
@@ -21,13 +22,15 @@ from windlass.tools.base import Parked
 class Eager:
     """The early starts of one reply."""
 
-    __slots__ = ("closed", "deciding", "queue", "reads", "run")
+    __slots__ = ("closed", "deciding", "failed", "queue", "reads", "refused", "run")
 
     def __init__(self, run: Run) -> None:
         self.run = run
         self.queue: list[ToolCall] = []
         self.reads: list[tuple[ToolCall, Ready, asyncio.Task[ToolResult | Parked]]] = []
         self.deciding: asyncio.Task[None] | None = None
+        self.refused: tuple[ToolCall, ToolResult | Suspend] | None = None
+        self.failed: Exception | None = None  # what a policy raised fails the run, in its turn
         self.closed = False
 
     def watch(self, event: Event) -> None:
@@ -53,12 +56,17 @@ class Eager:
         while self.queue and not self.closed:
             call = self.queue.pop(0)
             busy = sum(not task.done() for _, _, task in self.reads)
-            if busy >= run.plan.concurrency or call.id in run.call_ids or not call.id:
+            again = call.id in run.call_ids or any(call.id == read.id for read, _, _ in self.reads)
+            if busy >= run.plan.concurrency or again or not call.id:
                 self.closed = True
                 return
-            decided = await decide(run, call)
+            try:
+                decided = await decide(run, call)
+            except Exception as error:
+                self.closed, self.failed = True, error
+                return
             if not isinstance(decided, Ready):
-                self.closed = True
+                self.closed, self.refused = True, (call, decided)
                 return
             run.record(ToolIntended(call.id, call.name, "read_only", 1, True))
             self.reads.append((call, decided, run.loop.create_task(execute(run, decided))))
@@ -68,6 +76,8 @@ class Eager:
         self.closed = True
         if self.deciding is not None:
             await asyncio.wait({self.deciding})
+        if self.failed is not None:
+            raise self.failed
         asked = {call.id: (call.name, call.arguments) for call in turn.calls}
         reads, self.reads = self.reads, []
         for call, ready, task in reads:
@@ -77,6 +87,10 @@ class Eager:
                 self.run.early[call.id] = task
             else:
                 self.reads.append((call, ready, task))
+        if self.refused is not None:
+            call, answer = self.refused
+            if asked.get(call.id) == (call.name, call.arguments):
+                turn.foreseen = {call.id: answer}
         if self.reads:
             self.throw_away()
             await asyncio.wait([task for _, _, task in self.reads], timeout=PATIENCE)

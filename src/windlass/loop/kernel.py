@@ -21,12 +21,13 @@ from windlass.events import (
     Suspended,
 )
 from windlass.loop.ask import OutOfBudget, ask
-from windlass.loop.calls import PATIENCE, answer, close_calls, gate, run_calls
+from windlass.loop.calls import PATIENCE, answer, close_calls, drop_early, gate, run_calls
 from windlass.loop.eager import Eager
 from windlass.loop.run import Run, log
 from windlass.loop.turn import Turn
 from windlass.loop.verdict import Finish, KeepGoing, Outcome, Stop, Suspend, Verdict, strongest
 from windlass.messages import Message, Text
+from windlass.models.view import Strand
 from windlass.store.base import InboxItem
 
 
@@ -140,15 +141,21 @@ async def _check(run: Run, turn: Turn) -> Verdict | None:
         if type(verdict) is Suspend:
             return _park(run, verdict, "gate" if turn.open else "end", turn)
         if type(verdict) is KeepGoing and verdict.drop:
-            run.strand.drop_last()
-            run.audited = min(run.audited, len(run.strand.items))
-            turn.open = False
-            run.strand.items.extend(run.held)
-            run.held.clear()
+            _drop(run, turn)
             run.record(IterationEnd(turn.number, "dropped", verdict.reason))
             return verdict
         return await _ended(run, turn, verdict)
     return None
+
+
+def _drop(run: Run, turn: Turn) -> None:
+    """Take the reply out of the view. What was said about it since stays, and is heard."""
+    kept = [message for message in run.strand.items if message is not turn.message]
+    run.strand, run.audited = Strand([*kept, *run.held]), 0
+    run.held.clear()
+    turn.open = False
+    if run.early:
+        drop_early(run)
 
 
 async def _judge(run: Run, turn: Turn) -> Verdict:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from windlass.loop.verdict import Suspend
 from windlass.messages import Message, ToolCall, ToolResult
 from windlass.tools.base import Tool
 from windlass.usage import NO_USAGE, Usage
@@ -22,7 +23,7 @@ class Ready(NamedTuple):
 class Turn:
     """What a policy sees of a turn: `turn.message`, `turn.calls`, `turn.results`."""
 
-    __slots__ = ("calls", "message", "number", "open", "ready", "results", "shown", "started",
+    __slots__ = ("calls", "foreseen", "message", "number", "open", "ready", "results", "shown", "started",
                  "stop_reason", "usage")  # fmt: skip
 
     def __init__(
@@ -32,6 +33,7 @@ class Turn:
         self.usage = usage
         self.calls: tuple[ToolCall, ...] = message.tool_calls
         self.open = bool(self.calls)  # the reply's calls are not yet answered in the view
+        self.foreseen: dict[str, ToolResult | Suspend] | None = None  # decided while it streamed
         self.ready: dict[str, Ready] = {}  # passed the gate
         self.started: set[str] = set()  # an intent is on record
         self.results: dict[str, ToolResult] = {}  # as the tools gave them
