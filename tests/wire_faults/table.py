@@ -121,6 +121,11 @@ def is_error(outcome: object) -> bool:
     return isinstance(outcome, type) and issubclass(outcome, ModelError)
 
 
+def is_final(outcome: object) -> bool:
+    """Whether trying again cannot help. Written out, so that the errors' own word is tested too."""
+    return outcome in (AuthFailed, BadRequest, ContextOverflow, QuotaExceeded)
+
+
 def hangs(name: str) -> bool:
     """Whether only a timeout ends it."""
     return EXPECTED[name] is Timeout

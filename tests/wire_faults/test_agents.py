@@ -10,7 +10,7 @@ import windlass as w
 from windlass import seams
 from windlass.testing.fakes import FAULTS, Reply, conversation
 
-from .table import BARE, CASES, CUT, expected, hangs, is_error
+from .table import BARE, CASES, CUT, expected, hangs, is_error, is_final
 from .wires import Moody, fake_of
 
 TURNS = [
@@ -85,7 +85,7 @@ async def test_one_fault_at_each_turn(name, wire, stream):
     outcome = expected(name, wire, stream)
     for turn in range(3):
         out, effects = await run_with_one(name, wire, stream, turn)
-        if is_error(outcome) and not outcome.transient:
+        if is_final(outcome):
             assert out.status == "provider_error"
             assert out.error["kind"] == outcome.__name__
             assert effects == BEFORE[turn]
@@ -149,7 +149,7 @@ async def test_reads_that_start_early_survive_a_fault(name, wire):
             out = await agent.run("Please.")
     assert not server.refused
     outcome = expected(name, wire, True)
-    if is_error(outcome) and not outcome.transient:
+    if is_final(outcome):
         assert (out.status, paid) == ("provider_error", [])
         return
     assert out.status == "done"

@@ -50,6 +50,8 @@ async def test_a_fault_is_a_right_answer_or_its_own_error(name, wire, stream):
     if is_error(outcome):
         assert type(reply) is outcome, repr(reply)
         assert (reply.provider, reply.model) == (model.provider, model.name)
+        if hangs(name):
+            assert ("was silent for" if stream else "was not finished after") in str(reply)
     else:
         assert not isinstance(reply, ModelError), repr(reply)
         check(reply, outcome)

@@ -14,7 +14,7 @@ from windlass.models.base import Frame, Request, Settings
 from windlass.models.wrappers.retry import Retrying
 from windlass.testing.fakes import FAULTS
 
-from .table import CASES, RETRY_AFTER, expected, hangs, is_error
+from .table import CASES, RETRY_AFTER, expected, hangs, is_error, is_final
 from .wires import CALLS, TEXT, Moody, fake_of, model_of
 
 ERRORS = [case for case in CASES if is_error(expected(*case))]
@@ -50,7 +50,7 @@ async def test_one_failure_is_mended_if_it_can_be(name, wire, stream, waits):
     sent = 2 if name == "drop" else 1
     async with fake_of(wire, faults=[FAULTS[name]] * sent) as server:
         model = Moody(wire, server, stream, lambda _: hangs(name) and not server.requests)
-        if not error.transient:
+        if is_final(error):
             with pytest.raises(ModelError) as caught:
                 await respond(Retrying(model), stream)
             assert (type(caught.value), len(server.requests), waits) == (error, sent, [])

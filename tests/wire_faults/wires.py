@@ -28,12 +28,12 @@ def fake_of(wire: str, script=REPLY, *, faults: Faults = None) -> FakeServer:
 def model_of(wire: str, server: FakeServer, *, hurried: bool = False, stream: bool = True):
     """A model with time for everything, or one whose patience ends at once.
 
-    Hurried, a stream is given up for its silence alone and a plain reply for its length, so a
-    silence that nobody watched would show as a long wait.
+    Hurried, a stream is given up for its silence long before its time is over, and a plain reply,
+    which shows no progress, when its time is over.
     """
     times = Timeouts()
     if hurried:
-        times = Timeouts(idle=0.05, total=30.0) if stream else Timeouts(total=0.05)
+        times = Timeouts(idle=0.05, total=3.0) if stream else Timeouts(total=0.05)
     kind = AnthropicMessages if wire == "anthropic" else OpenAIChat
     return kind("m-1", api_key="k", base_url=server.url, timeouts=times)
 
