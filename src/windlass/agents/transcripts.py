@@ -26,7 +26,6 @@ from windlass.events import (
     ToolIntended,
     ToolMessage,
     ToolResulted,
-    as_dict,
     kind_of,
 )
 from windlass.messages import Message, Opaque, Thinking, ToolResult
@@ -46,7 +45,7 @@ def transcript_of(entries: Sequence[JournalEntry]) -> Transcript:
         reader.read(entry)
     return {
         "id": reader.id,
-        "messages": [msgspec.to_builtins(message) for message in reader.view.messages],
+        "messages": [_plain(message) for message in reader.view.messages],
         "events": reader.events,
         "summary": reader.summary,
         "metadata": reader.metadata,
@@ -125,9 +124,22 @@ class _Reader:
 
 
 def _without_kind(entry: JournalEntry) -> dict[str, Any]:
-    data = as_dict(entry)
+    data = _plain(entry)
     data.pop("kind", None)
     return data
+
+
+def _plain(value: object) -> Any:
+    """As JSON would give it back: lists, not tuples."""
+    return _listed(msgspec.to_builtins(value))
+
+
+def _listed(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _listed(item) for key, item in cast("dict[str, Any]", value).items()}
+    if isinstance(value, (list, tuple)):
+        return [_listed(item) for item in cast("Iterable[Any]", value)]
+    return value
 
 
 def _opened(reader: _Reader, entry: SessionOpened) -> None:
@@ -177,7 +189,7 @@ def _said(reader: _Reader, entry: Said) -> None:
 def _message(reader: _Reader, message: Message) -> None:
     # What the runtime says in a user's place is no part of the conversation people see.
     seen: Visibility = "public" if message.kind is None and message.role != "system" else "internal"
-    blocks = [msgspec.to_builtins(block) for block in message.content]
+    blocks = [_plain(block) for block in message.content]
     more = {"name": message.kind} if message.kind is not None else {}
     reader.add("message", seen, message.text, message.role, blocks=blocks, **more)
 
@@ -187,7 +199,7 @@ def _replied(reader: _Reader, entry: Replied) -> None:
         if isinstance(block, Thinking):
             kind = "thinking_summary" if _is_summary(block) else "private_reasoning"
             reader.add(kind, "private", block.text, "assistant")
-    native = [msgspec.to_builtins(b.data) for b in entry.message.content if isinstance(b, Opaque)]
+    native = [_plain(b.data) for b in entry.message.content if isinstance(b, Opaque)]
     reader.add(
         "provider_payload",
         "private",
@@ -195,7 +207,7 @@ def _replied(reader: _Reader, entry: Replied) -> None:
         model=entry.model,
         native_id=entry.native_id,
         stop_reason=entry.stop_reason,
-        usage=msgspec.to_builtins(entry.usage),
+        usage=_plain(entry.usage),
         cost_usd=entry.cost_usd,
         purpose=entry.purpose,
         native=native,
