@@ -64,7 +64,9 @@ class BareWriter:
         db = sqlite3.connect(self._path, isolation_level=None)
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = FULL")
-        db.execute("CREATE TABLE rows (session INT, seq INT, payload BLOB, PRIMARY KEY (session, seq))")
+        db.execute(
+            "CREATE TABLE rows (session INT, seq INT, payload BLOB, PRIMARY KEY (session, seq))"
+        )
         open_ = True
         while open_:
             group = [self._queue.get()]
@@ -122,8 +124,8 @@ def _work() -> Path:
 async def _journal(turns: int) -> Rows:
     """The rows of a real run."""
     store = MemoryStore()
-    session = await ours.run(ours.build("add"), Script(turns, yields=True), store)
-    found: Rows = []
+    out = await ours.run(ours.build("add"), Script(turns, yields=True), store)
+    session, found = out.session_id, Rows()
     for row in await store.rows(session):
         last = decode(row.payload, session, row.seq)[-1]
         found.append((row.payload, isinstance(last, ToolIntended)))
@@ -135,7 +137,7 @@ def _loops(loops: int, turns: int, store_at: Any) -> Work:
     agent = ours.build("add")
     made = [0]
 
-    async def once() -> tuple[Any, list[str]]:
+    async def once() -> tuple[Any, list[Any]]:
         made[0] += 1
         store = store_at(made[0])
         async with w.Runtime(store=store):
@@ -143,8 +145,8 @@ def _loops(loops: int, turns: int, store_at: Any) -> Work:
             return store, await asyncio.gather(*[asyncio.create_task(one) for one in run])
 
     async def after(kept: list[Any]) -> None:
-        for store, sessions in kept:
-            entries_proved[0] += await prove(store, sessions, Script(turns))
+        for store, results in kept:
+            entries_proved[0] += await prove(store, results, Script(turns))
             await store.aclose()
 
     return Work(once, after)

@@ -63,28 +63,28 @@ def build(*tools: str) -> w.Agent[None, str]:
     )
 
 
-async def run(agent: w.Agent[None, str], script: Script, store: Any = None) -> str:
-    """Run it; the id of its session."""
+async def run(agent: w.Agent[None, str], script: Script, store: Any = None) -> Any:
+    """Run it. Its session, which nobody named, lives as long as the result."""
     begin(script)
     out = await agent.run(PROMPT, store=store)
     assert out.final_text == DONE, out
-    return out.session_id
+    return out
 
 
-async def loop(tools: tuple[str, ...], script: Script) -> str:
+async def loop(tools: tuple[str, ...], script: Script) -> Any:
     """The same work through `agent_loop`."""
     begin(script)
     chosen: list[Any] = [TOOLS[name] for name in tools]
     out = await w.agent_loop(PROMPT, SYSTEM, model=Fake(), tools=chosen, max_iterations=TURNS)
     assert out.final_text == DONE, out
-    return out.session_id
+    return out
 
 
-async def stream(agent: w.Agent[None, str], script: Script) -> tuple[int, str]:
-    """Read its text piece by piece; how many pieces, and the id of its session."""
+async def stream(agent: w.Agent[None, str], script: Script) -> tuple[int, Any]:
+    """Read its text piece by piece; how many pieces, and the result."""
     begin(script)
     seen = 0
     async with agent.stream(PROMPT) as running:
         async for _ in running.text():
             seen += 1
-    return seen, running.session_id
+        return seen, await running.result()

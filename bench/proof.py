@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from bench.work import Script
 from windlass.events import (
@@ -30,10 +31,11 @@ class CutCorner(AssertionError):
     """Something was timed that did not do all of its work."""
 
 
-async def prove(store: Store, sessions: Iterable[str], script: Script) -> int:
-    """Every session verifies and holds every turn of the script whole; the entries counted."""
+async def prove(store: Store, results: Iterable[Any], script: Script) -> int:
+    """Each result's session verifies and holds every turn of the script; the entries counted."""
     counted = 0
-    for session in sessions:
+    for result in results:
+        session = result.session_id
         if await store.verify(session) < script.turns:
             raise CutCorner(f"{session}: fewer rows than turns")
         entries = await store.read(session)

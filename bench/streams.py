@@ -47,7 +47,7 @@ def _sides(script: Any, pieces: int, *tools: str) -> dict[str, Work]:
     async def by_hand() -> int:
         return await bare.stream(functions, script())
 
-    async def streamed() -> tuple[int, str]:
+    async def streamed() -> tuple[int, Any]:
         return await ours.stream(agent, script())
 
     async def whole(kept: list[Any]) -> None:
@@ -56,9 +56,6 @@ def _sides(script: Any, pieces: int, *tools: str) -> dict[str, Work]:
 
     async def proved(kept: list[Any]) -> None:
         await whole([seen for seen, _ in kept])
-        store = current_store()
-        entries_proved[0] += await prove(store, [session for _, session in kept], script())
-        for _, session in kept:
-            await store.delete(session)
+        entries_proved[0] += await prove(current_store(), [out for _, out in kept], script())
 
     return {"bare": Work(by_hand, whole), "ours": Work(streamed, proved)}

@@ -12,7 +12,11 @@ from bench.table import Row, micro
 from bench.work import Script
 from windlass.agents.runtime import current_store
 
-LENGTHS = {10: 8.0, 100: 5.0, 500: 5.0}  # turns in a run, and how many times the bare loop is allowed
+LENGTHS = {
+    10: 8.0,
+    100: 5.0,
+    500: 5.0,
+}  # turns in a run, and how many times the bare loop is allowed
 GROWTH = 1.2
 BEGINNING = 30.0
 PEERS = {10: "x60 to x484", 100: "x58 to x1,130", 500: "x48 to x4,586"}
@@ -57,7 +61,7 @@ async def _beginning(reps: int, target: float) -> Row:
     async def by_hand_from_nothing() -> None:
         await bare.run(bare.build("add"), Script(1))
 
-    async def from_nothing() -> str:
+    async def from_nothing() -> Any:
         return await ours.run(ours.build("add"), Script(1))
 
     works = {"bare": Work(by_hand_from_nothing), "ours": Work(from_nothing, _proof(Script(1)))}
@@ -108,7 +112,7 @@ def recorded(script: Callable[[], Script], tool: str = "add", door: str = "Agent
     """Windlass on this script, looked at afterwards."""
     agent = ours.build(tool)
 
-    async def once() -> str:
+    async def once() -> Any:
         if door == "agent_loop":
             return await ours.loop((tool,), script())
         return await ours.run(agent, script())
@@ -117,13 +121,8 @@ def recorded(script: Callable[[], Script], tool: str = "add", door: str = "Agent
 
 
 def _proof(script: Script) -> Callable[[list[Any]], Any]:
-    """Look at the sessions, then forget them."""
-
-    async def after(sessions: list[Any]) -> None:
-        store = current_store()
-        entries_proved[0] += await prove(store, sessions, script)
-        for session in sessions:
-            await store.delete(session)
+    async def after(results: list[Any]) -> None:
+        entries_proved[0] += await prove(current_store(), results, script)
 
     return after
 

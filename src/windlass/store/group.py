@@ -19,8 +19,19 @@ from windlass.store.jobs import Append, Call, Commit, Line
 _FENCE = """UPDATE windlass_sessions SET rows = ?, entries = ?, head = ?, updated_at = ?
     WHERE sid = ? AND epoch = ? AND rows = ? AND head = ?"""
 _STANDS = "SELECT 1 FROM windlass_sessions WHERE sid = ? AND epoch = ? AND rows = ? AND head = ?"
-_ROW = "INSERT INTO windlass_rows VALUES (?, ?, ?, ?, ?, ?)"
-_RESULT = "INSERT INTO windlass_results VALUES (?, ?, ?)"
+
+
+def _inserts(table: str, width: int) -> list[tuple[int, str]]:
+    """Statements for many rows at once, the largest first: (values it takes, statement)."""
+    row = f"({', '.join('?' * width)})"
+    return [
+        (rows * width, f"INSERT INTO {table} VALUES {', '.join([row] * rows)}")
+        for rows in (64, 16, 4, 1)
+    ]
+
+
+_ROWS = _inserts("windlass_rows", 6)
+_RESULTS = _inserts("windlass_results", 3)
 
 
 class Redo(Exception):
@@ -36,7 +47,7 @@ def fill(
 ) -> dict[Line, StoreError]:
     """Put the group into the open transaction; the sessions that lost, and why."""
     lost: dict[Line, StoreError] = {}
-    alone = [line for line in lines if careful or any(type(job) is Commit for job in line.backlog)]
+    alone = lines if careful else [line for line in lines if line.bodies]
     together = [line for line in lines if line not in alone] if alone else lines
     try:
         _append_rows(connection, [(line, line.backlog) for line in together])
@@ -65,8 +76,8 @@ def _append_rows(
     group: Sequence[tuple[Line, Iterable[Append | Commit]]],
 ) -> None:
     fences: list[tuple[Any, ...]] = []
-    rows: list[tuple[Any, ...]] = []
-    results: list[tuple[Any, ...]] = []
+    rows: list[Any] = []
+    results: list[Any] = []
     beside: list[tuple[Line, Append]] = []
     blobs: list[tuple[Line, bytes, bytes]] = []
     for line, appends in group:
@@ -80,10 +91,10 @@ def _append_rows(
             if len(payload) > reading.BLOB_BYTES:
                 payload, cuts, found = reading.split(payload)
                 blobs += [(line, name, data) for name, data in found]
-            rows.append((base + seq, count, at, payload, cuts, head))
+            rows += (base + seq, count, at, payload, cuts, head)
             notes = job.notes
-            if notes.results:
-                results += [(line.sid, call_id, base + seq) for call_id in notes.results]
+            for call_id in notes.results:
+                results += (line.sid, call_id, base + seq)
             if notes.status_changed or notes.title is not None or job.takes:
                 beside.append((line, job))
             seq += 1
@@ -95,9 +106,8 @@ def _append_rows(
         return
     if connection.executemany(_FENCE, fences).rowcount != len(fences):
         raise Redo
-    connection.executemany(_ROW, rows)
-    if results:
-        connection.executemany(_RESULT, results)
+    _insert(connection, _ROWS, rows)
+    _insert(connection, _RESULTS, results)
     for line, name, data in blobs:
         connection.execute("INSERT OR IGNORE INTO windlass_blobs VALUES (?, ?)", (name, data))
         connection.execute(
@@ -105,6 +115,17 @@ def _append_rows(
         )
     for line, job in beside:
         _note(connection, line, job)
+
+
+def _insert(
+    connection: sqlite3.Connection, statements: list[tuple[int, str]], values: list[Any]
+) -> None:
+    """Insert rows given one after another, in few statements: each lets go of Python's lock."""
+    done = 0
+    for size, statement in statements:
+        while len(values) - done >= size:
+            connection.execute(statement, values[done : done + size])
+            done += size
 
 
 def _write_line(connection: sqlite3.Connection, guard: Guard, line: Line) -> None:

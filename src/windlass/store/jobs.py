@@ -19,7 +19,7 @@ class Line:
     """The writer's side of a journal: where it stands, and what waits to be written."""
 
     __slots__ = (
-        "backlog", "count", "done", "epoch", "head", "loop", "mail_seen",
+        "backlog", "bodies", "count", "done", "epoch", "head", "loop", "mail_seen",
         "next", "owner", "seq", "session_id", "sid",
     )  # fmt: skip
 
@@ -28,6 +28,7 @@ class Line:
         self.sid = self.epoch = self.seq = self.count = self.done = self.mail_seen = 0
         self.head = b""
         self.backlog: deque[Append | Commit] = deque()
+        self.bodies = False  # there is a commit in the backlog
         self.next: tuple[int, int, bytes] = (0, 0, b"")
 
 

@@ -89,9 +89,14 @@ class Writer:
             calls: list[Call] = []
             given_up: list[Line] = []
             for job in jobs:
-                if type(job) is Append or type(job) is Commit:
+                if type(job) is Append:
                     line = job.line
                     line.backlog.append(job)
+                    lines[line] = None
+                elif type(job) is Commit:
+                    line = job.line
+                    line.backlog.append(job)
+                    line.bodies = True
                     lines[line] = None
                 elif type(job) is Call:
                     calls.append(job)
@@ -155,17 +160,18 @@ class Writer:
         self, lines: list[Line], calls: list[Call], lost: dict[Line, StoreError]
     ) -> None:
         for line in lines:
-            jobs = list(line.backlog)
-            line.backlog.clear()
             error = lost.get(line)
             if error is None:
                 line.seq, line.count, line.head = line.next
-                line.done += len(jobs)
-            for job in jobs:
-                if type(job) is Commit:
-                    if error is not None:
-                        job.error, job.entries = error, ()
-                    self._tell_loop(line.loop, line.owner.committed, job)
+                line.done += len(line.backlog)
+            if line.bodies:
+                for job in line.backlog:
+                    if type(job) is Commit:
+                        if error is not None:
+                            job.error, job.entries = error, ()
+                        self._tell_loop(line.loop, line.owner.committed, job)
+                line.bodies = False
+            line.backlog.clear()
             self._tell_loop(line.loop, line.owner.settled, line.done, error, True)
         for call in calls:
             if call.error is None and call.after is not None:
@@ -187,7 +193,7 @@ class Writer:
                     kept.append(job.pending)
                 else:
                     line.done += 1
-            line.backlog = kept
+            line.backlog, line.bodies = kept, False
             self._tell_loop(line.loop, line.owner.settled, line.done, error, False)
         for call in calls:
             call.error = error
