@@ -6,14 +6,17 @@ Everything runs on one background event loop per process. `KeyboardInterrupt` ca
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextvars
 import functools
 import inspect
 import threading
 from collections.abc import Callable, Coroutine, Iterator
+from contextlib import suppress
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+GOODBYE = 1.0  # seconds that connections get to close when the process ends
 
 _lock = threading.Lock()
 _loop: asyncio.AbstractEventLoop | None = None
@@ -54,7 +57,20 @@ def _background() -> asyncio.AbstractEventLoop:
             _loop = asyncio.new_event_loop()
             thread = threading.Thread(target=_loop.run_forever, name="windlass-loop", daemon=True)
             thread.start()
+            atexit.register(_close, _loop, thread)
         return _loop
+
+
+def _close(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
+    """The process ends: let the loop close what belongs to it (connections), then stop it."""
+    if not thread.is_alive():  # a forked child has the loop and not its thread
+        return
+    with suppress(Exception):
+        asyncio.run_coroutine_threadsafe(loop.shutdown_asyncgens(), loop).result(GOODBYE)
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join(GOODBYE)
+    if not thread.is_alive():
+        loop.close()
 
 
 def _blocking(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -89,7 +105,9 @@ def __getattr__(name: str) -> Any:
         return _blocking(value)
     if inspect.isasyncgenfunction(value):
         return _iterating(value)
-    raise AttributeError(f"windlass.sync has no {name!r}: only async functions have a blocking form")
+    raise AttributeError(
+        f"windlass.sync has no {name!r}: only async functions have a blocking form"
+    )
 
 
 def __dir__() -> list[str]:
@@ -98,5 +116,7 @@ def __dir__() -> list[str]:
     names = [n for n in windlass.__all__ if n != "sync"]
     values = {n: getattr(windlass, n) for n in names}
     return sorted(
-        n for n, v in values.items() if inspect.iscoroutinefunction(v) or inspect.isasyncgenfunction(v)
+        n
+        for n, v in values.items()
+        if inspect.iscoroutinefunction(v) or inspect.isasyncgenfunction(v)
     )
