@@ -27,7 +27,7 @@ class SessionOpened(Entry, tag="session", frozen=True):
     """The first entry of every journal."""
 
     session_id: str
-    format: int = FORMAT
+    format: int = 1  # what a journal that does not say is in; whoever opens one says FORMAT
     parent_id: str | None = None
     root_id: str | None = None
     branch_at: int | None = None  # messages kept from the parent, where it was forked at a place
