@@ -36,13 +36,12 @@ def chat(chosen: Chosen) -> None:
     """
     import asyncio
 
-    from windlass.cli.main import DEBUG
     from windlass.cli.views import view_for
     from windlass.cli.working import Work
 
     ctx = click.get_current_context()
     view = view_for(as_json=False, stream=False, quiet=False)
-    work = Work(chosen, view, debug=ctx.meta.get(DEBUG, False))
+    work = Work(chosen, view)
     with asyncio.Runner() as runner:
         try:
             runner.run(work.open())

@@ -5,20 +5,17 @@ Exit codes: 0 done, 1 ended otherwise, 2 not understood (usage or configuration)
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from windlass import __version__
+from windlass.cli.logs import on_stderr, secrets_here, tell_all
 from windlass.errors import ConfigError, WindlassError, nearest
-
-if TYPE_CHECKING:
-    from windlass.redact import Redactor
 
 # Where a command lives, and what the list of commands says of it.
 _COMMANDS = {
@@ -62,7 +59,8 @@ class Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; what it raises becomes its exit code."""
         try:
-            return super().invoke(ctx)
+            with on_stderr():
+                return super().invoke(ctx)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except (BrokenPipeError, KeyboardInterrupt):
@@ -100,6 +98,7 @@ class Commands(click.Group):
 def _set_debug(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
     if value:
         ctx.meta[DEBUG] = True  # seen by the groups above it too
+        tell_all()
 
 
 debug_option = click.option(
@@ -134,21 +133,6 @@ def main() -> None:
 # --------------------------------------------------------------------------- when things go wrong
 
 
-def secrets_here() -> Redactor:
-    """Knows the secrets of the environment and of the configuration."""
-    from windlass.config import load
-    from windlass.redact import Redactor
-
-    redactor = Redactor()
-    redactor.add_env(os.environ)
-    try:
-        for secret in load().secrets():
-            redactor.add(secret)
-    except ConfigError:
-        pass  # it is broken; whoever needs it will say so
-    return redactor
-
-
 def complain(error: BaseException, *, debug: bool = False) -> None:
     """`windlass: error: …` on standard error, without secrets; with `debug` the traceback first."""
     from windlass.cli.text import clean
@@ -175,43 +159,6 @@ def _usage(error: click.UsageError) -> None:
         click.echo(words, err=True)
         return
     complain(click.UsageError(f"{words}{where}"))
-
-
-def log_to_stderr(redactor: Redactor, *, debug: bool) -> None:
-    """Warnings of the library on standard error, one line each; with `debug` everything.
-
-    The redactor stands on the handler, so no record passes it by.
-    """
-    from windlass.redact import RedactingFilter
-
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Line(debug))
-    handler.addFilter(RedactingFilter(redactor))
-    handler.set_name("windlass.cli")
-    root = logging.getLogger()
-    for old in [h for h in root.handlers if h.get_name() == "windlass.cli"]:
-        root.removeHandler(old)
-    root.addHandler(handler)
-    logging.getLogger("windlass").setLevel(logging.DEBUG if debug else logging.WARNING)
-
-
-class _Line(logging.Formatter):
-    """A record as one line; its traceback only for whoever asked for it."""
-
-    def __init__(self, debug: bool) -> None:
-        super().__init__("windlass: %(lowered)s: %(message)s")
-        self._debug = debug
-
-    def format(self, record: logging.LogRecord) -> str:
-        record.lowered = record.levelname.lower()
-        if self._debug:
-            return super().format(record)
-        info, text = record.exc_info, record.exc_text
-        record.exc_info = record.exc_text = None
-        try:
-            return super().format(record)
-        finally:
-            record.exc_info, record.exc_text = info, text
 
 
 def _never_fail_to_print() -> None:

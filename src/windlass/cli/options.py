@@ -41,11 +41,10 @@ class Chosen(NamedTuple):
     result: tuple[str, ...] = ()
 
     def to_go_on(self, session_id: str, command: str = "run") -> str:
-        """What to type to go on with this session under the same options."""
+        """What to type to go on with this session; its model and system prompt it knows itself."""
         words = ["windlass", command, "--resume", session_id]
-        for name in ("model", "provider", "system", "store"):
-            if value := getattr(self, name):
-                words += [f"--{name}", value]
+        if self.store is not None:
+            words += ["--store", self.store]
         for tool in self.tools:
             words += ["--tools", tool]
         return shlex.join(words)

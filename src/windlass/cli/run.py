@@ -46,14 +46,13 @@ def work_on(
     import asyncio
 
     from windlass import seams
-    from windlass.cli.main import DEBUG
     from windlass.cli.paper import out
     from windlass.cli.views import JsonLines, view_for
     from windlass.cli.working import Work, leave
 
     ctx = click.get_current_context()
     view = view_for(as_json=as_json, stream=stream, quiet=quiet)
-    work = Work(chosen, view, debug=ctx.meta.get(DEBUG, False))
+    work = Work(chosen, view)
     started = seams.monotonic()
     with asyncio.Runner() as runner:
         try:

@@ -47,8 +47,8 @@ class View:
     def __call__(self, event: Event) -> None:
         """Something happened."""
 
-    def note(self, *parts: Part) -> None:
-        """A line about the run."""
+    def note(self, *parts: Part, always: bool = False) -> None:
+        """A line about the run; `always` is for what even a quiet command says."""
 
     def begin(self) -> None:
         """A run starts."""
@@ -115,9 +115,9 @@ class Plain(View):
             self.answer.file.flush()
             self.at_start = True
 
-    def note(self, *parts: Part) -> None:
+    def note(self, *parts: Part, always: bool = False) -> None:
         """A line about the run, on standard error."""
-        if not self.quiet:
+        if always or not self.quiet:
             self.progress.line(*parts)
 
     def end(self) -> None:
@@ -198,7 +198,7 @@ class Terminal(Plain):
         if partial:
             self.answer.console.print(styled(partial))
 
-    def note(self, *parts: Part) -> None:
+    def note(self, *parts: Part, always: bool = False) -> None:
         """A line about the run, on the same terminal."""
         self.answer.console.print(styled(*parts), soft_wrap=True)
 

@@ -9,7 +9,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
@@ -18,7 +18,7 @@ from windlass.agents.abort import Abort
 from windlass.agents.runtime import Runtime
 from windlass.agents.sessions import agent_session_open
 from windlass.cli import text as words
-from windlass.cli.main import log_to_stderr, secrets_here
+from windlass.cli.logs import secrets_here
 from windlass.cli.options import Before, Chosen, answers_of, before, make_agent
 from windlass.cli.place import find_place, match
 from windlass.cli.text import clean, one_line
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from windlass.agents.results import AgentResult
     from windlass.redact import Redactor
 
+GOOD = ("done", "idle")
 CANCELLED = ("cancelled", "cancelling")
 GO_ON = "Continue."
 
@@ -37,7 +38,7 @@ GO_ON = "Continue."
 class Work:
     """One session, and the agent that works on it."""
 
-    def __init__(self, chosen: Chosen, view: View, *, debug: bool = False) -> None:
+    def __init__(self, chosen: Chosen, view: View) -> None:
         self.chosen, self.view = chosen, view
         self.place = find_place(chosen.store)
         self.store = self.place.open()
@@ -48,7 +49,7 @@ class Work:
         self.fresh = False  # it is not there yet
         self.signal: int | None = None  # what stopped the last run
         self._agent: Agent[Any, str] | None = None
-        log_to_stderr(self.redactor, debug=debug)
+        self._answers: tuple[Mapping[str, Any], Mapping[str, Any]] = ({}, {})
 
     async def open(self) -> None:
         """Find the session and make the agent."""
@@ -76,6 +77,7 @@ class Work:
                 self.fresh = True
         else:
             self.session_id, self.fresh = seams.new_id("session"), True
+        self._answers = answers_of(chosen)
         self._agent = make_agent(chosen, self.past, hint)
 
     async def close(self) -> None:
@@ -129,7 +131,7 @@ class Work:
     ) -> AgentResult[str]:
         if task is not None:  # heard when what stopped has been brought to its end
             await self.store.post(self.session_id, "follow_up", task)
-        decisions, results = answers_of(self.chosen)
+        decisions, results = self._answers
         return await agent.resume(
             self.session_id, store=self.store, abort=brake, on_event=sink,
             decisions=decisions, results=results,
@@ -145,28 +147,33 @@ class Work:
 
     def report(self, result: AgentResult[str], seconds: float, command: str = "run") -> None:
         """The last lines of a run: how it ended, what it cost, how to go on."""
-        view, status = self.view, result.status
+        note, status = self.view.note, result.status
         facts = [
             words.count(result.turns, "turn"),
             words.tokens(result.usage.total_tokens),
             words.money(result.cost_usd),
             words.duration(seconds),
         ]
-        tone = "green" if status in ("done", "idle") else "yellow" if status in CANCELLED else "red"
-        why = "" if status in ("done", "idle") else _why(result)
-        view.note((status, tone), (f"{why} · {' · '.join(facts)} · {self.session_id}", "dim"))
-        if status == "suspended":
-            for call in result.pending:
-                shown = words.shown_call(call.name, call.arguments, 80)
-                view.note(f"  waits: {call.id}  {shown}  ({one_line(call.reason, 60)})")
-        if status not in ("done", "idle") and command == "run" and self.place.url != "memory:":
-            view.note("go on with: ", (self.chosen.to_go_on(self.session_id), "bold"))
+        if command == "run":
+            facts.append(self.session_id)
+        if status in GOOD:
+            shown = [(status, "green"), (" · ", "dim")] if command == "run" else []
+            note(*shown, (" · ".join(facts), "dim"))
+            return
+        tone = "yellow" if status in CANCELLED else "red"
+        why = "" if self.signal is not None and status in CANCELLED else _why(result)
+        note((status, tone), why, (f" · {' · '.join(facts)}", "dim"), always=True)
+        for call in result.pending:
+            asked = words.shown_call(call.name, call.arguments, 80)
+            note(f"  waits: {call.id}  {asked}  ({one_line(call.reason, 60)})", always=True)
+        if command == "run" and self.place.url != "memory:":
+            note("go on with: ", (self.chosen.to_go_on(self.session_id), "bold"), always=True)
 
     def document(self, result: AgentResult[str]) -> dict[str, Any]:
         """The same for machines."""
         import msgspec
 
-        ended = result.status in ("done", "idle")
+        ended = result.status in GOOD
         return {
             "status": result.status,
             "stop_reason": result.stop_reason,
@@ -186,7 +193,7 @@ class Work:
         """0 done, 130 cancelled by hand, 128 + n by another signal, 1 for any other end."""
         if self.signal is not None and result.status in CANCELLED:
             return 128 + self.signal
-        return 0 if result.status in ("done", "idle") else 1
+        return 0 if result.status in GOOD else 1
 
 
 def _why(result: AgentResult[str]) -> str:

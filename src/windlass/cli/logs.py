@@ -1,0 +1,92 @@
+"""What the library logs, on standard error: one line each, without secrets."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from windlass.errors import ConfigError
+
+if TYPE_CHECKING:
+    from windlass.redact import Redactor
+
+
+def secrets_here() -> Redactor:
+    """Knows the secrets of the environment and of the configuration."""
+    from windlass.config import load
+    from windlass.redact import Redactor
+
+    redactor = Redactor()
+    redactor.add_env(os.environ)
+    try:
+        for secret in load().secrets():
+            redactor.add(secret)
+    except ConfigError:
+        pass  # it is broken; whoever needs it will say so
+    return redactor
+
+
+@contextmanager
+def on_stderr() -> Generator[None]:
+    """Show warnings while a command runs; `tell_all` shows the rest."""
+    library, root, handler = logging.getLogger("windlass"), logging.getLogger(), _Handler()
+    level = library.level
+    root.addHandler(handler)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+        library.setLevel(level)
+
+
+def tell_all() -> None:
+    """From now on show everything, with tracebacks."""
+    logging.getLogger("windlass").setLevel(logging.DEBUG)
+
+
+class _Handler(logging.Handler):
+    """`windlass: warning: …`. The redactor stands here, so that no record passes it by."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setFormatter(_Line())
+        self._redacting = False
+
+    def handle(self, record: logging.LogRecord) -> bool:
+        """Clean the record, whoever made it."""
+        if not self._redacting:  # most commands log nothing: the redactor is made for the first
+            from windlass.redact import RedactingFilter
+
+            self._redacting = True
+            self.addFilter(RedactingFilter(secrets_here()))
+        return bool(super().handle(record))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """One line, or with --debug also its traceback."""
+        try:
+            sys.stderr.write(self.format(record) + "\n")
+            sys.stderr.flush()
+        except Exception:
+            self.handleError(record)
+
+
+class _Line(logging.Formatter):
+    """A record as one line; its traceback only for whoever asked for everything."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line."""
+        from windlass.cli.text import clean, one_line
+
+        head = f"windlass: {record.levelname.lower()}: "
+        if logging.getLogger("windlass").level != logging.DEBUG:
+            return head + one_line(record.getMessage())
+        text = head + record.getMessage()
+        if record.exc_text is None and record.exc_info:
+            text += "\n" + self.formatException(record.exc_info)
+        elif record.exc_text:
+            text += "\n" + record.exc_text
+        return clean(text)

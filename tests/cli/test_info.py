@@ -1,0 +1,90 @@
+"""`windlass models`, `windlass config`, `--help` and `--version`."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from windlass import __version__
+
+
+def test_models_lists_prices_and_whose_key_is_set(windlass, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "canary-0123456789")
+    done = windlass("models").stdout
+    assert "canary" not in done
+    assert "OPENAI_API_KEY is set" in done and "missing: ANTHROPIC_API_KEY" in done
+    row = next(line for line in done.splitlines() if line.startswith("anthropic:claude-opus-4-7 "))
+    assert row.split()[1:] == ["5", "25", "0.5", "1,000,000", "128,000", "native"]
+
+
+def test_models_of_one_provider(windlass):
+    done = windlass("models", "--provider", "openai").stdout
+    assert "openai:gpt-4o" in done and "anthropic" not in done
+    known = json.loads(windlass("models", "-p", "anthropic", "--json").stdout)
+    assert {model["provider"] for model in known["models"]} == {"anthropic"}
+    assert known["providers"][0]["key_set"] is None
+    assert "did you mean 'openai'?" in windlass("models", "-p", "opnai", code=2).stderr
+
+
+def test_config_show_says_where_each_value_comes_from(windlass, project: Path, monkeypatch):
+    (project / "windlass.toml").write_text(
+        '[store]\nurl = "postgresql://ann:canary123@db/x"\nkeep_days = 3\n'
+    )
+    monkeypatch.setenv("WINDLASS_STORE_BUSY_TIMEOUT", "5")
+    known = json.loads(windlass("config", "show", "--json").stdout)
+    found = {f"{s['section']}.{s['key']}": (s["value"], s["origin"]) for s in known["settings"]}
+    assert found["store.keep_days"] == (3.0, f"{project / 'windlass.toml'}:3")
+    assert found["store.busy_timeout"] == (5.0, "environment WINDLASS_STORE_BUSY_TIMEOUT")
+    assert "canary" not in str(known) and "ann:****@db" in found["store.url"][0]
+
+
+def test_config_show_for_people(windlass, project: Path):
+    done = windlass("config", "show")
+    assert 'store.url           "memory:"  built-in' in done.stdout
+    assert str(project / ".windlass" / "sessions.db") in done.stdout
+    assert "no windlass.toml" in done.stderr
+
+
+def test_config_check(windlass, project: Path):
+    assert "no windlass.toml" in windlass("config", "check").stdout
+    file = project / "windlass.toml"
+    file.write_text("[store]\nkeep_days = 3\n")
+    assert windlass("config", "check").stdout == f"right {file}\n"
+    file.write_text('[store]\nulr = "x"\nkeep_days = "three"\n')
+    for path in ((), ("windlass.toml",)):
+        bad = windlass("config", "check", *path, code=1).stderr
+        assert bad.count("windlass: error: ") == 2
+        assert "windlass.toml:2: store.ulr is no setting; did you mean 'url'?" in bad
+    assert "no such file" in windlass("config", "check", "gone.toml", code=1).stderr
+    assert "store.ulr" in windlass("run", "x", "-p", "mock", code=2).stderr
+
+
+def test_version(windlass):
+    assert windlass("--version").stdout == f"windlass {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["", "run", "chat", "sessions", "sessions list", "sessions show", "sessions resume",
+     "sessions export", "sessions prune", "sessions verify", "sessions delete", "models",
+     "config", "config show", "config check", "demo"],
+)  # fmt: skip
+def test_every_command_explains_itself(windlass, command: str):
+    done = windlass(*command.split(), "--help")
+    assert done.stdout.startswith(f"Usage: windlass {command}".rstrip())
+
+
+@pytest.mark.parametrize("args", [["--help"], ["--version"], ["run", "--help"]])
+def test_help_loads_nothing_heavy(args: list[str]):
+    code = (
+        "import sys\nfrom windlass.cli.main import cli\n"
+        f"cli.main({args!r}, standalone_mode=False)\n"
+        "heavy = ('rich', 'aiohttp', 'msgspec', 'asyncio', 'sqlite3', 'pydantic')\n"
+        "print([name for name in heavy if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == "[]", done.stderr
