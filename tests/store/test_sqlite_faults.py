@@ -12,10 +12,19 @@ import threading
 
 import pytest
 
-from windlass.errors import Corrupt, Full, Locked, StoreError
+from windlass.errors import Corrupt, Full, Locked, StaleWriter, StoreError
 from windlass.store import schema
 from windlass.store.sqlite import SqliteStore
-from windlass.testing.store_pieces import add, effects, insert, make_table, note, numbers, result
+from windlass.testing.store_pieces import (
+    add,
+    effects,
+    insert,
+    mail,
+    make_table,
+    note,
+    numbers,
+    result,
+)
 
 
 @pytest.fixture
@@ -404,3 +413,41 @@ async def test_a_loop_that_is_gone_does_not_stop_the_others(tmp_path):
     assert numbers(await store.read("left")) == [1]
     await journal.close()
     await store.aclose()
+
+
+OTHER = """
+import asyncio, sys
+from windlass.events import IterationStart
+from windlass.store.sqlite import SqliteStore
+
+async def main():
+    store = SqliteStore(sys.argv[1])
+    await store.post("s", "cancel", "from elsewhere")
+    sys.stdin.readline()
+    journal = await store.open("s")
+    journal.append(IterationStart(2))
+    await journal.close()
+    await store.aclose()
+
+asyncio.run(main())
+"""
+
+
+async def test_another_process_posts_and_then_takes_over(store):
+    journal = await store.open("s")
+    await add(journal, note(1))
+    process = python(OTHER, store.path)
+    await mail(journal)
+    assert journal.mail[0].payload == "from elsewhere"
+    _, err = await asyncio.to_thread(process.communicate, b"\n", 20)
+    assert process.returncode == 0, err
+    journal.append(note(3))
+    journal.flush()
+    with pytest.raises(StaleWriter, match="taken over"):
+        await journal.durable()
+    with pytest.raises(StaleWriter):
+        await journal.close()
+    assert numbers(await store.read("s")) == [1, 2]
+    again = await store.open("s")  # it may come back, and starts from what is there
+    assert numbers(again.entries) == [1, 2] and len(again.mail) == 1
+    await again.close()
