@@ -94,8 +94,8 @@ def test_a_changed_payload_never_verifies(payload):
 
 
 COLUMNS = {
-    "windlass_rows": ["first", "at", "payload", "cuts", "hash"],
-    "windlass_sessions": ["epoch", "rows", "entries", "head", "metadata", "created_at"],
+    "windlass_rows": ["sid", "seq", "before", "first", "at", "payload", "cuts", "hash"],
+    "windlass_sessions": ["epoch", "rows", "entries", "head", "last_key", "metadata", "created_at"],
     "windlass_blobs": ["data", "digest"],
 }
 

@@ -2,7 +2,6 @@
 
 import sqlite3
 
-from windlass.store.schema import ROW_BITS
 from windlass.store.sqlite import SqliteStore
 from windlass.testing.shared_store_kit import SharedStoreKit
 
@@ -10,7 +9,7 @@ from windlass.testing.shared_store_kit import SharedStoreKit
 class RawSqlite:
     def __init__(self, path):
         self.path = path
-        self.base = self.do("SELECT sid FROM windlass_sessions WHERE id = 's'")[0][0] << ROW_BITS
+        self.sid = self.do("SELECT sid FROM windlass_sessions WHERE id = 's'")[0][0]
 
     def do(self, sql, *values):
         connection = sqlite3.connect(self.path)
@@ -20,29 +19,35 @@ class RawSqlite:
         finally:
             connection.close()
 
+    def row(self, sql, seq, *values):
+        return self.do(f"{sql} WHERE sid = ? AND seq = ?", *values, self.sid, seq)
+
     def payload(self, seq):
-        return self.do("SELECT payload FROM windlass_rows WHERE key = ?", self.base + seq)[0][0]
+        return self.row("SELECT payload FROM windlass_rows", seq)[0][0]
 
     def edit(self, seq, payload):
-        self.do("UPDATE windlass_rows SET payload = ? WHERE key = ?", payload, self.base + seq)
+        self.row("UPDATE windlass_rows SET payload = ?", seq, payload)
 
     def delete(self, seq):
-        self.do("DELETE FROM windlass_rows WHERE key = ?", self.base + seq)
+        self.row("DELETE FROM windlass_rows", seq)
 
     def insert(self, seq):
-        last = self.do("SELECT max(key) FROM windlass_rows WHERE key >= ?", self.base)[0][0]
-        self.do(
-            "INSERT INTO windlass_rows SELECT ?, first, at, payload, cuts, hash"
-            " FROM windlass_rows WHERE key = ?",
+        rows, last = self.do("SELECT rows, last_key FROM windlass_sessions WHERE id = 's'")[0]
+        self.row(
+            "INSERT INTO windlass_rows SELECT ?, sid, ?, ?, first, at, payload, cuts, hash"
+            " FROM windlass_rows",
+            seq,
             last + 1,
-            self.base + seq,
+            rows,
+            last,
         )
+        self.do("UPDATE windlass_sessions SET rows = rows + 1, last_key = last_key + 1")
 
     def swap(self, one, other):
-        move = "UPDATE windlass_rows SET key = ? WHERE key = ?"
-        for new, old in ((-1, self.base + one), (self.base + one, self.base + other)):
-            self.do(move, new, old)
-        self.do(move, self.base + other, -1)
+        kept = "first, at, payload, cuts, hash"
+        rows = [self.row(f"SELECT {kept} FROM windlass_rows", seq)[0] for seq in (one, other)]
+        for seq, row in zip((other, one), rows, strict=True):
+            self.row(f"UPDATE windlass_rows SET ({kept}) = (?, ?, ?, ?, ?)", seq, *row)
 
 
 class TestSqliteStore(SharedStoreKit):

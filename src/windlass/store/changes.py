@@ -9,7 +9,7 @@ from windlass import seams
 from windlass.errors import StoreError
 from windlass.events import FORMAT, JournalEntry, SessionOpened
 from windlass.store import journal as written
-from windlass.store import reading, schema
+from windlass.store import reading
 from windlass.store.base import InboxItem
 from windlass.store.jobs import Line
 
@@ -52,8 +52,8 @@ class Opening:
                 "UPDATE windlass_sessions SET epoch = epoch + 1, updated_at = ? WHERE sid = ?",
                 (self.at, row[0]),
             )
-            row = (row[0], row[1] + 1, row[2], row[3], row[4])
-        line.sid, line.epoch, line.seq, line.count, line.head = row
+            row = (row[0], row[1] + 1, *row[2:])
+        line.sid, line.epoch, line.stands = row[0], row[1], row[2:]
         numbered = reading.mail_of(db, line.sid, line.session_id)
         line.mail_seen = numbered[-1][0] if numbered else 0
         self.mail = [item for _n, item in numbered]
@@ -61,35 +61,32 @@ class Opening:
 
 def _insert(
     db: sqlite3.Connection, opened: SessionOpened, entries: list[JournalEntry], at: float
-) -> tuple[int, int, int, int, bytes]:
+) -> reading.Found:
     """A new session with its first row."""
     payload = written.encode(entries, opened.session_id)
     genesis = written.genesis(opened.session_id)
     hash_ = written.link(genesis, 0, at, written.digest(payload))
     notes = written.notes_of(entries)
     metadata = written.encode_value(opened.metadata, "metadata").decode()
+    key = reading.next_key(db)
     cursor = db.execute(
         "INSERT INTO windlass_sessions (id, epoch, rows, entries, head, created_at, updated_at,"
-        " parent_id, root_id, branch_at, status, title, metadata)"
-        " VALUES (?, 1, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " parent_id, root_id, branch_at, status, title, metadata, last_key)"
+        " VALUES (?, 1, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (opened.session_id, len(entries), hash_, at, at, opened.parent_id, opened.root_id,
-         opened.branch_at, notes.status, notes.title, metadata if opened.metadata else None),
+         opened.branch_at, notes.status, notes.title, metadata if opened.metadata else None, key),
     )  # fmt: skip
     sid = cast(int, cursor.lastrowid)
-    key = sid << schema.ROW_BITS
     payload, cuts, blobs = reading.split(payload)
     db.execute(
-        "INSERT INTO windlass_rows VALUES (?, 0, ?, ?, ?, ?)", (key, at, payload, cuts, hash_)
+        "INSERT INTO windlass_rows VALUES (?, ?, 0, 0, 0, ?, ?, ?, ?)",
+        (key, sid, at, payload, cuts, hash_),
     )
     db.executemany("INSERT OR IGNORE INTO windlass_blobs VALUES (?, ?)", blobs)
     db.executemany(
         "INSERT OR IGNORE INTO windlass_blob_uses VALUES (?, ?)", [(name, sid) for name, _ in blobs]
     )
-    db.executemany(
-        "INSERT INTO windlass_results VALUES (?, ?, ?)",
-        [(sid, call_id, key) for call_id in notes.results],
-    )
-    return sid, 1, 1, len(entries), hash_
+    return sid, 1, 1, len(entries), hash_, key
 
 
 def fork(
@@ -119,11 +116,8 @@ def remove(db: sqlite3.Connection, where: str, values: tuple[Any, ...], but: set
     found = db.execute(f"SELECT sid, id FROM windlass_sessions WHERE {where}", values).fetchall()
     gone = [(sid, id_) for sid, id_ in found if id_ not in but]
     for sid, _id in gone:
-        db.execute(
-            "DELETE FROM windlass_rows WHERE key BETWEEN ? AND ?",
-            (sid << schema.ROW_BITS, (sid + 1 << schema.ROW_BITS) - 1),
-        )
-        for table in ("windlass_results", "windlass_inbox", "windlass_sessions"):
+        _remove_rows(db, sid)
+        for table in ("windlass_inbox", "windlass_sessions"):
             db.execute(f"DELETE FROM {table} WHERE sid = ?", (sid,))
         used = db.execute("SELECT digest FROM windlass_blob_uses WHERE sid = ?", (sid,)).fetchall()
         db.execute("DELETE FROM windlass_blob_uses WHERE sid = ?", (sid,))
@@ -133,3 +127,17 @@ def remove(db: sqlite3.Connection, where: str, values: tuple[Any, ...], but: set
             used,
         )
     return [id_ for _sid, id_ in gone]
+
+
+def _remove_rows(db: sqlite3.Connection, sid: int) -> None:
+    rows, last = db.execute(
+        "SELECT rows, last_key FROM windlass_sessions WHERE sid = ?", (sid,)
+    ).fetchone()
+    gone = db.execute(
+        "WITH RECURSIVE chain (key) AS (VALUES (?1) UNION SELECT before"
+        " FROM chain JOIN windlass_rows USING (key) WHERE sid = ?2)"
+        " DELETE FROM windlass_rows WHERE sid = ?2 AND key IN (SELECT key FROM chain)",
+        (last, sid),
+    ).rowcount
+    if gone != rows:  # the chain is broken: look at every row there is
+        db.execute("DELETE FROM windlass_rows WHERE sid = ?", (sid,))

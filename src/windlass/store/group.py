@@ -16,7 +16,8 @@ from windlass.store import reading, schema
 from windlass.store.body import Guard, refuse_twice
 from windlass.store.jobs import Append, Call, Commit, Line
 
-_FENCE = """UPDATE windlass_sessions SET rows = ?, entries = ?, head = ?, updated_at = ?
+_FENCE = """UPDATE windlass_sessions
+    SET rows = ?, entries = ?, head = ?, last_key = ?, updated_at = ?
     WHERE sid = ? AND epoch = ? AND rows = ? AND head = ?"""
 _STANDS = "SELECT 1 FROM windlass_sessions WHERE sid = ? AND epoch = ? AND rows = ? AND head = ?"
 
@@ -30,12 +31,15 @@ def _inserts(table: str, width: int) -> list[tuple[int, str]]:
     ]
 
 
-_ROWS = _inserts("windlass_rows", 6)
-_RESULTS = _inserts("windlass_results", 3)
+_ROWS = _inserts("windlass_rows", 9)
 
 
 class Redo(Exception):
     """Somebody spoils the group; do it again with each in a savepoint of its own."""
+
+
+class SecondResult(Exception):
+    """A call has its result already."""
 
 
 def fill(
@@ -49,15 +53,17 @@ def fill(
     lost: dict[Line, StoreError] = {}
     alone = lines if careful else [line for line in lines if line.bodies]
     together = [line for line in lines if line not in alone] if alone else lines
+    for line in lines:
+        line.fresh.clear()
     try:
         _append_rows(connection, [(line, line.backlog) for line in together])
-    except sqlite3.IntegrityError as error:
+    except (sqlite3.IntegrityError, SecondResult) as error:
         raise Redo from error
     for line in alone:
         try:
             with _Savepoint(connection):
                 _write_line(connection, guard, line)
-        except (StaleWriter, Corrupt, sqlite3.IntegrityError) as error:
+        except (StaleWriter, Corrupt, SecondResult, sqlite3.IntegrityError) as error:
             lost[line] = _loss(error, line)
     for call in calls:
         call.error = None
@@ -77,12 +83,12 @@ def _append_rows(
 ) -> None:
     fences: list[tuple[Any, ...]] = []
     rows: list[Any] = []
-    results: list[Any] = []
+    key = reading.next_key(connection)
     beside: list[tuple[Line, Append]] = []
     blobs: list[tuple[Line, bytes, bytes]] = []
     for line, appends in group:
-        seq, count, head, at = line.seq, line.count, line.head, 0.0
-        base = line.sid << schema.ROW_BITS
+        sid, at = line.sid, 0.0
+        seq, count, head, last = line.stands
         for job in appends:
             assert type(job) is Append
             payload, at = job.payload, job.at
@@ -91,23 +97,26 @@ def _append_rows(
             if len(payload) > reading.BLOB_BYTES:
                 payload, cuts, found = reading.split(payload)
                 blobs += [(line, name, data) for name, data in found]
-            rows += (base + seq, count, at, payload, cuts, head)
+            rows += (key, sid, seq, last, count, at, payload, cuts, head)
+            last, key = key, key + 1
             notes = job.notes
             for call_id in notes.results:
-                results += (line.sid, call_id, base + seq)
+                if call_id in line.results or call_id in line.fresh:
+                    raise SecondResult
+                line.fresh.add(call_id)
             if notes.status_changed or notes.title is not None or job.takes:
                 beside.append((line, job))
             seq += 1
             count += job.count
-        if seq != line.seq:
-            fences.append((seq, count, head, at, line.sid, line.epoch, line.seq, line.head))
-        line.next = (seq, count, head)
+        line.next = (seq, count, head, last)
+        before = line.stands
+        if seq != before[0]:
+            fences.append((*line.next, at, sid, line.epoch, before[0], before[2]))
     if not fences:
         return
     if connection.executemany(_FENCE, fences).rowcount != len(fences):
         raise Redo
     _insert(connection, _ROWS, rows)
-    _insert(connection, _RESULTS, results)
     for line, name, data in blobs:
         connection.execute("INSERT OR IGNORE INTO windlass_blobs VALUES (?, ?)", (name, data))
         connection.execute(
@@ -130,10 +139,11 @@ def _insert(
 
 def _write_line(connection: sqlite3.Connection, guard: Guard, line: Line) -> None:
     """One session on its own: its rows and bodies, in the order asked."""
-    row = connection.execute(_STANDS, (line.sid, line.epoch, line.seq, line.head)).fetchone()
+    standing = line.stands
+    where = (line.sid, line.epoch, standing[0], standing[2])
+    row = connection.execute(_STANDS, where).fetchone()
     if row is None:
         raise _stale(line)
-    standing = line.seq, line.count, line.head
     try:
         for job in line.backlog:
             if isinstance(job, Commit):
@@ -145,10 +155,10 @@ def _write_line(connection: sqlite3.Connection, guard: Guard, line: Line) -> Non
                     _append_rows(connection, [(line, appends)])
                 except Redo:
                     raise _stale(line) from None
-                line.seq, line.count, line.head = line.next
-        line.next = line.seq, line.count, line.head
+                line.stands = line.next
+        line.next = line.stands
     finally:
-        line.seq, line.count, line.head = standing
+        line.stands = standing
 
 
 def _run_body(
@@ -164,7 +174,7 @@ def _run_body(
             job.value = guard.run(job.body, job.context.run)
             job.entries = list(job.record(job.value))
             row = _with_record(job, line)
-            taken = _taken(connection, line, row.notes.results)
+            taken = [c for c in row.notes.results if c in line.results or c in line.fresh]
             if taken:
                 raise refuse_twice(taken, line.session_id)
             return [row] if row.count else []
@@ -214,16 +224,6 @@ def _note(connection: sqlite3.Connection, line: Line, job: Append) -> None:
         )
 
 
-def _taken(connection: sqlite3.Connection, line: Line, results: Sequence[str]) -> list[str]:
-    return [
-        call_id
-        for call_id in results
-        if connection.execute(
-            "SELECT 1 FROM windlass_results WHERE sid = ? AND call_id = ?", (line.sid, call_id)
-        ).fetchone()
-    ]
-
-
 def _with_record(job: Commit, line: Line) -> Append:
     """The row of a commit: what was pending, then the record of the body."""
     pending = job.pending
@@ -252,7 +252,7 @@ def _stale(line: Line) -> StaleWriter:
 def _loss(error: Exception, line: Line) -> StoreError:
     if isinstance(error, StoreError):
         return error
-    if "windlass_results" in str(error):
+    if isinstance(error, SecondResult):
         return StoreError(
             f"session {line.session_id!r}: a call was given a second result; nothing of it was "
             "written: open the session again and read the first with result_of"

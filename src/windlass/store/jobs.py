@@ -15,21 +15,27 @@ from windlass.store import journal as written
 from windlass.store.base import InboxItem
 
 
+Place: TypeAlias = tuple[int, int, bytes, int]  # rows, entries, the last row's hash and key
+NOWHERE: Place = (0, 0, b"", 0)
+
+
 class Line:
     """The writer's side of a journal: where it stands, and what waits to be written."""
 
     __slots__ = (
-        "backlog", "bodies", "count", "done", "epoch", "head", "loop", "mail_seen",
-        "next", "owner", "seq", "session_id", "sid",
+        "backlog", "bodies", "done", "epoch", "fresh", "loop", "mail_seen", "next", "owner",
+        "results", "session_id", "sid", "stands",
     )  # fmt: skip
 
     def __init__(self, owner: Owner, session_id: str, loop: asyncio.AbstractEventLoop) -> None:
         self.owner, self.session_id, self.loop = owner, session_id, loop
-        self.sid = self.epoch = self.seq = self.count = self.done = self.mail_seen = 0
-        self.head = b""
+        self.sid = self.epoch = self.done = self.mail_seen = 0
+        self.stands: Place = NOWHERE  # on disk
+        self.next: Place = NOWHERE  # once the group under way is on disk
+        self.results: set[str] = set()  # calls that have their result on disk
+        self.fresh: set[str] = set()  # and those that have it in the group under way
         self.backlog: deque[Append | Commit] = deque()
         self.bodies = False  # there is a commit in the backlog
-        self.next: tuple[int, int, bytes] = (0, 0, b"")
 
 
 class Owner(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
@@ -12,13 +12,11 @@ import msgspec
 from windlass.errors import Corrupt, NoSuchSession, nearest
 from windlass.store import journal as written
 from windlass.store.base import Head, InboxItem, Row, SessionInfo
-from windlass.store.schema import ROW_BITS
 
 T = TypeVar("T")
-Found: TypeAlias = tuple[int, int, int, int, bytes]
+Found: TypeAlias = tuple[int, int, int, int, bytes, int]
 BLOB_BYTES = 64 * 1024
 _LITERAL = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')
-_SEQ = (1 << ROW_BITS) - 1
 
 
 def snapshot(connection: sqlite3.Connection, look: Callable[[sqlite3.Connection], T]) -> T:
@@ -37,7 +35,7 @@ _INFO = """SELECT id, created_at, updated_at, entries, parent_id, root_id, branc
 
 
 def find(connection: sqlite3.Connection, session_id: str) -> Found:
-    """The session's number, epoch, row count, entry count and head."""
+    """The session's number, epoch, row count, entry count, head and the key of its last row."""
     found = look_up(connection, session_id)
     if found is None:
         raise unknown(connection, session_id)
@@ -47,9 +45,10 @@ def find(connection: sqlite3.Connection, session_id: str) -> Found:
 def look_up(connection: sqlite3.Connection, session_id: str) -> Found | None:
     """The same, or None."""
     found = connection.execute(
-        "SELECT sid, epoch, rows, entries, head FROM windlass_sessions WHERE id = ?", (session_id,)
+        "SELECT sid, epoch, rows, entries, head, last_key FROM windlass_sessions WHERE id = ?",
+        (session_id,),
     ).fetchone()
-    if found is not None and tuple(map(type, found)) != (int, int, int, int, bytes):
+    if found is not None and tuple(map(type, found)) != (int, int, int, int, bytes, int):
         raise Corrupt(f"session {session_id!r}: its head is not what it was")
     return found
 
@@ -66,8 +65,8 @@ def unknown(connection: sqlite3.Connection, session_id: str) -> NoSuchSession:
 
 def head(connection: sqlite3.Connection, session_id: str) -> Head:
     """Where the journal ends."""
-    _sid, _epoch, rows, _entries, hash_ = find(connection, session_id)
-    return Head(rows, hash_)
+    found = find(connection, session_id)
+    return Head(found[2], found[4])
 
 
 def info(connection: sqlite3.Connection, session_id: str) -> SessionInfo:
@@ -118,38 +117,44 @@ def _plain(text: Any, session_id: str, kind: type[T]) -> T:
 # --------------------------------------------------------------------------- rows
 
 
+def next_key(connection: sqlite3.Connection) -> int:
+    """The key of the next row, while nobody else can write."""
+    return connection.execute("SELECT coalesce(max(key), 0) + 1 FROM windlass_rows").fetchone()[0]
+
+
 def rows(connection: sqlite3.Connection, session_id: str) -> list[Row]:
     """The session's rows, with their large values back in place."""
-    sid = find(connection, session_id)[0]
-    stored = connection.execute(
-        "SELECT key, first, at, payload, cuts, hash FROM windlass_rows"
-        " WHERE key BETWEEN ? AND ? ORDER BY key",
-        (sid << ROW_BITS, (sid + 1 << ROW_BITS) - 1),
-    )
-    return [_row(connection, session_id, *fields) for fields in stored]
+    found = list(backwards(connection, session_id))
+    found.reverse()
+    return found
 
 
-def row_at(connection: sqlite3.Connection, session_id: str, key: int) -> Row:
-    """One row by its key."""
-    fields = connection.execute(
-        "SELECT key, first, at, payload, cuts, hash FROM windlass_rows WHERE key = ?", (key,)
-    ).fetchone()
-    if fields is None:
-        raise Corrupt(f"session {session_id!r}: row {key & _SEQ} is missing")
-    return _row(connection, session_id, *fields)
+def backwards(connection: sqlite3.Connection, session_id: str) -> Iterator[Row]:
+    """The same from the last to the first: each names the one before it."""
+    sid, _epoch, seq, _entries, _head, key = find(connection, session_id)
+    while seq or key:
+        seq -= 1
+        fields = connection.execute(
+            "SELECT before, first, at, payload, cuts, hash FROM windlass_rows"
+            " WHERE key = ? AND sid = ? AND seq = ?",
+            (key, sid, seq),
+        ).fetchone()
+        if fields is None or type(fields[0]) is not int:
+            raise Corrupt(f"session {session_id!r}: row {max(seq, 0)} is missing or out of place")
+        key = fields[0]
+        yield _row(connection, session_id, seq, *fields[1:])
 
 
 def _row(
     connection: sqlite3.Connection,
     session_id: str,
-    key: int,
+    seq: int,
     first: int,
     at: float,
     payload: bytes,
     cuts: str | None,
     hash_: bytes,
 ) -> Row:
-    seq = key & _SEQ
     if not (type(first) is int and type(at) is float and _bytes(payload) and _bytes(hash_)):
         raise Corrupt(f"session {session_id!r}, row {seq}: its columns are not what they were")
     if cuts is not None:

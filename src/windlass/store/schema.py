@@ -14,10 +14,9 @@ SCHEMA = 1  # of the tables; the journal's own format is `events.FORMAT`
 
 log = logging.getLogger("windlass.store")
 
-# A row's key is its session's number and its own in one integer. It is not the rowid: rows lie in
-# the order they came, so that a group of many sessions fills a few pages instead of one for each.
-ROW_BITS = 32
-
+# Rows lie in the order they came, whosever they are, so that a group of many sessions fills a few
+# pages. A session knows its last row and each row the one before it: an index by session would be
+# written to in as many places as there are sessions at work.
 TABLES = """
 CREATE TABLE windlass_meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE windlass_sessions (
@@ -27,6 +26,7 @@ CREATE TABLE windlass_sessions (
     rows INTEGER NOT NULL,
     entries INTEGER NOT NULL,
     head BLOB NOT NULL,
+    last_key INTEGER NOT NULL,
     created_at REAL NOT NULL,
     updated_at REAL NOT NULL,
     parent_id TEXT,
@@ -38,16 +38,16 @@ CREATE TABLE windlass_sessions (
 );
 CREATE INDEX windlass_children ON windlass_sessions (parent_id) WHERE parent_id IS NOT NULL;
 CREATE TABLE windlass_rows (
-    key INTEGER NOT NULL UNIQUE,
+    key INTEGER PRIMARY KEY,
+    sid INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    before INTEGER NOT NULL,
     first INTEGER NOT NULL,
     at REAL NOT NULL,
     payload BLOB NOT NULL,
     cuts TEXT,
     hash BLOB NOT NULL
 );
-CREATE TABLE windlass_results (
-    sid INTEGER NOT NULL, call_id TEXT NOT NULL, key INTEGER NOT NULL, PRIMARY KEY (sid, call_id)
-) WITHOUT ROWID;
 CREATE TABLE windlass_blobs (digest BLOB PRIMARY KEY, data BLOB NOT NULL);
 CREATE TABLE windlass_blob_uses (
     digest BLOB NOT NULL, sid INTEGER NOT NULL, PRIMARY KEY (digest, sid)

@@ -57,6 +57,7 @@ class SqliteJournal:
     def begin(self, entries: list[JournalEntry], mail: list[InboxItem]) -> None:
         """Start from what is on disk."""
         self.entries, self.mail = entries, mail
+        self._line.results = {e.call_id for e in entries if type(e) is ToolResulted}
         self.append: Callable[[JournalEntry], None] = entries.append
         self._flushed = len(entries)
 
@@ -268,14 +269,11 @@ class SqliteStore:
         """The recorded result of a call."""
 
         def look(db: sqlite3.Connection) -> ToolResulted | None:
-            sid = reading.find(db, session_id)[0]
-            found = db.execute(
-                "SELECT key FROM windlass_results WHERE sid = ? AND call_id = ?", (sid, call_id)
-            ).fetchone()
-            if found is None:
-                return None
-            row = reading.row_at(db, session_id, found[0])
-            return result_in(written.decode(row.payload, session_id, row.seq), call_id)
+            for row in reading.backwards(db, session_id):
+                found = result_in(written.decode(row.payload, session_id, row.seq), call_id)
+                if found is not None:
+                    return found
+            return None
 
         return await self._read(lambda db: reading.snapshot(db, look))
 

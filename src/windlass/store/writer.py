@@ -162,7 +162,8 @@ class Writer:
         for line in lines:
             error = lost.get(line)
             if error is None:
-                line.seq, line.count, line.head = line.next
+                line.stands = line.next
+                line.results |= line.fresh
                 line.done += len(line.backlog)
             if line.bodies:
                 for job in line.backlog:
