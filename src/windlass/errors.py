@@ -56,7 +56,12 @@ class ModelError(WindlassError):
     ) -> None:
         super().__init__(message)
         self.provider, self.model, self.http_status = provider, model, http_status
-        self.retry_after, self.request_id, self.code, self.body = retry_after, request_id, code, body
+        self.retry_after, self.request_id, self.code, self.body = (
+            retry_after,
+            request_id,
+            code,
+            body,
+        )
 
 
 class RateLimited(ModelError):
@@ -186,3 +191,12 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """`; did you mean 'x'?`, or nothing when no known name is close."""
     matches = get_close_matches(name, list(known), n=1, cutoff=0.6)
     return f"; did you mean {matches[0]!r}?" if matches else ""
+
+
+def shown(value: object, limit: int = 80) -> str:
+    """A value in an error's words: its `repr`, cut, and never an exception of its own."""
+    try:
+        text = repr(value)
+    except Exception:
+        return f"<{type(value).__name__} that cannot be shown>"
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"

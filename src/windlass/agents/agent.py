@@ -10,16 +10,18 @@ from windlass.access.caller import Caller
 from windlass.agents import driver
 from windlass.agents.abort import Abort
 from windlass.agents.assemble import assemble, check_agent
-from windlass.agents.driver import Allow, Deny, Start, conduct
+from windlass.agents.driver import Allow, Deny, Start, check_answers, conduct
+from windlass.agents.options import check_run, words
+from windlass.agents.prompt import asked_to_run
 from windlass.agents.results import AgentResult
 from windlass.agents.runtime import Runtime, current_runtime
 from windlass.agents.streaming import RunStream
 from windlass.agents.watching import sinks_of
-from windlass.errors import ConfigError
+from windlass.errors import ConfigError, shown
 from windlass.events import Event
 from windlass.loop.run import Plan
 from windlass.loop.verdict import Outcome
-from windlass.messages import Message, as_messages
+from windlass.messages import Message
 from windlass.models.base import Model
 from windlass.store.base import Store
 from windlass.tools.base import Tool, ToolContext
@@ -55,8 +57,8 @@ class Agent(Generic[Deps, Output]):
         self._options = check_agent(options)
         if model is not None:
             self._options["model"] = model
-        if system is not None and not isinstance(system, str) and not callable(system):
-            raise ConfigError(f"system is a text or a function, not {system!r:.80}")
+        if system is not None and not callable(system):
+            system = words("system", system)
         self._system = system
         self._plan: Plan | None = None
 
@@ -94,6 +96,15 @@ class Agent(Generic[Deps, Output]):
         **overrides: Any,
     ) -> AgentResult[Output]:
         """Run to the end and return the result; its `status` says how it ended."""
+        if not (
+            session_id is caller is abort is timeout is run_id is store
+            is on_event is on_tool_call is on_tool_result is on_message is None
+        ):  # fmt: skip
+            check_run(
+                session_id=session_id, caller=caller, abort=abort, timeout=timeout, run_id=run_id,
+                store=store, on_event=on_event, on_tool_call=on_tool_call,
+                on_tool_result=on_tool_result, on_message=on_message,
+            )  # fmt: skip
         agent = self.with_(**overrides) if overrides else self
         runtime = current_runtime()
         plan = agent.plan
@@ -103,13 +114,15 @@ class Agent(Generic[Deps, Output]):
         )
         caller = caller or chosen.get("caller")
         deps = deps if deps is not None else chosen.get("deps")
-        if callable(self._system):
+        session_id = session_id or chosen.get("session_id")
+        messages = asked_to_run(prompt, session_id)
+        if callable(agent._system):
             plan = await agent._framed(deps, caller, session_id)
         begun = await driver.start(
             plan,
-            as_messages(prompt),
+            messages,
             runtime,
-            session_id=session_id or chosen.get("session_id"),
+            session_id=session_id,
             store=_chosen(runtime, store, chosen),
             caller=caller,
             deps=deps,
@@ -147,6 +160,15 @@ class Agent(Generic[Deps, Output]):
 
         Leaving the block early cancels the run.
         """
+        if not (
+            session_id is caller is abort is timeout is run_id is store
+            is on_event is on_tool_call is on_tool_result is on_message is None
+        ):  # fmt: skip
+            check_run(
+                session_id=session_id, caller=caller, abort=abort, timeout=timeout, run_id=run_id,
+                store=store, on_event=on_event, on_tool_call=on_tool_call,
+                on_tool_result=on_tool_result, on_message=on_message,
+            )  # fmt: skip
         agent = self.with_(**overrides) if overrides else self
         runtime = current_runtime()
         chosen = agent._options
@@ -156,15 +178,18 @@ class Agent(Generic[Deps, Output]):
         caller = caller or chosen.get("caller")
         deps = deps if deps is not None else chosen.get("deps")
 
+        session = session_id or chosen.get("session_id")
+
         async def begin(pipe: Callable[[Event], None]) -> Start:
             plan = agent.plan
+            messages = asked_to_run(prompt, session)
             if callable(agent._system):
-                plan = await agent._framed(deps, caller, session_id)
+                plan = await agent._framed(deps, caller, session)
             return await driver.start(
                 plan,
-                as_messages(prompt),
+                messages,
                 runtime,
-                session_id=session_id or chosen.get("session_id"),
+                session_id=session,
                 store=_chosen(runtime, store, chosen),
                 caller=caller,
                 deps=deps,
@@ -196,6 +221,10 @@ class Agent(Generic[Deps, Output]):
         `decisions` answer calls that asked for approval, `results` those that the host runs. A run
         that has ended stays as it ended.
         """
+        if not isinstance(cast("object", session_id), str):
+            raise ConfigError(f"session_id is a text, not {shown(session_id)}")
+        check_run(caller=caller, abort=abort, timeout=timeout, store=store, on_event=on_event)
+        check_answers(decisions, results)
         runtime, chosen = current_runtime(), self._options
         caller = caller or chosen.get("caller")
         deps = deps if deps is not None else chosen.get("deps")
@@ -221,6 +250,8 @@ class Agent(Generic[Deps, Output]):
     def with_(self, **options: Any) -> Agent[Deps, Output]:
         """The same agent with some options changed; this one stays as it is."""
         system = options.pop("system", self._system)
+        if system is not None and not callable(system):
+            system = words("system", system)
         model = options.pop("model", None)
         other = cast("Agent[Deps, Output]", object.__new__(Agent))
         other._options = {**self._options, **check_agent(options)}
@@ -253,7 +284,7 @@ class Agent(Generic[Deps, Output]):
         if inspect.isawaitable(written):
             written = await written
         if not isinstance(written, str):
-            raise ConfigError(f"system returned {written!r:.80}; it must return a text")
+            raise ConfigError(f"system returned {shown(written)}; it must return a text")
         return assemble(self._options, written, "agent")
 
     def __repr__(self) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 import msgspec
 
-from windlass.agents.options import LoopOptions, given, settings_of
-from windlass.errors import ConfigError
+from windlass.agents.options import LoopOptions, given, settings_of, words
+from windlass.errors import ConfigError, nearest, shown
 from windlass.loop.ledger import NO_LIMITS, Limits
 from windlass.loop.policy import Policy
 from windlass.loop.run import Plan
@@ -18,10 +18,11 @@ from windlass.policies.budget import BudgetGuard
 from windlass.policies.closing import ClosingAnswer
 from windlass.policies.completion import CONTRACTS, SENTINEL, Completion, Mode
 from windlass.policies.result_cap import ResultCap
+from windlass.tools.base import Tool
 from windlass.tools.function import as_tools
 
 LOOP_OPTIONS = frozenset(LoopOptions.__annotations__) | {"system"}
-AGENT_OPTIONS = (LOOP_OPTIONS - {"max_iterations", "persistent"}) | {
+AGENT_OPTIONS = (LOOP_OPTIONS - {"max_iterations", "persistent", "messages", "run_id"}) | {
     "max_turns",
     "max_token_budget",
 }
@@ -53,6 +54,10 @@ def assemble(options: Mapping[str, Any], system: str | None, door: str) -> Plan:
     model = model_of(options)
     model.check()
     tools = as_tools(options.get("tools"))
+    if "tool_choice" in options and not options.get("policies"):  # a policy may bring tools
+        choice_fits(options, tools)
+    if system is not None:
+        system = words("system", system)
     mode = _mode(options, model, bool(tools))
     sentinel = _sentinel(options, mode)
     if sentinel is not None:
@@ -82,10 +87,25 @@ def model_of(options: Mapping[str, Any]) -> Model:
     if isinstance(model, Model):
         if options.get("provider") is not None:
             raise ConfigError("provider goes with a model's name, not with a Model object")
+        if type(model.name) is not str or type(model.provider) is not str:
+            raise ConfigError(
+                f"a model's provider and name are texts, not {shown((model.provider, model.name))}"
+            )
         return model
     from windlass.models.providers import resolve
 
     return resolve(model, options.get("provider"))
+
+
+def choice_fits(options: Mapping[str, Any], tools: Sequence[Tool]) -> None:
+    """Refuse to demand a tool that is not there: no provider takes such a request."""
+    choice = options.get("tool_choice")
+    if isinstance(choice, dict):
+        name, names = cast("dict[str, str]", choice)["name"], [tool.name for tool in tools]
+        if name not in names:
+            raise ConfigError(f"tool_choice names {name!r}, which no tool is{nearest(name, names)}")
+    elif choice == "required" and not tools:
+        raise ConfigError('tool_choice="required" needs tools to choose from')
 
 
 def _mode(options: Mapping[str, Any], model: Model, tools: bool) -> Mode:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -13,7 +13,7 @@ from windlass import seams
 from windlass.access.caller import Caller
 from windlass.agents.abort import Abort
 from windlass.agents.runtime import Runtime
-from windlass.errors import ConfigError, NoSuchSession
+from windlass.errors import ConfigError, NoSuchSession, shown
 from windlass.events import (
     InboxTaken,
     RunResumed,
@@ -65,27 +65,31 @@ async def start(
     """Begin a new run. On a session with history it goes on from there."""
     home = store or runtime.store
     journal = await home.open(session_id or seams.new_id("session"), parent_id=parent_id)
-    run = _run(plan, home, journal, runtime, caller, deps, sinks, ledger, run_id)
-    if len(journal.entries) > 1:
-        state = standing(journal.entries)
-        continue_session(run, state)
-        _close_old_calls(run, state)
-    model = plan.model
-    run.first_entry = len(journal.entries)
-    run.record(
-        RunStarted(
-            run.run_id,
-            plan.door,
-            run.caller_name,
-            model.provider,
-            model.name,
-            plan.name,
-            plan.metadata,
-        )  # fmt: skip
-    )
-    run.reframe(plan.frame, "start")
-    for message in messages:
-        run.hear(message)
+    try:
+        run = _run(plan, home, journal, runtime, caller, deps, sinks, ledger, run_id)
+        if len(journal.entries) > 1:
+            state = standing(journal.entries)
+            continue_session(run, state)
+            _close_old_calls(run, state)
+        model = plan.model
+        run.first_entry = len(journal.entries)
+        run.record(
+            RunStarted(
+                run.run_id,
+                plan.door,
+                run.caller_name,
+                model.provider,
+                model.name,
+                plan.name,
+                plan.metadata,
+            )  # fmt: skip
+        )
+        run.reframe(plan.frame, "start")
+        for message in messages:
+            run.hear(message)
+    except BaseException:
+        await journal.close()  # nobody else would let the next writer in
+        raise
     begun = Start(run, Stage.OPEN, None)
     if session_id is None and type(home) is MemoryStore:
         begun.passing = home
@@ -130,6 +134,19 @@ async def resume(
     except BaseException:
         await journal.close()
         raise
+
+
+def check_answers(decisions: object, results: object) -> None:
+    """Refuse answers of a wrong kind before anything of the run is touched."""
+    for name, given in (("decisions", decisions), ("results", results)):
+        if given is not None and not isinstance(given, Mapping):
+            raise ConfigError(f"{name} is a dict by call id, not {shown(given)}")
+        for call_id in cast("Mapping[Any, Any]", given or {}):
+            if not isinstance(call_id, str):
+                raise ConfigError(f"{name} is a dict by call id, and {shown(call_id)} is none")
+    for answer in cast("Mapping[Any, Any]", decisions or {}).values():
+        if not isinstance(answer, (Allow, Deny, bool)):
+            raise ConfigError(f"a decision is Allow(), Deny(…) or a bool, not {shown(answer)}")
 
 
 def _run(

@@ -9,13 +9,14 @@ from typing import Any, Unpack
 import msgspec
 
 from windlass import seams
-from windlass.agents.assemble import model_of
-from windlass.agents.options import CallOptions, given, settings_of
+from windlass.agents.assemble import choice_fits, model_of
+from windlass.agents.options import CallOptions, given, merged, settings_of, words
+from windlass.agents.prompt import asked
 from windlass.agents.runtime import current_runtime
 from windlass.errors import BadRequest, ConfigError
 from windlass.events import LiveEvent, TextDelta, ToolCallReady
 from windlass.loop.ask import checked
-from windlass.messages import Block, Message, Thinking, ToolCall, as_messages
+from windlass.messages import Block, Message, Thinking, ToolCall
 from windlass.models.audit import audit
 from windlass.models.base import Emit, Frame, Model, Request, Response, silent
 from windlass.tools.function import as_tools
@@ -121,7 +122,7 @@ async def llm_call(
     print(reply.text, reply.cost_usd)
     ```
     """
-    model, request = _prepared(prompt, system, {**(options or {}), **more})
+    model, request = _prepared(prompt, system, merged(options, more, "llm_call"))
     return await _call(model, request, silent)
 
 
@@ -133,7 +134,7 @@ async def llm_stream(
     **more: Unpack[CallOptions],
 ) -> AsyncIterator[Chunk]:
     """Ask a model once and get the reply in pieces: `async for chunk in w.llm_stream("…")`."""
-    model, request = _prepared(prompt, system, {**(options or {}), **more})
+    model, request = _prepared(prompt, system, merged(options, more, "llm_call"))
     queue: asyncio.Queue[Chunk | None] = asyncio.Queue()
 
     def emit(event: LiveEvent) -> None:
@@ -164,10 +165,14 @@ def _prepared(prompt: Any, system: str | None, typed: dict[str, Any]) -> tuple[M
             raise ConfigError("system is given twice: as the second argument and as an option")
         system = typed.pop("system")
     options = given(typed, CALL_OPTIONS, "llm_call")
-    asked = options.get("messages")
-    if prompt is None and asked is None:
+    given_messages = options.get("messages")
+    if prompt is None and given_messages is None:
         raise ConfigError("llm_call needs a prompt, or messages=[…]")
-    messages = as_messages(prompt if asked is None else asked)
+    messages = asked(prompt if given_messages is None else given_messages)
+    if not messages:
+        raise ConfigError("the prompt is empty: a model needs something to answer")
+    if system is not None:
+        system = words("system", system)
     if problems := audit(messages):
         raise BadRequest(f"these messages cannot be sent: {'; '.join(problems)}")
     model = model_of(options)
@@ -175,7 +180,9 @@ def _prepared(prompt: Any, system: str | None, typed: dict[str, Any]) -> tuple[M
         from windlass.models.wrappers.retry import Retrying
 
         model = Retrying(model)
-    specs = tuple(tool.spec for tool in as_tools(options.get("tools")))
+    tools = as_tools(options.get("tools"))
+    choice_fits(options, tools)
+    specs = tuple(tool.spec for tool in tools)
     return model, Request(messages, Frame(system, specs, settings_of(options)))
 
 

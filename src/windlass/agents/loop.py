@@ -8,12 +8,12 @@ from typing import Any, Unpack
 from windlass.agents import driver
 from windlass.agents.assemble import assemble, check_loop
 from windlass.agents.driver import conduct
-from windlass.agents.options import LoopOptions
+from windlass.agents.options import LoopOptions, merged
+from windlass.agents.prompt import asked_to_run
 from windlass.agents.results import LoopResult
 from windlass.agents.runtime import current_runtime
 from windlass.agents.watching import sinks_of
 from windlass.errors import ConfigError
-from windlass.messages import as_messages
 
 
 async def agent_loop(
@@ -30,7 +30,7 @@ async def agent_loop(
     print(result.status, result.visible_text, result.llm.iterations)
     ```
     """
-    typed: dict[str, Any] = {**(options or {}), **more}
+    typed = merged(options, more, "agent_loop")
     if "system" in typed:
         if system is not None:
             raise ConfigError("system is given twice: as the second argument and as an option")
@@ -38,10 +38,10 @@ async def agent_loop(
     checked = check_loop(typed)
     plan = assemble(checked, system, "agent_loop")
     runtime = current_runtime()
-    asked = checked.get("messages")
+    messages = checked.get("messages")
     begun = await driver.start(
         plan,
-        as_messages(prompt if asked is None else asked),
+        asked_to_run(prompt if messages is None else messages, checked.get("session_id")),
         runtime,
         session_id=checked.get("session_id"),
         store=runtime.store_at(checked["store"]) if "store" in checked else None,

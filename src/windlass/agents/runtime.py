@@ -83,11 +83,13 @@ class Runtime:
 
     def store_at(self, place: Store | str | os.PathLike[str] | None) -> Store:
         """The store at a place: an object is itself, and the same URL is the same store."""
-        if place is None or place == "memory:":
+        if place is None:
             return self.memory
         if not isinstance(place, (str, os.PathLike)):
             return place
         url = os.fspath(place)
+        if url == "memory:":
+            return self.memory
         store = self._opened.get(url)
         if store is None:
             from windlass.store import open_store

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from difflib import get_close_matches
+from typing import cast
 
-from windlass.errors import ConfigError, nearest
+from windlass.errors import ConfigError, nearest, shown
 from windlass.models import catalog
 from windlass.models.base import Model
 from windlass.models.endpoints import ENDPOINTS, Endpoint
@@ -44,6 +45,9 @@ def resolve(
     """
     if isinstance(model, Model):
         return model
+    for what, given in (("model", model), ("provider", provider)):
+        if given is not None and not isinstance(cast("object", given), str):
+            raise ConfigError(f"{what} is a name or a Model object, not {shown(given)}")
     env = os.environ if environ is None else environ
     if model is None and provider is None:
         model, provider = env.get("WINDLASS_MODEL"), env.get("WINDLASS_PROVIDER")

@@ -31,6 +31,8 @@ def open_store(address: Address, *, busy_timeout: float = 30.0) -> Store:
     if not isinstance(address, (str, os.PathLike)):
         return address
     text = os.fspath(address)
+    if not isinstance(text, str) or "\0" in text:  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ConfigError(f"store {text!r} is no address: a path is text without NUL")
     if isinstance(address, os.PathLike) or _is_path(text):
         return _sqlite(text, busy_timeout)
     scheme, colon, _rest = text.partition(":")

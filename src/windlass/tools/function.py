@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, Unpack, cast, overload
 
-from windlass.errors import ConfigError, nearest
+from windlass.errors import ConfigError, nearest, shown
 from windlass.tools.base import OPTIONS, BadArguments, Tool, ToolContext, ToolOptions
 from windlass.tools.signature import Plan, plan_of
 
@@ -175,7 +175,9 @@ def as_tools(tools: Any) -> tuple[Tool, ...]:
     if type(tools) is not list and (
         isinstance(tools, (str, Mapping, Tool)) or not isinstance(tools, Iterable)
     ):
-        raise ConfigError(f"tools is a list of tools, not {tools!r}; write tools=[…] around it")
+        raise ConfigError(
+            f"tools is a list of tools, not {shown(cast('Any', tools))}; write tools=[…] around it"
+        )
     found = tuple([as_tool(one) for one in cast("Iterable[Any]", tools)])
     if len(found) > 1 and len({one.name for one in found}) < len(found):
         names = [one.name for one in found]
@@ -193,11 +195,11 @@ def _as_tool(obj: Any) -> Tool:
     if callable(convert) and not isinstance(obj, type):
         made = convert()
         if not isinstance(made, Tool):
-            raise ConfigError(f"{obj!r}.as_tool() gave {type(made).__name__}, not a Tool")
+            raise ConfigError(f"{shown(obj)}.as_tool() gave {type(made).__name__}, not a Tool")
         return made
     if not callable(obj) or isinstance(obj, type):
         raise ConfigError(
-            f"{obj!r} is not a tool; give a function, a Tool, 'module:function', "
+            f"{shown(obj)} is not a tool; give a function, a Tool, 'module:function', "
             "or an object with as_tool()"
         )
     made = _make(obj)
@@ -231,9 +233,14 @@ def _imported(path: str) -> Any:
         if error.name and not f"{module_name}.".startswith(f"{error.name}."):
             raise  # the module is there; something it imports is not
         raise ConfigError(
-            f"tool {path!r}: there is no module {error.name!r}; "
+            f"tool {shown(path)}: there is no module {shown(error.name)}; "
             "install it, or run where it can be imported"
         ) from None
+    except (Exception, SystemExit) as error:
+        raise ConfigError(
+            f"tool {shown(path)}: importing {module_name} failed: "
+            f"{type(error).__name__}: {error!s:.200}"
+        ) from error
     for step in inside.split("."):
         if not hasattr(found, step):
             raise ConfigError(
@@ -249,7 +256,7 @@ def _make(fn: Any, **options: Any) -> FunctionTool[..., Any]:
     if isinstance(fn, FunctionTool):
         fn = cast("FunctionTool[..., Any]", fn).__wrapped__
     if not callable(fn) or isinstance(fn, type):
-        raise ConfigError(f"@tool makes a tool of a function, not of {fn!r}")
+        raise ConfigError(f"@tool makes a tool of a function, not of {shown(fn)}")
     return FunctionTool(fn, **options)
 
 
