@@ -23,13 +23,15 @@ class Line:
     """The writer's side of a journal: where it stands, and what waits to be written."""
 
     __slots__ = (
-        "backlog", "bodies", "done", "epoch", "fresh", "loop", "mail_seen", "next", "owner",
-        "results", "session_id", "sid", "stands",
+        "awaited", "backlog", "bodies", "done", "epoch", "fresh", "loop", "mail_seen", "next",
+        "owner", "results", "session_id", "sid", "stands",
     )  # fmt: skip
 
     def __init__(self, owner: Owner, session_id: str, loop: asyncio.AbstractEventLoop) -> None:
         self.owner, self.session_id, self.loop = owner, session_id, loop
-        self.sid = self.epoch = self.done = self.mail_seen = 0
+        self.sid = self.epoch = self.mail_seen = 0
+        self.done = 0  # rows that are on disk
+        self.awaited = 0  # rows that somebody waits for: set before `done` is looked at
         self.stands: Place = NOWHERE  # on disk
         self.next: Place = NOWHERE  # once the group under way is on disk
         self.results: set[str] = set()  # calls that have their result on disk

@@ -209,14 +209,14 @@ class Notes(msgspec.Struct):
 _NONE = Notes()
 
 
-def notes_of(entries: Iterable[JournalEntry]) -> Notes:
+def notes_of(entries: Sequence[JournalEntry]) -> Notes:
     """The results, the run's status and the title that these entries bring."""
-    notes = _NONE
+    if _NOTED.keys().isdisjoint(map(type, entries)):
+        return _NONE
+    notes = Notes()
     for entry in entries:
         note = _NOTED.get(type(entry))
         if note is not None:
-            if notes is _NONE:
-                notes = Notes()
             note(notes, entry)
     return notes
 

@@ -37,7 +37,7 @@ class SqliteJournal:
     immediate: bool = False
     # `append` is the list's own method. (Spelt as literals, slots make pyright bind it to self.)
     __slots__ = tuple(
-        "_commits _done _failed _flushed _handed _line _loop _stalled "
+        "_commits _failed _flushed _handed _line _loop _stalled "
         "_store _taking _waiting append entries mail on_mail session_id".split()
     )
 
@@ -49,7 +49,7 @@ class SqliteJournal:
         self._taking: list[InboxItem] = []
         self._commits: list[Commit] = []
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
-        self._handed = self._done = 0
+        self._handed = 0  # rows given to the writer
         self._failed: StoreError | None = None  # for good
         self._stalled = False  # for now: the rows are kept and tried again
         self.begin([], [])
@@ -95,11 +95,13 @@ class SqliteJournal:
         """Wait until every row handed on is on disk."""
         if self._failed is not None:
             raise _again(self._failed)
-        if self._done >= self._handed:
+        line = self._line
+        line.awaited = self._handed  # first: the writer counts first and then looks who waits
+        if line.done >= self._handed:
             return
         if self._stalled:
             self._stalled = False
-            self._store.put(Again(self._line))
+            self._store.put(Again(line))
         finished: asyncio.Future[None] = self._loop.create_future()
         self._waiting.append((self._handed, finished))
         await finished
@@ -136,14 +138,13 @@ class SqliteJournal:
             try:
                 await self.durable()
             finally:
-                if self._failed is not None or self._done >= self._handed:
+                if self._failed is not None or self._line.done >= self._handed:
                     self._store.release(self)
 
     # ----------------------------------------------------------------------- from the writer
 
     def settled(self, done: int, error: StoreError | None, final: bool) -> None:
         """So many rows are on disk, or why not."""
-        self._done = done
         if error is None:
             self._stalled = False
         elif final:

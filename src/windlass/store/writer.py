@@ -160,7 +160,7 @@ class Writer:
         self, lines: list[Line], calls: list[Call], lost: dict[Line, StoreError]
     ) -> None:
         for line in lines:
-            error = lost.get(line)
+            error, before = lost.get(line), line.done
             if error is None:
                 line.stands = line.next
                 line.results |= line.fresh
@@ -173,7 +173,8 @@ class Writer:
                         self._tell_loop(line.loop, line.owner.committed, job)
                 line.bodies = False
             line.backlog.clear()
-            self._tell_loop(line.loop, line.owner.settled, line.done, error, True)
+            if error is not None or line.awaited > before:
+                self._tell_loop(line.loop, line.owner.settled, line.done, error, True)
         for call in calls:
             if call.error is None and call.after is not None:
                 call.after(call.value)
