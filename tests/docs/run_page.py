@@ -19,8 +19,8 @@ from typing import Any
 from pages import RUN, Block, blocks_of, matches  # beside this file
 
 
-async def run_python(block: Block, page: Path, names: dict[str, Any]) -> str:
-    """Run a block; await it where it awaits. What it printed."""
+def run_python(block: Block, page: Path, names: dict[str, Any], runner: asyncio.Runner) -> str:
+    """Run a block, on the page's event loop where it awaits. What it printed."""
     code = compile(
         "\n" * (block.line - 1) + block.code,  # so that a traceback shows the line of the page
         str(page),
@@ -31,7 +31,7 @@ async def run_python(block: Block, page: Path, names: dict[str, Any]) -> str:
     printed = io.StringIO()
     with redirect_stdout(printed):
         if code.co_flags & inspect.CO_COROUTINE:
-            await eval(code, names)
+            runner.run(eval(code, names))
         else:
             exec(code, names)
     return printed.getvalue()
@@ -58,7 +58,7 @@ def expect(shown: str, printed: str, what: str) -> None:
         raise AssertionError(f"{what} printed\n{printed}\nand the page says\n{shown}")
 
 
-async def run_page(page: Path) -> int:
+def run_page(page: Path, runner: asyncio.Runner) -> int:
     """Run everything that can be run; how many blocks and commands that was."""
     names: dict[str, Any] = {"__name__": "__main__"}
     ran = 0
@@ -67,14 +67,14 @@ async def run_page(page: Path) -> int:
         if block.file is not None:
             Path(block.file).write_text(block.code)
         if block.kind == "python" and not (block.file or "").startswith("test_"):
-            printed = await run_python(block, page, names)
+            printed = run_python(block, page, names, runner)
             if block.output is not None:
                 expect(block.output, printed, where)
             ran += 1
         elif block.kind == "console":
             for command, shown in block.commands:
                 if command.split()[0] in RUN:
-                    printed = await asyncio.to_thread(run_command, command)
+                    printed = run_command(command)
                     if shown:
                         expect(shown, printed, f"{where}: $ {command}")
                     ran += 1
@@ -83,4 +83,6 @@ async def run_page(page: Path) -> int:
 
 if __name__ == "__main__":
     sys.path.insert(0, os.getcwd())
-    print(asyncio.run(run_page(Path(sys.argv[1]))))
+    with asyncio.Runner() as runner:
+        ran = run_page(Path(sys.argv[1]), runner)
+    print(ran)
