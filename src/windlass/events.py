@@ -204,6 +204,7 @@ class FinishProposed(Entry, tag="finish_proposed", frozen=True):
     """The vote was to finish; those who must agree are asked next."""
 
     reason: str
+    status: str = "done"
 
 
 class Reshaped(Entry, tag="view", frozen=True):

@@ -257,6 +257,14 @@ class RunResult:
         error.trace, error.session_id, error.status = self.trace, self.session_id, status
         raise error from cause if cause is not error else None
 
+    def __getattr__(self, name: str) -> Any:
+        """What a policy added to the result under this name."""
+        if not name.startswith("_"):
+            fields = self._outcome.fields
+            if name in fields:
+                return fields[name]
+        raise AttributeError(f"a result has no {name!r}{errors.nearest(name, dir(type(self)))}")
+
     def __repr__(self) -> str:
         text = self.final_text
         shown = text if len(text) <= 60 else text[:57] + "…"
@@ -321,10 +329,7 @@ class LoopResult(RunResult):
     def __getattr__(self, name: str) -> Any:
         if name in SUPERSEDED:
             raise AttributeError(f"result.{name} is now result.{SUPERSEDED[name]}")
-        fields = cast("dict[str, Any]", object.__getattribute__(self, "_outcome").fields)
-        if name in fields:
-            return fields[name]
-        raise AttributeError(f"a result has no {name!r}{errors.nearest(name, dir(type(self)))}")
+        return super().__getattr__(name)
 
 
 SUPERSEDED = {

@@ -10,6 +10,7 @@ from windlass import seams
 from windlass.errors import BadReply, BudgetExceeded, ModelError
 from windlass.events import BudgetExhausted, HistoryRepaired, Replied, ReplyFailed
 from windlass.loop.ledger import Reserve, Spent
+from windlass.loop.policy import misplaced
 from windlass.loop.run import Run
 from windlass.loop.turn import UNNAMED, Turn
 from windlass.messages import Message, Text, Thinking, ToolCall, ToolResult
@@ -32,7 +33,11 @@ async def ask(run: Run, emit: Emit) -> Turn:
     while True:
         request = Request(run.strand.snapshot(), run.frame, run.tail() if run.reminders else ())
         for shape in run.moments.before_model:
-            request = await shape(run, request)
+            shaped = await shape(run, request)
+            if shaped is not None:
+                if type(shaped) is not Request:
+                    raise misplaced(shape, shaped, "a Request or None")
+                request = shaped
         try:
             response = await call_model(run, request, None, emit)
         except ModelError as error:
@@ -79,7 +84,7 @@ async def call_model(
             frame = msgspec.structs.replace(request.frame, settings=settings)
             request = msgspec.structs.replace(request, frame=frame)
     request = _audited(run, request)
-    if request.frame is not run.frame or not run.frame_digest:
+    if request.frame is not run.on_record:
         before = run.frame
         run.reframe(request.frame, purpose or "request")
         run.frame = before

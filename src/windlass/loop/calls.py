@@ -21,6 +21,7 @@ from windlass.events import (
     ToolResulted,
     ToolShown,
 )
+from windlass.loop.policy import misplaced
 from windlass.loop.run import Run, digest_of, unwatched
 from windlass.loop.turn import UNNAMED, Ready, Turn
 from windlass.loop.verdict import Stop, Suspend
@@ -83,12 +84,15 @@ async def decide(run: Run, call: ToolCall) -> Ready | ToolResult | Suspend:
             action = "deny" if answer.outcome == "denied" else "answer"
             _decided(run, call, tool, action, ask.__self__.name, answer.text)
             return answer
-        if isinstance(answer, ToolCall) and answer is not call:
-            rule = ask.__self__.name
-            changed = prepare(run, tool, answer)
-            if isinstance(changed, ToolResult):
-                return changed
-            call = changed
+        if answer is None or answer is call or isinstance(answer, Suspend):
+            continue
+        if not isinstance(answer, ToolCall):
+            raise misplaced(ask, answer, "the call, a ToolResult, Suspend or None")
+        rule = ask.__self__.name
+        changed = prepare(run, tool, msgspec.structs.replace(call, arguments=answer.arguments))
+        if isinstance(changed, ToolResult):
+            return changed
+        call = changed
     arguments = None if call.arguments == asked.arguments else call.arguments
     run.record(
         ToolDecided(
@@ -360,10 +364,12 @@ async def _show(run: Run, turn: Turn) -> Stop | None:
         before, whole = len(run.journal.entries), result
         for after in run.moments.after_tool:
             answered = await after(run, call, result)
-            if type(answered) is Stop:
-                stop = stop or answered
-            else:
+            if type(answered) is ToolResult:
                 result = answered
+            elif type(answered) is Stop:
+                stop = stop or answered
+            elif answered is not None:
+                raise misplaced(after, answered, "a ToolResult, Stop or None")
         turn.shown[call.id] = result
         if len(turn.calls) > 1 and (result is not whole or len(run.journal.entries) > before):
             run.record(ToolShown(call.id, result))

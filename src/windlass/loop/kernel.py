@@ -23,12 +23,14 @@ from windlass.events import (
 from windlass.loop.ask import OutOfBudget, ask
 from windlass.loop.calls import PATIENCE, answer, close_calls, drop_early, gate, run_calls
 from windlass.loop.eager import Eager
+from windlass.loop.policy import misplaced
 from windlass.loop.run import Run, log
 from windlass.loop.turn import Turn
 from windlass.loop.verdict import Finish, KeepGoing, Outcome, Stop, Suspend, Verdict, strongest
 from windlass.messages import Message, Text
 from windlass.models.view import Strand
 from windlass.store.base import InboxItem
+from windlass.tools.base import Tool
 
 
 class Stage(IntEnum):
@@ -103,8 +105,13 @@ async def _open(run: Run) -> Stop | Suspend | None:
     if run.journal.mail and (verdict := take_mail(run)) is not None:
         return verdict
     for door in run.moments.before_turn:
-        if (verdict := await door(run)) is not None:
-            return _park(run, verdict, "turn", None) if type(verdict) is Suspend else verdict
+        verdict = await door(run)
+        if type(verdict) is Suspend:
+            return _park(run, verdict, "turn", None)
+        if verdict is not None:
+            if type(verdict) is not Stop:
+                raise misplaced(door, verdict, "Stop, Suspend or None")
+            return verdict
     ledger = run.ledger
     spent = ledger.out_of_turns() or (ledger.spent() if run.metered else None)
     if spent is not None:
@@ -144,6 +151,8 @@ async def _check(run: Run, turn: Turn) -> Verdict | None:
             _drop(run, turn)
             run.record(IterationEnd(turn.number, "dropped", verdict.reason))
             return verdict
+        if type(verdict) is not Stop and type(verdict) is not KeepGoing:
+            raise misplaced(door, verdict, "Stop, Suspend, KeepGoing or None")
         return await _ended(run, turn, verdict)
     return None
 
@@ -163,7 +172,13 @@ async def _judge(run: Run, turn: Turn) -> Verdict:
     voters = run.moments.after_turn
     verdict: Verdict | None = None
     if voters:
-        votes = [vote for voter in voters if (vote := await voter(run, turn)) is not None]
+        votes: list[Verdict] = []
+        for voter in voters:
+            vote = await voter(run, turn)
+            if vote is not None:
+                if not isinstance(vote, Stop | Suspend | KeepGoing | Finish):
+                    raise misplaced(voter, vote, "a verdict or None")
+                votes.append(vote)
         verdict = strongest(votes) if votes else None
     if verdict is None:
         verdict = _GO_ON if turn.calls or turn.stop_reason == "pause_turn" else _NATURAL
@@ -178,18 +193,19 @@ async def _may_finish(run: Run, turn: Turn, finish: Finish) -> Verdict:
     """An end is proposed: those who must agree are asked, and a follow-up takes its turn."""
     doors = run.moments.before_finish
     if doors:
-        run.record(FinishProposed(finish.reason))
+        run.record(FinishProposed(finish.reason, finish.status))
     for door in doors:
         verdict = await door(run, turn, finish)
         if type(verdict) is Suspend:
             return _park(run, verdict, "end", turn)
         if verdict is not None:
+            if type(verdict) is not KeepGoing and type(verdict) is not Stop:
+                raise misplaced(door, verdict, "KeepGoing, Stop, Suspend or None")
             return await _ended(run, turn, verdict)
-    mail = run.journal.mail
-    if mail and (item := next((i for i in mail if i.kind == "follow_up"), None)) is not None:
-        run.record(IterationEnd(turn.number, "keep_going", "follow_up"))
-        _hear_item(run, item)
-        return KeepGoing("follow_up")
+    if run.journal.mail and (last_word := _last_word(run)) is not None:
+        run.record(IterationEnd(turn.number, "keep_going", last_word.kind))
+        _hear_item(run, last_word)
+        return KeepGoing(last_word.kind)
     return await _ended(run, turn, finish)
 
 
@@ -217,6 +233,13 @@ def _park(run: Run, suspend: Suspend, stage: Any, turn: Turn | None) -> Suspend:
 
 
 # --------------------------------------------------------------------------- the inbox
+
+
+def _last_word(run: Run) -> InboxItem | None:
+    """What someone still has to say to a run that would stop: what came too late for this turn first."""
+    mail = run.journal.mail
+    late = next((item for item in mail if item.kind == "steer"), None)
+    return late or next((item for item in mail if item.kind == "follow_up"), None)
 
 
 def take_mail(run: Run) -> Stop | Suspend | None:
@@ -259,7 +282,12 @@ def _hear_item(run: Run, item: InboxItem) -> None:
 
 
 async def _start(run: Run) -> None:
-    brought = [tool for start in run.moments.start for tool in (await start(run) or ())]
+    brought: list[Tool] = []
+    for start in run.moments.start:
+        for tool in await start(run) or ():
+            if not isinstance(tool, Tool):
+                raise misplaced(start, tool, "a list of tools or None")
+            brought.append(tool)
     if brought:
         run.tools = {**run.tools, **{tool.name: tool for tool in brought}}
         frame = run.frame
@@ -314,7 +342,7 @@ async def _end(run: Run, verdict: Verdict | None, exception: BaseException | Non
         outcome = Outcome(status, verdict.reason, error, exception)
     for end in run.moments.end:
         try:
-            outcome = await end(run, outcome)
+            outcome = await end(run, outcome) or outcome
         except Exception:
             log.exception("a policy failed at the end of run %s", run.run_id)
     try:

@@ -10,7 +10,7 @@ import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
-from windlass.errors import ModelError
+from windlass.errors import ConfigError, ModelError
 from windlass.loop.verdict import Finish, KeepGoing, Outcome, Stop, Suspend, Verdict
 from windlass.messages import ToolCall, ToolResult
 from windlass.models.base import Request
@@ -79,6 +79,12 @@ class Policy(Generic[Memory]):
     async def end(self, run: Run, outcome: Outcome) -> Outcome:
         """The drive ends. May change the status and add result fields."""
         return outcome
+
+
+def misplaced(method: Any, answer: object, may: str) -> ConfigError:
+    """The error for an answer that has no meaning at its moment."""
+    name, moment = method.__self__.name, method.__name__
+    return ConfigError(f"policy {name!r}: {moment} answers {may}, not {answer!r:.80}")
 
 
 _MOMENTS = (

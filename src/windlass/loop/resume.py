@@ -96,7 +96,7 @@ class Standing:
                 if self.turn is not None:
                     self.turn.open = False
             case FinishProposed():
-                self.stage, self.finish = Stage.FINISH, Finish(entry.reason)
+                self.stage, self.finish = Stage.FINISH, Finish(entry.reason, entry.status)
             case Suspended():
                 self.suspended = entry
                 if entry.stage == "turn" or (entry.stage == "end" and not self.open_calls):
@@ -205,12 +205,15 @@ def _stand(run: Run, turn: Turn, call: ToolCall, state: Standing) -> None:
     """A call without a result: ready to run again, to be gated, or lost with its outcome unknown."""
     decided, intended = state.decided.get(call.id), state.intended.get(call.id)
     tool = run.tools.get(call.name)
-    if tool is None or decided is None or decided.action != "allow":
+    if decided is None or decided.action != "allow":
         return
-    if intended is not None and intended.effect == "plain" and tool.handler is not None:
+    host = tool is not None and tool.handler is None
+    if intended is not None and intended.effect == "plain" and not host:
         turn.started.add(call.id)
         settle(run, turn, call, unanswered(run, turn, call, "the process ended"))
         return
+    if tool is None:
+        return  # a policy brings it, or it is gone: the gate will see
     if decided.arguments is not None:
         call = msgspec.structs.replace(call, arguments=decided.arguments)
     attempt = intended.attempt + 1 if intended is not None else 1

@@ -152,7 +152,7 @@ class Run:
     __slots__ = ("answers", "audited", "call_ids", "caller", "caller_name", "coerced", "committed", "deps", "early",
                  "emit",                  "first_entry", "frame", "frame_digest", "held", "host_results", "interruption",
                  "iteration", "journal", "ledger", "lingering", "loop", "memory", "metered", "model",
-                 "moments", "number", "plan", "pool_factory", "record", "redactor", "reminders", "run_id",
+                 "moments", "number", "on_record", "plan", "pool_factory", "record", "redactor", "reminders", "run_id",
                  "session_id", "sized", "started_at", "store", "strand", "task", "thread", "threads", "tools", "took", "turn", "watch",
                  "input_tokens", "output_tokens", "_pool", "__weakref__")  # fmt: skip
 
@@ -174,6 +174,7 @@ class Run:
         self.model, self.moments, self.frame = plan.model, plan.moments, plan.frame
         self.tools: Mapping[str, Tool] = plan.tools
         self.frame_digest = ""  # nothing framed yet
+        self.on_record: Frame | None = None  # the frame of that digest
         self.run_id, self.session_id, self.deps = run_id, journal.session_id, deps
         self.caller, self.caller_name = caller, str(caller)
         self.ledger, self.metered = ledger, ledger.metered
@@ -294,7 +295,7 @@ class Run:
         if entry.digest != self.frame_digest:
             self.record(entry)
             self.frame_digest = entry.digest
-        self.frame = frame
+        self.frame = self.on_record = frame
 
     def deadline(self, seconds: float) -> Deadline:
         """A limit on the time of one call, in the task that asks."""

@@ -1,0 +1,498 @@
+"""Behaviour of your own: the order of moments, the strength of verdicts, memory, and words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+import windlass as w
+from tests.stories.world import add, kept, kinds, note, said, written
+from windlass.events import FinishProposed, Framed, IterationEnd, Noted, Remembered, Replied
+from windlass.loop.verdict import strongest
+from windlass.testing import call, scripted
+
+
+def named(name: str, **moments: Any) -> w.Policy[Any]:
+    """A policy of this name with these moments."""
+    return type(name, (w.Policy,), moments)()
+
+
+def at(moment: str, verdict: Any, name: str = "At") -> w.Policy[Any]:
+    """A policy that says the same at a moment, always."""
+
+    async def say(self: Any, run: w.Run, *_: Any) -> Any:
+        return verdict() if callable(verdict) and not isinstance(verdict, type) else verdict
+
+    say.__name__ = moment
+    return named(name, **{moment: say})
+
+
+# --------------------------------------------------------------------------- order
+
+
+async def test_every_moment_comes_in_its_place_and_the_afters_in_reverse():
+    log: list[str] = []
+
+    def watching(name: str) -> w.Policy[Any]:
+        def heard(moment: str, answer: int | None) -> Any:
+            async def method(self: Any, run: w.Run, *args: Any) -> Any:
+                log.append(f"{moment} {name}")
+                return None if answer is None else args[answer]
+
+            return method
+
+        moments = {
+            "start": None, "before_turn": None, "before_model": 0, "after_reply": None,
+            "before_tool": None, "after_tool": 1, "after_turn": None, "before_finish": None,
+            "end": 0,
+        }  # fmt: skip
+        return named(name, **{m: heard(m, a) for m, a in moments.items()})
+
+    model = scripted(call("note", text="x"), "done")
+    out = await w.agent_loop(
+        "go", model=model, tools=[note], policies=[watching("A"), watching("B")]
+    )
+    turn_one = ["before_turn", "before_model", "after_reply", "before_tool"]
+    turn_two = ["before_turn", "before_model", "after_reply", "after_turn", "before_finish"]
+    assert log == [
+        "start A", "start B",
+        *[f"{m} {p}" for m in turn_one for p in "AB"], "after_tool B", "after_tool A",
+        "after_turn A", "after_turn B",
+        *[f"{m} {p}" for m in turn_two for p in "AB"],
+        "end B", "end A",
+    ]  # fmt: skip
+    await kept(out, model)
+
+
+async def test_at_a_door_the_first_verdict_ends_the_asking():
+    asked: list[str] = []
+
+    async def never(self: Any, run: w.Run, turn: w.Turn, finish: w.Finish) -> None:
+        asked.append("second")
+
+    out = await w.agent_loop(
+        "go", model=scripted("x"),
+        policies=[at("before_finish", w.Stop("stopped", "no")), named("Second", before_finish=never)],
+    )  # fmt: skip
+    assert (out.status, asked) == ("stopped", [])
+
+
+async def test_in_the_vote_everybody_is_asked_and_the_strongest_wins():
+    votes = {
+        "finish": w.Finish("early"), "go on": w.KeepGoing(), "park": w.Suspend("wait"),
+        "stop": w.Stop("stopped", "enough"),
+    }  # fmt: skip
+
+    async def status(*names: str) -> tuple[str, str | None, int]:
+        model = scripted("one", "two", "three")
+        said = [at("after_turn", votes[name], f"P{n}") for n, name in enumerate(names)]
+        out = await w.agent_loop("go", model=model, policies=said, max_iterations=2)
+        return out.status, out.stop_reason, len(model.requests)
+
+    assert await status("finish") == ("done", "early", 1)
+    assert await status("finish", "go on") == ("budget_exhausted", "max_iterations", 2)
+    assert await status("finish", "go on", "park") == ("suspended", "wait", 1)
+    assert await status("finish", "park", "stop", "go on") == ("stopped", "enough", 1)
+
+
+def test_the_first_among_equals():
+    assert strongest([w.Stop("a"), w.Stop("b")]) == w.Stop("a")
+    assert strongest([]) is None
+
+
+async def test_a_vote_may_end_a_run_that_still_calls_tools():
+    model = scripted(call("add", a=1, b=1))
+    out = await w.agent_loop(
+        "go", model=model, tools=[add], policies=[at("after_turn", w.Finish("seen enough"))]
+    )
+    assert (out.status, out.stop_reason) == ("done", "seen enough")
+    await kept(out, model)
+
+
+async def test_a_veto_at_the_end_keeps_the_run_going():
+    class Checks(w.Policy[None]):
+        async def before_finish(self, run: w.Run, turn: w.Turn, finish: w.Finish) -> Any:
+            if "sure" not in turn.text:
+                run.say("Are you sure?", "check")
+                return w.KeepGoing("not sure")
+            return None
+
+    model = scripted("4", "4, I am sure")
+    out = await w.agent_loop("2+2?", model=model, policies=[Checks()])
+    assert (out.status, out.llm.iterations) == ("done", 2)
+    assert said(model.requests[1])[-1] == "Are you sure?"
+    assert sum(isinstance(e, FinishProposed) for e in out.entries) == 2
+    await kept(out, model)
+
+
+async def test_a_veto_without_words_lets_the_model_continue():
+    first = True
+
+    def veto() -> Any:
+        nonlocal first
+        verdict, first = (w.KeepGoing() if first else None), False
+        return verdict
+
+    model = scripted("a", "b")
+    out = await w.agent_loop("go", model=model, policies=[at("before_finish", veto)])
+    assert said(model.requests[1])[-1] == "Continue."
+    await kept(out, model)
+
+
+async def test_a_budget_overrules_a_judge():
+    out = await w.agent_loop(
+        "go", model=scripted(then="x"), token_budget=40,
+        policies=[at("before_finish", w.KeepGoing("never good enough"))],
+    )  # fmt: skip
+    assert out.status == "budget_exhausted"
+
+
+@pytest.mark.parametrize("moment", ["before_turn", "after_reply", "after_turn", "before_finish"])
+async def test_a_stop_names_its_status_anywhere(moment: str):
+    out = await w.agent_loop(
+        "go", model=scripted("x"), policies=[at(moment, w.Stop("over", "because"))]
+    )
+    assert (out.status, out.stop_reason) == ("over", "because")
+    await kept(out)
+
+
+@pytest.mark.parametrize(
+    ("moment", "verdict"),
+    [
+        ("before_turn", w.KeepGoing()),
+        ("before_turn", w.Finish()),
+        ("after_reply", w.Finish()),
+        ("before_finish", w.Finish()),
+        ("before_turn", True),
+        ("after_turn", "stop"),
+        ("before_tool", w.Stop("no")),
+        ("after_tool", "text"),
+        ("before_model", 7),
+        ("start", "x"),
+    ],
+)
+async def test_a_verdict_in_the_wrong_place_fails_the_run_and_says_so(moment: str, verdict: Any):
+    model = scripted(call("add", a=1, b=1), then="x")
+    out = await w.agent_loop(
+        "go", model=model, tools=[add], policies=[at(moment, verdict, "Odd")], eager_tools=False
+    )
+    assert out.status == "failed"
+    assert out.error is not None
+    assert "Odd" in out.error["message"] and moment in out.error["message"]
+
+
+async def test_saying_nothing_changes_nothing():
+    for moment in ("before_model", "after_tool", "end", "before_tool", "after_turn"):
+        model = scripted(call("add", a=1, b=1), "2")
+        out = await w.agent_loop("go", model=model, tools=[add], policies=[at(moment, None)])
+        assert (out.status, out.final_text) == ("done", "2")
+
+
+async def test_a_policy_that_raises_fails_the_run_with_its_trace():
+    async def breaks(self: Any, run: w.Run, turn: w.Turn) -> None:
+        raise ZeroDivisionError("by zero")
+
+    model = scripted(call("note", text="x"))
+    out = await w.agent_loop(
+        "go", model=model, tools=[note], policies=[named("Breaks", after_turn=breaks)]
+    )
+    assert (out.status, out.stop_reason) == ("failed", "ZeroDivisionError")
+    assert out.error is not None and out.error["message"] == "by zero"
+    assert kinds(out)[-1] == "outcome"
+    with pytest.raises(w.WindlassError) as caught:
+        out.raise_for_status()
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+    assert caught.value.trace["status"] == "failed"
+    await kept(out, model)
+
+
+async def test_a_policy_that_fails_at_the_end_does_not_take_the_answer_away(
+    caplog: pytest.LogCaptureFixture,
+):
+    async def breaks(self: Any, run: w.Run, outcome: w.Outcome) -> w.Outcome:
+        raise ZeroDivisionError("by zero")
+
+    out = await w.agent_loop("go", model=scripted("x"), policies=[named("Breaks", end=breaks)])
+    assert (out.status, out.final_text) == ("done", "x")
+    assert "by zero" in caplog.text
+
+
+async def test_two_policies_of_one_name_are_an_error():
+    with pytest.raises(w.ConfigError, match="'At'"):
+        await w.agent_loop(
+            "go", model=scripted(), policies=[at("after_turn", None), at("after_turn", None)]
+        )
+
+
+# --------------------------------------------------------------------------- replies that are not run
+
+
+async def test_a_refused_reply_is_answered_not_run():
+    class Critic(w.Policy[None]):
+        async def after_reply(self, run: w.Run, turn: w.Turn) -> w.KeepGoing | None:
+            if turn.number == 1:
+                run.say("Think again.", "critique")
+                return w.KeepGoing("hasty")
+            return None
+
+    model = scripted(call("note", text="x"), "ok")
+    out = await w.agent_loop("go", model=model, tools=[note], policies=[Critic()])
+    assert out.tool_calls[0].result == "Not run: hasty."
+    assert said(model.requests[1]) == ["go", "Not run: hasty.", "Think again."]
+    assert [e.verdict for e in out.entries if isinstance(e, IterationEnd)] == [
+        "keep_going", "finish",
+    ]  # fmt: skip
+    await kept(out, model)
+
+
+@pytest.mark.parametrize("reply", [call("note", text="x"), "Just words.", ["Both.", call("note")]])
+async def test_a_dropped_reply_was_never_said(reply: Any):
+    class Critic(w.Policy[None]):
+        async def after_reply(self, run: w.Run, turn: w.Turn) -> w.KeepGoing | None:
+            if turn.number == 1:
+                run.say("Think again.", "critique")
+                return w.KeepGoing("hasty", drop=True)
+            return None
+
+    model = scripted(reply, "ok")
+    out = await w.agent_loop("go", model=model, tools=[note], policies=[Critic()])
+    assert said(model.requests[1]) == ["go", "Think again."]
+    assert (out.status, out.llm.iterations, out.final_text) == ("done", 2, "ok")
+    await kept(out, model)
+
+
+async def test_a_judge_that_read_the_reply_before_it_was_dropped_is_replayed_too():
+    class Judge(w.Policy[None]):
+        async def after_reply(self, run: w.Run, turn: w.Turn) -> w.KeepGoing | None:
+            if turn.number == 1:
+                await run.ask(w.Request([*run.messages, w.Message("user", "Good?")]), "judge")
+                return w.KeepGoing(drop=True)
+            return None
+
+    model = scripted("first", "no", "second")
+    out = await w.agent_loop("go", model=model, policies=[Judge()])
+    assert said(model.requests[1]) == ["go", "first", "Good?"]
+    assert said(model.requests[2]) == ["go"]
+    await kept(out, model)
+
+
+# --------------------------------------------------------------------------- words
+
+
+async def test_words_said_while_calls_are_open_are_heard_after_the_results():
+    async def speak(self: Any, run: w.Run, call: w.ToolCall) -> None:
+        run.say("by the way", "aside")
+
+    model = scripted([call("note", text="x"), call("note", text="y")], "ok")
+    out = await w.agent_loop(
+        "go", model=model, tools=[note], policies=[named("Speaks", before_tool=speak)]
+    )
+    assert said(model.requests[1]) == ["go", "noted x", "noted y", "by the way", "by the way"]
+    assert model.requests[1].messages[-1].kind == "aside"
+    await kept(out, model)
+
+
+async def test_a_reminder_lives_for_as_many_requests_as_it_was_given():
+    async def remind(self: Any, run: w.Run) -> None:
+        if run.iteration == 0:
+            run.say("it is Tuesday", "time", ttl=2)
+
+    model = scripted(*(call("note", text=str(n)) for n in range(3)), "ok")
+    out = await w.agent_loop(
+        "go", model=model, tools=[note], policies=[named("Clock", before_turn=remind)]
+    )
+    assert [[m.text for m in r.tail] for r in model.requests] == [
+        ["it is Tuesday"], ["it is Tuesday"], [], [],
+    ]  # fmt: skip
+    assert all("Tuesday" not in m.text for m in out.all_messages)
+    await kept(out, model)
+
+
+async def test_a_policy_may_ask_the_model_itself():
+    class Judge(w.Policy[None]):
+        async def before_finish(self, run: w.Run, turn: w.Turn, finish: w.Finish) -> None:
+            reply = await run.ask(
+                w.Request([w.Message("user", f"Is {turn.text} right?")], w.Frame("You judge.")),
+                "judge",
+            )
+            assert reply.message.text == "yes"
+
+    model = scripted(call("note", text="x"), "4", "yes")
+    out = await w.agent_loop("2+2?", model=model, tools=[note], policies=[Judge()])
+    assert (out.final_text, out.llm.iterations) == ("4", 2)
+    assert out.usage.total_tokens == 45
+    assert "yes" not in out.text
+    assert [e.purpose for e in out.entries if isinstance(e, Replied)] == [None, None, "judge"]
+    await kept(out, model)
+
+
+async def test_after_a_question_of_its_own_the_frame_is_the_runs_again():
+    class Judge(w.Policy[None]):
+        async def after_turn(self, run: w.Run, turn: w.Turn) -> None:
+            await run.ask(w.Request([w.Message("user", "Good?")], w.Frame("You judge.")), "judge")
+
+    model = scripted(call("note", text="x"), "yes", "ok", "yes")
+    out = await w.agent_loop("go", "You work.", model=model, tools=[note], policies=[Judge()])
+    assert [r.system for r in model.requests] == [
+        "You work.", "You judge.", "You work.", "You judge.",
+    ]  # fmt: skip
+    frames = {e.digest: e.system for e in out.entries if isinstance(e, Framed)}
+    replies = [e for e in out.entries if isinstance(e, Replied)]
+    assert [frames[e.frame] for e in replies] == [r.system for r in model.requests]
+    await kept(out, model)
+
+
+async def test_a_question_counts_against_the_budget():
+    class Judge(w.Policy[None]):
+        async def before_finish(self, run: w.Run, turn: w.Turn, finish: w.Finish) -> None:
+            await run.ask(w.Request([w.Message("user", "Good?")]), "judge")
+
+    model = scripted("4", usage={"input_tokens": 60, "output_tokens": 40})
+    out = await w.Agent(model, budget=w.Budget(tokens=100), policies=[Judge()]).run("go")
+    assert (out.status, out.stop_reason, len(model.requests)) == ("budget_exhausted", "tokens", 1)
+
+
+async def test_a_policy_may_reshape_the_view():
+    class Forgets(w.Policy[None]):
+        async def before_turn(self, run: w.Run) -> None:
+            if run.iteration == 2:
+                run.reshape((1, 3), [w.Message("user", "(one note was taken)")], "summary")
+
+    model = scripted(call("note", text="1"), call("note", text="2"), "ok")
+    out = await w.agent_loop("go", model=model, tools=[note], policies=[Forgets()])
+    assert said(model.requests[2]) == ["go", "(one note was taken)", "noted 2"]
+    await kept(out, model)
+
+
+async def test_a_request_may_be_rewritten_for_one_call():
+    class Rewrites(w.Policy[None]):
+        async def before_model(self, run: w.Run, request: w.Request) -> w.Request:
+            if run.iteration:
+                return request
+            return w.Request([w.Message("user", "GO")], request.frame, request.tail)
+
+    model = scripted(call("note", text="x"), "ok")
+    out = await w.agent_loop("go", model=model, tools=[note], policies=[Rewrites()])
+    assert said(model.requests[0]) == ["GO"]
+    assert said(model.requests[1])[0] == "go"
+    await kept(out, model)
+
+
+async def test_notes_are_on_the_record():
+    async def write(self: Any, run: w.Run, turn: w.Turn) -> None:
+        run.note("weather", {"sun": True})
+
+    out = await w.agent_loop("go", model=scripted("x"), policies=[named("Notes", after_turn=write)])
+    assert [e for e in out.entries if isinstance(e, Noted)] == [Noted("weather", {"sun": True})]
+
+
+async def test_a_policy_may_bring_tools():
+    class Brings(w.Policy[None]):
+        async def start(self, run: w.Run) -> list[w.Tool]:
+            return [add]
+
+    model = scripted(call("add", a=1, b=2), "3")
+    out = await w.agent_loop("go", model=model, policies=[Brings()])
+    assert (out.final_text, out.tools.successful) == ("3", ["add"])
+    assert [tool.name for tool in model.requests[0].tools] == ["add"]
+    await kept(out, model)
+
+
+async def test_a_policy_may_mend_what_made_the_model_fail():
+    class Mends(w.Policy[None]):
+        async def on_model_error(self, run: w.Run, error: w.ModelError) -> w.TryAgain | None:
+            if isinstance(error, w.ContextOverflow):
+                run.reshape((0, len(run.messages)), [w.Message("user", "short")], "overflow")
+                return w.TryAgain()
+            return None
+
+    model = scripted(w.ContextOverflow("too long"), "ok")
+    out = await w.agent_loop("long" * 50, model=model, policies=[Mends()])
+    assert (out.status, said(model.requests[1])) == ("done", ["short"])
+    await kept(out, model)
+    failing = await w.agent_loop("x", model=scripted(w.AuthFailed("no key")), policies=[Mends()])
+    assert failing.status == "provider_error"
+
+
+async def test_the_end_may_change_the_status_and_add_to_the_result():
+    class Adds(w.Policy[None]):
+        async def end(self, run: w.Run, outcome: w.Outcome) -> w.Outcome:
+            return msgspec.structs.replace(
+                outcome, status="unverified", fields={**outcome.fields, "grade": 7}
+            )
+
+    out = await w.agent_loop("go", model=scripted("x"), policies=[Adds()])
+    assert (out.status, out.grade, out.to_dict()["grade"]) == ("unverified", 7, 7)
+    agent = await w.Agent(scripted("x"), policies=[Adds()]).run("go")
+    assert (agent.status, agent.grade) == ("unverified", 7)
+
+
+# --------------------------------------------------------------------------- memory
+
+
+class Count(msgspec.Struct, frozen=True):
+    turns: int = 0
+
+
+class Counts(w.Policy[Count]):
+    memory = Count
+
+    async def after_turn(self, run: w.Run, turn: w.Turn) -> None:
+        run.remember(self, Count(run.recall(self).turns + 1))
+
+
+class CountsForever(Counts):
+    keeps = "session"
+
+
+async def test_memory_is_journaled_and_restored_on_resume():
+    host = w.Tool("ask", "Ask.", {})
+    model = scripted(call("note", text="x"), call("ask"), "ok")
+    agent = w.Agent(model, tools=[note, host], policies=[Counts()])
+    out = await agent.run("go", session_id="s")
+    out = await agent.resume("s", results={out.pending[0].id: "yes"})
+    values = [e.value for e in out.entries if isinstance(e, Remembered)]
+    assert values == [{"turns": 1}, {"turns": 2}, {"turns": 3}]
+    await kept(out, model)
+
+
+async def test_a_new_run_starts_afresh_unless_memory_is_the_sessions():
+    async def counted(policy: w.Policy[Any], session: str) -> list[Any]:
+        agent = w.Agent(scripted(then="x"), policies=[policy])
+        await agent.run("one", session_id=session)
+        out = await agent.run("two", session_id=session)
+        return [e.value["turns"] for e in out.entries if isinstance(e, Remembered)]
+
+    assert await counted(Counts(), "a") == [1]
+    assert await counted(CountsForever(), "b") == [2]
+
+
+async def test_a_moment_is_run_again_only_if_nothing_of_it_is_recorded():
+    model = scripted(call("note", text="x"), "ok")
+    out = await w.agent_loop("go", model=model, tools=[note], policies=[Counts()])
+    cut = next(i for i, e in enumerate(out.entries) if isinstance(e, IterationEnd)) + 1
+    async with w.Runtime(store="memory:", environ={}) as runtime:
+        await written(runtime.store, "s", out.entries[:cut])
+        again = await w.Agent(scripted("ok"), tools=[note], policies=[Counts()]).resume("s")
+        values = [e.value["turns"] for e in again.entries if isinstance(e, Remembered)]
+        assert values == [1, 2]
+
+
+async def test_the_status_a_finish_names_survives_a_crash_before_it_was_agreed_to():
+    asked: list[str] = []
+
+    class Agrees(w.Policy[None]):
+        async def before_finish(self, run: w.Run, turn: w.Turn, finish: w.Finish) -> None:
+            asked.append(finish.status)
+
+    policies = [at("after_turn", w.Finish("quiet", "idle")), Agrees()]
+    out = await w.Agent(scripted("x"), policies=policies).run("go")
+    assert (out.status, out.stop_reason) == ("idle", "quiet")
+    cut = next(i for i, e in enumerate(out.entries) if isinstance(e, FinishProposed)) + 1
+    async with w.Runtime(store="memory:", environ={}) as runtime:
+        await written(runtime.store, "s", out.entries[:cut])
+        again = await w.Agent(scripted(), policies=policies).resume("s")
+        assert (again.status, again.stop_reason) == ("idle", "quiet")
+    assert asked == ["idle", "idle"]
