@@ -225,3 +225,14 @@ def test_a_dumb_terminal_gets_plain_words(screen):
     terminal = screen("run", "hi", "-p", "mock", term="dumb")
     assert terminal.code() == 0
     assert "Mock reply to: hi" in terminal.shown and "\x1b" not in terminal.shown
+
+
+def test_a_run_ends_when_nobody_reads_it_any_more(module, project):
+    module("holding", HOLD)
+    with start(*RUN, "holding:hold") as process:
+        process.stdout.close()
+        said = process.stderr.read()
+    assert process.returncode == 141, said
+    assert "nobody reads" in said or "cancelled" in said
+    assert "Traceback" not in said and "sink failed" not in said
+    assert status_of(project) == "cancelled"

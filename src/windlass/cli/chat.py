@@ -37,7 +37,7 @@ def chat(chosen: Chosen) -> None:
     import asyncio
 
     from windlass.cli.views import view_for
-    from windlass.cli.working import Work
+    from windlass.cli.working import Work, leave
 
     ctx = click.get_current_context()
     view = view_for(as_json=False, stream=False, quiet=False)
@@ -48,6 +48,8 @@ def chat(chosen: Chosen) -> None:
             code = _Chat(work, runner).go()
         finally:
             runner.run(work.close())
+        if work.stuck:
+            leave(code)
     ctx.exit(code)
 
 

@@ -25,7 +25,7 @@ def secrets_here() -> Redactor:
     try:
         for secret in load().secrets():
             redactor.add(secret)
-    except ConfigError:
+    except (ConfigError, OSError):
         pass  # it is broken; whoever needs it will say so
     return redactor
 

@@ -5,7 +5,6 @@ Exit codes: 0 done, 1 ended otherwise, 2 not understood (usage or configuration)
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -90,7 +89,9 @@ class Commands(click.Group):
             click.echo("windlass: cancelled", err=True)
             code = 130
         except BrokenPipeError:
-            _stop_writing()
+            from windlass.cli.paper import stop_writing
+
+            stop_writing()
             code = 141
         sys.exit(code if isinstance(code, int) else 0)
 
@@ -167,9 +168,3 @@ def _never_fail_to_print() -> None:
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
-
-
-def _stop_writing() -> None:
-    """Whoever read our output has gone: say nothing more, not even at exit."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())

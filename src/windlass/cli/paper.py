@@ -77,6 +77,13 @@ def styled(*parts: Part) -> Text:
     return Text.assemble(*parts)
 
 
+def stop_writing() -> None:
+    """Whoever read standard output has gone: write to nowhere from now on, also at exit."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
 def out() -> Paper:
     """Standard output: answers, lists, documents."""
     return Paper(sys.stdout)

@@ -31,7 +31,13 @@ def sessions() -> None:
 
 @sessions.command("list")
 @store_option
-@click.option("--limit", default=50, metavar="N", help="How many to list, the latest first.")
+@click.option(
+    "--limit",
+    default=50,
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="How many to list, the latest first.",
+)
 @json_option
 @debug_option
 def list_(store: str | None, limit: int, as_json: bool) -> None:

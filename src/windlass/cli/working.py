@@ -20,10 +20,13 @@ from windlass.agents.sessions import agent_session_open
 from windlass.cli import text as words
 from windlass.cli.logs import secrets_here
 from windlass.cli.options import Before, Chosen, answers_of, before, make_agent
+from windlass.cli.paper import stop_writing
 from windlass.cli.place import find_place, match
 from windlass.cli.text import clean, one_line
 from windlass.cli.views import Redacting, View
+from windlass.config import load
 from windlass.errors import ConfigError, NoSuchSession
+from windlass.events import Event
 
 if TYPE_CHECKING:
     from windlass.agents.agent import Agent
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
 GOOD = ("done", "idle")
 CANCELLED = ("cancelled", "cancelling")
 GO_ON = "Continue."
+SIGPIPE = 13  # Windows has no name for it
 
 
 class Work:
@@ -43,7 +47,7 @@ class Work:
         self.place = find_place(chosen.store)
         self.store = self.place.open()
         self.redactor = secrets_here()
-        self.runtime = Runtime(self.store)
+        self.runtime = Runtime(self.store, secrets=load().secrets())
         self.session_id = ""
         self.past: Before | None = None  # how the session was run before
         self.fresh = False  # it is not there yet
@@ -109,9 +113,18 @@ class Work:
             tools = {"tools": list(self.chosen.tools)} if self.chosen.tools else None
             await agent_session_open(self.session_id, metadata=tools, store=self.store)
             self.fresh = False
-        sink = Redacting(self.view, self._known)
+        redacting = Redacting(self.view, self._known)
         self.signal = None
         brake = Abort()
+
+        def sink(event: Event) -> None:
+            try:
+                redacting(event)
+            except BrokenPipeError:  # as in any pipe: whoever read us has gone, so we stop
+                stop_writing()
+                self._stopped(SIGPIPE)
+                brake.abort("nobody reads the output any more")
+
         self.view.begin()
         try:
             with _signals(brake, self._stopped):
@@ -123,7 +136,7 @@ class Work:
                 )  # fmt: skip
         finally:
             self.past = self.past._replace(unfinished=False) if self.past else None
-            sink.flush()
+            redacting.flush()
             self.view.end()
 
     async def _resume(
