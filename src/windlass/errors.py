@@ -189,6 +189,8 @@ class NoSuchSession(StoreError, KeyError):
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """`; did you mean 'x'?`, or nothing when no known name is close."""
+    if len(name) > 200:  # nothing is close to that, and finding out would take long
+        return ""
     matches = get_close_matches(name, list(known), n=1, cutoff=0.6)
     return f"; did you mean {matches[0]!r}?" if matches else ""
 

@@ -105,7 +105,7 @@ class Agent(Generic[Deps, Output]):
                 store=store, on_event=on_event, on_tool_call=on_tool_call,
                 on_tool_result=on_tool_result, on_message=on_message,
             )  # fmt: skip
-        agent = self.with_(**overrides) if overrides else self
+        agent = self._changed(overrides, "Agent.run", _OF_A_RUN) if overrides else self
         runtime = current_runtime()
         plan = agent.plan
         chosen = agent._options
@@ -169,7 +169,7 @@ class Agent(Generic[Deps, Output]):
                 store=store, on_event=on_event, on_tool_call=on_tool_call,
                 on_tool_result=on_tool_result, on_message=on_message,
             )  # fmt: skip
-        agent = self.with_(**overrides) if overrides else self
+        agent = self._changed(overrides, "Agent.run", _OF_A_RUN) if overrides else self
         runtime = current_runtime()
         chosen = agent._options
         sinks = sinks_of(
@@ -249,12 +249,17 @@ class Agent(Generic[Deps, Output]):
 
     def with_(self, **options: Any) -> Agent[Deps, Output]:
         """The same agent with some options changed; this one stays as it is."""
+        return self._changed(options, "Agent", frozenset())
+
+    def _changed(
+        self, options: dict[str, Any], door: str, also: frozenset[str]
+    ) -> Agent[Deps, Output]:
         system = options.pop("system", self._system)
         if system is not None and not callable(system):
             system = words("system", system)
         model = options.pop("model", None)
         other = cast("Agent[Deps, Output]", object.__new__(Agent))
-        other._options = {**self._options, **check_agent(options)}
+        other._options = {**self._options, **check_agent(options, door, also)}
         if model is not None:
             other._options["model"] = model
             other._options.pop("provider", None)
@@ -290,6 +295,9 @@ class Agent(Generic[Deps, Output]):
     def __repr__(self) -> str:
         model = self._options.get("model") or self._options.get("provider") or "default model"
         return f"<Agent {self.name or ''} {model}>".replace("  ", " ")
+
+
+_OF_A_RUN = frozenset(inspect.signature(Agent.run).parameters) - {"self", "prompt", "overrides"}
 
 
 def _chosen(runtime: Runtime, store: str | Store | None, options: Mapping[str, Any]) -> Store:

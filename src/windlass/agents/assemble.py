@@ -38,12 +38,16 @@ def check_loop(options: Mapping[str, Any]) -> dict[str, Any]:
     return given(options, LOOP_OPTIONS, "agent_loop")
 
 
-def check_agent(options: Mapping[str, Any]) -> dict[str, Any]:
+def check_agent(
+    options: Mapping[str, Any], door: str = "Agent", also: frozenset[str] = frozenset()
+) -> dict[str, Any]:
     """The options of `Agent`, checked; its own names for common things become the common ones."""
-    checked = given(options, AGENT_OPTIONS, "Agent")
+    checked = given(options, AGENT_OPTIONS, door, also)
     if "max_turns" in checked:
         checked["max_iterations"] = checked.pop("max_turns")
     if "max_token_budget" in checked:
+        if "token_budget" in checked:
+            raise ConfigError("token_budget and max_token_budget are the same limit: give one")
         checked["token_budget"] = checked.pop("max_token_budget")
     return checked
 

@@ -83,8 +83,13 @@ SUPERSEDED = {
 _SETTINGS = frozenset(Settings.__struct_fields__) - {"extra", "parallel_tool_calls"}
 
 
-def given(options: Mapping[str, Any], known: frozenset[str], door: str) -> dict[str, Any]:
-    """The options as typed, checked one by one; what is unknown names the nearest right one."""
+def given(
+    options: Mapping[str, Any], known: frozenset[str], door: str, also: frozenset[str] = frozenset()
+) -> dict[str, Any]:
+    """The options as typed, checked one by one; what is unknown names the nearest right one.
+
+    `also` are names that the door takes as arguments of their own.
+    """
     checked: dict[str, Any] = {}
     for name, value in options.items():
         if name == "persistent":
@@ -93,7 +98,7 @@ def given(options: Mapping[str, Any], known: frozenset[str], door: str) -> dict[
             if name in options:
                 raise ConfigError("persistent and loop_until_done are the same option: give one")
         if name not in known:
-            raise _unknown(name, known, door)
+            raise _unknown(name, known | also, door)
         check = _CHECKS.get(name)
         if check is not None:
             value = check(name, value)
@@ -115,7 +120,7 @@ def _unknown(name: object, known: frozenset[str], door: str) -> ConfigError:
         return ConfigError(f"{door} has no option {shown(name)}: an option's name is a text")
     if name in SUPERSEDED:
         return ConfigError(f"{door} has no option {name!r}; use {SUPERSEDED[name]!r}")
-    return ConfigError(f"{door} has no option {name!r}{nearest(name, known)}")
+    return ConfigError(f"{door} has no option {shown(name)}{nearest(name, known)}")
 
 
 def settings_of(options: Mapping[str, Any]) -> Settings:

@@ -92,9 +92,9 @@ def _split(model: str | None, provider: str | None, base_url: str | None) -> tup
         return "local", model
     if colon:
         hint = nearest(head, [*ENDPOINTS, "mock"]) or _nearest_model(rest)
-        raise ConfigError(f"provider {head!r} is not known{hint}")
+        raise ConfigError(f"provider {shown(head)} is not known{hint}")
     raise ConfigError(
-        f"model {model!r} is not known{_nearest_model(model) or '; write provider:name'}"
+        f"model {shown(model)} is not known{_nearest_model(model) or '; write provider:name'}"
     )
 
 
@@ -122,7 +122,7 @@ def _endpoint(provider: str, base_url: str | None) -> Endpoint:
     if base_url is not None:  # a server of the user's own, spoken to as OpenAI would be
         return Endpoint(provider, "openai_chat", base_url, (f"{provider.upper()}_API_KEY",))
     raise ConfigError(
-        f"provider {provider!r} is not known{nearest(provider, [*ENDPOINTS, 'mock'])}"
+        f"provider {shown(provider)} is not known{nearest(provider, [*ENDPOINTS, 'mock'])}"
     )
 
 

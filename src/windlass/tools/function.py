@@ -226,7 +226,7 @@ def tool_from_dict(fields: Mapping[str, Any]) -> Tool:
 def _imported(path: str) -> Any:
     module_name, _, inside = path.partition(":")
     if not module_name or not inside:
-        raise ConfigError(f"tool {path!r}: write it as 'module:function'")
+        raise ConfigError(f"tool {shown(path)}: write it as 'module:function'")
     try:
         found: Any = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
@@ -244,7 +244,7 @@ def _imported(path: str) -> Any:
     for step in inside.split("."):
         if not hasattr(found, step):
             raise ConfigError(
-                f"tool {path!r}: {module_name} has no {step!r}{nearest(step, dir(found))}"
+                f"tool {shown(path)}: it has no {shown(step)}{nearest(step, dir(found))}"
             )
         found = getattr(found, step)
     return found

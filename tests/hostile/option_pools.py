@@ -1,0 +1,224 @@
+"""For every option, values that are right and values that are not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import windlass as w
+from windlass.agents.abort import Abort
+from windlass.loop.policy import Policy
+from windlass.testing import scripted
+
+HUGE = 10**400
+HALF = "half a \ud83d character"
+
+
+class Angry:
+    """An object that answers every question with an error."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError("no repr")
+
+    __str__ = __repr__
+
+    def __bool__(self) -> bool:
+        raise RuntimeError("no truth")
+
+    def __eq__(self, other: object) -> bool:
+        raise RuntimeError("no equality")
+
+    __hash__ = object.__hash__
+
+
+class Plain(Policy[None]):
+    """A policy that does nothing."""
+
+
+class Named(Policy[None]):
+    """Another of a chosen name."""
+
+    name = "Plain"  # pyright: ignore[reportAssignmentType]
+
+
+async def add(a: int, b: int = 2) -> int:
+    """Add."""
+    return a + b
+
+
+def look(what: str) -> str:
+    """Look."""
+    return what
+
+
+def cycle() -> list[Any]:
+    """A list that holds itself."""
+    ring: list[Any] = []
+    ring.append(ring)
+    return ring
+
+
+JUNK: list[Any] = [
+    b"bytes", object(), Angry(), cycle(), {1: 2}, [None], ..., Fraction(1, 3), 1j, type, print,
+    frozenset({1}), memoryview(b"x"), [[[[[]]]]], {"a": {"b": [Angry()]}}, NotImplemented,
+]  # fmt: skip
+_NO_NUMBER: list[Any] = ["5", "", math.nan, True, False, "x" * 5000, *JUNK]
+_NO_WHOLE: list[Any] = [*_NO_NUMBER, 1.5, math.inf, -math.inf, -1, -HUGE, 2**63, HUGE]
+_NO_FLAG: list[Any] = [None, 0, 1, "true", "", math.nan, *JUNK]
+_NO_TEXT: list[Any] = ["", 5, 1.5, True, HALF, *JUNK]
+_NO_LIST: list[Any] = ["", 5, True, HALF, b"x", object(), Angry(), {"a": 1}, cycle()]
+
+Pool = tuple[list[Any], list[Any]]
+
+
+def whole(low: int, none: bool = True) -> Pool:
+    """A whole number from `low` on."""
+    below = [0] if low > 0 else []
+    bad = [*_NO_WHOLE, *below] if none else [*_NO_WHOLE, *below, None]
+    return [low, low + 1, 10_000, *([None] if none else [])], bad
+
+
+def number(low: float, high: float) -> Pool:
+    """A number in a range."""
+    bad = [*_NO_NUMBER, math.inf, -math.inf, low - 1, high + 1, HUGE, -HUGE]
+    return [low, high, (low + high) / 2, None], bad
+
+
+SECONDS: Pool = ([0.5, 30, 120.0, None], [*_NO_NUMBER, math.inf, -1, -math.inf, HUGE])
+FLAG: Pool = ([True, False], _NO_FLAG)
+TEXT: Pool = (["one", "zwei ß", "x" * 1000], [*_NO_TEXT, None])
+NAME: Pool = (["one", "two", None], _NO_TEXT)
+
+CALL: dict[str, Pool] = {
+    "max_tokens": whole(1),
+    "temperature": number(0, 2),
+    "top_p": number(0, 1),
+    "top_k": whole(1),
+    "stop": (["x", ["x", "y"], ("x",), None], ["", [""], [1], [HALF], 5, *_NO_LIST]),
+    "seed": ([0, -5, 2**62, None], [*_NO_NUMBER, 1.5, math.inf, HUGE, -HUGE]),
+    "frequency_penalty": number(-2, 2),
+    "presence_penalty": number(-2, 2),
+    "tool_choice": (
+        ["auto", "none", "required", {"name": "add"}, None],
+        ["any", "", {"name": 5}, {"nam": "add"}, {}, {"name": "add", "x": 1}, HALF, 5, True, *JUNK],
+    ),
+    "thinking": (
+        [True, False, {"budget_tokens": 1024}, None],
+        [1, "yes", {"budget_tokens": object()}, {1: 2}, {"budget_tokens": math.nan}, cycle(), *JUNK],
+    ),
+    "stream": FLAG,
+    "timeout": SECONDS,
+    "messages": (
+        [["hi"], [w.Message("user", "hi")], [{"role": "user", "content": "hi"}], None],
+        [[], 5, [5], [{"role": "robot", "content": "x"}], [{"role": "user", "content": 5}],
+         [{"role": "user", "content": [{"type": "nonsense"}]}], [{"role": "user", "content": HUGE}],
+         [w.Message("robot", "x")], b"hi", [b"hi"], object(), Angry(), [Angry()], cycle(),
+         [{"role": ["user"], "content": "x"}], [{}], {"x": 1}, [w.Message("user", (5,))],
+         [w.Message("assistant", (w.ToolCall("c", "add", {}),))],
+         [w.Message("tool", (w.ToolResult("nobody", "x"),))]],
+    ),
+    "tools": (
+        [[], [add], (add, look), [w.tool(add)], [f"{__name__}:add"], w.tool_registry([add]), None,
+         [{"name": "t", "description": "d", "handler": lambda args: 1}]],
+        [5, "x", "a:b", add, [5], [None], ["no_such_module_xyz:f"], [f"{__name__}:nothing"], [":"], ["a:"],
+         [":a"], [""], [f"{__name__}:HUGE"], [f"{__name__}:HUGE.x.y"], ["x" * 10_000], [HALF], [f"{HALF}:f"],
+         [add, add], [add, w.tool(name="add")(look)], [int], [lambda x: x], [{"name": "x y"}],
+         [{"nam": "x"}], [{}], [{"name": 5}], [{"name": "t", "parameters": 5}], [{1: 2}], [".:f"],
+         ["..a:f"], ["a..b:f"], ["tests.hostile.broken_module:f"], b"x", [b"x"], object(), [Angry()],
+         Angry(), cycle(), {"add": add}, [{"name": "t", "parameters": {"type": "strng"}}]],
+    ),
+}  # fmt: skip
+
+LOOP: dict[str, Pool] = {
+    **CALL,
+    "tool_format": (["native", "text", None], ["xml", "", "Native", 5, True, HALF, *JUNK]),
+    "session_id": NAME,
+    "store": (["memory:", None], ["", "nowhere", "postgresql://h/db", "sqlite://x", "sqlite:///", "mem:",
+              5, True, 1.5, HALF, object(), Angry(), [], {}, b"x", "sqlite:///a\0b.db", "mysql://x"]),
+    "on_event": ([print_nothing := lambda event: None, None], [5, "f", [], {}, b"x", object(), Angry()]),
+    "abort": ([Abort(), None], [5, "x", object(), Angry(), [], True]),
+    "caller": ([w.Caller("ann", roles=("x",)), None], [5, "ann", object(), Angry(), {"user": "x"},
+               w.Caller(5), w.Caller(HALF), w.Caller("")]),
+    "loop_until_done": FLAG,
+    "done_sentinel": (["##END##", "{x}", "%s", None], ["", "  ", 5, True, HALF, *JUNK]),
+    "max_iterations": whole(1, none=False),
+    "max_nudges": whole(0, none=False),
+    "nudge": (["go on", "{sentinel}"], [*_NO_TEXT, None]),
+    "max_concurrent_tools": whole(1, none=False),
+    "token_budget": whole(1),
+    "budget": (
+        [{"usd": 1.0}, {"tokens": 1000, "seconds": 5}, w.Budget(usd=1), {}, None],
+        [5, "x", {"usd": -1}, {"usd": math.nan}, {"usd": "x"}, {"usd": True}, {"tokens": 1.5}, {"euro": 1},
+         {"seconds": math.inf}, {"tokens": HUGE}, {1: 2}, {"usd": HUGE}, {"iterations": -1}, {"tokens": True},
+         {"usd": math.inf}, Angry(), object(), [("usd", 1)], {"usd": Angry()}, {"iterations": [1]}],
+    ),
+    "closing_answer": FLAG,
+    "llm_options": (
+        [{}, {"temperature": 1.0}, {"max_tokens": 5}, None],
+        [5, "x", {"temprature": 1}, {"temperature": 3}, {"max_tokens": "x"}, {1: 2}, {"model": "x"}, Angry(),
+         {"seed": math.nan}, [("seed", 1)], {"stop": [5]}, {"top_p": Angry()}, {HALF: 1}, {("a",): 1}],
+    ),
+    "eager_tools": FLAG,
+    "tool_timeout": SECONDS,
+    "tool_result_max_bytes": whole(200, none=False),
+    "tool_arg_validation": (["strict", "lenient", "none"], ["Strict", "", None, 5, True, HALF, *JUNK]),
+    "policies": ([[], [Plain()], (Plain(),)], [5, "x", [5], [Plain], [None], [Plain(), Named()], Plain(), None,
+                 [object()], [Angry()], {Plain()}, cycle()]),
+    "name": NAME,
+    "run_id": NAME,
+}  # fmt: skip
+_OTHERS = {"max_iterations": "max_turns", "token_budget": "max_token_budget"}
+_ONE_RUN = ("messages", "run_id")
+AGENT: dict[str, Pool] = {
+    _OTHERS.get(name, name): pool for name, pool in LOOP.items() if name not in _ONE_RUN
+}
+AGENT["token_budget"] = LOOP["token_budget"]
+
+RUN: dict[str, Pool] = {
+    "deps": ([None, 5, Angry(), object()], []),
+    "session_id": NAME,
+    "caller": LOOP["caller"],
+    "abort": LOOP["abort"],
+    "timeout": SECONDS,
+    "run_id": NAME,
+    "store": LOOP["store"],
+    "on_event": LOOP["on_event"],
+    "on_tool_call": LOOP["on_event"],
+    "on_tool_result": LOOP["on_event"],
+    "on_message": LOOP["on_event"],
+    "max_turns": LOOP["max_iterations"],
+    "temperature": LOOP["temperature"],
+    "tools": LOOP["tools"],
+}
+
+SYSTEMS: Pool = (["be brief", "", "{x} %s", None], [5, b"x", HALF, object(), Angry(), ["x"], True])
+PROMPTS: Pool = (
+    ["hi", "", HALF, "a\0b\x1b[2J", w.Message("user", "hi"), {"role": "user", "content": "hi"}, ["a", "b"],
+     w.Image(url="https://x.invalid/a.png"), [w.Text("a"), w.Text("b")]],
+    [5, None, b"hi", object(), Angry(), [], {}, [5], cycle(), {"role": "robot", "content": "x"}, True, 1.5,
+     w.Message("robot", "x"), w.Message("user", (5,)), [[[]]], {"role": "user", "content": object()},
+     {"role": "user", "content": [{"type": "text"}]}, {"role": "user", "content": [{"type": "text", "text": 5}]},
+     w.Text(5), w.Message("assistant", (w.ToolCall("c", "add", {}),)),
+     {"role": None, "content": "x"}, {"content": "x", "rolle": "user"}],
+)  # fmt: skip
+MODELS: Pool = (
+    ["mock", "mock:any"],
+    [5, "", "no-such-model-at-all", "nobody:claude", b"mock", object(), Angry(), ["mock"], True, HALF,
+     {"name": "mock"}, scripted, w.Model, ":", "x" * 10_000, "mock\0"],
+)  # fmt: skip
+
+
+def near(name: str, pick: Callable[[int], int]) -> str:
+    """The name with one mistake in it."""
+    at = pick(len(name))
+    match pick(4):
+        case 0:
+            return name[:at] + name[at + 1 :] or "x"
+        case 1:
+            return name[:at] + name[at] + name[at:]
+        case 2:
+            return name[:at] + "z" + name[at + 1 :]
+        case _:
+            return name[:at] + name[at : at + 2][::-1] + name[at + 2 :]

@@ -1,0 +1,262 @@
+"""Option sets for every door: a right set runs, a wrong one is a `ConfigError` before any model call."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import pytest
+
+import windlass as w
+from tests.hostile import option_pools as pools
+from tests.hostile.world import Tally, readable, shown, watchdog
+from windlass.agents import runtime as runtimes
+from windlass.errors import BadRequest, ConfigError
+from windlass.testing import ScriptedModel, scripted
+
+Door = Callable[[Any, Any, Any, dict[str, Any]], Awaitable[Any]]
+
+
+async def _loop(model: Any, prompt: Any, system: Any, options: dict[str, Any]) -> Any:
+    return await w.agent_loop(prompt, system, {"model": model, **options})
+
+
+async def _agent(model: Any, prompt: Any, system: Any, options: dict[str, Any]) -> Any:
+    return await w.Agent(model, system=system, **options).run(prompt)
+
+
+async def _run(model: Any, prompt: Any, system: Any, options: dict[str, Any]) -> Any:
+    return await w.Agent(model, tools=[pools.look]).run(prompt, system=system, **options)
+
+
+async def _stream(model: Any, prompt: Any, system: Any, options: dict[str, Any]) -> Any:
+    async with w.Agent(model, tools=[pools.look]).stream(prompt, system=system, **options) as run:
+        return await run.result()
+
+
+async def _call(model: Any, prompt: Any, system: Any, options: dict[str, Any]) -> Any:
+    return await w.llm_call(prompt, system, {"model": model, **options})
+
+
+DOORS: dict[str, tuple[Door, Mapping[str, pools.Pool]]] = {
+    "agent_loop": (_loop, pools.LOOP),
+    "Agent": (_agent, pools.AGENT),
+    "Agent.run": (_run, pools.RUN),
+    "Agent.stream": (_stream, pools.RUN),
+    "llm_call": (_call, pools.CALL),
+}
+CONTRADICTIONS: dict[str, list[dict[str, Any]]] = {
+    "agent_loop": [
+        {"token_budget": 5, "budget": {"tokens": 5}},
+        {"provider": "mock"},
+        {"persistent": True, "loop_until_done": True},
+        {"tool_choice": "required", "tools": []},
+        {"tool_choice": {"name": "ad"}, "tools": [pools.add]},
+        {"policies": [pools.Plain(), pools.Plain()]},
+        {"system": "two"},
+    ],
+    "Agent": [
+        {"token_budget": 5, "budget": {"tokens": 5}},
+        {"token_budget": 5, "max_token_budget": 5},
+        {"provider": "mock"},
+        {"tool_choice": {"name": "x"}},
+        {"max_iterations": 5},
+        {"messages": ["hi"]},
+        {"run_id": "one"},
+    ],
+    "Agent.run": [{"provider": "mock"}, {"budget": {"tokens": 5}, "token_budget": 5}],
+    "Agent.stream": [{"provider": "mock"}, {"budget": {"tokens": 5}, "token_budget": 5}],
+    "llm_call": [{"provider": "mock"}, {"tool_choice": "required", "tools": ()}, {"system": "two"}],
+}
+STATUSES = {"done", "stuck", "budget_exhausted", "suspended"}
+
+
+class Case:
+    """An option set, and whether it is right."""
+
+    def __init__(self, rng: random.Random, door: str, known: Mapping[str, pools.Pool]) -> None:
+        self.model: Any = scripted(then="fine")
+        self.prompt: Any = rng.choice(pools.PROMPTS[0])
+        self.system: Any = rng.choice(pools.SYSTEMS[0])
+        names = rng.sample(sorted(known), rng.randrange(5))
+        self.options: dict[str, Any] = {name: rng.choice(known[name][0]) for name in names}
+        self._agree(rng, known)
+        self.mistake: str | None = None
+        self.meant: str | None = None  # what the mistake was nearest to
+        if known and rng.random() < 0.7:
+            self._spoil(rng, door, known)
+
+    def _agree(self, rng: random.Random, known: Mapping[str, pools.Pool]) -> None:
+        """Values that are right one by one may still contradict each other."""
+        options = self.options
+        if options.get("tool_choice") is not None:
+            options["tools"] = [pools.add]
+        alike = (
+            ("token_budget", "budget"),
+            ("max_token_budget", "budget"),
+            ("token_budget", "max_token_budget"),
+        )
+        for both in alike:
+            if all(name in options for name in both):
+                del options[both[0]]
+        if options.get("loop_until_done"):
+            options["max_nudges"] = rng.choice([0, 1, 2])
+
+    def _spoil(self, rng: random.Random, door: str, known: Mapping[str, pools.Pool]) -> None:
+        kind = rng.choice(
+            ["value"] * 6 + ["name", "odd", "near", "prompt", "system", "model", "both"]
+        )
+        wrong = [name for name in sorted(known) if known[name][1]]
+        if kind == "value":
+            name = rng.choice(wrong)
+            self.options[name] = rng.choice(known[name][1])
+            self.mistake = name
+        elif kind == "name":
+            self.mistake = rng.choice(
+                ["iterations", "abort_signal", "x" * 5000, "", "ünknown", "__class__"]
+            )
+            self.options[self.mistake] = 1
+        elif kind == "odd" and door in ("agent_loop", "llm_call"):
+            odd: Any = rng.choice([5, None, b"x", ("a",), 1.5, True, frozenset()])
+            self.options[odd] = 1
+            self.mistake = "no name"
+        elif kind == "prompt" and self.options.get("messages") is None:
+            self.prompt, self.mistake = rng.choice(pools.PROMPTS[1]), "prompt"
+            if not self.options.keys().isdisjoint({"session_id"}):
+                del self.options["session_id"]  # a known session may go on without another word
+        elif kind == "system" and door != "Agent":
+            self.system, self.mistake = rng.choice(pools.SYSTEMS[1]), "system"
+        elif kind == "model" and door in ("agent_loop", "llm_call"):
+            self.model, self.mistake = rng.choice(pools.MODELS[1]), "model"
+        elif kind == "both":
+            both = rng.choice(CONTRADICTIONS[door])
+            self.options.pop("policies", None)
+            self.options |= both
+            if "system" in both:
+                self.system = "one"
+            self.mistake = " and ".join(both)
+        else:
+            meant = rng.choice([name for name in sorted(known) if len(name) > 5])
+            name = pools.near(meant, rng.randrange)
+            if name not in known:
+                self.options[name] = 1
+                self.mistake, self.meant = name, meant
+
+    def __repr__(self) -> str:
+        parts = {str(k): shown(v)[:80] for k, v in self.options.items()}
+        return f"<{self.mistake}: {shown(self.prompt)}, {shown(self.system)}, {parts}>"
+
+
+async def attempt(door: Door, case: Case, met: Tally) -> None:
+    try:
+        with watchdog(case):
+            result = await door(case.model, case.prompt, case.system, case.options)
+    except (ConfigError, BadRequest) as error:
+        assert case.mistake is not None, f"refused {case!r}: {error}"
+        assert len(str(error)) < 2000 and str(error), case
+        assert case.meant is None or "did you mean" in str(error), error
+        if isinstance(case.model, ScriptedModel):
+            assert not case.model.requests, f"asked before it looked: {case!r}"
+        met.invalid(error)
+        return
+    except BaseException as error:
+        raise AssertionError(f"{type(error).__name__} for {case!r}") from error
+    assert case.mistake is None, f"accepted {case!r}"
+    if isinstance(result, w.LLMResult):
+        assert result.text == "fine"
+        met.valid("reply")
+        return
+    assert result.status in STATUSES, f"{result.status} {result.error} for {case!r}"
+    await readable(result._run.store, result.session_id)
+    met.valid(result.status)
+
+
+async def sweep(name: str, count: int, seed: int) -> None:
+    door, known = DOORS[name]
+    met = Tally(f"options of {name}")
+    rng = random.Random(f"{name} {seed}")
+    for _ in range(count):
+        fresh = runtimes.Runtime(store="memory:", environ={})
+        runtimes._default = fresh
+        await attempt(door, Case(rng, name, known), met)
+        held = [s for s in fresh.memory._sessions.values() if s.held]
+        assert not held, f"sessions left locked: {held}"
+        await fresh.aclose()
+    met.report(count)
+
+
+@pytest.mark.filterwarnings("ignore:persistent is now:DeprecationWarning")
+@pytest.mark.parametrize("name", DOORS)
+async def test_option_sets(name: str) -> None:
+    await sweep(name, 500, seed=1)
+
+
+@pytest.mark.deep
+@pytest.mark.filterwarnings("ignore:persistent is now:DeprecationWarning")
+@pytest.mark.parametrize("name", DOORS)
+async def test_many_option_sets(name: str) -> None:
+    for seed in range(2, 12):
+        await sweep(name, 1000, seed)
+
+
+@pytest.mark.parametrize("name", DOORS)
+async def test_every_wrong_value_on_its_own(name: str) -> None:
+    door, known = DOORS[name]
+    met = Tally(f"single options of {name}")
+    for option, (right, wrong) in known.items():
+        for value, mistake in [(v, None) for v in right] + [(v, option) for v in wrong]:
+            case = Case(random.Random(0), name, {})
+            case.prompt, case.system, case.mistake = "hi", None, mistake
+            case.options = {"tools": [pools.add], option: value}
+            if option == "loop_until_done":
+                case.options["max_nudges"] = 1
+            runtimes._default = runtimes.Runtime(store="memory:", environ={})
+            await attempt(door, case, met)
+    met.report()
+
+
+@pytest.mark.parametrize("name", DOORS)
+async def test_prompts_systems_and_models(name: str) -> None:
+    door, _ = DOORS[name]
+    met = Tally(f"prompts, systems and models of {name}")
+    for right, values in ((True, pools.PROMPTS[0]), (False, pools.PROMPTS[1])):
+        for value in values:
+            case = Case(random.Random(0), name, {})
+            case.prompt, case.system, case.mistake = value, None, None if right else "prompt"
+            await attempt(door, case, met)
+    for value in pools.SYSTEMS[1]:
+        case = Case(random.Random(0), name, {})
+        case.prompt, case.system, case.mistake = "hi", value, "system"
+        await attempt(door, case, met)
+    for value in pools.MODELS[1]:
+        case = Case(random.Random(0), name, {})
+        case.prompt, case.system, case.model, case.mistake = "hi", None, value, "model"
+        await attempt(door, case, met)
+    met.report()
+
+
+@pytest.mark.parametrize("options", [5, "x", [1], object(), pools.Angry()])
+@pytest.mark.parametrize("function", [w.agent_loop, w.llm_call])
+async def test_options_that_are_no_dict(function: Any, options: Any) -> None:
+    with pytest.raises(ConfigError, match="dict"):
+        await function("hi", None, options)
+
+
+@pytest.mark.parametrize("answers", [
+    {"decisions": 5}, {"decisions": {"c": 5}}, {"decisions": {5: True}}, {"results": 5}, {"results": [1]},
+    {"results": {5: 1}}, {"session_id": 5}, {"session_id": pools.Angry()}, {"timeout": "x"}, {"store": 5},
+    {"decisions": {"nobody": True}}, {"results": {"nobody": 1}}, {"caller": "ann"}, {"abort": 5},
+])  # fmt: skip
+async def test_resuming_with_wrong_answers(answers: dict[str, Any]) -> None:
+    wait = w.Tool("wait", "Wait for the host.", {"n": "integer"})
+    model = scripted(w.ToolCall("c", "wait", {"n": 1}), "done")
+    agent = w.Agent(model, tools=[wait])
+    out = await agent.run("go", session_id="s")
+    assert out.status == "suspended"
+    before = len(await out._run.store.read("s"))
+    with pytest.raises(ConfigError):
+        await agent.resume(**{"session_id": "s", **answers})
+    assert len(model.requests) == 1
+    assert len(await out._run.store.read("s")) == before, "a refused resume leaves no trace"
+    assert (await agent.resume("s", results={"c": 1})).status == "done"
