@@ -83,7 +83,9 @@ def show(paper: Paper, entries: Sequence[Timed], *, full: bool = False) -> None:
     """Write the timeline. Long text is cut to the line unless all of it is wanted."""
     start = entries[0].at if entries else 0.0
     width = None if full else max(40, paper.width - 11 - LABEL - 2)
-    for at, entry in entries:
+    for number, (at, entry) in enumerate(entries):
+        if number > 1 and isinstance(entry, RunStarted):
+            paper.line("")
         for step in steps(entry):
             if step.heading:
                 paper.line("")
