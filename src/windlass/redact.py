@@ -228,6 +228,23 @@ class Redactor:
         """`Type: message` of an exception, without secrets."""
         return self.text("".join(traceback.format_exception_only(error)).strip())
 
+    def scrub(self, error: BaseException) -> None:
+        """Take the secrets out of an exception that is passed on, and out of those behind it."""
+        seen: set[int] = set()
+        behind: list[BaseException | None] = [error]
+        while behind:
+            at = behind.pop()
+            if at is None or id(at) in seen:
+                continue
+            seen.add(id(at))
+            cleaned = self.value(at.args)
+            if cleaned is not at.args:
+                at.args = cleaned
+            for name, held in vars(at).items():
+                if isinstance(held, str):
+                    vars(at)[name] = self.text(held)
+            behind += (at.__cause__, at.__context__)
+
     def traceback(self, error: BaseException) -> str:
         """The whole traceback of an exception, without secrets."""
         return self.text("".join(traceback.format_exception(error)))

@@ -26,8 +26,9 @@ from windlass.loop.calls import unanswered
 from windlass.loop.kernel import Stage, drive
 from windlass.loop.ledger import Ledger
 from windlass.loop.resume import Standing, continue_session, standing, take_up
-from windlass.loop.run import Plan, Run, Sink
+from windlass.loop.run import Plan, Run
 from windlass.loop.verdict import Finish, Outcome, Stop
+from windlass.loop.watch import Sink
 from windlass.messages import Message
 from windlass.store.base import InboxItem, Journal, Store
 from windlass.store.memory import MemoryStore
@@ -256,6 +257,8 @@ async def conduct(
     except asyncio.CancelledError:
         run.halt()
         await _patiently(task)
+        if run.drains:
+            await _drain(run, PATIENCE)
         raise
     finally:
         release()
@@ -267,9 +270,17 @@ async def conduct(
         stop = run.interruption
         return Outcome("cancelling", stop.reason if stop else "cancelled")
     outcome = task.result()
+    if run.drains:
+        await _drain(run, None if run.interruption is None else PATIENCE)
     if begun.passing is not None and outcome.status != "suspended":
         begun.passing.let_go(run.session_id)
     return outcome
+
+
+async def _drain(run: Run, patience: float | None) -> None:
+    """Async callbacks end before the run returns; one that was stopped does not wait for long."""
+    for drain in run.drains:
+        await drain(patience)
 
 
 async def _patiently(task: asyncio.Task[Any]) -> None:

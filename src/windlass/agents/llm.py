@@ -187,9 +187,15 @@ def _prepared(prompt: Any, system: str | None, typed: dict[str, Any]) -> tuple[M
 
 
 async def _call(model: Model, request: Request, emit: Emit) -> LLMResult:
-    current_runtime().learn(tuple(model.secrets))
+    runtime = current_runtime()
+    runtime.learn(tuple(model.secrets))
     seams.point("model.before_request")
-    response: Response = checked(await model.respond(request, emit))
+    try:
+        response: Response = checked(await model.respond(request, emit))
+    except Exception as error:
+        if runtime.redactor is not None:
+            runtime.redactor.scrub(error)
+        raise
     seams.point("model.after_reply")
     return LLMResult(
         response.message,

@@ -7,16 +7,18 @@ A script needs none of this by name: there is one default Runtime, which reads t
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from windlass.loop.ledger import Ledger, Limits
 from windlass.loop.run import Run
 from windlass.models.mock import MockQueue, current_queue
-from windlass.redact import Redactor, Secret
+from windlass.redact import RedactingFilter, Redactor, Secret
 from windlass.store.base import Store
 from windlass.store.memory import MemoryStore
 
@@ -103,6 +105,9 @@ class Runtime:
         if self._redactor is None:
             self._redactor = Redactor(self._secrets)
             self._redactor.add_env(os.environ if self._environ is None else self._environ)
+            for secret in self.config.secrets():
+                self._redactor.add(secret)
+            _log_filter.redactors.add(self._redactor)
         return self._redactor if len(self._redactor) else None
 
     def learn(self, secrets: tuple[str, ...]) -> None:
@@ -149,6 +154,24 @@ class Runtime:
         pool, self._pool = self._pool, None
         if pool is not None:
             pool.shutdown(wait=False, cancel_futures=True)
+
+
+class _LogFilter(logging.Filter):
+    """What any Runtime of this process knows to be secret is not logged by Windlass."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.redactors: WeakSet[Redactor] = WeakSet()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        for redactor in self.redactors:
+            RedactingFilter(redactor).filter(record)
+        return True
+
+
+_log_filter = _LogFilter()
+for _name in ("windlass", "windlass.store"):  # a filter does not see what child loggers log
+    logging.getLogger(_name).addFilter(_log_filter)
 
 
 async def _outlive(run: Run) -> None:

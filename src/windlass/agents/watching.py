@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 from collections.abc import Callable
 from typing import Any
 
 from windlass.events import Event, Replied, Said, ToolCallStarted, ToolResulted
+from windlass.loop.watch import Sink, Watcher
 from windlass.messages import Message
-
-Sink = Callable[[Event], None]
-_pending: set[asyncio.Future[Any]] = set()
 
 
 def sinks_of(
@@ -23,41 +19,29 @@ def sinks_of(
     """The callbacks that were given, each as a sink."""
     sinks: list[Sink] = []
     if on_event is not None:
-        sinks.append(_called(on_event) if inspect.iscoroutinefunction(on_event) else on_event)
+        sinks.append(Watcher(on_event))
     if on_tool_call is not None:
         call = on_tool_call
 
-        def started(event: Event) -> None:
+        def started(event: Event) -> Any:
             if type(event) is ToolCallStarted:
-                _run(call(event.name, event.arguments))
+                return call(event.name, event.arguments)
 
-        sinks.append(started)
+        sinks.append(Watcher(started))
     if on_tool_result is not None:
         result = on_tool_result
 
-        def ended(event: Event) -> None:
+        def ended(event: Event) -> Any:
             if type(event) is ToolResulted:
-                _run(result(event.tool, event.result.text))
+                return result(event.tool, event.result.text)
 
-        sinks.append(ended)
+        sinks.append(Watcher(ended))
     if on_message is not None:
         show = on_message
 
-        def said(event: Event) -> None:
+        def said(event: Event) -> Any:
             if type(event) is Said or (type(event) is Replied and event.purpose is None):
-                _run(show(event.message))
+                return show(event.message)
 
-        sinks.append(said)
+        sinks.append(Watcher(said))
     return tuple(sinks)
-
-
-def _called(callback: Callable[[Event], Any]) -> Sink:
-    return lambda event: _run(callback(event))
-
-
-def _run(answer: object) -> None:
-    """A callback may be async: its answer is awaited beside the run."""
-    if inspect.isawaitable(answer):
-        future = asyncio.ensure_future(answer)
-        _pending.add(future)
-        future.add_done_callback(_pending.discard)

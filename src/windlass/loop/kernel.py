@@ -24,9 +24,10 @@ from windlass.loop.ask import OutOfBudget, ask
 from windlass.loop.calls import PATIENCE, answer, close_calls, drop_early, gate, run_calls
 from windlass.loop.eager import Eager
 from windlass.loop.policy import misplaced
-from windlass.loop.run import Run, log
+from windlass.loop.run import Run
 from windlass.loop.turn import Turn
 from windlass.loop.verdict import Finish, KeepGoing, Outcome, Stop, Suspend, Verdict, strongest
+from windlass.loop.watch import log
 from windlass.messages import Message, Text
 from windlass.models.view import Strand
 from windlass.store.base import InboxItem
@@ -66,6 +67,8 @@ async def drive(run: Run, at: Stage = Stage.OPEN, finish: Finish | None = None) 
             task.uncancel()
         verdict = run.interruption or Stop("cancelled", "cancelled")
     except Exception as error:
+        if run.redactor is not None:
+            run.redactor.scrub(error)
         exception = error
         verdict = _failed(run, error)
     if run.watch is not None:
@@ -306,7 +309,7 @@ def _failed(run: Run, error: Exception) -> Stop:
         "kind": type(error).__name__,
         "provider": getattr(error, "provider", None) or run.model.provider,
         "model": getattr(error, "model", None) or run.model.name,
-        "message": run.redactor.text(str(error)) if run.redactor else str(error),
+        "message": str(error),
         "phase": "model" if isinstance(error, ModelError) else "run",
         "tool_format": "native" if run.model.native_tools else "text",
         "after_tool_result": turn is not None and bool(turn.results),

@@ -7,9 +7,8 @@ A `Plan` is what does not change while runs go on; it is assembled once and shar
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from hashlib import blake2b as _blake
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -19,7 +18,6 @@ import msgspec
 from windlass import seams
 from windlass.access.caller import Caller
 from windlass.events import (
-    Event,
     FeedbackInjected,
     Framed,
     JournalEntry,
@@ -38,6 +36,7 @@ from windlass.loop.ledger import NO_LIMITS, Ledger, Limits
 from windlass.loop.policy import Policy, moments_of
 from windlass.loop.turn import Turn
 from windlass.loop.verdict import Stop
+from windlass.loop.watch import REPLY_ENDS, CleanShow, Sink, Watcher, fan_out, unwatched
 from windlass.messages import Message, Text, ToolResult, ToolSpec
 from windlass.models.base import Frame, Model, Request, Response, Settings
 from windlass.models.view import Strand
@@ -50,13 +49,7 @@ if TYPE_CHECKING:
     from windlass.redact import Redactor
 
 T = TypeVar("T")
-Sink = Callable[[Event], None]
 
-log = logging.getLogger("windlass")
-
-
-def unwatched(_event: Event) -> None:
-    """The sink of a run that nobody watches."""
 
 
 class Plan:
@@ -149,11 +142,11 @@ def digest_of(value: object) -> str:
 class Run:
     """A run in progress. Policies get it at every moment."""
 
-    __slots__ = ("answers", "audited", "call_ids", "caller", "caller_name", "coerced", "committed", "deps", "early",
+    __slots__ = ("answers", "audited", "call_ids", "caller", "caller_name", "coerced", "committed", "deps", "drains", "early",
                  "emit",                  "first_entry", "frame", "frame_digest", "held", "host_results", "interruption",
                  "iteration", "journal", "ledger", "lingering", "loop", "memory", "metered", "model",
                  "moments", "number", "on_record", "plan", "pool_factory", "record", "redactor", "reminders", "run_id",
-                 "session_id", "sized", "started_at", "store", "strand", "task", "thread", "threads", "tools", "took", "turn", "watch",
+                 "session_id", "show", "sized", "started_at", "store", "strand", "task", "thread", "threads", "tools", "took", "turn", "watch",
                  "input_tokens", "output_tokens", "_pool", "__weakref__")  # fmt: skip
 
     def __init__(
@@ -212,8 +205,13 @@ class Run:
         self.thread = threading.get_ident()
         self.started_at = self.loop.time()
         self.input_tokens = self.output_tokens = 0
-        self.emit: Sink = _fan_out(sinks) if sinks else unwatched
+        self.show: Sink = fan_out(sinks) if sinks else unwatched
+        self.emit: Sink = self.show
+        self.drains: tuple[Callable[[float | None], Awaitable[None]], ...] = ()
         if sinks or redactor is not None:
+            self.drains = tuple([sink.drain for sink in sinks if isinstance(sink, Watcher)])
+            if sinks and redactor is not None:
+                self.emit = CleanShow(redactor, self.show)
             self.record: Callable[[JournalEntry], None] = self._record_and_show
         else:
             self.record = journal.append
@@ -325,8 +323,10 @@ class Run:
     def _record_and_show(self, entry: JournalEntry) -> None:
         if self.redactor is not None:
             entry = self.redactor.value(entry)
+            if isinstance(self.emit, CleanShow) and type(entry) in REPLY_ENDS:
+                self.emit.flush()
         self.journal.append(entry)
-        self.emit(entry)
+        self.show(entry)
 
     # ----------------------------------------------------------------- what tool calls use
 
@@ -395,21 +395,6 @@ class _Threads(Executor):
         self._live.add(future)
         future.add_done_callback(self._live.discard)
         return future
-
-
-def _fan_out(sinks: Sequence[Sink]) -> Sink:
-    """One sink for several. A sink only watches: what it raises is logged and goes no further."""
-    if len(sinks) == 1 and getattr(sinks[0], "trusted", False):
-        return sinks[0]
-
-    def show(event: Event) -> None:
-        for sink in sinks:
-            try:
-                sink(event)
-            except Exception:
-                log.exception("a sink failed on %s; the run goes on", type(event).__name__)
-
-    return show
 
 
 _encode = msgspec.json.Encoder(order="deterministic").encode

@@ -41,7 +41,12 @@ class TextTools(Model):
     def __init__(self, inner: Model) -> None:
         self.inner = inner
         self.provider, self.name = inner.provider, inner.name
-        self.context_window, self.secrets = inner.context_window, inner.secrets
+        self.context_window = inner.context_window
+
+    @property
+    def secrets(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The held model's keys."""
+        return self.inner.secrets
 
     async def respond(self, request: Request, emit: Emit) -> Response:
         written = _Filter(emit)
