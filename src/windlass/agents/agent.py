@@ -297,7 +297,11 @@ class Agent(Generic[Deps, Output]):
         return f"<Agent {self.name or ''} {model}>".replace("  ", " ")
 
 
-_OF_A_RUN = frozenset(inspect.signature(Agent.run).parameters) - {"self", "prompt", "overrides"}
+_OF_A_RUN = frozenset(inspect.signature(cast("Any", Agent).run).parameters) - {
+    "self",
+    "prompt",
+    "overrides",
+}
 
 
 def _chosen(runtime: Runtime, store: str | Store | None, options: Mapping[str, Any]) -> Store:

@@ -6,7 +6,9 @@ What a model reads:
 - `None` as `null`: right for "no such customer", and not wrong for "the mail is sent";
 - bytes as text when they are UTF-8, else (and inside JSON) as base64;
 - everything else as JSON. NaN and infinities inside it become null, as JSON has no word for them;
-- what JSON cannot say (a cycle, endless nesting, an object that refuses) as a note in its place.
+- what JSON cannot say (a cycle, endless nesting, an object that refuses) as a note in its place;
+- what would be written out far larger than it is in memory (the same list in itself a thousand times)
+  cut short, with a note.
 """
 
 from __future__ import annotations
@@ -35,8 +37,10 @@ from uuid import UUID
 
 import msgspec
 
+from windlass.tools.size import LARGEST, charge, fields_of
+
 _DEEPEST = 64  # levels of nesting kept when the quick way gave up
-_MOST = 200_000  # values kept when the quick way gave up
+_MOST = 100_000  # values kept when the quick way gave up
 _PLAIN_WORDS = (date, time, timedelta, UUID, Decimal, PurePath)
 
 
@@ -124,9 +128,23 @@ def _quick(value: Any) -> str:
         return _float(value)
     if kind is bytes or kind is bytearray:
         return _bytes(bytes(value))
-    text = msgspec.json.encode(value, enc_hook=stand_in).decode()
+    text = msgspec.json.encode(value, enc_hook=_Measured(value)).decode()
     # a date or an enum reads better without the quotes
     return msgspec.json.decode(text, type=str) if text.startswith('"') else text
+
+
+class _Measured:
+    """An `enc_hook` that keeps account: what is made while encoding counts like what was there."""
+
+    __slots__ = ("left",)
+
+    def __init__(self, value: Any) -> None:
+        self.left = charge(value, LARGEST)
+
+    def __call__(self, value: Any) -> Any:
+        made = stand_in(value)
+        self.left = charge(made, self.left)
+        return made
 
 
 def stand_in(value: Any) -> Any:
@@ -135,7 +153,7 @@ def stand_in(value: Any) -> Any:
     if known is not _UNKNOWN:
         return known
     if isinstance(value, Mapping):
-        return dict(cast("Mapping[Any, Any]", value))
+        return dict(islice(cast("Mapping[Any, Any]", value).items(), _MOST))
     if isinstance(value, (Sequence, Set, MappingView)):
         return list(islice(cast("Iterable[Any]", value), _MOST))
     return endless(value) or _shown(value)
@@ -182,6 +200,7 @@ class _Tree:
     def __init__(self) -> None:
         self.open: set[int] = set()
         self.left = _MOST
+        self.room = LARGEST  # for characters
 
     def of(self, value: Any, depth: int) -> Any:
         self.left -= 1
@@ -190,13 +209,13 @@ class _Tree:
         if isinstance(value, enum.Enum):
             return self.of(value.value, depth)
         if isinstance(value, str):
-            return str.__str__(value)
+            return self._fitting(str.__str__(value))
         if isinstance(value, int):
             return int(value) if abs(int(value)) < 1 << 1024 else _int(int(value))
         if isinstance(value, float):
             return float(value) if _finite(value) else None
         if isinstance(value, (bytes, bytearray, memoryview)):
-            return base64.b64encode(cast("bytes", value)).decode()
+            return self._fitting(base64.b64encode(cast("bytes", value)).decode())
         if self.left < 0:
             return "(left out: the value is too large)"
         if depth > _DEEPEST:
@@ -211,13 +230,17 @@ class _Tree:
         finally:
             self.open.discard(id(value))
 
+    def _fitting(self, text: str) -> str:
+        self.room -= len(text)
+        return text if self.room >= 0 else "(left out: the value is too large)"
+
     def _inside(self, value: Any, depth: int) -> Any:
         if isinstance(value, Mapping):
             pairs = cast("Mapping[Any, Any]", value).items()
             return {self._key(key, depth): self.of(item, depth) for key, item in self._some(pairs)}
         if isinstance(value, (list, tuple, Set)):
             return [self.of(item, depth) for item in self._some(cast("Iterable[Any]", value))]
-        fields = _fields(value)
+        fields = fields_of(value)
         if fields is not None:
             return {name: self.of(getattr(value, name, None), depth) for name in fields}
         if isinstance(value, _PLAIN_WORDS):
@@ -234,13 +257,6 @@ class _Tree:
     def _key(self, key: Any, depth: int) -> str:
         plain = self.of(key, depth)
         return plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
-
-
-def _fields(value: Any) -> list[str] | None:
-    fields = getattr(cast("object", type(value)), "__struct_fields__", None)
-    if fields is None:
-        fields = getattr(cast("object", type(value)), "__dataclass_fields__", None)
-    return None if fields is None else list(fields)
 
 
 def _shown(value: Any) -> str:
