@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 from windlass.agents.abort import Abort
 from windlass.agents.driver import Start, conduct
 from windlass.agents.runtime import Runtime
-from windlass.events import Event, TextDelta
+from windlass.events import Event, Replied, TextDelta
 from windlass.loop.verdict import Outcome
 
 Result = TypeVar("Result")
@@ -109,12 +109,17 @@ class RunStream(Generic[Result]):
                 await pipe.more()
 
     async def text(self) -> AsyncIterator[str]:
-        """The answer's text, piece by piece."""
-        pipe = self._pipe
+        """The answer's text, piece by piece; whole, where the model does not stream."""
+        pipe, streamed = self._pipe, False
         while True:
             for event in pipe.take():
                 if type(event) is TextDelta:
+                    streamed = True
                     yield event.text
+                elif type(event) is Replied and event.purpose is None:
+                    if not streamed and (whole := event.message.text):
+                        yield whole
+                    streamed = False
             if pipe.finished and not pipe.events:
                 return
             if not pipe.events:
