@@ -1,8 +1,9 @@
 """What it costs to keep a turn: loops on SQLite beside the same loops in memory and a bare writer.
 
 The bare writer is what one would write by hand to keep the same bytes: a thread, a queue, and one
-transaction for all that has gathered. It writes the rows of a real journal, and waits where the
-loop waits: for the intent of a call before the call starts, and for the end.
+transaction for all that has gathered. It is given the rows of a real journal in the rhythm of the
+loop: a wait for the disk before a call starts and at the end, a yield where the model answers. What
+the rhythm alone costs is taken off on both sides.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from windlass.store.journal import decode
 from windlass.store.memory import MemoryStore
 from windlass.store.sqlite import SqliteStore
 
-LOOPS, TURNS = 64, 50
+LOOPS, TURNS = 64, 100
 DURABLE = 2.5
 
 Rows = list[tuple[bytes, bool]]  # payloads, and whether the loop waits for this one
@@ -100,11 +101,13 @@ async def rows(reps: int = REPS, loops: int = LOOPS, turns: int = TURNS) -> list
             "memory": _loops(loops, turns, lambda _: MemoryStore()),
             "sqlite": _loops(loops, turns, lambda n: SqliteStore(place / f"ours-{n}.db")),
             "bare": _bare(loops, journal, place),
+            "alone": _bare(loops, journal, None),
         }
         taken = await rounds(works, reps, target=0)
     each = loops * turns
-    added = [sql - mem for sql, mem in zip(taken["sqlite"], taken["memory"], strict=True)]
-    pair = paired(added, taken["bare"])
+    added = [kept - not_ for kept, not_ in zip(taken["sqlite"], taken["memory"], strict=True)]
+    bare = [kept - not_ for kept, not_ in zip(taken["bare"], taken["alone"], strict=True)]
+    pair = paired(added, bare)
     size = sum(len(payload) for payload, _ in journal) / turns
     name = (
         f"{loops} loops at once on SQLite (FULL): what keeping a turn adds to it, over a bare writer "
@@ -152,17 +155,27 @@ def _loops(loops: int, turns: int, store_at: Any) -> Work:
     return Work(once, after)
 
 
-def _bare(loops: int, journal: Rows, place: Path) -> Work:
+def _bare(loops: int, journal: Rows, place: Path | None) -> Work:
+    """The bare writer under as many loops as ours; without a place, the loops alone."""
     made = [0]
 
     async def one(writer: BareWriter, session: int) -> None:
         for seq, (payload, waits) in enumerate(journal):
             if waits:
+                await asyncio.sleep(0)  # the model answers, and then a call is to be started
                 await writer.keep(session, seq, payload)
             else:
                 writer.put(session, seq, payload)
 
+    async def alone() -> None:
+        for _, waits in journal:
+            if waits:
+                await asyncio.sleep(0)
+
     async def once() -> None:
+        if place is None:
+            await asyncio.gather(*[asyncio.create_task(alone()) for _ in range(loops)])
+            return
         made[0] += 1
         writer = BareWriter(place / f"bare-{made[0]}.db")
         await asyncio.gather(*[asyncio.create_task(one(writer, n)) for n in range(loops)])

@@ -92,7 +92,7 @@ def _append_rows(
         for job in appends:
             assert type(job) is Append
             payload, at = job.payload, job.at
-            head = written.link(head, seq, at, written.digest(payload))
+            head = written.chained(head, seq, at, payload)
             cuts = None
             if len(payload) > reading.BLOB_BYTES:
                 payload, cuts, found = reading.split(payload)
@@ -100,10 +100,8 @@ def _append_rows(
             rows += (key, sid, seq, last, count, at, payload, cuts, head)
             last, key = key, key + 1
             notes = job.notes
-            for call_id in notes.results:
-                if call_id in line.results or call_id in line.fresh:
-                    raise SecondResult
-                line.fresh.add(call_id)
+            if notes.results:
+                _check_results(line, notes.results)
             if notes.status_changed or notes.title is not None or job.takes:
                 beside.append((line, job))
             seq += 1
@@ -124,6 +122,13 @@ def _append_rows(
         )
     for line, job in beside:
         _note(connection, line, job)
+
+
+def _check_results(line: Line, calls: Sequence[str]) -> None:
+    for call_id in calls:
+        if call_id in line.results or call_id in line.fresh:
+            raise SecondResult
+        line.fresh.add(call_id)
 
 
 def _insert(

@@ -157,6 +157,14 @@ def link(previous: bytes, seq: int, at: float, payload_digest: bytes) -> bytes:
     return digest(previous + _link(seq, at) + payload_digest)
 
 
+def chained(previous: bytes, seq: int, at: float, payload: bytes) -> bytes:
+    """The hash of a row by its content: `link` and `digest` at once, for the many."""
+    content, row = _blank(), _blank()
+    content.update(payload)
+    row.update(previous + _link(seq, at) + content.digest())
+    return row.digest()
+
+
 def verify(
     rows: Sequence[Row], session_id: str, head: Head | None = None, anchor: Head | None = None
 ) -> Head:

@@ -69,8 +69,7 @@ class SqliteJournal:
     def flush(self) -> None:
         """Close the row and hand it to the writer; what cannot be written is taken back and raised."""
         if len(self.entries) != self._flushed and self._failed is None:
-            row = self._close_row()
-            self._store.put(row)
+            self._store.put(self._close_row())
 
     def _close_row(self) -> Append:
         entries, start = self.entries, self._flushed
