@@ -68,7 +68,9 @@ def blocks_of(text: str) -> list[Block]:
 def matches(expected: str, printed: str) -> bool:
     """Is this what the page promised?"""
     lines = [
-        r"(?:.*\n)*?" if line.strip() == "…" else re.escape(line.rstrip()).replace("…", ".*?") + "\n"
+        r"(?:.*\n)*?"
+        if line.strip() == "…"
+        else re.escape(line.rstrip()).replace("…", ".*?") + "\n"
         for line in expected.strip("\n").splitlines()
     ]
     shown = "".join(f"{line.rstrip()}\n" for line in printed.strip("\n").splitlines())

@@ -82,9 +82,12 @@ async def run_page(page: Path, folder: Path) -> tuple[int, str]:
 async def test_the_page_does_what_it_says(page: Path, tmp_path: Path):
     code, printed = await run_page(page, tmp_path)
     assert code == 0, printed
-    runnable = [b for b in blocks_of(page.read_text()) if b.kind in ("python", "console")]
     assert printed.strip().isdigit(), f"something complained at the end: {printed}"
-    assert int(printed) >= len([b for b in runnable if b.kind == "python"]) > 0
+    assert int(printed) > 0 or not runnable(page)
+
+
+def runnable(page: Path) -> bool:
+    return any(block.kind in ("python", "console") for block in blocks_of(page.read_text()))
 
 
 # --------------------------------------------------------------------------- the runner itself
@@ -95,7 +98,10 @@ async def test_the_page_does_what_it_says(page: Path, tmp_path: Path):
     [
         ("```python\nprint(1)\n```\n\n```text\n2\n```\n", "page says"),
         ("```python\nx = 1\n```\n\n```python\nassert x == 2\n```\n", "AssertionError"),
-        ("```python\nimport asyncio\nawait asyncio.sleep(0)\nraise ValueError\n```\n", "ValueError"),
+        (
+            "```python\nimport asyncio\nawait asyncio.sleep(0)\nraise ValueError\n```\n",
+            "ValueError",
+        ),
         ("```console\n$ python -c 'print(1)'\n2\n```\n", "page says"),
         ("```console\n$ windlass nonsense\n```\n", "ended with 2"),
     ],
