@@ -44,7 +44,7 @@ async def agent_loop(
         asked_to_run(prompt if messages is None else messages, checked.get("session_id")),
         runtime,
         session_id=checked.get("session_id"),
-        store=runtime.store_at(checked["store"]) if "store" in checked else None,
+        store=runtime.store_at(place) if (place := checked.get("store")) is not None else None,
         caller=checked.get("caller"),
         deps=checked.get("deps"),
         sinks=sinks_of(checked.get("on_event")),
