@@ -17,7 +17,7 @@ _NUMBERS = frozenset({int, float, bool, type(None)})
 _WORDS = frozenset({str, bytes, bytearray})
 _SCALARS = _NUMBERS | _WORDS
 _LISTS = frozenset({list, tuple, set, frozenset})
-_values = cast("Any", dict.values)
+_values = cast("Any", dict).values
 _EACH = 4  # characters beside the words of a part
 
 
