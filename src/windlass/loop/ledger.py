@@ -137,7 +137,7 @@ class Ledger:
                 return spent
             if not self._siblings_hold():
                 break
-            ledger = self._waiting_ledger(input_tokens + output_tokens)
+            ledger = self._waiting_ledger(input_tokens + output_tokens, usd_in)
             if ledger is None:
                 break
             await ledger.wait_for_settling()
@@ -202,7 +202,7 @@ class Ledger:
             ledger = ledger.parent
         return False
 
-    def _waiting_ledger(self, need: int) -> Ledger | None:
+    def _waiting_ledger(self, need: int, usd_in: float) -> Ledger | None:
         """The ledger whose open reserves leave no room for this call, if any."""
         ledger: Ledger | None = self
         while ledger is not None:
@@ -214,7 +214,11 @@ class Ledger:
             ):
                 return ledger
             usd = ledger.limits.usd
-            if usd is not None and ledger._held_usd > 0 and ledger.usd + ledger._held_usd >= usd:
+            if (
+                usd is not None
+                and ledger._held_usd > 0
+                and ledger.usd + ledger._held_usd + usd_in >= usd
+            ):
                 return ledger
             ledger = ledger.parent
         return None
