@@ -146,13 +146,15 @@ async def llm_stream(
     task = asyncio.ensure_future(_call(model, request, emit))
     task.add_done_callback(lambda _: queue.put_nowait(None))
     try:
-        said = False
+        said = asked = False
         while (chunk := await queue.get()) is not None:
-            said = True
+            said, asked = said or bool(chunk.text), asked or chunk.tool_call is not None
             yield chunk
         result = task.result()
         if not said and result.text:
             yield Chunk(result.text)
+        for call in () if asked else result.tool_calls:
+            yield Chunk(tool_call=call)
         yield Chunk(finish_reason=result.stop_reason)
     finally:
         task.cancel()

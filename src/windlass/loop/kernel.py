@@ -311,7 +311,7 @@ def _failed(run: Run, error: Exception) -> Stop:
         "model": getattr(error, "model", None) or run.model.name,
         "message": str(error),
         "phase": "model" if isinstance(error, ModelError) else "run",
-        "tool_format": "native" if run.model.native_tools else "text",
+        "tool_format": "text" if (run.plan.metadata or {}).get("mode") == "text" else "native",
         "after_tool_result": turn is not None and bool(turn.results),
     }
     if isinstance(error, ModelError):

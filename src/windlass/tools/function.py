@@ -166,7 +166,7 @@ def as_tool(obj: Any) -> Tool:
 
 
 def as_tools(tools: Any) -> tuple[Tool, ...]:
-    """The tools of an agent: `as_tools([add, "shop:refund", registry_tool])`.
+    """The tools of an agent: `as_tools([add, "shop:refund", registry])`.
 
     Two tools of one name are refused: a model could not tell them apart.
     """
@@ -178,12 +178,26 @@ def as_tools(tools: Any) -> tuple[Tool, ...]:
         raise ConfigError(
             f"tools is a list of tools, not {shown(cast('Any', tools))}; write tools=[…] around it"
         )
-    found = tuple([as_tool(one) for one in cast("Iterable[Any]", tools)])
+    listed = list(cast("Iterable[Any]", tools))
+    try:
+        found = tuple([as_tool(one) for one in listed])
+    except ConfigError:
+        if not any(_is_several(one) for one in listed):
+            raise
+        several = [list(one) if _is_several(one) else [one] for one in listed]
+        found = tuple([as_tool(one) for some in several for one in some])
     if len(found) > 1 and len({one.name for one in found}) < len(found):
         names = [one.name for one in found]
         twice = next(name for name in names if names.count(name) > 1)
         raise ConfigError(f"two tools are called {twice!r}; rename one with @windlass.tool(name=…)")
     return found
+
+
+def _is_several(obj: Any) -> bool:
+    """A registry among the tools stands for those it holds."""
+    if callable(obj) or isinstance(obj, (str, Mapping)):
+        return False
+    return isinstance(obj, Iterable)
 
 
 def _as_tool(obj: Any) -> Tool:
