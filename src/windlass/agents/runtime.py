@@ -66,8 +66,9 @@ class Runtime:
     def config(self) -> Config:
         """The effective `windlass.toml`."""
         if self._config is None:
-            from windlass.config import load
+            from windlass.config import load, section
 
+            section("store", "windlass.store.config:StoreConfig")  # nobody else may have by now
             self._config = load(file=self._config_path, env=self._environ)
         return self._config
 
@@ -75,16 +76,22 @@ class Runtime:
     def store(self) -> Store:
         """Where sessions live: as given, else `[store]` of the configuration, else memory."""
         if self._store is None:
-            given = self._given_store
+            given, folder = self._given_store, None
             if given is None:
                 from windlass.store.config import StoreConfig
 
                 given = self.config.get(StoreConfig).url
-            self._store = self.store_at(given)
+                folder = self.config.folder(StoreConfig, "url")
+            self._store = self.store_at(given, folder)
         return self._store
 
-    def store_at(self, place: Store | str | os.PathLike[str] | None) -> Store:
-        """The store at a place: an object is itself, and the same URL is the same store."""
+    def store_at(
+        self, place: Store | str | os.PathLike[str] | None, folder: Path | None = None
+    ) -> Store:
+        """The store at a place: an object is itself, and the same URL is the same store.
+
+        A relative file is looked for in `folder`, else in the current one.
+        """
         if place is None:
             return self.memory
         if not isinstance(place, (str, os.PathLike)):
@@ -92,11 +99,15 @@ class Runtime:
         url = os.fspath(place)
         if url == "memory:":
             return self.memory
-        store = self._opened.get(url)
+        key = url if folder is None else f"{folder} {url}"
+        store = self._opened.get(key)
         if store is None:
             from windlass.store import open_store
+            from windlass.store.config import StoreConfig
 
-            store = self._opened[url] = open_store(url)
+            patience = self.config.get(StoreConfig).busy_timeout
+            store = open_store(place, busy_timeout=patience, folder=folder)
+            self._opened[key] = store
         return store
 
     @property

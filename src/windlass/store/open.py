@@ -21,8 +21,13 @@ _shared: dict[str, SqliteStore] = {}
 _sharing = threading.Lock()
 
 
-def open_store(address: Address, *, busy_timeout: float = 30.0) -> Store:
-    """The store at an address.
+def open_store(
+    address: Address,
+    *,
+    busy_timeout: float = 30.0,
+    folder: str | os.PathLike[str] | None = None,
+) -> Store:
+    """The store at an address; a relative file is looked for in `folder`, else in the current one.
 
     `memory:`, `sqlite:///relative.db`, `sqlite:////absolute.db`, or a path that ends in .db,
     .sqlite or .sqlite3. A store passes through. Nothing is read or written until it is used.
@@ -34,7 +39,7 @@ def open_store(address: Address, *, busy_timeout: float = 30.0) -> Store:
     if not isinstance(text, str) or "\0" in text:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ConfigError(f"store {text!r} is no address: a path is text without NUL")
     if isinstance(address, os.PathLike) or _is_path(text):
-        return _sqlite(text, busy_timeout)
+        return _sqlite(text, busy_timeout, folder)
     scheme, colon, _rest = text.partition(":")
     scheme = scheme.lower()
     if scheme in ("postgresql", "postgres"):
@@ -49,7 +54,7 @@ def open_store(address: Address, *, busy_timeout: float = 30.0) -> Store:
         )
     if scheme == "memory":
         return MemoryStore()
-    return _sqlite(_sqlite_path(text), busy_timeout)
+    return _sqlite(_sqlite_path(text), busy_timeout, folder)
 
 
 def _is_path(text: str) -> bool:
@@ -69,10 +74,10 @@ def _sqlite_path(url: str) -> str:
     return path[1:]
 
 
-def _sqlite(path: str, busy_timeout: float) -> Store:
+def _sqlite(path: str, busy_timeout: float, folder: str | os.PathLike[str] | None) -> Store:
     from windlass.store.sqlite import SqliteStore  # sqlite3 is loaded only by who uses it
 
-    name = os.path.realpath(path)
+    name = os.path.realpath(path if folder is None else os.path.join(folder, path))
     with _sharing:
         store = _shared.get(name)
         if store is None or not store.share():
