@@ -14,7 +14,6 @@ from windlass.events import JournalEntry
 from windlass.store import journal as written
 from windlass.store.base import InboxItem
 
-
 Place: TypeAlias = tuple[int, int, bytes, int]  # rows, entries, the last row's hash and key
 NOWHERE: Place = (0, 0, b"", 0)
 
@@ -152,3 +151,4 @@ class Forget:
 
 
 Job: TypeAlias = Append | Commit | Call | Again | Forget | None  # None: stop
+Jobs: TypeAlias = Job | list[Append]

@@ -22,8 +22,9 @@ from windlass.events import JournalEntry, SessionOpened, ToolResulted
 from windlass.store import changes, reading, schema
 from windlass.store import journal as written
 from windlass.store.base import Head, InboxItem, InboxKind, Row, SessionInfo
-from windlass.store.jobs import Again, Append, Call, Commit, Forget, Job, Line
+from windlass.store.jobs import Again, Append, Call, Commit, Forget, Jobs, Line
 from windlass.store.memory import result_in
+from windlass.store.outbox import Outbox
 from windlass.store.writer import Writer
 
 T = TypeVar("T")
@@ -37,7 +38,7 @@ class SqliteJournal:
     immediate: bool = False
     # `append` is the list's own method. (Spelt as literals, slots make pyright bind it to self.)
     __slots__ = tuple(
-        "_commits _failed _flushed _handed _line _loop _stalled "
+        "_commits _failed _flushed _handed _line _loop _outbox _stalled "
         "_store _taking _waiting append entries mail on_mail session_id".split()
     )
 
@@ -46,6 +47,7 @@ class SqliteJournal:
         self.on_mail: Callable[[], None] | None = None
         self._store, self._loop = store, asyncio.get_running_loop()
         self._line = Line(self, session_id, self._loop)
+        self._outbox = store.outbox(self._loop)
         self._taking: list[InboxItem] = []
         self._commits: list[Commit] = []
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
@@ -69,7 +71,9 @@ class SqliteJournal:
     def flush(self) -> None:
         """Close the row and hand it to the writer; what cannot be written is taken back and raised."""
         if len(self.entries) != self._flushed and self._failed is None:
-            self._store.put(self._close_row())
+            row = self._close_row()
+            self._store.check_usable()
+            self._outbox.hold(row)
 
     def _close_row(self) -> Append:
         entries, start = self.entries, self._flushed
@@ -101,6 +105,7 @@ class SqliteJournal:
         if self._stalled:
             self._stalled = False
             self._store.put(Again(line))
+        self._outbox.hurry()
         finished: asyncio.Future[None] = self._loop.create_future()
         self._waiting.append((self._handed, finished))
         await finished
@@ -114,6 +119,7 @@ class SqliteJournal:
         pending = self._close_row()
         finished: asyncio.Future[T] = self._loop.create_future()
         job = Commit(pending, body, record, finished, len(self.entries))
+        self._outbox.send()  # what came first goes first
         self._commits.append(job)
         self._store.put(job)
         try:
@@ -198,6 +204,7 @@ class SqliteStore:
         self.path, self.busy_timeout = Path(path), busy_timeout
         self._writer = Writer(self.path, busy_timeout)
         self._held: dict[str, SqliteJournal] = {}
+        self._outboxes: dict[asyncio.AbstractEventLoop, Outbox] = {}
         self._reader: sqlite3.Connection | None = None
         self._readers: ThreadPoolExecutor | None = None
         self._ready = self._closed = self._forked = False
@@ -217,7 +224,7 @@ class SqliteStore:
         metadata: dict[str, Any] | None = None,
     ) -> SqliteJournal:
         """Become the session's writer; a writer elsewhere is stale from now on."""
-        self._usable()
+        self.check_usable()
         journal = SqliteJournal(self, session_id)
         if self._held.setdefault(session_id, journal) is not journal:
             raise Locked(f"session {session_id!r} has a writer in this process already")
@@ -351,6 +358,7 @@ class SqliteStore:
         atexit.unregister(self._exit)
         if self._forked:
             return
+        self._send_all()
         loop = asyncio.get_running_loop()
         if self._readers is not None:
             await loop.run_in_executor(self._readers, self._close_reader)
@@ -367,13 +375,27 @@ class SqliteStore:
 
     # ----------------------------------------------------------------------- for its journals
 
-    def put(self, job: Job) -> None:
+    def put(self, job: Jobs) -> None:
         """Hand something to the writer."""
         if self._forked:
-            self._usable()
+            self.check_usable()
         self._writer.put(job)
 
-    def _usable(self) -> None:
+    def outbox(self, loop: asyncio.AbstractEventLoop) -> Outbox:
+        """Where the rows of this event loop gather."""
+        found = self._outboxes.get(loop)
+        if found is None:
+            for old in [old for old in self._outboxes if old.is_closed()]:
+                self._outboxes.pop(old).send()
+            found = self._outboxes[loop] = Outbox(loop, self.put)
+        return found
+
+    def _send_all(self) -> None:
+        for outbox in list(self._outboxes.values()):
+            outbox.send()
+
+    def check_usable(self) -> None:
+        """Raise what a store says that was closed, or opened before a fork."""
         if self._forked:
             raise StoreError(
                 f"{self.path}: this store was opened before os.fork(); "
@@ -398,7 +420,7 @@ class SqliteStore:
     async def _write(
         self, work: Callable[[sqlite3.Connection], T], after: Callable[[T], None] | None = None
     ) -> T:
-        self._usable()
+        self.check_usable()
         finished: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self.put(Call(work, finished, after))
         value = await finished
@@ -406,7 +428,7 @@ class SqliteStore:
         return value
 
     async def _read(self, look: Callable[[sqlite3.Connection], T]) -> T:
-        self._usable()
+        self.check_usable()
         if not self._ready:
             await self._write(_nothing)
         if self._readers is None:
@@ -435,6 +457,7 @@ class SqliteStore:
     def _exit(self) -> None:
         """The interpreter ends and nobody closed us: write what is queued, but do not hang."""
         if not self._forked:
+            self._send_all()
             self._writer.stop()
             self._writer.join(EXIT_SECONDS)
 

@@ -22,7 +22,7 @@ from windlass.store import reading, schema
 from windlass.store.base import InboxItem
 from windlass.store.body import Guard
 from windlass.store.group import Redo, fill
-from windlass.store.jobs import Again, Append, Call, Commit, Forget, Job, Line
+from windlass.store.jobs import Again, Append, Call, Commit, Forget, Job, Jobs, Line
 
 GROUP = 1024  # jobs in one transaction
 POLL_SECONDS = 0.1  # how soon mail from other processes is noticed while nothing is written
@@ -43,7 +43,7 @@ class Writer:
         self.path, self.busy_timeout = path, busy_timeout
         self.connection: sqlite3.Connection | None = None
         self.lines: dict[int, Line] = {}  # open sessions by number
-        self._queue: SimpleQueue[Job] = SimpleQueue()
+        self._queue: SimpleQueue[Jobs] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
         self._guard: Guard | None = None
@@ -51,9 +51,9 @@ class Writer:
         self._told: dict[asyncio.AbstractEventLoop, list[Told]] = {}
         self._version, self._mail_seen = -1, 0
         self.stopped = False
-        self.put: Callable[[Job], None] = self._first_put
+        self.put: Callable[[Jobs], None] = self._first_put
 
-    def _first_put(self, job: Job) -> None:
+    def _first_put(self, job: Jobs) -> None:
         with self._starting:
             if self.stopped:
                 raise StoreError(f"{self.path}: this store was closed; open a new one")
@@ -122,13 +122,17 @@ class Writer:
             self._ended()
 
     def _wait(self) -> list[Job]:
+        jobs: list[Job] = []
         try:
-            jobs = [self._queue.get(timeout=POLL_SECONDS if self.lines else None)]
-        except Empty:
-            return []
-        try:
-            while len(jobs) < GROUP:
-                jobs.append(self._queue.get_nowait())
+            found = self._queue.get(timeout=POLL_SECONDS if self.lines else None)
+            while True:
+                if isinstance(found, list):
+                    jobs += found
+                else:
+                    jobs.append(found)
+                if len(jobs) >= GROUP:
+                    break
+                found = self._queue.get_nowait()
         except Empty:
             pass
         return jobs
@@ -254,12 +258,13 @@ class Writer:
         closed = StoreError(f"{self.path}: this store was closed")
         try:
             while True:
-                job = self._queue.get_nowait()
-                if type(job) is Call:
-                    self._failed(closed, [], [job])
-                elif type(job) is Append or type(job) is Commit:
-                    job.line.backlog.append(job)
-                    self._failed(closed, [job.line], [])
+                found = self._queue.get_nowait()
+                for job in found if isinstance(found, list) else [found]:
+                    if type(job) is Call:
+                        self._failed(closed, [], [job])
+                    elif type(job) is Append or type(job) is Commit:
+                        job.line.backlog.append(job)
+                        self._failed(closed, [job.line], [])
         except Empty:
             self._tell()
 
