@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 import msgspec
 
-from windlass.messages import Document, Image, Text, ToolResult
+from windlass.messages import Document, Image, Outcome, Text, ToolResult
 from windlass.tools.text import clean, endless, to_text
 
 BLOCKS = (Text, Image, Document)
 _QUICK = (int, bool, dict, float, type(None))
+_OUTCOMES: tuple[object, ...] = get_args(Outcome)
 _LONGEST = 8192  # bytes of an error's words
 
 
@@ -63,11 +64,19 @@ def refusal(words: str, outcome: Any = "error") -> ToolResult:
 
 def _block(item: Any) -> Text | Image | Document:
     if isinstance(item, Text):
-        safe = clean(item.text)
-        return item if safe is item.text else Text(safe)
+        words = cast("object", item.text)
+        safe = clean(words) if isinstance(words, str) else to_text(words)
+        return item if safe is words else Text(safe)
     if isinstance(item, (Image, Document)):
-        return item
+        if all(_sendable(getattr(item, name)) for name in item.__struct_fields__):
+            return item
+        name = type(item).__name__
+        return Text(f"(left out: an {name} is made of text; its data is base64)")
     return Text(to_text(item))
+
+
+def _sendable(value: object) -> bool:
+    return value is None or (isinstance(value, str) and clean(value) is value)
 
 
 def _tidy(result: ToolResult) -> ToolResult:
@@ -81,6 +90,10 @@ def _tidy(result: ToolResult) -> ToolResult:
         changes["content"] = tuple(_block(item) for item in cast("list[Any]", content))
     else:
         changes["content"] = answer(content).content
-    if result.is_error and result.outcome == "ok":
-        changes["outcome"] = "error"
+    failed = cast("object", result.is_error) not in (False, 0, None, "")
+    if failed is not result.is_error:
+        changes["is_error"] = failed
+    outcome = cast("object", result.outcome)
+    if outcome not in _OUTCOMES or (failed and outcome == "ok"):
+        changes["outcome"] = "error" if failed else "ok"
     return msgspec.structs.replace(result, **changes) if changes else result

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any, cast
 
-LARGEST = 32 * 1024 * 1024  # characters, about
+LARGEST = 16 * 1024 * 1024  # characters, about
 
 _NUMBERS = frozenset({int, float, bool, type(None)})
 _WORDS = frozenset({str, bytes, bytearray})
