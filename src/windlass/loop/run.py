@@ -226,6 +226,8 @@ class Run:
         self.record(FeedbackInjected(kind, text))
         message = Message("user", (Text(text),), kind)
         if ttl is not None:
+            if self.redactor is not None:
+                message = self.redactor.value(message)
             self.record(Reminded(message, ttl))
             self.reminders.append((message, ttl))
         else:
@@ -241,6 +243,8 @@ class Run:
         """Replace messages `span[0]` to `span[1]` of the view. Only whole rounds."""
         start, stop = span
         new = tuple(messages)
+        if self.redactor is not None:
+            new = self.redactor.value(new)
         self.record(Reshaped(start, stop, new, why))
         items = list(self.strand.items)
         items[start:stop] = new
