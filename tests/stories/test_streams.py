@@ -7,9 +7,8 @@ import asyncio
 import pytest
 
 import windlass as w
-from windlass.testing import call, scripted
-
 from tests.stories.world import add
+from windlass.testing import call, scripted
 
 
 async def test_what_one_reader_leaves_is_there_for_the_next():

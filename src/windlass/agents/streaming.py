@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Generic, TypeVar
 
@@ -22,7 +23,7 @@ class _Pipe:
     trusted = True
 
     def __init__(self) -> None:
-        self.events: list[Event] = []
+        self.events: deque[Event] = deque()
         self.waiter: asyncio.Future[None] | None = None
         self.finished = False
 
@@ -36,11 +37,9 @@ class _Pipe:
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
 
-    def take(self) -> list[Event]:
-        events, self.events = self.events, []
-        return events
-
     async def more(self) -> None:
+        if self.waiter is not None and not self.waiter.done():
+            raise RuntimeError("somebody reads this stream already; events go to one reader")
         self.waiter = asyncio.get_running_loop().create_future()
         await self.waiter
 
@@ -61,10 +60,13 @@ class RunStream(Generic[Result]):
         self._abort, self._timeout = abort, timeout
         self._leave = Abort()
         self._pipe = _Pipe()
+        self._streamed = False  # a reader has seen pieces of the reply that is being written
         self._started: Start | None = None
         self._task: asyncio.Task[Outcome] | None = None
 
     async def __aenter__(self) -> RunStream[Result]:
+        if self._started is not None:
+            raise RuntimeError("a stream is one run: call agent.stream(…) again for another")
         self._started = await self._begin(self._pipe)
         loop = asyncio.get_running_loop()
         driving = conduct(
@@ -99,37 +101,43 @@ class RunStream(Generic[Result]):
 
     async def __aiter__(self) -> AsyncIterator[Event]:
         """Every event, as it happens."""
-        pipe = self._pipe
+        self._entered()
+        pipe, events = self._pipe, self._pipe.events
         while True:
-            for event in pipe.take():
+            while events:  # one by one: what a reader leaves is there for the next
+                event = events.popleft()
+                if type(event) is TextDelta:
+                    self._streamed = True
+                elif type(event) is Replied and event.purpose is None:
+                    self._streamed = False
                 yield event
-            if pipe.finished and not pipe.events:
+            if pipe.finished:
                 return
-            if not pipe.events:
-                await pipe.more()
+            await pipe.more()
 
     async def text(self) -> AsyncIterator[str]:
         """The answer's text, piece by piece; whole, where the model does not stream."""
-        pipe, streamed = self._pipe, False
+        self._entered()
+        pipe, events = self._pipe, self._pipe.events
         while True:
-            for event in pipe.take():
+            while events:
+                event = events.popleft()
                 if type(event) is TextDelta:
-                    streamed = True
+                    self._streamed = True
                     yield event.text
                 elif type(event) is Replied and event.purpose is None:
+                    streamed, self._streamed = self._streamed, False
                     if not streamed and (whole := event.message.text):
                         yield whole
-                    streamed = False
-            if pipe.finished and not pipe.events:
+            if pipe.finished:
                 return
-            if not pipe.events:
-                await pipe.more()
+            await pipe.more()
 
     async def result(self) -> Result:
         """Wait for the end."""
-        assert self._task is not None and self._started is not None
-        outcome = await asyncio.shield(self._task)
-        return self._finish(self._started, outcome)
+        started = self._entered()
+        assert self._task is not None
+        return self._finish(started, await asyncio.shield(self._task))
 
     async def steer(self, text: str) -> None:
         """Tell the model something before its next turn."""
@@ -146,9 +154,14 @@ class RunStream(Generic[Result]):
     @property
     def session_id(self) -> str:
         """The session it runs on."""
-        assert self._started is not None
-        return self._started.run.session_id
+        return self._entered().run.session_id
 
     async def _post(self, kind: Any, text: str) -> None:
-        assert self._started is not None
-        await self._started.run.store.post(self.session_id, kind, text)
+        await self._entered().run.store.post(self.session_id, kind, text)
+
+    def _entered(self) -> Start:
+        if self._started is None:
+            raise RuntimeError(
+                "a stream begins with its block: `async with agent.stream(…) as run:`"
+            )
+        return self._started
