@@ -321,6 +321,7 @@ def test_side_by_side_the_results_keep_the_order_asked():
         assert log[:4] == ["a starts", "b starts", "c starts", "b ends"]
         [answer] = [m for m in out.messages if m.role == "tool"]
         assert [block.text for block in answer.content] == ["a", "b", "c"]
+        assert [record.name for record in out.tool_calls] == ["a", "b", "c"]
         await kept(out, model)
 
     run_virtual(story())

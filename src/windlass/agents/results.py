@@ -174,25 +174,10 @@ class RunResult:
 
     @cached_property
     def tool_calls(self) -> list[ToolCallRecord]:
-        """Every call of the run, in the order it was answered."""
-        asked = {c.id: c for reply in self._replies for c in reply.message.tool_calls}
-        records: list[ToolCallRecord] = []
-        for entry in self.entries:
-            if type(entry) is ToolResulted:
-                call = asked.get(entry.call_id) or ToolCall(entry.call_id, entry.tool, {})
-                result = entry.result
-                records.append(
-                    ToolCallRecord(
-                        call.id,
-                        call.name,
-                        call.arguments,
-                        entry.outcome,
-                        result.text,
-                        result.is_error,
-                        entry.duration_ms,
-                    )  # fmt: skip
-                )
-        return records
+        """Every call of the run that was answered, in the order asked."""
+        came = {e.call_id: e for e in self.entries if type(e) is ToolResulted}
+        asked = [call for reply in self._replies for call in reply.message.tool_calls]
+        return [_call_record(call, came[call.id]) for call in asked if call.id in came]
 
     @property
     def pending(self) -> list[PendingCall]:
@@ -379,6 +364,19 @@ def _assistant(entry: JournalEntry) -> Message | None:
     if type(entry) is Said and entry.message.role == "assistant":
         return entry.message
     return None
+
+
+def _call_record(call: ToolCall, entry: ToolResulted) -> ToolCallRecord:
+    result = entry.result
+    return ToolCallRecord(
+        call.id,
+        call.name,
+        call.arguments,
+        entry.outcome,
+        result.text,
+        result.is_error,
+        entry.duration_ms,
+    )
 
 
 def _distinct(names: list[str]) -> list[str]:
