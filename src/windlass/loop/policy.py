@@ -69,7 +69,7 @@ class Policy(Generic[Memory]):
         return result
 
     async def after_turn(self, run: Run, turn: Turn) -> Verdict | None:
-        """The vote."""
+        """The vote: every policy is asked, and the strongest verdict wins."""
 
     async def before_finish(
         self, run: Run, turn: Turn, finish: Finish

@@ -1,0 +1,158 @@
+"""The names of the heart: what a user can type, and what must come of it."""
+
+from __future__ import annotations
+
+# name in `windlass` -> the parameters it must take
+FUNCTIONS: dict[str, str] = {
+    "agent_loop": "prompt system options",
+    "llm_call": "prompt system options",
+    "llm_stream": "prompt system options",
+    "llm_mock": "entry",
+    "llm_mock_calls": "",
+    "llm_mock_clear": "",
+    "tool": "",
+    "tool_registry": "",
+    "tool_define": "registry name description options",
+    "tool_select": "registry names",
+    "transcript_render_visible": "transcript",
+    "transcript_render_full": "transcript",
+    "transcript_events": "transcript",
+    "agent_session_open": "id",
+    "agent_session_reset": "id",
+    "agent_session_trim": "id keep_last",
+    "agent_session_fork": "id",
+    "agent_session_fork_at": "id n",
+    "agent_session_close": "id",
+    "agent_session_list": "",
+    "agent_session_read": "id",
+}
+
+# class -> its fields, properties and methods
+CLASSES: dict[str, str] = {
+    "Agent": "run run_sync stream watch resume override with_ as_tool",
+    "LoopResult": (
+        "status stop_reason error text visible_text final_text llm tools deferred_user_messages "
+        "trace transcript pending session_id to_dict raise_for_status"
+    ),
+    "AgentResult": (
+        "output status stop_reason final_text messages all_messages tool_calls token_usage usage "
+        "cost_usd turns trace session_id pending budget_exceeded raise_for_status"
+    ),
+    "Abort": "abort aborted reason",
+    "Budget": "iterations tokens usd seconds",
+    "Caller": "user roles tenant local",
+    "Runtime": "store config",
+    "Policy": (
+        "memory keeps start before_turn before_model on_model_error after_reply before_tool "
+        "after_tool after_turn before_finish end"
+    ),
+    "Run": "say ask reshape note recall remember messages",
+    "Turn": "message calls results number",
+    "Stop": "status reason",
+    "Suspend": "reason conditions",
+    "KeepGoing": "reason drop",
+    "Finish": "reason",
+    "Outcome": "status stop_reason",
+    "Parked": "reason conditions",
+    "Retry": "",
+    "TryAgain": "",
+    "Allow": "",
+    "Deny": "",
+    "Message": "role content text tool_calls",
+    "Text": "text",
+    "Thinking": "text",
+    "ToolCall": "id name arguments input",
+    "ToolResult": "id content is_error tool_use_id",
+    "Image": "data url media_type",
+    "Document": "data url media_type",
+    "Opaque": "data",
+    "Usage": "input_tokens output_tokens cache_read_tokens cache_write_tokens total_tokens",
+    "Tool": (
+        "name description parameters returns handler annotations timeout keyed defer_loading "
+        "namespace"
+    ),
+    "ToolContext": (
+        "caller session_id call_id idempotency_key cancelled progress deps run_id attempt commit"
+    ),
+    "Model": "respond",
+    "Request": "system messages tools settings",
+    "Response": "message usage stop_reason",
+    "Secret": "reveal",
+}
+
+# error -> what it is one of
+ERRORS: dict[str, str] = {
+    "WindlassError": "Exception",
+    "ConfigError": "WindlassError",
+    "ModelError": "WindlassError",
+    "RateLimited": "ModelError",
+    "Overloaded": "ModelError",
+    "AuthFailed": "ModelError",
+    "BadRequest": "ModelError",
+    "ContextOverflow": "ModelError",
+    "Refused": "ModelError",
+    "Timeout": "ModelError",
+    "StreamBroken": "ModelError",
+    "BadReply": "ModelError",
+    "ToolFailed": "WindlassError",
+    "BudgetExceeded": "WindlassError",
+    "Aborted": "WindlassError",
+    "OutputMissing": "WindlassError",
+    "PermissionDenied": "WindlassError",
+    "StoreError": "WindlassError",
+    "StaleWriter": "StoreError",
+    "Corrupt": "StoreError",
+    "Full": "StoreError",
+    "Locked": "StoreError",
+}
+
+LOOP_OPTIONS = """
+    tools tool_format session_id store on_event abort loop_until_done persistent done_sentinel
+    max_iterations max_nudges nudge max_concurrent_tools token_budget llm_options eager_tools
+    policies model provider system caller deps budget closing_answer tool_timeout
+    tool_result_max_bytes tool_arg_validation name run_id
+""".split()
+
+LLM_FIELDS = "iterations duration_ms input_tokens output_tokens".split()
+TOOLS_FIELDS = "calls successful rejected mode".split()
+ERROR_FIELDS = """
+    category reason kind provider model message phase tool_format after_tool_result
+""".split()
+SUPERSEDED = {
+    "iterations": "llm.iterations",
+    "duration_ms": "llm.duration_ms",
+    "tools_used": "tools.calls",
+    "successful_tools": "tools.successful",
+    "rejected_tools": "tools.rejected",
+    "tool_calling_mode": "tools.mode",
+}
+
+# each is reached by a run in test_statuses.py
+STATUSES = (
+    "done stuck budget_exhausted provider_error cancelled cancelling suspended failed".split()
+)
+STOP_REASONS = "sentinel natural max_nudges".split()
+
+BLOCKS = "text thinking tool_call tool_result image document opaque".split()
+ROLES = "system user assistant tool".split()
+SIDE_EFFECTS = "none read_only workspace_write process_exec network".split()
+
+EVENTS = """
+    iteration_start iteration_end tool_call tool_call_update tool_call_audit feedback_injected
+    budget_exhausted loop_stuck
+""".split()
+TRANSCRIPT_KINDS = """
+    message tool_intent tool_execution tool_result host_input private_reasoning thinking_summary
+    provider_payload plan transcript_fork transcript_reset transcript_archive transcript_abandon
+    transcript_resume
+""".split()
+
+MOCK_KEYS = "text tool_calls match consume_match usage stop_reason error".split()
+MOCK_CALL_FIELDS = "messages system tools options".split()
+TRANSCRIPT_FIELDS = "id messages events summary metadata".split()
+SESSION_FIELDS = "parent_id child_ids root_id".split()
+TESTING = "scripted call no_model_requests cassette".split()
+COMMANDS = """
+    run chat demo models sessions config|show config|check sessions|list sessions|show
+    sessions|resume sessions|export sessions|prune
+""".split()
