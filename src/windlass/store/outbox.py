@@ -12,7 +12,7 @@ from collections.abc import Callable
 from windlass.errors import StoreError
 from windlass.store.jobs import Append, Jobs
 
-GATHER_SECONDS = 0.002
+GATHER_SECONDS = 0.01  # no more than a commit takes
 
 
 class Outbox:
@@ -56,3 +56,25 @@ class Outbox:
         if self._going is not None:
             self._going.cancel()
             self._going = None
+
+
+class Outboxes:
+    """Those of a store: one for each event loop that writes to it."""
+
+    def __init__(self, put: Callable[[Jobs], None]) -> None:
+        self._put = put
+        self._by_loop: dict[asyncio.AbstractEventLoop, Outbox] = {}
+
+    def of(self, loop: asyncio.AbstractEventLoop) -> Outbox:
+        """Where the rows of this loop gather."""
+        found = self._by_loop.get(loop)
+        if found is None:
+            for old in [old for old in self._by_loop if old.is_closed()]:
+                self._by_loop.pop(old).send()
+            found = self._by_loop[loop] = Outbox(loop, self._put)
+        return found
+
+    def send(self) -> None:
+        """Everything goes now: the store is being closed."""
+        for outbox in list(self._by_loop.values()):
+            outbox.send()

@@ -24,7 +24,7 @@ from windlass.store import journal as written
 from windlass.store.base import Head, InboxItem, InboxKind, Row, SessionInfo
 from windlass.store.jobs import Again, Append, Call, Commit, Forget, Jobs, Line
 from windlass.store.memory import result_in
-from windlass.store.outbox import Outbox
+from windlass.store.outbox import Outboxes
 from windlass.store.writer import Writer
 
 T = TypeVar("T")
@@ -47,7 +47,7 @@ class SqliteJournal:
         self.on_mail: Callable[[], None] | None = None
         self._store, self._loop = store, asyncio.get_running_loop()
         self._line = Line(self, session_id, self._loop)
-        self._outbox = store.outbox(self._loop)
+        self._outbox = store.outboxes.of(self._loop)
         self._taking: list[InboxItem] = []
         self._commits: list[Commit] = []
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
@@ -204,7 +204,7 @@ class SqliteStore:
         self.path, self.busy_timeout = Path(path), busy_timeout
         self._writer = Writer(self.path, busy_timeout)
         self._held: dict[str, SqliteJournal] = {}
-        self._outboxes: dict[asyncio.AbstractEventLoop, Outbox] = {}
+        self.outboxes = Outboxes(self.put)
         self._reader: sqlite3.Connection | None = None
         self._readers: ThreadPoolExecutor | None = None
         self._ready = self._closed = self._forked = False
@@ -358,7 +358,7 @@ class SqliteStore:
         atexit.unregister(self._exit)
         if self._forked:
             return
-        self._send_all()
+        self.outboxes.send()
         loop = asyncio.get_running_loop()
         if self._readers is not None:
             await loop.run_in_executor(self._readers, self._close_reader)
@@ -380,19 +380,6 @@ class SqliteStore:
         if self._forked:
             self.check_usable()
         self._writer.put(job)
-
-    def outbox(self, loop: asyncio.AbstractEventLoop) -> Outbox:
-        """Where the rows of this event loop gather."""
-        found = self._outboxes.get(loop)
-        if found is None:
-            for old in [old for old in self._outboxes if old.is_closed()]:
-                self._outboxes.pop(old).send()
-            found = self._outboxes[loop] = Outbox(loop, self.put)
-        return found
-
-    def _send_all(self) -> None:
-        for outbox in list(self._outboxes.values()):
-            outbox.send()
 
     def check_usable(self) -> None:
         """Raise what a store says that was closed, or opened before a fork."""
@@ -457,7 +444,7 @@ class SqliteStore:
     def _exit(self) -> None:
         """The interpreter ends and nobody closed us: write what is queued, but do not hang."""
         if not self._forked:
-            self._send_all()
+            self.outboxes.send()
             self._writer.stop()
             self._writer.join(EXIT_SECONDS)
 

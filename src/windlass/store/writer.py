@@ -25,6 +25,7 @@ from windlass.store.group import Redo, fill
 from windlass.store.jobs import Again, Append, Call, Commit, Forget, Job, Jobs, Line
 
 GROUP = 1024  # jobs in one transaction
+GATHER_SECONDS = 0.001  # many sessions are at work and few have come: more may be on their way
 POLL_SECONDS = 0.1  # how soon mail from other processes is noticed while nothing is written
 
 log = logging.getLogger("windlass.store")
@@ -46,6 +47,7 @@ class Writer:
         self._queue: SimpleQueue[Jobs] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
+        self._stopping = threading.Event()
         self._guard: Guard | None = None
         self._ended: Callable[[], None] | None = None
         self._told: dict[asyncio.AbstractEventLoop, list[Told]] = {}
@@ -73,6 +75,7 @@ class Writer:
             if self._thread is None:
                 return False
             self._ended = ended
+            self._stopping.set()
             self._queue.put(None)
             return True
 
@@ -124,18 +127,27 @@ class Writer:
     def _wait(self) -> list[Job]:
         jobs: list[Job] = []
         try:
-            found = self._queue.get(timeout=POLL_SECONDS if self.lines else None)
-            while True:
-                if isinstance(found, list):
-                    jobs += found
-                else:
-                    jobs.append(found)
-                if len(jobs) >= GROUP:
-                    break
-                found = self._queue.get_nowait()
+            self._take(jobs, self._queue.get(timeout=POLL_SECONDS if self.lines else None))
+            if 2 * len(jobs) < len(self.lines):
+                self._stopping.wait(GATHER_SECONDS)
+                self._take(jobs, self._queue.get_nowait())
         except Empty:
             pass
         return jobs
+
+    def _take(self, jobs: list[Job], found: Jobs) -> None:
+        """Add what was found, and all else that is there."""
+        while True:
+            if isinstance(found, list):
+                jobs += found
+            else:
+                jobs.append(found)
+            if len(jobs) >= GROUP:
+                return
+            try:
+                found = self._queue.get_nowait()
+            except Empty:
+                return
 
     # ----------------------------------------------------------------------- a group
 
