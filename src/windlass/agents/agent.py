@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, Unpack, cast
 
 from windlass.access.caller import Caller
 from windlass.agents import driver
 from windlass.agents.abort import Abort
 from windlass.agents.assemble import assemble, check_agent
 from windlass.agents.driver import Allow, Deny, Start, check_answers, conduct
-from windlass.agents.options import check_run, words
+from windlass.agents.options import OF_A_RUN, RunOptions, check_run, words
 from windlass.agents.prompt import asked_to_run
 from windlass.agents.results import AgentResult
-from windlass.agents.runtime import Runtime, current_runtime
+from windlass.agents.runtime import current_runtime
 from windlass.agents.streaming import RunStream
 from windlass.agents.watching import sinks_of
 from windlass.errors import ConfigError, shown
@@ -41,7 +41,7 @@ class Agent(Generic[Deps, Output]):
     It holds no state of a run: share it freely.
     """
 
-    __slots__ = ("_model", "_options", "_plan", "_system")
+    __slots__ = ("_options", "_plan", "_system")
 
     def __init__(
         self,
@@ -71,6 +71,16 @@ class Agent(Generic[Deps, Output]):
         return self._plan
 
     @property
+    def options(self) -> Mapping[str, Any]:
+        """What it was made with, checked."""
+        return self._options
+
+    @property
+    def system(self) -> str | Callable[..., Any] | None:
+        """Its system prompt, or the function that writes one."""
+        return self._system
+
+    @property
     def name(self) -> str | None:
         """Its name in traces."""
         return self._options.get("name")
@@ -83,60 +93,30 @@ class Agent(Generic[Deps, Output]):
         /,
         *,
         deps: Deps | None = None,
-        session_id: str | None = None,
-        caller: Caller | None = None,
-        abort: Abort | None = None,
-        timeout: float | None = None,
-        run_id: str | None = None,
-        store: str | Store | None = None,
-        on_event: Callable[[Event], None] | None = None,
-        on_tool_call: Callable[[str, dict[str, Any]], None] | None = None,
-        on_tool_result: Callable[[str, str], None] | None = None,
-        on_message: Callable[[Message], None] | None = None,
-        **overrides: Any,
+        **options: Unpack[RunOptions],
     ) -> AgentResult[Output]:
-        """Run to the end and return the result; its `status` says how it ended."""
-        if not (
-            session_id is caller is abort is timeout is run_id is store
-            is on_event is on_tool_call is on_tool_result is on_message is None
-        ):  # fmt: skip
-            check_run(
-                session_id=session_id, caller=caller, abort=abort, timeout=timeout, run_id=run_id,
-                store=store, on_event=on_event, on_tool_call=on_tool_call,
-                on_tool_result=on_tool_result, on_message=on_message,
-            )  # fmt: skip
-        agent = self._changed(overrides, "Agent.run", _OF_A_RUN) if overrides else self
-        runtime = current_runtime()
-        plan = agent.plan
-        chosen = agent._options
-        sinks = sinks_of(
-            on_event or chosen.get("on_event"), on_tool_call, on_tool_result, on_message
-        )
-        caller = caller or chosen.get("caller")
-        deps = deps if deps is not None else chosen.get("deps")
-        session_id = session_id or chosen.get("session_id")
-        messages = asked_to_run(prompt, session_id)
-        if callable(agent._system):
-            plan = await agent._framed(deps, caller, session_id)
-        begun = await driver.start(
-            plan,
-            messages,
-            runtime,
-            session_id=session_id,
-            store=_chosen(runtime, store, chosen),
-            caller=caller,
-            deps=deps,
-            sinks=sinks,
-            run_id=run_id,
-        )
-        outcome = await conduct(begun, runtime, abort=abort or chosen.get("abort"), timeout=timeout)
+        """Run to the end and return the result; its `status` says how it ended.
+
+        Beside what belongs to one run (`session_id`, `caller`, `abort`, `timeout`, `on_event`, …)
+        every option of the agent may be changed for this run: `run("…", max_turns=3)`.
+        """
+        asked = self._asked(deps, options)
+        begun = await asked.begin(prompt)
+        outcome = await conduct(begun, asked.runtime, abort=asked.abort, timeout=asked.timeout)
         return AgentResult(begun.run, outcome)
 
-    def run_sync(self, prompt: Any, /, **options: Any) -> AgentResult[Output]:
+    def run_sync(
+        self,
+        prompt: str | Message | Sequence[Any] | Mapping[str, Any],
+        /,
+        *,
+        deps: Deps | None = None,
+        **options: Unpack[RunOptions],
+    ) -> AgentResult[Output]:
         """`run`, blocking; works in scripts, threads and notebooks."""
         from windlass.sync import wait
 
-        return wait(self.run(prompt, **options))
+        return wait(self.run(prompt, deps=deps, **options))
 
     def stream(
         self,
@@ -144,62 +124,18 @@ class Agent(Generic[Deps, Output]):
         /,
         *,
         deps: Deps | None = None,
-        session_id: str | None = None,
-        caller: Caller | None = None,
-        abort: Abort | None = None,
-        timeout: float | None = None,
-        run_id: str | None = None,
-        store: str | Store | None = None,
-        on_event: Callable[[Event], None] | None = None,
-        on_tool_call: Callable[[str, dict[str, Any]], None] | None = None,
-        on_tool_result: Callable[[str, str], None] | None = None,
-        on_message: Callable[[Message], None] | None = None,
-        **overrides: Any,
+        **options: Unpack[RunOptions],
     ) -> RunStream[AgentResult[Output]]:
         """Run and watch: `async with agent.stream("…") as run: async for text in run.text(): …`
 
-        Leaving the block early cancels the run.
+        Takes what `run` takes. Leaving the block early cancels the run.
         """
-        if not (
-            session_id is caller is abort is timeout is run_id is store
-            is on_event is on_tool_call is on_tool_result is on_message is None
-        ):  # fmt: skip
-            check_run(
-                session_id=session_id, caller=caller, abort=abort, timeout=timeout, run_id=run_id,
-                store=store, on_event=on_event, on_tool_call=on_tool_call,
-                on_tool_result=on_tool_result, on_message=on_message,
-            )  # fmt: skip
-        agent = self._changed(overrides, "Agent.run", _OF_A_RUN) if overrides else self
-        runtime = current_runtime()
-        chosen = agent._options
-        sinks = sinks_of(
-            on_event or chosen.get("on_event"), on_tool_call, on_tool_result, on_message
-        )
-        caller = caller or chosen.get("caller")
-        deps = deps if deps is not None else chosen.get("deps")
-
-        session = session_id or chosen.get("session_id")
+        asked = self._asked(deps, options)
 
         async def begin(pipe: Callable[[Event], None]) -> Start:
-            plan = agent.plan
-            messages = asked_to_run(prompt, session)
-            if callable(agent._system):
-                plan = await agent._framed(deps, caller, session)
-            return await driver.start(
-                plan,
-                messages,
-                runtime,
-                session_id=session,
-                store=_chosen(runtime, store, chosen),
-                caller=caller,
-                deps=deps,
-                sinks=(pipe, *sinks),
-                run_id=run_id,
-            )
+            return await asked.begin(prompt, (pipe,))
 
-        return RunStream(
-            begin, _result, runtime, abort=abort or chosen.get("abort"), timeout=timeout
-        )
+        return RunStream(begin, _result, asked.runtime, abort=asked.abort, timeout=asked.timeout)
 
     watch = stream
 
@@ -223,27 +159,31 @@ class Agent(Generic[Deps, Output]):
         """
         if not isinstance(cast("object", session_id), str):
             raise ConfigError(f"session_id is a text, not {shown(session_id)}")
-        check_run(caller=caller, abort=abort, timeout=timeout, store=store, on_event=on_event)
         check_answers(decisions, results)
-        runtime, chosen = current_runtime(), self._options
-        caller = caller or chosen.get("caller")
-        deps = deps if deps is not None else chosen.get("deps")
-        plan = self.plan
-        if callable(self._system):
-            plan = await self._framed(deps, caller, session_id)
+        given = {"caller": caller, "abort": abort, "timeout": timeout, "store": store}
+        asked = self._asked(deps, {**given, "session_id": session_id, "on_event": on_event})
         begun = await driver.resume(
-            plan,
+            await asked.plan(),
             session_id,
-            runtime,
-            store=_chosen(runtime, store, chosen),
-            caller=caller,
-            deps=deps,
-            sinks=sinks_of(on_event or chosen.get("on_event")),
+            asked.runtime,
+            store=asked.store,
+            caller=asked.caller,
+            deps=asked.deps,
+            sinks=asked.sinks,
             decisions=decisions,
             results=results,
         )
-        outcome = await conduct(begun, runtime, abort=abort or chosen.get("abort"), timeout=timeout)
+        outcome = await conduct(begun, asked.runtime, abort=asked.abort, timeout=timeout)
         return AgentResult(begun.run, outcome)
+
+    def _asked(self, deps: Deps | None, options: Mapping[str, Any]) -> _Asked:
+        agent = self
+        if options:
+            check_run(options)
+            changes = {name: options[name] for name in options if name not in OF_A_RUN}
+            if changes:
+                agent = self._changed(changes, "Agent.run", OF_A_RUN)
+        return _Asked(agent, deps, options)
 
     # ----------------------------------------------------------------- other agents from this one
 
@@ -278,14 +218,10 @@ class Agent(Generic[Deps, Output]):
 
         return agent_tool(self, name, description)
 
-    async def _framed(self, deps: Any, caller: Caller | None, session_id: str | None) -> Plan:
-        """The plan with a system prompt that a function writes for this run."""
+    async def plan_for(self, context: ToolContext[Any]) -> Plan:
+        """The plan with the system prompt that a function writes for one run."""
         write = cast("Callable[..., Any]", self._system)
-        context: ToolContext[Any] = ToolContext(
-            deps, caller or Caller.local(), session_id or "", "", "", "", cast("Any", None)
-        )
-        wants = len(inspect.signature(write).parameters) > 0
-        written = write(context) if wants else write()
+        written = write(context) if inspect.signature(write).parameters else write()
         if inspect.isawaitable(written):
             written = await written
         if not isinstance(written, str):
@@ -297,16 +233,55 @@ class Agent(Generic[Deps, Output]):
         return f"<Agent {self.name or ''} {model}>".replace("  ", " ")
 
 
-_OF_A_RUN = frozenset(inspect.signature(cast("Any", Agent).run).parameters) - {
-    "self",
-    "prompt",
-    "overrides",
-}
+class _Asked:
+    """What one run is made of: its own arguments, and the agent's where it has none."""
 
+    __slots__ = ("abort", "agent", "caller", "deps", "run_id", "runtime", "session_id", "sinks",
+                 "store", "timeout")  # fmt: skip
 
-def _chosen(runtime: Runtime, store: str | Store | None, options: Mapping[str, Any]) -> Store:
-    place = store if store is not None else options.get("store")
-    return runtime.store if place is None else runtime.store_at(place)
+    def __init__(self, agent: Agent[Any, Any], deps: Any, options: Mapping[str, Any]) -> None:
+        self.agent, self.runtime = agent, current_runtime()
+        own = agent.options
+        self.deps = own.get("deps") if deps is None else deps
+        self.session_id: str | None = options.get("session_id") or own.get("session_id")
+        self.caller: Caller | None = options.get("caller") or own.get("caller")
+        self.abort: Abort | None = options.get("abort") or own.get("abort")
+        self.run_id: str | None = options.get("run_id") or own.get("run_id")
+        self.timeout: float | None = options.get("timeout")
+        place = options.get("store") or own.get("store")
+        self.store = self.runtime.store if place is None else self.runtime.store_at(place)
+        self.sinks = sinks_of(
+            options.get("on_event") or own.get("on_event"),
+            options.get("on_tool_call"),
+            options.get("on_tool_result"),
+            options.get("on_message"),
+        )
+
+    async def begin(self, prompt: Any, watchers: tuple[Callable[[Event], None], ...] = ()) -> Start:
+        """Set the run up."""
+        messages = asked_to_run(prompt, self.session_id)
+        return await driver.start(
+            await self.plan(),
+            messages,
+            self.runtime,
+            session_id=self.session_id,
+            store=self.store,
+            caller=self.caller,
+            deps=self.deps,
+            sinks=(*watchers, *self.sinks),
+            run_id=self.run_id,
+        )
+
+    async def plan(self) -> Plan:
+        """The agent's plan; with a system prompt of its own where a function writes it."""
+        agent = self.agent
+        if not callable(agent.system):
+            return agent.plan
+        context: ToolContext[Any] = ToolContext(
+            self.deps, self.caller or Caller.local(), self.session_id or "", "", "", "",
+            cast("Any", None),
+        )  # fmt: skip
+        return await agent.plan_for(context)
 
 
 def _result(begun: Start, outcome: Outcome) -> AgentResult[Any]:

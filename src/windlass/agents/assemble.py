@@ -21,7 +21,7 @@ from windlass.policies.result_cap import ResultCap
 from windlass.tools.base import Tool
 from windlass.tools.function import as_tools
 
-LOOP_OPTIONS = frozenset(LoopOptions.__annotations__) | {"system"}
+LOOP_OPTIONS = LoopOptions.__optional_keys__ | {"system"}
 AGENT_OPTIONS = (LOOP_OPTIONS - {"max_iterations", "persistent", "messages", "run_id"}) | {
     "max_turns",
     "max_token_budget",

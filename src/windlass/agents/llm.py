@@ -15,14 +15,14 @@ from windlass.agents.prompt import asked
 from windlass.agents.runtime import current_runtime
 from windlass.errors import BadRequest, ConfigError
 from windlass.events import LiveEvent, TextDelta, ToolCallReady
-from windlass.loop.ask import checked
+from windlass.loop.reply import cost_of, sound
 from windlass.messages import Block, Message, Thinking, ToolCall
 from windlass.models.audit import audit
 from windlass.models.base import Emit, Frame, Model, Request, Response, silent
 from windlass.tools.function import as_tools
 from windlass.usage import Usage
 
-CALL_OPTIONS = frozenset(CallOptions.__annotations__) | {"system"}
+CALL_OPTIONS = CallOptions.__optional_keys__ | {"system"}
 
 
 class LLMResult(msgspec.Struct, frozen=True):
@@ -193,7 +193,7 @@ async def _call(model: Model, request: Request, emit: Emit) -> LLMResult:
     runtime.learn(tuple(model.secrets))
     seams.point("model.before_request")
     try:
-        response: Response = checked(await model.respond(request, emit))
+        response: Response = sound(await model.respond(request, emit))
     except Exception as error:
         if runtime.redactor is not None:
             runtime.redactor.scrub(error)
@@ -205,7 +205,7 @@ async def _call(model: Model, request: Request, emit: Emit) -> LLMResult:
         response.stop_reason,
         response.model or model.name,
         model.provider,
-        model.price(response.usage),
+        cost_of(model, response.usage) or 0.0,
         tuple(request.messages),
         response.native_id,
     )

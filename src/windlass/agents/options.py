@@ -15,6 +15,7 @@ from windlass.errors import ConfigError, nearest, shown
 from windlass.events import Event
 from windlass.loop.ledger import Limits
 from windlass.loop.policy import Policy
+from windlass.messages import Message
 from windlass.models.base import Model, Settings
 from windlass.store.base import Store
 
@@ -42,8 +43,8 @@ class CallOptions(TypedDict, total=False):
     tools: Sequence[Any]
 
 
-class LoopOptions(CallOptions, total=False):
-    """Every option of `agent_loop`."""
+class _SharedOptions(CallOptions, total=False):
+    """What the loop as a function and an agent's run both take."""
 
     tool_format: str
     session_id: str
@@ -51,9 +52,7 @@ class LoopOptions(CallOptions, total=False):
     on_event: Callable[[Event], None]
     abort: Abort
     caller: Caller
-    deps: Any
     loop_until_done: bool
-    persistent: bool
     done_sentinel: str | None
     max_iterations: int
     max_nudges: int
@@ -71,6 +70,30 @@ class LoopOptions(CallOptions, total=False):
     name: str
     run_id: str
 
+
+class LoopOptions(_SharedOptions, total=False):
+    """Every option of `agent_loop`."""
+
+    deps: Any
+    persistent: bool
+
+
+class RunOptions(_SharedOptions, total=False):
+    """What `Agent.run` takes: what belongs to one run, and any option of the agent, changed for it."""
+
+    system: str
+    max_turns: int
+    max_token_budget: int
+    on_tool_call: Callable[[str, dict[str, Any]], Any]
+    on_tool_result: Callable[[str, str], Any]
+    on_message: Callable[[Message], Any]
+
+
+#: The options that belong to one run; `timeout` is the whole run's here, not a model call's.
+OF_A_RUN = frozenset(
+    {"session_id", "store", "on_event", "abort", "caller", "run_id", "timeout", "on_tool_call",
+     "on_tool_result", "on_message"}
+)  # fmt: skip
 
 SUPERSEDED = {
     "iterations": "max_iterations",
@@ -378,8 +401,8 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
 }
 
 
-def check_run(**options: Any) -> None:
+def check_run(options: Mapping[str, Any]) -> None:
     """What is given for one run: each is checked before anything of the run happens."""
     for name, value in options.items():
-        if value is not None:
+        if name in OF_A_RUN and value is not None:
             _CHECKS[name](name, value)
