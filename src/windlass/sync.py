@@ -10,6 +10,7 @@ import atexit
 import contextvars
 import functools
 import inspect
+import os
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
@@ -20,6 +21,18 @@ GOODBYE = 1.0  # seconds that connections get to close when the process ends
 
 _lock = threading.Lock()
 _loop: asyncio.AbstractEventLoop | None = None
+_left_behind: list[object] = []  # loops of the process that this one was forked from
+
+
+def _in_child() -> None:
+    """A forked child has the loop and not its thread: it begins with one of its own."""
+    global _lock, _loop
+    _left_behind.append(_loop)  # unclosed: what it holds open is the parent's
+    _lock, _loop = threading.Lock(), None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)
 
 
 def wait(work: Coroutine[Any, Any, T]) -> T:
@@ -43,8 +56,7 @@ def wait(work: Coroutine[Any, Any, T]) -> T:
             ended.wait()
             break
         except KeyboardInterrupt:
-            if done:
-                loop.call_soon_threadsafe(done[0].cancel)
+            loop.call_soon_threadsafe(lambda: done[0].cancel())  # after `begin`, also if it waits
             ended.wait(1.0)
             raise
     return done[0].result()

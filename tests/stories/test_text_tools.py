@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import windlass as w
 from tests.stories.world import add, kept, note, said
+from windlass.events import StreamRestarted
 from windlass.testing import scripted
 
 
@@ -116,3 +119,20 @@ async def test_without_loop_until_done_the_first_reply_without_calls_ends_it():
     model = scripted(ADD, "3")
     out = await w.agent_loop("go", model=model, tools=[add], tool_format="text")
     assert (out.status, out.stop_reason) == ("done", "natural")
+
+
+async def test_a_stream_that_begins_again_inside_a_call_is_shown_from_its_beginning():
+    """The first try breaks off in the middle of a block; what the second says is no part of it."""
+
+    class Restarting(w.Model):
+        native_tools = False
+
+        async def respond(self, request: w.Request, emit: Any) -> w.Response:
+            emit(w.TextDelta("Wait. <tool_call>{"))
+            emit(StreamRestarted("again"))
+            emit(w.TextDelta("Nothing to do."))
+            return w.Response(w.Message("assistant", "Nothing to do."))
+
+    async with w.Agent(Restarting(), tools=[add]).stream("go") as run:
+        seen = [event.text async for event in run if isinstance(event, w.TextDelta)]
+    assert seen == ["Wait. ", "Nothing to do."]

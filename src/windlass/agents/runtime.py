@@ -59,6 +59,7 @@ class Runtime:
         self.mock: MockQueue = MockQueue()
         self.ledger = Ledger(budget, lasting=True) if budget is not None else None
         self.lingering: set[asyncio.Task[None]] = set()
+        _living.add(self)
 
     # ----------------------------------------------------------------- what it is made of, lazily
 
@@ -154,6 +155,13 @@ class Runtime:
         current_queue.reset(queue)
         await self.aclose()
 
+    def after_fork(self) -> list[object]:
+        """In a forked child: begin anew with threads and files; what is left behind."""
+        left: list[object] = [self._pool, self._store, *self._opened.values()]
+        self._pool, self._store = None, None
+        self._opened.clear()
+        return left
+
     async def aclose(self) -> None:
         """Let go of the store and the threads."""
         if self.lingering:
@@ -165,6 +173,19 @@ class Runtime:
         pool, self._pool = self._pool, None
         if pool is not None:
             pool.shutdown(wait=False, cancel_futures=True)
+
+
+_living: WeakSet[Runtime] = WeakSet()
+_left_behind: list[object] = []  # unclosed: what they hold open is the parent's
+
+
+def _in_child() -> None:
+    for runtime in list(_living):
+        _left_behind.extend(runtime.after_fork())
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)
 
 
 class _LogFilter(logging.Filter):

@@ -13,7 +13,7 @@ from html import escape
 import msgspec
 
 from windlass import seams
-from windlass.events import LiveEvent, TextDelta
+from windlass.events import LiveEvent, StreamRestarted, TextDelta
 from windlass.messages import Block, Image, Message, Text, ToolCall, ToolResult, ToolSpec
 from windlass.models.base import Emit, Frame, Model, Request, Response
 from windlass.models.view import derive
@@ -156,6 +156,8 @@ class _Filter:
 
     def feed(self, event: LiveEvent) -> None:
         if not isinstance(event, TextDelta):
+            if isinstance(event, StreamRestarted):
+                self.held, self.inside = "", False  # what was streamed is void, also half a tag
             self.emit(event)
             return
         self.held += event.text
