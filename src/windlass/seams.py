@@ -23,9 +23,19 @@ strict = False  # tests: a request that breaks I1 raises instead of being mended
 _reached: Callable[[str], None] | None = None
 
 
+_fresh: list[str] = []  # random digits for the next ids: asking the system for each is dear
+if hasattr(os, "register_at_fork"):  # a child must not hand out its parent's
+    os.register_at_fork(after_in_child=_fresh.clear)
+
+
 def new_id(prefix: str) -> str:
     """A fresh id nobody else has: `new_id("run")` -> `run_5f2c…`."""
-    return f"{prefix}_{os.urandom(9).hex()}"
+    while True:
+        try:
+            return f"{prefix}_{_fresh.pop()}"
+        except IndexError:
+            digits = os.urandom(9 * 64).hex()
+            _fresh.extend([digits[at : at + 18] for at in range(0, len(digits), 18)])
 
 
 def point(name: str) -> None:

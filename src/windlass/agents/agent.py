@@ -233,6 +233,18 @@ class Agent(Generic[Deps, Output]):
         return f"<Agent {self.name or ''} {model}>".replace("  ", " ")
 
 
+_CALLBACKS = frozenset({"on_event", "on_tool_call", "on_tool_result", "on_message"})
+
+
+def _watchers(options: Mapping[str, Any]) -> tuple[Callable[[Event], None], ...]:
+    return sinks_of(
+        *[
+            options.get(name)
+            for name in ("on_event", "on_tool_call", "on_tool_result", "on_message")
+        ]
+    )
+
+
 class _Asked:
     """What one run is made of: its own arguments, and the agent's where it has none."""
 
@@ -242,20 +254,18 @@ class _Asked:
     def __init__(self, agent: Agent[Any, Any], deps: Any, options: Mapping[str, Any]) -> None:
         self.agent, self.runtime = agent, current_runtime()
         own = agent.options
-        self.deps = own.get("deps") if deps is None else deps
-        self.session_id: str | None = options.get("session_id") or own.get("session_id")
-        self.caller: Caller | None = options.get("caller") or own.get("caller")
-        self.abort: Abort | None = options.get("abort") or own.get("abort")
-        self.run_id: str | None = options.get("run_id") or own.get("run_id")
-        self.timeout: float | None = options.get("timeout")
-        place = options.get("store") or own.get("store")
+        if options:
+            own = {**own, **{name: value for name, value in options.items() if value is not None}}
+        chosen = own.get
+        self.deps = chosen("deps") if deps is None else deps
+        self.session_id: str | None = chosen("session_id")
+        self.caller: Caller | None = chosen("caller")
+        self.abort: Abort | None = chosen("abort")
+        self.run_id: str | None = chosen("run_id")
+        self.timeout: float | None = options.get("timeout")  # the agent's own is a model call's
+        place = chosen("store")
         self.store = self.runtime.store if place is None else self.runtime.store_at(place)
-        self.sinks = sinks_of(
-            options.get("on_event") or own.get("on_event"),
-            options.get("on_tool_call"),
-            options.get("on_tool_result"),
-            options.get("on_message"),
-        )
+        self.sinks = _watchers(own) if _CALLBACKS & own.keys() else ()
 
     async def begin(self, prompt: Any, watchers: tuple[Callable[[Event], None], ...] = ()) -> Start:
         """Set the run up."""

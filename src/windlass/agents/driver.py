@@ -242,18 +242,10 @@ async def conduct(
     if begun.outcome is not None:
         await run.journal.close()
         return begun.outcome
-    loop = run.loop
-    done: asyncio.Future[None] = loop.create_future()
-
-    def wake(_: object = None) -> None:
-        if not done.done():
-            done.set_result(None)
-
-    release = _brakes(run, (abort, leave), timeout, wake)
-    task = loop.create_task(drive(run, begun.at, begun.finish))
-    task.add_done_callback(wake)
+    hold = _Hold(run, abort, leave, timeout)
+    task = run.loop.create_task(hold.drive(begun.at, begun.finish))
     try:
-        await done
+        await hold.done
     except asyncio.CancelledError:
         run.halt()
         await _patiently(task)
@@ -261,7 +253,7 @@ async def conduct(
             await _drain(run, PATIENCE)
         raise
     finally:
-        release()
+        hold.release()
         if not task.done():
             run.lingering.add(task)  # stubborn: it ends when it ends, and its session waits
         if run.threads or run.lingering:
@@ -294,50 +286,74 @@ async def _patiently(task: asyncio.Task[Any]) -> None:
             continue
 
 
-def _brakes(
-    run: Run,
-    aborts: tuple[Abort | None, ...],
-    timeout: float | None,
-    give_up: Callable[[], None],
-) -> Callable[[], None]:
-    """Whatever may stop the run from outside: an abort, a deadline, a cancel in the inbox."""
-    loop = run.loop
-    timers: list[asyncio.TimerHandle] = []
+class _Hold:
+    """The caller's hold on a run: it waits for the end, and may bring it about.
 
-    def stop(verdict: Stop) -> None:
-        run.interrupt(verdict)
-        timers.append(loop.call_later(PATIENCE, give_up))
+    An abort, a deadline or a cancel in the inbox stops the run; one that takes no notice within
+    `PATIENCE` is left to itself.
+    """
 
-    seconds = run.ledger.limits.seconds
-    if seconds is not None:
-        timers.append(loop.call_later(seconds, stop, Stop("budget_exhausted", "seconds")))
-    if timeout is not None:
-        timers.append(loop.call_later(timeout, stop, Stop("cancelled", "timeout")))
+    __slots__ = ("_aborts", "_timers", "done", "run")
 
-    def pull(reason: str) -> None:
-        if threading.get_ident() == run.thread:
-            stop(Stop("cancelled", reason))
-        else:
-            loop.call_soon_threadsafe(stop, Stop("cancelled", reason))
+    def __init__(
+        self, run: Run, abort: Abort | None, leave: Abort | None, timeout: float | None
+    ) -> None:
+        self.run = run
+        self.done: asyncio.Future[None] = run.loop.create_future()
+        self._timers: list[asyncio.TimerHandle] = []
+        self._aborts: list[Abort] = []
+        seconds = run.ledger.limits.seconds
+        if seconds is not None:
+            self._at(seconds, Stop("budget_exhausted", "seconds"))
+        if timeout is not None:
+            self._at(timeout, Stop("cancelled", "timeout"))
+        if abort is not None:
+            self._listen(abort)
+        if leave is not None:
+            self._listen(leave)
+        run.journal.on_mail = self._on_mail
+        if run.journal.mail:
+            self._on_mail()
 
-    brakes = [abort for abort in aborts if abort is not None]
-    for abort in brakes:
-        abort.listen(pull)
+    async def drive(self, at: Stage, finish: Finish | None) -> Outcome:
+        """The run's own task."""
+        try:
+            return await drive(self.run, at, finish)
+        finally:
+            self._wake()  # in this very step: whoever waits goes on in the next
 
-    def on_mail() -> None:
-        item: InboxItem | None = next((i for i in run.journal.mail if i.kind == "cancel"), None)
-        if item is not None:
-            stop(Stop("cancelled", str(item.payload or "cancelled")))
-
-    run.journal.on_mail = on_mail
-    if run.journal.mail:
-        on_mail()
-
-    def release() -> None:
-        for timer in timers:
+    def release(self) -> None:
+        """The run has ended, or is left to itself."""
+        for timer in self._timers:
             timer.cancel()
-        for abort in brakes:
-            abort.forget(pull)
-        run.journal.on_mail = None
+        for abort in self._aborts:
+            abort.forget(self._pull)
+        self.run.journal.on_mail = None
 
-    return release
+    def _wake(self) -> None:
+        if not self.done.done():
+            self.done.set_result(None)
+
+    def _stop(self, verdict: Stop) -> None:
+        self.run.interrupt(verdict)
+        self._timers.append(self.run.loop.call_later(PATIENCE, self._wake))
+
+    def _at(self, seconds: float, verdict: Stop) -> None:
+        self._timers.append(self.run.loop.call_later(seconds, self._stop, verdict))
+
+    def _listen(self, abort: Abort) -> None:
+        self._aborts.append(abort)
+        abort.listen(self._pull)
+
+    def _pull(self, reason: str) -> None:
+        verdict = Stop("cancelled", reason)
+        if threading.get_ident() == self.run.thread:
+            self._stop(verdict)
+        else:
+            self.run.loop.call_soon_threadsafe(self._stop, verdict)
+
+    def _on_mail(self) -> None:
+        mail = self.run.journal.mail
+        item: InboxItem | None = next((item for item in mail if item.kind == "cancel"), None)
+        if item is not None:
+            self._stop(Stop("cancelled", str(item.payload or "cancelled")))

@@ -148,8 +148,10 @@ def _unknown(name: object, known: frozenset[str], door: str) -> ConfigError:
 
 def settings_of(options: Mapping[str, Any]) -> Settings:
     """The part of the options that goes with every model call; `llm_options` has the last word."""
-    chosen = {name: options[name] for name in _SETTINGS & options.keys()}
     extra = options.get("llm_options")
+    if not extra and _SETTINGS.isdisjoint(options):
+        return _PLAIN
+    chosen = {name: options[name] for name in _SETTINGS & options.keys()}
     if extra:
         for name in extra:
             if name not in _SETTINGS:

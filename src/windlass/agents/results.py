@@ -152,7 +152,10 @@ class RunResult:
         """The last answer alone."""
         entries, sentinel = self._run.journal.entries, self._sentinel
         for index in range(len(entries) - 1, self._run.first_entry - 1, -1):
-            message = _assistant(entries[index])
+            entry = entries[index]
+            if type(entry) not in _SPOKEN:
+                continue
+            message = _assistant(entry)
             if message is not None and (seen := visible(message.text, sentinel)):
                 return seen
         return ""
@@ -355,6 +358,9 @@ class AgentResult(RunResult, Generic[Output]):
     def budget_exceeded(self) -> bool:
         """A limit on tokens, dollars or seconds ended the run."""
         return self.status == "budget_exhausted" and self.stop_reason != "max_iterations"
+
+
+_SPOKEN = frozenset({Said, Replied})
 
 
 def _assistant(entry: JournalEntry) -> Message | None:
