@@ -8,13 +8,14 @@ writes to the effect log, which never de-duplicates.
 from __future__ import annotations
 
 import hashlib
+import sqlite3
 from collections import Counter
 from pathlib import Path
 
 import windlass as w
 from windlass.agents.agent import Agent  # loaded once, in the process that all others fork from
 from windlass.errors import NoSuchSession
-from windlass.events import Replied, RunEnded, ToolResulted
+from windlass.events import JournalEntry, Replied, RunEnded, ToolResulted
 from windlass.loop.replay import requests_of
 from windlass.models.audit import audit
 from windlass.models.wires.anthropic import AnthropicMessages
@@ -134,7 +135,8 @@ async def check(scene: Scene) -> dict:
         problems.append(f"{len(replies)} replies")
     if sum(e.status == "done" for e in entries if type(e) is RunEnded) != 1:
         problems.append("not ended once")
-    problems += _charges(scene.folder, results) + _seats(scene.folder)
+    problems += _charges(scene.folder, _done(entries, "charge"))
+    problems += _seats(scene.folder, _done(entries, "reserve"))
     unknown = [e for e in entries if type(e) is ToolResulted and e.outcome == "interrupted"]
     if any(e.tool not in ("mail", "fax") for e in unknown):
         problems.append("a call that can be repeated was given up")
@@ -152,22 +154,31 @@ async def check(scene: Scene) -> dict:
     return {"state": seen.state, "unknown": seen.unknown, "problems": seen.problems}
 
 
-def _charges(folder: Path, results: Counter[str]) -> list[str]:
-    lines = EffectLog(folder / "charges.jsonl").read()
+def _done(entries: list[JournalEntry], tool: str) -> set[int]:
+    """Which calls of the tool the journal says were made."""
+    results = [e for e in entries if type(e) is ToolResulted]
+    return {int(e.call_id[1:]) for e in results if e.tool == tool and e.outcome == "ok"}
+
+
+def _charges(folder: Path, done: set[int]) -> list[str]:
     keys: dict[int, set[str]] = {}
-    for line in lines:
+    for line in EffectLog(folder / "charges.jsonl").read():
         keys.setdefault(line["n"], set()).add(line["key"])
-    return [f"charge {n} was made under {len(k)} keys" for n, k in keys.items() if len(k) != 1]
+    problems = [f"charge {n} was made under {len(k)} keys" for n, k in keys.items() if len(k) != 1]
+    if keys.keys() != done:
+        problems.append(f"charged {sorted(keys)}, and on record are {sorted(done)}")
+    return problems
 
 
-def _seats(folder: Path) -> list[str]:
-    import sqlite3
-
+def _seats(folder: Path, done: set[int]) -> list[str]:
     connection = sqlite3.connect(folder / "runs.db")
     try:
         rows = connection.execute("select n, count(*) from seats group by n").fetchall()
     except sqlite3.OperationalError:
-        return []  # no seat was asked for
+        rows = []  # no seat was asked for
     finally:
         connection.close()
-    return [f"seat {n} was reserved {count} times" for n, count in rows if count != 1]
+    problems = [f"seat {n} was reserved {count} times" for n, count in rows if count != 1]
+    if {n for n, _ in rows} != done:
+        problems.append(f"reserved {sorted(rows)}, and on record are {sorted(done)}")
+    return problems
