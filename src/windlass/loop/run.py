@@ -10,7 +10,7 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
-from hashlib import blake2b as _blake
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import msgspec
@@ -136,7 +136,9 @@ def digest_of(value: object) -> str:
         data = _encode(value)
     except (ValueError, TypeError, RecursionError):  # what no JSON can hold has a text all the same
         data = to_text(value).encode()
-    return _blake(data, digest_size=16).hexdigest()
+    state = _blank()  # a copy is made in half the time of a new one
+    state.update(data)
+    return state.hexdigest()
 
 
 class Run:
@@ -401,4 +403,5 @@ class _Threads(Executor):
         return future
 
 
+_blank = blake2b(digest_size=16).copy
 _encode = msgspec.json.Encoder(order="deterministic").encode

@@ -9,7 +9,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
-from weakref import WeakValueDictionary
+from weakref import ref
 
 from windlass import seams
 from windlass.errors import Locked, NoSuchSession, StoreError, nearest
@@ -149,7 +149,8 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self._sessions: dict[str, MemoryJournal] = {}
-        self._passing: WeakValueDictionary[str, MemoryJournal] = WeakValueDictionary()
+        self._passing: dict[str, ref[MemoryJournal]] = {}
+        self._sweep_at = 256
         self._transaction = threading.Lock()
         self._connection: sqlite3.Connection | None = None
         self._guard: Guard | None = None
@@ -172,7 +173,10 @@ class MemoryStore:
             )
             journal = MemoryJournal(self, session_id, [opened], [1, seams.now()], [])
         elif held.held:
-            raise Locked(f"session {session_id!r} has a writer in this process already")
+            raise Locked(
+                f"session {session_id!r} has a writer in this process already: a run is under way on it. "
+                "Wait for its end, or use another session_id"
+            )
         else:
             journal = held.reopened()
         self._sessions[session_id] = journal
@@ -181,11 +185,18 @@ class MemoryStore:
     def let_go(self, session_id: str) -> None:
         """Keep the session only as long as somebody holds its result: nobody has named it."""
         session = self._sessions.pop(session_id, None)
-        if session is not None:
-            self._passing[session_id] = session
+        if session is None:
+            return
+        self._passing[session_id] = ref(session)
+        if len(self._passing) > self._sweep_at:  # now and then: a callback for each would be dear
+            self._passing = {name: kept for name, kept in self._passing.items() if kept()}
+            self._sweep_at = 2 * len(self._passing) + 256
 
     def _find(self, session_id: str) -> MemoryJournal | None:
-        return self._sessions.get(session_id) or self._passing.get(session_id)
+        found = self._sessions.get(session_id)
+        if found is None and (passing := self._passing.get(session_id)) is not None:
+            found = passing()
+        return found
 
     def transact(
         self,
