@@ -195,6 +195,33 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {matches[0]!r}?" if matches else ""
 
 
+def said(error: BaseException, limit: int = 8192) -> str:
+    """An error's words: whole characters, of a bounded length, never an exception of its own."""
+    try:
+        text = whole_text(str(error))
+    except Exception:
+        text = ""
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def attribute(error: BaseException, name: str) -> str | None:
+    """What the error says of itself under this name, if it is a text or a number."""
+    try:
+        value = getattr(error, name, None)
+    except Exception:
+        return None
+    if isinstance(value, int):
+        return str(value)
+    return whole_text(value)[:200] if isinstance(value, str) else None
+
+
+def whole_text(text: str) -> str:
+    """The text with halves of characters (lone surrogates) replaced by `?`."""
+    if text.isascii():
+        return text
+    return text.encode(errors="replace").decode()
+
+
 def shown(value: object, limit: int = 80) -> str:
     """A value in an error's words: its `repr`, cut, and never an exception of its own."""
     try:

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 import msgspec
 
 from windlass import seams
-from windlass.errors import BadReply, BudgetExceeded, ModelError
+from windlass.errors import (
+    BadReply,
+    BudgetExceeded,
+    ConfigError,
+    ModelError,
+    attribute,
+    said,
+    shown,
+)
 from windlass.events import BudgetExhausted, HistoryRepaired, Replied, ReplyFailed
 from windlass.loop.ledger import Reserve, Spent
 from windlass.loop.policy import misplaced
+from windlass.loop.reply import cost_of, take
 from windlass.loop.run import Run
-from windlass.loop.turn import UNNAMED, Turn
+from windlass.loop.turn import Turn
 from windlass.messages import Message, Text, Thinking, ToolCall, ToolResult
 from windlass.models.audit import audit, repair
 from windlass.models.base import Emit, Request, Response, silent
@@ -93,24 +103,29 @@ async def call_model(
     seams.point("model.before_request")
     started = seams.monotonic()
     try:
-        response = checked(await model.respond(request, emit))
-    except Exception as error:
+        response = take(await model.respond(request, emit), run.call_ids)
+    except BaseException as error:
         run.ledger.settle(reserve, 0, 0.0)
-        category = getattr(error, "category", "model_error")
-        run.record(ReplyFailed(category, str(error), model.provider, model.name, purpose))
-        raise
-    except BaseException:
-        run.ledger.settle(reserve, 0, 0.0)
-        raise
+        if (failed := _failure(run, error)) is None:
+            raise
+        category = attribute(failed, "category") or "model_error"
+        run.record(ReplyFailed(category, said(failed), model.provider, model.name, purpose))
+        if failed is error:
+            raise
+        raise failed from error
     seams.point("model.after_reply")
     usage = response.usage
-    cost = model.price(usage)
+    cost = cost_of(model, usage)
+    if cost is None:  # who cannot say is charged what was held back
+        cost = reserve.usd if reserve is not None else 0.0
     run.ledger.settle(reserve, usage.input_tokens + usage.output_tokens, cost)
     run.input_tokens += usage.input_tokens
     run.output_tokens += usage.output_tokens
-    message = _own(run, response.message)
-    if message is not response.message:
-        response = msgspec.structs.replace(response, message=message)
+    message = response.message
+    if run.redactor is not None:
+        message = run.redactor.value(message)
+        if message is not response.message:
+            response = msgspec.structs.replace(response, message=message)
     seen = request.messages
     rewritten = None if type(seen) is View and seen.strand is run.strand else tuple(seen)
     run.record(
@@ -133,40 +148,16 @@ async def call_model(
     return response
 
 
-def checked(response: object) -> Response:
-    """The reply, if it is one; a model of the user's own may answer anything."""
-    if type(response) is Response and response.message.role == "assistant":
-        return response
-    raise BadReply(
-        f"a model must answer a Response with an assistant message, not {response!r:.200}"
-    )
-
-
-def _own(run: Run, message: Message) -> Message:
-    """The message with call ids that are unique in the session, and without known secrets."""
-    ids = run.call_ids
-    for index, block in enumerate(message.content):
-        if type(block) is ToolCall:
-            if not block.id or block.id in ids or not block.name:
-                message = _renamed(message, index, ids)
-                break
-            ids.add(block.id)
-    if run.redactor is not None:
-        message = run.redactor.value(message)
-    return message
-
-
-def _renamed(message: Message, start: int, ids: set[str]) -> Message:
-    """The message with every call from `start` on under an id of its own, and a name."""
-    blocks = list(message.content)
-    for index in range(start, len(blocks)):
-        block = blocks[index]
-        if type(block) is ToolCall:
-            call_id = block.id if block.id and block.id not in ids else seams.new_id("call")
-            name = block.name or UNNAMED  # providers refuse to read a call without a name again
-            blocks[index] = msgspec.structs.replace(block, id=call_id, name=name)
-            ids.add(call_id)
-    return Message(message.role, tuple(blocks), message.kind)
+def _failure(run: Run, error: BaseException) -> BaseException | None:
+    """What became of the call, for the record; None: the run or the process is being ended."""
+    if isinstance(error, (KeyboardInterrupt, SystemExit, GeneratorExit)):
+        return None
+    if isinstance(error, asyncio.CancelledError):
+        task = asyncio.current_task()
+        if run.interruption is not None or task is None or task.cancelling():
+            return None
+        return BadReply("the model cancelled its own call")
+    return error
 
 
 def _audited(run: Run, request: Request) -> Request:
@@ -212,8 +203,13 @@ async def _reserve(run: Run, request: Request, closing: bool) -> Reserve | Spent
     output = settings.max_tokens or run.plan.reply_tokens
     inputs = estimate_tokens(run, request)
     model = run.model
-    usd_in = model.price(Usage(input_tokens=inputs))
-    per_output = model.price(Usage(output_tokens=1_000_000)) / 1_000_000
+    usd_in = cost_of(model, Usage(input_tokens=inputs))
+    per_million = cost_of(model, Usage(output_tokens=1_000_000))
+    if usd_in is None or per_million is None:
+        if run.ledger.priced:
+            raise ConfigError(f"{shown(model)} has no price, and a budget in dollars needs one")
+        usd_in = per_million = 0.0
+    per_output = per_million / 1_000_000
     return await run.ledger.reserve(inputs, output, usd_in, per_output, closing=closing)
 
 

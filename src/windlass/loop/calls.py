@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from windlass import seams
-from windlass.errors import nearest
+from windlass.errors import nearest, shown
 from windlass.events import (
     JournalEntry,
     ToolCallAudit,
@@ -134,7 +134,7 @@ def _unknown(run: Run, call: ToolCall) -> ToolResult:
         words = f"The tool call has no name. Available: {names}."
     else:
         hint = nearest(call.name, run.tools) or "."
-        words = f"There is no tool {call.name!r}{hint} Available: {names}."
+        words = f"There is no tool {shown(call.name)}{hint} Available: {names}."
     return ToolResult(call.id, words, True, call.name, "unknown_tool")
 
 

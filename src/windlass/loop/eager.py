@@ -8,10 +8,12 @@ the reply does not contain in the end is cancelled and its result thrown away.
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 from windlass.events import Event, StreamRestarted, ToolCallReady, ToolIntended
 from windlass.loop.calls import PATIENCE, decide, execute
+from windlass.loop.reply import writable
 from windlass.loop.run import Run
 from windlass.loop.turn import Ready, Turn
 from windlass.loop.verdict import Suspend
@@ -43,7 +45,10 @@ class Eager:
             self.closed = True  # what was streamed is void; the rest is not worth the risk
 
     def _consider(self, call: ToolCall) -> None:
-        tool = self.run.tools.get(call.name)
+        if threading.get_ident() != self.run.thread:  # a model may stream from where it likes
+            self.run.loop.call_soon_threadsafe(self._consider, call)
+            return
+        tool = self.run.tools.get(call.name) if writable(call) and not self.closed else None
         if tool is None or tool.effect != "read_only" or tool.handler is None:
             self.closed = True
             return

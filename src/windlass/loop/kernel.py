@@ -10,7 +10,14 @@ import asyncio
 from enum import IntEnum
 from typing import Any
 
-from windlass.errors import ModelError, StoreError, WindlassError
+from windlass.errors import (
+    ModelError,
+    StoreError,
+    WindlassError,
+    attribute,
+    said,
+    whole_text,
+)
 from windlass.events import (
     BudgetExhausted,
     FinishProposed,
@@ -57,7 +64,7 @@ async def drive(run: Run, at: Stage = Stage.OPEN, finish: Finish | None = None) 
         if run.moments.start:
             await _start(run)
         verdict: Verdict | None = None
-        while not isinstance(verdict, Stop | Suspend | Finish):
+        while verdict is None or type(verdict) is KeepGoing:
             verdict = await _turn(run, at, finish)
             at, finish = Stage.OPEN, None
             if task.cancelling():
@@ -66,7 +73,9 @@ async def drive(run: Run, at: Stage = Stage.OPEN, finish: Finish | None = None) 
         while task.cancelling():
             task.uncancel()
         verdict = run.interruption or Stop("cancelled", "cancelled")
-    except Exception as error:
+    except (KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:
         if run.redactor is not None:
             run.redactor.scrub(error)
         exception = error
@@ -88,8 +97,9 @@ async def _turn(run: Run, at: Stage, finish: Finish | None) -> Verdict:
         await _ask(run)
     turn = run.turn
     assert turn is not None
-    if at <= Stage.CHECK and (verdict := await _check(run, turn)) is not None:
-        return verdict
+    if run.moments.after_reply and at <= Stage.CHECK:
+        if (verdict := await _check(run, turn)) is not None:
+            return verdict
     if turn.open:
         if (waiting := await gate(run, turn)) is not None:
             return _park(run, waiting, "gate", turn)
@@ -298,18 +308,18 @@ async def _start(run: Run) -> None:
         run.reframe(type(frame)(frame.system, specs, frame.settings), "policy tools")
 
 
-def _failed(run: Run, error: Exception) -> Stop:
+def _failed(run: Run, error: BaseException) -> Stop:
     """The verdict on a drive that an error ended."""
     if isinstance(error, OutOfBudget):
         return Stop("budget_exhausted", error.spent.limit)
-    turn = run.turn
+    turn, kind = run.turn, whole_text(type(error).__name__)
     detail: dict[str, Any] = {
-        "category": getattr(error, "category", None) or "internal",
-        "reason": getattr(error, "code", None) or type(error).__name__,
-        "kind": type(error).__name__,
-        "provider": getattr(error, "provider", None) or run.model.provider,
-        "model": getattr(error, "model", None) or run.model.name,
-        "message": str(error),
+        "category": attribute(error, "category") or "internal",
+        "reason": attribute(error, "code") or kind,
+        "kind": kind,
+        "provider": attribute(error, "provider") or run.model.provider,
+        "model": attribute(error, "model") or run.model.name,
+        "message": said(error),
         "phase": "model" if isinstance(error, ModelError) else "run",
         "tool_format": "text" if (run.plan.metadata or {}).get("mode") == "text" else "native",
         "after_tool_result": turn is not None and bool(turn.results),
@@ -329,7 +339,7 @@ async def _end(run: Run, verdict: Verdict | None, exception: BaseException | Non
     if isinstance(verdict, Suspend):
         outcome = Outcome("suspended", verdict.reason)
     else:
-        assert isinstance(verdict, Stop | Finish)
+        assert isinstance(verdict, (Stop, Finish))
         error = verdict.error if isinstance(verdict, Stop) else None
         status = verdict.status
         if turn is not None and turn.open:
@@ -339,7 +349,8 @@ async def _end(run: Run, verdict: Verdict | None, exception: BaseException | Non
                 log.exception("a policy failed at the end of run %s", run.run_id)
                 answer(run, turn)
             run.record(IterationEnd(turn.number, "stop", verdict.reason, status))
-        await _last_wait(run)
+        if run.lingering or run.threads:
+            await _last_wait(run)
         if status == "cancelled" and (run.lingering or run.threads):
             status = "cancelling"
         outcome = Outcome(status, verdict.reason, error, exception)
@@ -349,8 +360,9 @@ async def _end(run: Run, verdict: Verdict | None, exception: BaseException | Non
         except Exception:
             log.exception("a policy failed at the end of run %s", run.run_id)
     try:
-        for item in [item for item in run.journal.mail if item.kind == "cancel"]:
-            _taken(run, item)
+        if run.journal.mail:
+            for item in [item for item in run.journal.mail if item.kind == "cancel"]:
+                _taken(run, item)
         run.record(RunEnded(run.run_id, outcome.status, outcome.stop_reason, outcome.error))
         run.journal.flush()
         await run.journal.durable()

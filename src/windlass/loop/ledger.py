@@ -89,6 +89,14 @@ class Ledger:
             ledger = ledger.parent
         return False
 
+    @property
+    def priced(self) -> bool:
+        """Is there a limit in dollars, here or above?"""
+        ledger: Ledger | None = self
+        while ledger is not None and ledger.limits.usd is None:
+            ledger = ledger.parent
+        return ledger is not None
+
     def spent(self, *, closing: bool = False) -> Spent | None:
         """The token or dollar limit that leaves no room for another call, here or above."""
         ledger: Ledger | None = self

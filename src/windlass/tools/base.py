@@ -355,9 +355,18 @@ class Tool:
 
     def _finish(self, value: Any) -> ToolResult | Parked:
         if type(value) is Parked:
-            return value if self.keyed else refusal("only a tool with keyed=True may park its call")
+            return self._parking(value)
         wrong = None if self._returns is None else self._wrong_answer(self._returns, value)
         return answer(value) if wrong is None else refusal(wrong)
+
+    def _parking(self, parked: Parked) -> ToolResult | Parked:
+        if not self.keyed:
+            return refusal("only a tool with keyed=True may park its call")
+        try:
+            msgspec.convert(msgspec.json.decode(msgspec.json.encode(parked)), Parked)
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            return refusal(f"a call parks with a text and plain data for its conditions: {error}")
+        return parked
 
     def _wrong_answer(self, checker: Checker, value: Any) -> str | None:
         """Words for an answer that does not fit `returns`; pictures and ready results have none."""

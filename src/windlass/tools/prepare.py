@@ -68,7 +68,8 @@ def unparsable(raw: str) -> str:
 
     try:
         value = json.loads(raw)
-        why = f"they are {_json_kind(value)}, not an object"
+        why = f"they are {_json_kind(value)}"
+        why += "" if isinstance(value, dict) else ", not an object"
     except RecursionError:
         why = "they are nested too deeply"
     except ValueError as error:
@@ -144,7 +145,13 @@ def _short(text: str) -> str:
 
 
 def _json_kind(value: Any) -> str:
-    kinds = {str: "a string", list: "an array", bool: "a boolean", type(None): "null"}
+    kinds = {
+        dict: "an object that holds what JSON cannot say",
+        str: "a string",
+        list: "an array",
+        bool: "a boolean",
+        type(None): "null",
+    }
     return kinds.get(cast("Any", type(value)), "a number")
 
 

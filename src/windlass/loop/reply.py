@@ -1,0 +1,306 @@
+"""A model's reply, fit for the record: a model of the user's own may answer anything.
+
+What can be mended is mended (half characters, impossible counts), a call whose arguments no JSON
+can hold keeps their text in `raw`, and what is no reply at all is a `BadReply`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import msgspec
+
+from windlass import seams
+from windlass.errors import BadReply, shown
+from windlass.loop.turn import UNNAMED
+from windlass.messages import (
+    Block,
+    Document,
+    Image,
+    Message,
+    Opaque,
+    Origin,
+    Text,
+    Thinking,
+    ToolCall,
+)
+from windlass.models.base import Model, Response
+from windlass.tools.text import clean, to_text
+from windlass.usage import NO_USAGE, Usage
+
+log = logging.getLogger("windlass")
+
+_MOST = 2**53  # tokens; who counts further does not count
+_MAYBE_TEXT = (type(None), str)
+_looked_at: Usage = NO_USAGE
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
+
+
+def take(response: object, ids: set[str]) -> Response:
+    """The reply as it can be counted, written and sent back; mostly it is so already.
+
+    Its calls have ids that are not among `ids`, and these are there from now on.
+    """
+    if type(response) is Response and _possible(response.usage):
+        message = response.message
+        if type(message) is Message and message.role == "assistant" and _new(message.content, ids):
+            if message.kind is response.native_id is None:
+                return response
+            ids.difference_update([call.id for call in message.tool_calls])
+    return _renamed(sound(response), ids)
+
+
+def _new(content: tuple[Block, ...], ids: set[str]) -> bool:
+    """Can all of this be written down, as is seen at a glance, and are its calls new?"""
+    for block in content:
+        if type(block) is ToolCall:
+            call_id = block.id
+            if _writable(block) and call_id and block.name and call_id not in ids:
+                ids.add(call_id)
+                continue
+        elif type(block) is Text and type(block.text) is str and block.text.isascii():
+            continue
+        for other in content:
+            if other is block:
+                return False
+            if type(other) is ToolCall:
+                ids.discard(other.id)
+    return True
+
+
+def _writable(call: ToolCall) -> bool:
+    """Is it seen at a glance that this call can be written down and read again?"""
+    if type(call.id) is str and type(call.name) is str and type(call.arguments) is dict:
+        try:
+            return b"null" not in _encode(call)  # which may have been no number
+        except (TypeError, ValueError, OverflowError, RecursionError):
+            pass
+    return False
+
+
+def writable(call: object) -> bool:
+    """Can this call be written down exactly as it is?"""
+    return type(call) is ToolCall and (_writable(call) or _call(call) is call)
+
+
+def _renamed(response: Response, ids: set[str]) -> Response:
+    """The reply with every call under an id of its own, and a name."""
+    blocks = list(response.message.content)
+    for index, block in enumerate(blocks):
+        if type(block) is ToolCall:
+            call_id = block.id if block.id and block.id not in ids else seams.new_id("call")
+            name = block.name or UNNAMED  # providers refuse to read a call without a name again
+            if call_id != block.id or name != block.name:
+                blocks[index] = msgspec.structs.replace(block, id=call_id, name=name)
+            ids.add(call_id)
+    message = Message("assistant", tuple(blocks), response.message.kind)
+    return msgspec.structs.replace(response, message=message)
+
+
+def cost_of(model: Model, usage: Usage) -> float | None:
+    """What the model says the usage costs; None when it cannot say."""
+    try:
+        cost = model.price(usage)
+        if type(cost) is float and 0 <= cost < _MOST:
+            return cost
+        if isinstance(cast("object", cost), (int, float)) and 0 <= cost < _MOST:
+            return float(cost)
+        log.warning("%s: %s is no price; it is not counted", shown(model), shown(cost))
+    except Exception:
+        log.exception("%s: price() failed; nothing is counted", shown(model))
+    return None
+
+
+def _possible(usage: object) -> bool:
+    """Is it a Usage, and is every count a count?"""
+    global _looked_at
+    if usage is _looked_at:  # a model that does not count gives the same each time
+        return True
+    if type(usage) is not Usage:
+        return False
+    inputs, outputs = usage.input_tokens, usage.output_tokens
+    if not (type(inputs) is int and type(outputs) is int and inputs >= 0 and outputs >= 0):
+        return False
+    others = usage.cache_read_tokens, usage.cache_write_tokens, usage.reasoning_tokens
+    if not all([type(count) is int and 0 <= count < _MOST for count in others]):
+        return False
+    usd = usage.cost_usd
+    if inputs + outputs >= _MOST or not (usd is None or (type(usd) is float and 0 <= usd < _MOST)):
+        return False
+    _looked_at = usage
+    return True
+
+
+# --------------------------------------------------------------------------- with care
+
+
+def sound(response: object) -> Response:
+    """The reply, looked at and mended part by part; its ids are left as they are."""
+    if not isinstance(response, Response):
+        raise _no_reply(response)
+    message = cast("object", response.message)
+    if not isinstance(message, Message) or message.role != "assistant":
+        raise _no_reply(response)
+    if not isinstance(cast("object", message.content), tuple):
+        raise _no_reply(response)
+    old = cast("tuple[object, ...]", message.content)
+    blocks = tuple([_block(block) for block in old])
+    kind = _text_or_none(message.kind)
+    if kind is not message.kind or any(
+        new is not was for new, was in zip(blocks, old, strict=True)
+    ):
+        message = Message("assistant", blocks, kind)
+    reason = cast("object", response.stop_reason)
+    return Response(
+        message,
+        _usage(response.usage),
+        cast("Any", clean(reason) if isinstance(reason, str) else "unknown"),
+        _text_or_none(response.model),
+        _text_or_none(response.native_id),
+    )
+
+
+def _no_reply(found: object) -> BadReply:
+    return BadReply(
+        f"a model must answer a Response with an assistant message, not {shown(found, 200)}"
+    )
+
+
+def _block(block: object) -> Block:
+    match block:
+        case Text():
+            text = _text(block.text, block)
+            return block if text is block.text else Text(text)
+        case ToolCall():
+            return _call(block)
+        case Thinking():
+            _json(block.opaque, block)
+            _origin(block.origin, block)
+            text = _text(block.text, block)
+            return block if text is block.text else Thinking(text, block.opaque, block.origin)
+        case Opaque():
+            _json(block.data, block)
+            _origin(block.origin, block)
+            return block
+        case Image() | Document():
+            _json(block, block)
+            for name in block.__struct_fields__:
+                if not isinstance(getattr(block, name), _MAYBE_TEXT):
+                    raise _no_block(block)
+            return block
+        case _:
+            raise _no_block(block)
+
+
+def _call(call: ToolCall) -> ToolCall:
+    """The call, with arguments as a journal and a wire can hold them."""
+    _json(call.opaque, call)
+    _origin(call.origin, call)
+    given_id, raw = cast("object", call.id), cast("object", call.raw)
+    call_id = given_id if isinstance(given_id, str) and clean(given_id) is given_id else ""
+    name = _text(call.name, call)
+    arguments = _arguments(call.arguments)
+    if arguments is None:
+        raw, arguments = to_text(call.arguments), {}
+    elif raw is not None:
+        raw = _text(raw, call)
+    if (call_id, name, raw) == (call.id, call.name, call.raw) and arguments is call.arguments:
+        return call
+    return ToolCall(call_id, name, arguments, raw, call.opaque, call.origin)
+
+
+def _arguments(given: object) -> dict[str, Any] | None:
+    """The arguments, or None for what JSON cannot say."""
+    if not isinstance(given, dict):
+        return None
+    arguments = cast("dict[Any, Any]", given)
+    try:
+        try:
+            written = _decode(_encode(arguments))
+        except UnicodeEncodeError:
+            arguments = _whole(arguments)
+            written = _decode(_encode(arguments))
+        if written == arguments:
+            return arguments
+        # other than it was: keys that were numbers and tuples read the same; no number is null
+        return written if _finite(arguments) else None
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return None
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, dict):
+        return {_whole(k): _whole(v) for k, v in cast("dict[Any, Any]", value).items()}
+    if isinstance(value, (list, tuple)):
+        return [_whole(item) for item in cast("Sequence[Any]", value)]
+    return value
+
+
+def _finite(value: Any) -> bool:
+    if isinstance(value, float):
+        return value - value == 0
+    if isinstance(value, Mapping):
+        return all(map(_finite, cast("Mapping[Any, Any]", value).values()))
+    if isinstance(value, (list, tuple)):
+        return all(map(_finite, cast("Sequence[Any]", value)))
+    return True
+
+
+def _text(value: object, block: object) -> str:
+    if not isinstance(value, str):
+        raise _no_block(block)
+    return clean(value)
+
+
+def _text_or_none(value: object) -> str | None:
+    return clean(value) if isinstance(value, str) else None
+
+
+def _json(value: object, block: object) -> None:
+    try:
+        _encode(value)
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        raise _no_block(block) from None
+
+
+def _origin(value: object, block: object) -> None:
+    if value is None and not isinstance(block, Opaque):
+        return
+    if not isinstance(value, Origin) or clean(f"{value.provider}{value.model}") == "":
+        raise _no_block(block)
+    _json(value, block)
+
+
+def _no_block(block: object) -> BadReply:
+    return BadReply(f"a reply is made of text, thinking and tool calls, not of {shown(block, 200)}")
+
+
+def _usage(usage: object) -> Usage:
+    if usage is None:
+        return NO_USAGE
+    if not isinstance(usage, Usage):
+        raise BadReply(f"the usage of a reply is a Usage, not {shown(usage, 200)}")
+    if _possible(usage):
+        return usage
+    cost = cast("object", usage.cost_usd)
+    paid = isinstance(cost, (int, float)) and not isinstance(cost, bool) and 0 <= cost < _MOST
+    return Usage(
+        _count(usage.input_tokens),
+        _count(usage.output_tokens),
+        _count(usage.cache_read_tokens),
+        _count(usage.cache_write_tokens),
+        _count(usage.reasoning_tokens),
+        float(cast("float", cost)) if paid else None,
+    )
+
+
+def _count(value: object) -> int:
+    """The count; none of a thing is less than nothing."""
+    if isinstance(value, float):
+        value = int(value) if 0 <= value <= _MOST else 0
+    return min(int(value), _MOST) if isinstance(value, int) and value > 0 else 0
