@@ -30,7 +30,7 @@ def test_every_async_function_has_a_blocking_form():
     assert sync.agent_loop("go", model=scripted("x")).final_text == "x"
     assert sync.llm_call("go", model=scripted("y")).text == "y"
     sync.agent_session_open("s")
-    assert [info.id for info in sync.agent_session_list()] == ["s"]
+    assert "s" in [info.id for info in sync.agent_session_list()]
     assert sync.agent_session_close("s") is True
     assert {"agent_loop", "llm_call", "llm_stream", "agent_session_fork"} <= set(dir(sync))
     for name in dir(sync):

@@ -118,7 +118,7 @@ def test_two_runs_at_once_on_one_session_are_refused():
         agent = w.Agent(scripted(then="x", delay=10))
         first = asyncio.ensure_future(agent.run("one", session_id="s"))
         await asyncio.sleep(1)
-        with pytest.raises(w.Locked, match="'s'"):
+        with pytest.raises(w.Locked, match="'s'.*run is under way.*another session_id"):
             await agent.run("two", session_id="s")
         with pytest.raises(w.Locked, match="'s'"):
             await agent.resume("s")

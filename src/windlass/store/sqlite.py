@@ -227,7 +227,10 @@ class SqliteStore:
         self.check_usable()
         journal = SqliteJournal(self, session_id)
         if self._held.setdefault(session_id, journal) is not journal:
-            raise Locked(f"session {session_id!r} has a writer in this process already")
+            raise Locked(
+                f"session {session_id!r} has a writer in this process already: a run is under way on it. "
+                "Wait for its end, or use another session_id"
+            )
         try:
             opening = changes.Opening(journal.line, create, parent_id, metadata)
             opening.check()
