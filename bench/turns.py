@@ -64,7 +64,10 @@ async def _beginning(reps: int, target: float) -> Row:
     async def from_nothing() -> Any:
         return await ours.run(ours.build("add"), Script(1))
 
-    works = {"bare": Work(by_hand_from_nothing), "ours": Work(from_nothing, _proof(Script(1)))}
+    works = {
+        "bare": Work(by_hand_from_nothing, None, 8),
+        "ours": Work(from_nothing, _proof(Script(1)), 8),
+    }
     taken = await rounds(works, reps, target=target)
     pair = paired(taken["ours"], taken["bare"])
     name = "create an agent with one tool and run one turn"
