@@ -310,6 +310,50 @@ async def test_a_reminder_lives_for_as_many_requests_as_it_was_given():
     await kept(out, model)
 
 
+async def test_a_reminder_is_not_used_up_by_a_call_that_failed():
+    class Clock(w.Policy[None]):
+        async def before_turn(self, run: w.Run) -> None:
+            run.say("it is Tuesday", "time", ttl=1)
+
+        async def on_model_error(self, run: w.Run, error: w.ModelError) -> w.TryAgain:
+            run.say("careful now", "hint", ttl=1)
+            return w.TryAgain()
+
+    model = scripted(w.Overloaded("busy"), call("note", text="x"), "ok")
+    out = await w.agent_loop("go", model=model, tools=[note], policies=[Clock()])
+    assert [[m.text for m in r.tail] for r in model.requests] == [
+        ["it is Tuesday"], ["it is Tuesday"], ["careful now", "it is Tuesday"],
+    ]  # fmt: skip
+    await kept(out, model)
+
+
+async def test_reminders_are_the_same_after_a_crash():
+    class Clock(w.Policy[None]):
+        async def before_turn(self, run: w.Run) -> None:
+            run.say(f"turn {run.iteration + 1}", "time", ttl=2)
+
+        async def before_model(self, run: w.Run, request: w.Request) -> None:
+            run.say(f"late {run.number}", "time", ttl=1)
+
+    def agent() -> tuple[w.Agent[Any, Any], Any]:
+        model = scripted(
+            then=lambda r: "ok" if len(r.messages) > 6 else call("note", text=str(len(r.messages)))
+        )
+        return w.Agent(model, tools=[note], policies=[Clock()]), model
+
+    whole, model = agent()
+    out = await whole.run("go")
+    tails = [r.tail for r in model.requests]
+    assert [m.text for m in tails[2]] == ["turn 2", "late 2", "turn 3"]
+    ends = [i + 1 for i, e in enumerate(out.entries) if isinstance(e, IterationEnd)]
+    for number, cut in enumerate(ends[:-1], 1):
+        async with w.Runtime(store="memory:", environ={}) as runtime:
+            await written(runtime.store, "s", out.entries[:cut])
+            again, model = agent()
+            await again.resume("s")
+            assert [r.tail for r in model.requests] == tails[number:]
+
+
 async def test_a_policy_may_ask_the_model_itself():
     class Judge(w.Policy[None]):
         async def before_finish(self, run: w.Run, turn: w.Turn, finish: w.Finish) -> None:

@@ -21,7 +21,7 @@ from windlass.events import BudgetExhausted, HistoryRepaired, Replied, ReplyFail
 from windlass.loop.ledger import Reserve, Spent
 from windlass.loop.policy import misplaced
 from windlass.loop.reply import cost_of, take
-from windlass.loop.run import Run
+from windlass.loop.run import Run, aged
 from windlass.loop.turn import Turn
 from windlass.messages import Message, Text, Thinking, ToolCall, ToolResult
 from windlass.models.audit import audit, repair
@@ -40,8 +40,10 @@ class OutOfBudget(BudgetExceeded):
 
 async def ask(run: Run, emit: Emit) -> Turn:
     """Ask the model for the next turn; a failed call is offered to the policies that can mend it."""
+    due = len(run.reminders)  # what is said from here on is for the next request
+    tail = tuple([message for message, _ in run.reminders]) if due else ()
     while True:
-        request = Request(run.strand.snapshot(), run.frame, run.tail() if run.reminders else ())
+        request = Request(run.strand.snapshot(), run.frame, tail)
         for shape in run.moments.before_model:
             shaped = await shape(run, request)
             if shaped is not None:
@@ -54,6 +56,8 @@ async def ask(run: Run, emit: Emit) -> Turn:
             if not await _mended(run, error):
                 raise
             continue
+        if due:
+            run.reminders = aged(run.reminders, due)
         run.iteration += 1
         run.ledger.iterations += 1
         message = response.message

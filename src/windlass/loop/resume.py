@@ -22,6 +22,7 @@ from windlass.events import (
     Reminded,
     Replied,
     RunEnded,
+    RunResumed,
     RunStarted,
     Suspended,
     ToolDecided,
@@ -33,10 +34,10 @@ from windlass.events import (
 from windlass.loop.answers import Decision, decision_of, result_of
 from windlass.loop.calls import settle, unanswered
 from windlass.loop.kernel import Stage
-from windlass.loop.run import Run
+from windlass.loop.run import Run, aged
 from windlass.loop.turn import Ready, Turn
 from windlass.loop.verdict import Finish
-from windlass.messages import ToolCall, ToolResult
+from windlass.messages import Message, ToolCall, ToolResult
 from windlass.models.view import Strand
 from windlass.store.fold import ViewFold
 
@@ -50,7 +51,8 @@ class Standing:
         self.frame_digest = ""
         self.session_memory: dict[str, Any] = {}
         self.run_memory: dict[str, Any] = {}
-        self.reminders: list[tuple[Any, int]] = []
+        self.reminders: list[tuple[Message, int]] = []
+        self.due = 0  # how many of them the next request carries
         self.run: RunStarted | None = None
         self.ended: RunEnded | None = None
         self.first_entry = 0
@@ -79,6 +81,8 @@ class Standing:
                 self._new_run(entry, index)
             case RunEnded():
                 self.ended = entry
+            case RunResumed():
+                self.due = len(self.reminders)
             case Framed():
                 self.frame_digest = entry.digest
             case Remembered():
@@ -88,6 +92,7 @@ class Standing:
                 self.reminders.append((entry.message, entry.ttl))
             case IterationStart():
                 self.number, self.stage, self.turn = entry.number, Stage.ASK, None
+                self.due = len(self.reminders)
                 self.ended = self.suspended = None
             case Replied():
                 self._replied(entry)
@@ -122,7 +127,7 @@ class Standing:
         if entry.purpose is not None:
             return
         self.iteration += 1
-        self.reminders = [(m, ttl - 1) for m, ttl in self.reminders if ttl > 1]
+        self.reminders = aged(self.reminders, self.due)
         self.turn = Turn(self.number, entry.message, entry.stop_reason, entry.usage)
         self.call_ids |= {call.id for call in self.turn.calls}
         self.stage = Stage.CHECK

@@ -285,14 +285,6 @@ class Run:
         else:
             self.strand.items.append(message)
 
-    def tail(self) -> tuple[Message, ...]:
-        """The reminders for this request; each lives for as many requests as it was given."""
-        if not self.reminders:
-            return ()
-        now = tuple(message for message, _ in self.reminders)
-        self.reminders = [(m, ttl - 1) for m, ttl in self.reminders if ttl > 1]
-        return now
-
     def reframe(self, frame: Frame, why: str) -> None:
         """Put a frame on the record, unless it stands there already."""
         entry = self.plan.framed if frame is self.plan.frame else framed(frame, why)
@@ -388,6 +380,11 @@ class Run:
             self.committed.pop(call_id, None)
             raise
         return value
+
+
+def aged(reminders: list[tuple[Message, int]], due: int) -> list[tuple[Message, int]]:
+    """The reminders after a reply: the first `due` were sent, and live one request less."""
+    return [(m, ttl - 1) for m, ttl in reminders[:due] if ttl > 1] + reminders[due:]
 
 
 class _Threads(Executor):
