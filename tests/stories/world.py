@@ -29,6 +29,7 @@ from windlass.models.audit import audit
 from windlass.models.wrappers.text_tools import as_text
 from windlass.store.base import Store
 from windlass.store.fold import messages_of
+from windlass.testing import scripted
 from windlass.usage import NO_USAGE
 
 
@@ -48,6 +49,15 @@ async def note(text: str) -> str:
 async def broken() -> str:
     """Always fails."""
     raise ValueError("out of order")
+
+
+async def one_call(tool: Any, asked: w.ToolCall, **options: Any) -> w.LoopResult:
+    """A run of one call and an answer, checked."""
+    model = scripted(asked, "ok")
+    out = await w.agent_loop("go", model=model, tools=[tool], **options)
+    assert out.status == "done"
+    await kept(out, model)
+    return out
 
 
 def results(out: RunResult) -> dict[str, tuple[str, str]]:
