@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
 import windlass as w
 from tests.stories.world import add
+from windlass.events import StreamRestarted
 from windlass.testing import call, scripted
 
 
@@ -73,3 +75,30 @@ async def test_a_second_reader_at_the_same_time_is_refused():
             await asyncio.wait_for(anext(run.text()), 1)
         first.cancel()
         await asyncio.wait({first})
+
+
+class Restarting(w.Model):
+    """Says these pieces, begins again, and then says the whole."""
+
+    def __init__(self, *before: str) -> None:
+        self.before = before
+
+    async def respond(self, request: w.Request, emit: Any) -> w.Response:
+        for piece in self.before:
+            emit(w.TextDelta(piece))
+        emit(StreamRestarted("network: cut"))
+        emit(w.TextDelta("hello"))
+        return w.Response(w.Message("assistant", "hello"))
+
+
+async def test_pieces_of_one_call_that_were_handed_out_are_not_followed_by_their_repetition():
+    heard: list[str] = []
+    with pytest.raises(w.StreamBroken, match="network: cut"):
+        async for chunk in w.llm_stream("go", model=Restarting("hel")):
+            heard.append(chunk.text)
+    assert heard == ["hel"]
+
+
+async def test_a_call_that_begins_again_before_its_first_piece_is_none_the_worse():
+    chunks = [str(chunk) async for chunk in w.llm_stream("go", model=Restarting())]
+    assert "".join(chunks) == "hello"

@@ -13,8 +13,8 @@ from windlass.agents.assemble import choice_fits, model_of
 from windlass.agents.options import CallOptions, given, merged, settings_of, words
 from windlass.agents.prompt import asked
 from windlass.agents.runtime import current_runtime
-from windlass.errors import BadRequest, ConfigError
-from windlass.events import LiveEvent, TextDelta, ToolCallReady
+from windlass.errors import BadRequest, ConfigError, StreamBroken
+from windlass.events import LiveEvent, StreamRestarted, TextDelta, ToolCallReady
 from windlass.loop.reply import cost_of, sound
 from windlass.messages import Block, Message, Thinking, ToolCall
 from windlass.models.audit import audit
@@ -133,21 +133,30 @@ async def llm_stream(
     /,
     **more: Unpack[CallOptions],
 ) -> AsyncIterator[Chunk]:
-    """Ask a model once and get the reply in pieces: `async for chunk in w.llm_stream("…")`."""
+    """Ask a model once and get the reply in pieces: `async for chunk in w.llm_stream("…")`.
+
+    A reply that breaks off after its first piece is a `StreamBroken`: nobody can unsay the piece.
+    """
     model, request = _prepared(prompt, system, merged(options, more, "llm_call"))
-    queue: asyncio.Queue[Chunk | None] = asyncio.Queue()
+    queue: asyncio.Queue[Chunk | StreamRestarted | None] = asyncio.Queue()
 
     def emit(event: LiveEvent) -> None:
         if isinstance(event, TextDelta):
             queue.put_nowait(Chunk(event.text))
         elif isinstance(event, ToolCallReady):
             queue.put_nowait(Chunk(tool_call=event.call))
+        elif isinstance(event, StreamRestarted):
+            queue.put_nowait(event)
 
     task = asyncio.ensure_future(_call(model, request, emit))
     task.add_done_callback(lambda _: queue.put_nowait(None))
     try:
         said = asked = False
         while (chunk := await queue.get()) is not None:
+            if isinstance(chunk, StreamRestarted):
+                if said or asked:
+                    raise StreamBroken(f"the reply broke off: {chunk.reason}")
+                continue
             said, asked = said or bool(chunk.text), asked or chunk.tool_call is not None
             yield chunk
         result = task.result()

@@ -116,7 +116,11 @@ class RunStream(Generic[Result]):
             await pipe.more()
 
     async def text(self) -> AsyncIterator[str]:
-        """The answer's text, piece by piece; whole, where the model does not stream."""
+        """The answer's text, piece by piece; whole, where the model does not stream.
+
+        A reply that broke off and was asked for again is told again: `StreamRestarted` among the
+        events says where.
+        """
         self._entered()
         pipe, events = self._pipe, self._pipe.events
         while True:
