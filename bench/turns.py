@@ -65,8 +65,8 @@ async def _beginning(reps: int, target: float) -> Row:
         return await ours.run(ours.build("add"), Script(1))
 
     works = {
-        "bare": Work(by_hand_from_nothing, None, 8),
-        "ours": Work(from_nothing, _proof(Script(1)), 8),
+        "bare": Work(by_hand_from_nothing, None, 32),
+        "ours": Work(from_nothing, _proof(Script(1)), 32),
     }
     taken = await rounds(works, reps, target=target)
     pair = paired(taken["ours"], taken["bare"])

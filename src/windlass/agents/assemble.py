@@ -190,8 +190,7 @@ def _names_differ(policies: list[Policy[Any]]) -> None:
 
 
 def _metadata(mode: Mode, sentinel: str | None) -> dict[str, Any]:
-    known = {"mode": mode}
-    return known if sentinel is None else {**known, "sentinel": sentinel}
+    return {"mode": mode} if sentinel is None else {"mode": mode, "sentinel": sentinel}
 
 
 def per_run(options: Mapping[str, Any]) -> dict[str, Any]:

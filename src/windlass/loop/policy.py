@@ -97,7 +97,7 @@ _REVERSED = ("after_tool", "end")  # an After runs in reverse, so that wrappers 
 class Moments:
     """For each moment the methods to call, collected once from the policies that override it."""
 
-    __slots__ = _MOMENTS
+    __slots__ = (*_MOMENTS, "deliberates")
     start: tuple[Any, ...]
     before_turn: tuple[Any, ...]
     before_model: tuple[Any, ...]
@@ -108,6 +108,7 @@ class Moments:
     after_turn: tuple[Any, ...]
     before_finish: tuple[Any, ...]
     end: tuple[Any, ...]
+    deliberates: bool  # may anybody take their time between two steps of a turn?
 
     def __init__(self, policies: Sequence[Policy[Any]]) -> None:
         for moment in _MOMENTS:
@@ -118,6 +119,10 @@ class Moments:
                 method = getattr(policy, moment)
                 joined = (method, *asked) if moment in _REVERSED else (*asked, method)
                 setattr(self, moment, joined)
+        self.deliberates = bool(
+            len(self.after_tool) > 1 or self.after_turn or self.before_finish or self.before_turn
+            or self.before_model or self.after_reply or self.before_tool
+        )  # fmt: skip
 
 
 @functools.cache

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import msgspec
 
@@ -77,40 +77,44 @@ class Plan:
         metadata: dict[str, Any] | None = None,
     ) -> None:
         self.model, self.door, self.name, self.metadata = model, door, name, metadata
-        self.tools: Mapping[str, Tool] = {tool.name: tool for tool in tools}
         self.policies = tuple(policies)
-        self.moments = moments_of(self.policies)
+        self.moments = moments = moments_of(self.policies)
+        self.deliberates = moments.deliberates
         self.limits, self.concurrency = limits, concurrency
         self.validation: Validation = validation
-        moments = self.moments  # may anybody take their time between two steps of a turn?
-        self.deliberates = bool(
-            len(moments.after_tool) > 1 or moments.after_turn or moments.before_finish
-            or moments.before_turn or moments.before_model or moments.after_reply
-            or moments.before_tool
-        )  # fmt: skip
-        self.eager = eager and any([tool.effect == "read_only" for tool in tools])
         self.tool_timeout = tool_timeout
         settings = settings or _SETTINGS
         self.reply_tokens = settings.max_tokens or 16384
-        self.frame, self.framed = _frame(system, tuple([tool.spec for tool in tools]), settings)
-        self.digest = self.framed.digest
+        offer = _offer(system, tuple(tools), settings)
+        self.tools: Mapping[str, Tool] = offer.tools
+        self.eager = eager and offer.reads
+        self.frame, self.framed, self.digest = offer.frame, offer.framed, offer.framed.digest
+
+
+class _Offer(NamedTuple):
+    """What a model is shown, in the forms that a run needs."""
+
+    tools: Mapping[str, Tool]
+    reads: bool  # some of them only read
+    frame: Frame
+    framed: Framed
 
 
 _SETTINGS = Settings()
-_frames: dict[tuple[str | None, tuple[int, ...], int], tuple[Frame, Framed]] = {}
+_offers: dict[tuple[str | None, tuple[int, ...], int], _Offer] = {}
 
 
-def _frame(
-    system: str | None, specs: tuple[ToolSpec, ...], settings: Settings
-) -> tuple[Frame, Framed]:
-    """The frame and its entry. Kept for a while: agents are made again with the same parts."""
-    key = (system, tuple([id(spec) for spec in specs]), id(settings))
-    known = _frames.get(key)  # it holds the parts, so that their ids stay theirs
+def _offer(system: str | None, tools: tuple[Tool, ...], settings: Settings) -> _Offer:
+    """Kept for a while: agents are made again and again with the same parts."""
+    key = (system, tuple(map(id, tools)), id(settings))
+    known = _offers.get(key)  # it holds the parts, so that their ids stay theirs
     if known is None:
-        frame = Frame(system, specs, settings)
-        if len(_frames) >= 256:
-            _frames.clear()
-        known = _frames[key] = (frame, framed(frame))
+        frame = Frame(system, tuple([tool.spec for tool in tools]), settings)
+        reads = any([tool.effect == "read_only" for tool in tools])
+        if len(_offers) >= 256:
+            _offers.clear()
+        by_name = {tool.name: tool for tool in tools}
+        known = _offers[key] = _Offer(by_name, reads, frame, framed(frame))
     return known
 
 
