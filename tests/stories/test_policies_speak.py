@@ -274,3 +274,14 @@ async def test_the_status_a_finish_names_survives_a_crash_before_it_was_agreed_t
         again = await w.Agent(scripted(), policies=policies).resume("s")
         assert (again.status, again.stop_reason) == ("idle", "quiet")
     assert asked == ["idle", "idle"]
+
+
+async def test_a_policy_that_never_gives_up_does_not_hold_the_run() -> None:
+    class Stubborn(w.Policy[None]):
+        async def on_model_error(self, run: w.Run, error: w.ModelError) -> w.TryAgain:
+            return w.TryAgain()
+
+    model = scripted(*[w.Overloaded("full")] * 50)
+    out = await w.Agent(model, policies=[Stubborn()]).run("go")
+    assert (out.status, out.stop_reason) == ("provider_error", "overloaded")
+    assert len(model.requests) < 20

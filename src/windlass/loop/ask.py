@@ -13,6 +13,7 @@ from windlass.errors import (
     BudgetExceeded,
     ConfigError,
     ModelError,
+    TestBroken,
     attribute,
     said,
     shown,
@@ -30,6 +31,9 @@ from windlass.models.view import View
 from windlass.usage import Usage
 
 
+MOST_MENDED = 8  # times in one turn; a policy that says TryAgain for ever does not hold the run
+
+
 class OutOfBudget(BudgetExceeded):
     """A call was not made: a limit leaves no room for it."""
 
@@ -42,6 +46,7 @@ async def ask(run: Run, emit: Emit) -> Turn:
     """Ask the model for the next turn; a failed call is offered to the policies that can mend it."""
     due = len(run.reminders)  # what is said from here on is for the next request
     tail = tuple([message for message, _ in run.reminders]) if due else ()
+    mended = 0
     while True:
         request = Request(run.strand.snapshot(), run.frame, tail)
         for shape in run.moments.before_model:
@@ -53,7 +58,8 @@ async def ask(run: Run, emit: Emit) -> Turn:
         try:
             response = await call_model(run, request, None, emit)
         except ModelError as error:
-            if not await _mended(run, error):
+            mended += 1
+            if mended > MOST_MENDED or not await _mended(run, error):
                 raise
             continue
         if due:
@@ -177,7 +183,7 @@ def _audited(run: Run, request: Request) -> Request:
             run.audited = len(messages)
         return request
     if seams.strict:
-        raise AssertionError(f"a request breaks I1: {'; '.join(problems)}")
+        raise TestBroken(f"a request breaks I1: {'; '.join(problems)}")
     mended, problems = repair(messages)
     run.record(HistoryRepaired(tuple(problems)))
     if not own:
