@@ -37,6 +37,7 @@ from windlass.models.wires.common import (
     safe_name,
     whole,
 )
+from windlass.models.wires.parts import given, inline, schema
 from windlass.redact import Secret
 
 VERSION: Final = "2023-06-01"
@@ -108,7 +109,7 @@ class AnthropicMessages(HttpModel):
                 {
                     "name": safe_name(tool.name),
                     "description": tool.description,
-                    "input_schema": _schema(tool.parameters),
+                    "input_schema": schema(tool.parameters),
                 }
                 for tool in frame.tools
             ]
@@ -120,8 +121,8 @@ class AnthropicMessages(HttpModel):
             body["output_config"] = {"effort": effort}
         if self.info is None or self.info.sampling:
             if thinking is None or thinking == _OFF:  # a thinking model sets its own temperature
-                _given(body, temperature=settings.temperature, top_k=settings.top_k)
-            _given(body, top_p=settings.top_p)
+                given(body, temperature=settings.temperature, top_k=settings.top_k)
+            given(body, top_p=settings.top_p)
         if settings.stop:
             body["stop_sequences"] = settings.stop
         if settings.extra:
@@ -213,16 +214,6 @@ class AnthropicMessages(HttpModel):
 _OFF: Final[dict[str, Any]] = {"type": "disabled"}
 
 
-def _given(body: dict[str, Any], **values: Any) -> None:
-    body.update({key: value for key, value in values.items() if value is not None})
-
-
-def _schema(parameters: dict[str, Any]) -> dict[str, Any]:
-    if parameters.get("type") == "object":
-        return parameters
-    return {"type": "object", "properties": {}, **parameters}
-
-
 def _choice(settings: Settings, thinking: bool, frame: Frame) -> dict[str, Any] | None:
     asked = settings.tool_choice
     choice: dict[str, Any] | None
@@ -271,13 +262,10 @@ def _result(result: ToolResult) -> dict[str, Any]:
 
 
 def _image(image: Image) -> dict[str, Any]:
-    url, data, media_type = image.url, image.data, image.media_type
-    if url is not None and url.startswith("data:"):
-        head, _, data = url[5:].partition(",")
-        media_type, url = head.partition(";")[0] or media_type, None
-    if url is not None:
-        return {"type": "image", "source": {"type": "url", "url": url}}
-    source = {"type": "base64", "media_type": media_type, "data": data or ""}
+    if (here := inline(image)) is None:
+        return {"type": "image", "source": {"type": "url", "url": image.url}}
+    media_type, data = here
+    source = {"type": "base64", "media_type": media_type, "data": data}
     return {"type": "image", "source": source}
 
 

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from hashlib import sha256
-from typing import Any, ClassVar, Final, cast
+from typing import Any, ClassVar, Final, Protocol, cast
 from urllib.parse import urlsplit, urlunsplit
 from weakref import ref
 
@@ -265,6 +265,14 @@ async def _drain(reply: HttpReply) -> None:
 # --------------------------------------------------------------------------- replies
 
 
+class Framing(Protocol):
+    """Takes a stream apart into named pieces, whatever the network did to its bytes."""
+
+    def feed(self, chunk: bytes) -> Sequence[tuple[str, bytes]]:
+        """The pieces that this chunk completes."""
+        ...
+
+
 class Decoder:
     """Bytes of a reply in, a `Response` out: `feed` every chunk, then `finish`.
 
@@ -278,20 +286,20 @@ class Decoder:
         self.source, self.origin, self.names, self.emit = source, origin, names, emit
         self.done = False  # the terminal event came: nothing after it matters
         self.complete = False  # all of the answer is here, even if the stream breaks now
-        self._sse: SSEDecoder | None = None
+        self._frames: Framing | None = None
         self._body: list[bytes] = []
         self._size = 0
 
     def feed(self, chunk: bytes) -> bool:
         """Take the next bytes; whether they brought anything but pings and comments."""
-        sse = self._sse
-        if sse is None:
-            if (sse := self._begin(chunk)) is None:
+        frames = self._frames
+        if frames is None:
+            if (frames := self._begin(chunk)) is None:
                 return self._size > 0
             chunk = b"".join(self._body)
             self._body.clear()
         progress = False
-        for name, data in sse.feed(chunk):
+        for name, data in frames.feed(chunk):
             if self.done:
                 break
             progress = self._event(name, data) or progress
@@ -299,7 +307,7 @@ class Decoder:
 
     def finish(self) -> Response:
         """The reply, or the error that it is."""
-        if self._sse is not None:
+        if self._frames is not None:
             if not (self.done or self.complete):
                 raise StreamBroken("the stream ended before the reply did")
             return self._response()
@@ -316,20 +324,24 @@ class Decoder:
             raise from_stream(body.get("error") or error_fields(body), self.source)
         return self._told(self._whole(body))
 
-    def _begin(self, chunk: bytes) -> SSEDecoder | None:
+    def _begin(self, chunk: bytes) -> Framing | None:
         """A decoder for an event stream once the bytes look like one; else they are one body."""
         self._body.append(chunk)
         if self._size == 0:
             start = b"".join(self._body).removeprefix(b"\xef\xbb\xbf").lstrip()
             if not start:
                 return None
-            if start[0] in b":edir":  # a comment, or event, data, id, retry
-                self._sse = SSEDecoder()
-                return self._sse
+            self._frames = self._framing(start)
+            if self._frames is not None:
+                return self._frames
         self._size += len(chunk)
         if self._size > MAX_EVENT:
             raise BadReply(f"the reply is larger than {MAX_EVENT:,} bytes")
         return None
+
+    def _framing(self, start: bytes) -> Framing | None:
+        """What takes a stream apart that begins like this; None where it is one JSON body."""
+        return SSEDecoder() if start[0] in b":edir" else None  # a comment, event, data, id, retry
 
     def _json(self, data: bytes) -> dict[str, Any]:
         try:

@@ -7,9 +7,8 @@ OpenRouter, HuggingFace, Together, Groq, DeepSeek, Fireworks, Mistral, Ollama's 
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from windlass.errors import ConfigError
 from windlass.messages import (
@@ -26,6 +25,7 @@ from windlass.models.transport import Timeouts, Transport
 from windlass.models.wires.common import HttpModel, as_dict, dumps, joined, safe_name
 from windlass.models.wires.dialects import DIALECTS, Dialect
 from windlass.models.wires.openai_reply import ChatDecoder
+from windlass.models.wires.parts import given, readable, said_error, schema
 from windlass.redact import Secret
 
 
@@ -87,18 +87,18 @@ class OpenAIChat(HttpModel):
             body["stream_options"] = {"include_usage": True}
         reasons = self._reasons()
         limit = "max_completion_tokens" if reasons and dialect.strict_reasoning else "max_tokens"
-        _given(body, **{limit: settings.max_tokens, "stop": settings.stop})
+        given(body, **{limit: settings.max_tokens, "stop": settings.stop})
         if not (reasons and dialect.strict_reasoning):
-            _given(
+            given(
                 body,
                 temperature=settings.temperature,
                 top_p=settings.top_p,
                 frequency_penalty=settings.frequency_penalty,
                 presence_penalty=settings.presence_penalty,
             )
-        _given(body, **{dialect.seed: settings.seed})
+        given(body, **{dialect.seed: settings.seed})
         if dialect.top_k:
-            _given(body, top_k=settings.top_k)
+            given(body, top_k=settings.top_k)
         if frame.tools:
             body["tools"] = [
                 {
@@ -106,13 +106,13 @@ class OpenAIChat(HttpModel):
                     "function": {
                         "name": safe_name(tool.name),
                         "description": tool.description,
-                        "parameters": _schema(tool.parameters),
+                        "parameters": schema(tool.parameters),
                     },
                 }
                 for tool in frame.tools
             ]
-            _given(body, tool_choice=_choice(settings, frame, dialect))
-            _given(body, parallel_tool_calls=settings.parallel_tool_calls)
+            given(body, tool_choice=_choice(settings, frame, dialect))
+            given(body, parallel_tool_calls=settings.parallel_tool_calls)
         if settings.thinking is not None:
             known = self.info is not None
             body.update(dialect.reasoning(settings.thinking, reasons if known else None))
@@ -169,7 +169,11 @@ class OpenAIChat(HttpModel):
         for block in message.content:
             if type(block) is ToolResult:
                 out.append(
-                    {"role": "tool", "tool_call_id": self._id(block.id), "content": _result(block)}
+                    {
+                        "role": "tool",
+                        "tool_call_id": self._id(block.id),
+                        "content": said_error(block),
+                    }
                 )
                 if not isinstance(block.content, str):
                     # a tool may answer in words only here; its pictures follow as the user's
@@ -182,19 +186,6 @@ class OpenAIChat(HttpModel):
 
     def _id(self, id: str) -> str:
         return self.dialect.call_id(id)
-
-
-_TEXT_LIKE: Final = ("text/", "application/json", "application/xml")
-
-
-def _given(body: dict[str, Any], **values: Any) -> None:
-    body.update({key: value for key, value in values.items() if value is not None})
-
-
-def _schema(parameters: dict[str, Any]) -> dict[str, Any]:
-    if parameters.get("type") == "object":
-        return parameters
-    return {"type": "object", "properties": {}, **parameters}
 
 
 def _choice(settings: Settings, frame: Frame, dialect: Dialect) -> Any:
@@ -213,13 +204,6 @@ def _choice(settings: Settings, frame: Frame, dialect: Dialect) -> Any:
             )
 
 
-def _result(result: ToolResult) -> str:
-    text = result.text
-    if result.is_error and not text.lower().startswith("error"):
-        return f"Error: {text}"  # the wire has no other place to say so
-    return text
-
-
 def _content(blocks: Sequence[Text | Image | Document]) -> str | list[dict[str, Any]]:
     if all(type(block) is Text for block in blocks):
         # plain text is understood by every server, a list of parts is not
@@ -235,8 +219,7 @@ def _part(block: Text | Image | Document) -> dict[str, Any]:
         return {"type": "image_url", "image_url": {"url": url}}
     if block.url is not None:
         return {"type": "text", "text": f"{block.title or 'Document'}: {block.url}"}
-    if block.media_type.startswith(_TEXT_LIKE):
-        text = base64.b64decode(block.data or "").decode("utf-8", "replace")
-        return {"type": "text", "text": f"{block.title}:\n{text}" if block.title else text}
+    if (text := readable(block)) is not None:
+        return {"type": "text", "text": text}
     data = f"data:{block.media_type};base64,{block.data or ''}"
     return {"type": "file", "file": {"filename": block.title or "document", "file_data": data}}
