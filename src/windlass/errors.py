@@ -13,6 +13,7 @@
       PermissionDenied           the caller may not do this
       StoreError                 the journal could not be read or written
         StaleWriter  Corrupt  Full  Locked  NoSuchSession
+      TestBroken                 only a test runs into it, and it is raised through every run
 
 Errors that end a run carry `.trace` and `.session_id`.
 """
@@ -185,6 +186,16 @@ class NoSuchSession(StoreError, KeyError):
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else "no such session"
+
+
+class TestBroken(WindlassError, AssertionError):
+    """Only a test runs into it: a script that has ended, a forbidden request, a broken invariant.
+
+    The run is on record as failed like any other, and the error is raised instead of a status, so
+    that no test passes over it.
+    """
+
+    __test__ = False  # its name makes pytest look
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

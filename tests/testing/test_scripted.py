@@ -7,6 +7,7 @@ import socket
 
 import pytest
 
+import windlass as w
 from windlass import errors
 from windlass.events import TextDelta, ToolCallReady
 from windlass.messages import Message, Text, Thinking, ToolCall, ToolResult
@@ -172,3 +173,43 @@ async def test_no_model_requests_may_be_nested(nobody):
 async def test_no_model_requests_lets_scripted_models_answer():
     with no_model_requests():
         assert (await ask(scripted("fine"))).message.text == "fine"
+
+
+async def test_a_run_whose_script_ends_raises_instead_of_returning_a_status():
+    tool = w.Tool("add", parameters={"a": {"type": "integer"}}, handler=lambda args: args["a"])
+    agent = w.Agent(scripted(call("add", a=1)), tools=[tool])
+    with pytest.raises(ScriptEnded, match="has 1 reply and was asked 2 times") as caught:
+        await agent.run("go", session_id="s")
+    assert caught.value.session_id == "s"
+    with pytest.raises(ScriptEnded):
+        await w.agent_loop("go", model=scripted())
+    async with w.Agent(scripted()).stream("go") as run:
+        with pytest.raises(ScriptEnded):
+            await run.result()
+
+
+async def test_it_is_on_record_as_failed_all_the_same():
+    async with w.Runtime(store="memory:", environ={}) as runtime:
+        with pytest.raises(ScriptEnded):
+            await w.agent_loop("go", model=scripted(), session_id="s")
+        assert (await runtime.store.info("s")).status == "failed"
+
+
+@pytest.mark.parametrize("kind", ["agent", "async", "sync"])
+async def test_a_script_that_ends_inside_a_tool_raises_through_the_run_that_called_it(kind: str):
+    child = w.Agent(scripted(), name="child")
+
+    @w.tool
+    async def ask() -> str:
+        """Ask."""
+        return (await child.run("go")).output
+
+    @w.tool
+    def wait() -> str:
+        """Ask and wait."""
+        return child.run_sync("go").output
+
+    tool = {"agent": child.as_tool(), "async": ask, "sync": wait}[kind]
+    asked = call(tool.name, task="x") if kind == "agent" else call(tool.name)
+    with pytest.raises(ScriptEnded):
+        await w.Agent(scripted(asked, "ok"), tools=[tool]).run("go")

@@ -13,7 +13,7 @@ from windlass import seams
 from windlass.access.caller import Caller
 from windlass.agents.abort import Abort
 from windlass.agents.runtime import Runtime
-from windlass.errors import ConfigError, NoSuchSession, shown
+from windlass.errors import ConfigError, NoSuchSession, TestBroken, shown
 from windlass.events import (
     InboxTaken,
     RunResumed,
@@ -266,6 +266,9 @@ async def conduct(
         await _drain(run, None if run.interruption is None else PATIENCE)
     if begun.passing is not None and outcome.status != "suspended":
         begun.passing.let_go(run.session_id)
+    if isinstance(outcome.exception, TestBroken):
+        outcome.exception.session_id = run.session_id
+        raise outcome.exception
     return outcome
 
 

@@ -30,7 +30,6 @@ from windlass.models.base import Emit, Request, Response, silent
 from windlass.models.view import View
 from windlass.usage import Usage
 
-
 MOST_MENDED = 8  # times in one turn; a policy that says TryAgain for ever does not hold the run
 
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from windlass.errors import TestBroken
 from windlass.messages import Block, Message, Opaque, Text, ToolCall, ToolResult
 from windlass.models.base import Emit, Model, Request, Response
 
@@ -150,7 +151,7 @@ class Auditing(Model):
         """The model's answer, once the request is found right."""
         problems = audit(request.messages, tail=request.tail)
         if problems:
-            raise AssertionError(f"the request breaks I1: {'; '.join(problems)}")
+            raise TestBroken(f"the request breaks I1: {'; '.join(problems)}")
         return await self.model.respond(request, emit)
 
     async def aclose(self) -> None:

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, Union, cast
 import msgspec
 
 from windlass import seams
-from windlass.errors import ConfigError, ModelError, WindlassError
+from windlass.errors import ConfigError, ModelError, TestBroken
 from windlass.messages import (
     Block,
     Document,
@@ -41,11 +41,11 @@ _BLOCKS = (Text, Thinking, ToolCall, ToolResult, Image, Document, Opaque)
 _OWN_ID = re.compile(r"call_(\d+)\Z")
 
 
-class ScriptEnded(WindlassError, AssertionError):
+class ScriptEnded(TestBroken):
     """The scripted model was asked more often than it has replies."""
 
 
-class RequestForbidden(WindlassError, AssertionError):
+class RequestForbidden(TestBroken):
     """A real model was asked inside `no_model_requests()`."""
 
 

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias, Union, get_args
 import msgspec
 
 from windlass import seams
-from windlass.errors import ConfigError, ModelError, WindlassError, nearest
+from windlass.errors import ConfigError, ModelError, TestBroken, nearest
 from windlass.messages import Message
 from windlass.models.base import Emit, Model, Request, Response
 from windlass.models.mock import MockError, deltas, error_from
@@ -28,7 +28,7 @@ SHOWN = 120  # characters of a message that a tape keeps for a reader
 Mode: TypeAlias = Literal["once", "replay", "record"]
 
 
-class NotOnTape(WindlassError, AssertionError):
+class NotOnTape(TestBroken):
     """The tape holds no (more) reply to this request."""
 
 

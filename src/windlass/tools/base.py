@@ -27,7 +27,7 @@ from typing import (
 
 import msgspec
 
-from windlass.errors import ConfigError, WindlassError, nearest
+from windlass.errors import ConfigError, TestBroken, WindlassError, nearest
 from windlass.messages import ToolResult, ToolSpec
 from windlass.tools.answer import BLOCKS, answer, failure, refusal
 from windlass.tools.handlers import is_async, own, takes_context
@@ -317,7 +317,7 @@ class Tool:
             if task is None or task.cancelling():
                 raise
             return self._failed(error)  # the handler's own doing: nobody cancelled this call
-        except (KeyboardInterrupt, GeneratorExit):
+        except (KeyboardInterrupt, GeneratorExit, TestBroken):
             raise
         except BaseException as error:
             return self._failed(error)
@@ -342,7 +342,7 @@ class Tool:
         try:
             value = self._invoke(arguments, ctx)
             return cast("Any", value) if inspect.isawaitable(value) else self._finish(value)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, TestBroken):
             raise
         except BaseException as error:  # here, because a future cannot carry a StopIteration
             return self._failed(error)
