@@ -199,7 +199,7 @@ async def _judge(run: Run, turn: Turn) -> Verdict:
         return await _may_finish(run, turn, verdict)
     if type(verdict) is Suspend:
         return _park(run, verdict, "end", turn)
-    return await _ended(run, turn, verdict)
+    return _judged(run, turn, verdict)
 
 
 async def _may_finish(run: Run, turn: Turn, finish: Finish) -> Verdict:
@@ -219,11 +219,19 @@ async def _may_finish(run: Run, turn: Turn, finish: Finish) -> Verdict:
         run.record(IterationEnd(turn.number, "keep_going", last_word.kind))
         _hear_item(run, last_word)
         return KeepGoing(last_word.kind)
-    return await _ended(run, turn, finish)
+    return _judged(run, turn, finish)
 
 
 async def _ended(run: Run, turn: Turn, verdict: Verdict) -> Verdict:
     """Put the turn's verdict on the record; calls it leaves open are answered first."""
+    if turn.open:
+        status = verdict.status if isinstance(verdict, (Stop, Finish)) else None
+        await close_calls(run, turn, verdict.reason or status or "keep_going")
+    return _judged(run, turn, verdict)
+
+
+def _judged(run: Run, turn: Turn, verdict: Verdict) -> Verdict:
+    """Put the verdict on a turn whose calls are answered on the record."""
     match verdict:
         case KeepGoing():
             name, status = "keep_going", None
@@ -233,14 +241,13 @@ async def _ended(run: Run, turn: Turn, verdict: Verdict) -> Verdict:
             name, status = "suspend", None
         case Stop():
             name, status = "stop", verdict.status
-    if turn.open:
-        await close_calls(run, turn, verdict.reason or status or name)
     run.record(IterationEnd(turn.number, name, verdict.reason, status))
     return verdict
 
 
 def _park(run: Run, suspend: Suspend, stage: Any, turn: Turn | None) -> Suspend:
     waiting = tuple(c.id for c in turn.calls if c.id not in turn.results) if turn else ()
+    plain((suspend.reason, suspend.conditions), "what a run waits for")
     run.record(Suspended(suspend.reason, stage, suspend.initiator, suspend.conditions, waiting))
     return suspend
 
