@@ -24,7 +24,7 @@ from windlass.errors import BadReply, ConfigError, ModelError, StreamBroken
 from windlass.events import TextDelta, ThinkingDelta, ToolCallReady
 from windlass.messages import Message, Origin, Text, Thinking, ToolCall
 from windlass.models import catalog, transport
-from windlass.models.base import Emit, Frame, Model, Request, Response
+from windlass.models.base import Emit, Frame, Model, Request, Response, Settings
 from windlass.models.endpoints import Endpoint
 from windlass.models.failures import Source, error_fields, from_http, from_stream
 from windlass.models.sse import MAX_EVENT, SSEDecoder
@@ -33,7 +33,7 @@ from windlass.models.view import pieces
 from windlass.redact import Secret, looks_secret
 from windlass.usage import Usage
 
-_AUTH: Final = frozenset({"authorization", "api-key", "x-api-key"})
+_AUTH: Final = frozenset({"authorization", "api-key", "x-api-key", "x-goog-api-key"})
 _GRACE: Final = 0.05  # seconds for a stream's last frame, so that its connection can be used again
 _ERROR_BODY: Final = 1024 * 1024
 
@@ -193,8 +193,9 @@ class HttpModel(Model):
         request_id: str | None = None
         try:
             with Deadline(total=total, idle=idle, first=self._patience(total)) as deadline:
+                url, headers = await self._addressed(settings, body)
                 reply = await (self._transport or transport.shared()).send(
-                    "POST", self.url, self._headers(), body, connect=self.timeouts.connect
+                    "POST", url, headers, body, connect=self.timeouts.connect
                 )
                 request_id = reply.headers.get("request-id") or reply.headers.get("x-request-id")
                 try:
@@ -228,6 +229,12 @@ class HttpModel(Model):
         """How long the first event may take: a model may think, or read a long prompt, in silence."""
         slow = self.info is not None and self.info.reasoning
         return total if slow or not self.endpoint.key_env else self.timeouts.first
+
+    async def _addressed(
+        self, settings: Settings, body: Sequence[bytes]
+    ) -> tuple[str, dict[str, str]]:
+        """Where this request goes and under which headers: a wire may sign, or fetch a token."""
+        return self.url, self._headers()
 
     def _headers(self) -> dict[str, str]:
         key = self._api_key()
