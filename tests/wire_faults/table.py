@@ -1,4 +1,4 @@
-"""What must come of each kind of fault, on either wire, streamed or plain.
+"""What must come of each kind of fault, on every wire, streamed or plain.
 
 `RIGHT` is the answer as scripted. `BARE` is the same with calls that lost their arguments, as the
 server wrote them. Anything else is the class of the error. A dict says where they differ.
@@ -23,6 +23,8 @@ from windlass.errors import (
     Timeout,
 )
 from windlass.testing.fakes import FAULTS, applies
+
+from .wires import WIRES
 
 RIGHT: Final = "right"
 BARE: Final = "bare"
@@ -78,10 +80,10 @@ EXPECTED: dict[str, Any] = {
     "no_ids": RIGHT,
     "no_usage": RIGHT,
     "unknown_things": RIGHT,
-    "error_after_200": {"anthropic": Overloaded, "openai": ServerError},
+    "error_after_200": {"anthropic": Overloaded, "else": ServerError},
     "error_event": BadReply,
     "no_end": StreamBroken,
-    "no_last_event": {"anthropic": StreamBroken, "openai": RIGHT},
+    "no_last_event": {"openai": RIGHT, "else": StreamBroken},
     "no_finish": RIGHT,
     "finish_lies": RIGHT,
     "finish_empty": RIGHT,
@@ -113,7 +115,7 @@ def expected(name: str, wire: str, stream: bool) -> Any:
     outcome = EXPECTED[name]
     if not isinstance(outcome, dict):
         return outcome
-    return outcome[wire] if wire in outcome else outcome["stream" if stream else "plain"]
+    return outcome[wire] if wire in outcome else outcome["else"]
 
 
 def is_error(outcome: object) -> bool:
@@ -134,7 +136,7 @@ def hangs(name: str) -> bool:
 CASES = [
     (name, wire, stream)
     for name in FAULTS
-    for wire in ("anthropic", "openai")
+    for wire in WIRES
     for stream in (True, False)
     if applies(name, wire, stream=stream)
 ]

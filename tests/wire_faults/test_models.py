@@ -1,4 +1,4 @@
-"""Every kind of fault, on both wires, streamed and plain, against a model alone."""
+"""Every kind of fault, on every wire, streamed and plain, against a model alone."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from windlass import seams
 from windlass.errors import ModelError
 from windlass.messages import Message, ToolSpec
 from windlass.models.base import Frame, Request, Settings
-from windlass.testing.fakes import FAULTS
+from windlass.testing.fakes import FAULTS, applies
 
 from .table import BARE, CASES, CUT, EXPECTED, RETRY_AFTER, expected, hangs, is_error
-from .wires import CALLS, TEXT, fake_of, model_of
+from .wires import CALLS, TEXT, WIRES, fake_of, model_of
 
 AT_MOST = 20.0  # seconds; nothing here takes one
 
@@ -80,9 +80,9 @@ def check(reply, outcome):
 
 
 @pytest.mark.parametrize("name", RETRY_AFTER)
-@pytest.mark.parametrize("wire", ["anthropic", "openai"])
+@pytest.mark.parametrize("wire", WIRES)
 async def test_each_dialect_says_when_to_come_back(name, wire, monkeypatch):
-    if ("429_retry_info", "anthropic") == (name, wire):
+    if not applies(name, wire, stream=True):
         return
     monkeypatch.setattr(seams, "now", lambda: 1_790_000_000.0)
     async with fake_of(wire, faults=FAULTS[name]) as server:
@@ -90,7 +90,7 @@ async def test_each_dialect_says_when_to_come_back(name, wire, monkeypatch):
     assert error.retry_after == pytest.approx(RETRY_AFTER[name])
 
 
-@pytest.mark.parametrize("wire", ["anthropic", "openai"])
+@pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize("stream", [True, False])
 async def test_a_connection_that_closes_without_a_byte_is_tried_once_more(wire, stream):
     faults = [None, FAULTS["drop"], None, FAULTS["drop_after_reply"], None]
@@ -102,7 +102,7 @@ async def test_a_connection_that_closes_without_a_byte_is_tried_once_more(wire, 
     assert server.requests[0].connection == server.requests[1].connection
 
 
-@pytest.mark.parametrize("wire", ["anthropic", "openai"])
+@pytest.mark.parametrize("wire", WIRES)
 async def test_a_broken_stream_hands_out_no_half_built_call(wire):
     for name in ("truncated", "no_end", "error_after_200", "cut_json"):
         async with fake_of(wire, faults=FAULTS[name]) as server:

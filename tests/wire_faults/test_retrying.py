@@ -15,7 +15,7 @@ from windlass.models.wrappers.retry import Retrying
 from windlass.testing.fakes import FAULTS
 
 from .table import CASES, RETRY_AFTER, expected, hangs, is_error, is_final
-from .wires import CALLS, TEXT, Moody, fake_of, model_of
+from .wires import CALLS, TEXT, WIRES, Moody, fake_of, model_of
 
 ERRORS = [case for case in CASES if is_error(expected(*case))]
 
@@ -79,7 +79,7 @@ def told_since_restart(seen) -> str:
     return told
 
 
-@pytest.mark.parametrize("wire", ["anthropic", "openai"])
+@pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize("name", ["500", "529", "truncated", "cut_json", "stall_mid_body"])
 async def test_what_stays_broken_is_given_up(name, wire, waits):
     async with fake_of(wire, faults=FAULTS[name]) as server:

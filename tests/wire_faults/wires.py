@@ -1,4 +1,4 @@
-"""The two wires side by side: a fake server, and the model that talks to it."""
+"""The wires side by side: a fake server, and the model that talks to it."""
 
 from __future__ import annotations
 
@@ -17,12 +17,11 @@ CALLS = [
     ("lookup", {"order": "8", "why": "a longer reason than the others have"}),
 ]
 REPLY = Reply(TEXT, tool_calls=CALLS)
+WIRES = {"anthropic": (FakeAnthropic, AnthropicMessages), "openai": (FakeOpenAI, OpenAIChat)}
 
 
 def fake_of(wire: str, script=REPLY, *, faults: Faults = None) -> FakeServer:
-    return (FakeAnthropic if wire == "anthropic" else FakeOpenAI)(
-        script, faults=faults, api_key="k"
-    )
+    return WIRES[wire][0](script, faults=faults, api_key="k")
 
 
 def model_of(wire: str, server: FakeServer, *, hurried: bool = False, stream: bool = True):
@@ -34,8 +33,7 @@ def model_of(wire: str, server: FakeServer, *, hurried: bool = False, stream: bo
     times = Timeouts()
     if hurried:
         times = Timeouts(idle=0.05, total=3.0) if stream else Timeouts(total=0.05)
-    kind = AnthropicMessages if wire == "anthropic" else OpenAIChat
-    return kind("m-1", api_key="k", base_url=server.url, timeouts=times)
+    return WIRES[wire][1]("m-1", api_key="k", base_url=server.url, timeouts=times)
 
 
 class Moody(Model):

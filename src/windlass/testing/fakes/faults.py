@@ -163,11 +163,14 @@ FAULTS: dict[str, Fault] = {
 """Every kind of fault by name; `applies(name, wire, stream)` says where a kind makes sense."""
 
 
+_TWISTS = {"anthropic": anthropic_twists, "openai": openai_twists}
+
+
 def applies(name: str, wire: WireName, *, stream: bool) -> bool:
     """Whether the fault makes sense there: an index is only in OpenAI's streams."""
     match FAULTS[name]:
         case Twist(how):
-            twists = anthropic_twists if wire == "anthropic" else openai_twists
+            twists = _TWISTS[wire]
             return how in (twists.REFRAMES if stream else twists.REWRITES)
         case Status(dialect="retry_info") | Status(code="insufficient_quota"):
             return wire == "openai"

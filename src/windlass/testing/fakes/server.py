@@ -61,6 +61,7 @@ class FakeServer:
     path: ClassVar[str]
     base: ClassVar[str]  # what a client's base_url ends in
     ping: ClassVar[bytes]
+    media: ClassVar[str] = "text/event-stream; charset=utf-8"  # of a stream
     rewrites: ClassVar[Mapping[str, Rewrite]]
     reframes: ClassVar[Mapping[str, Reframe]]
 
@@ -132,6 +133,18 @@ class FakeServer:
         """Headers of every answer."""
         raise NotImplementedError
 
+    def serves(self, asked: Asked) -> bool:
+        """Whether there is anything at this path."""
+        return asked.path == self.path
+
+    def streams(self, asked: Asked) -> bool:
+        """Whether the client wants a stream."""
+        return asked.streamed
+
+    def written(self, frame: Frame) -> bytes:
+        """One event of the stream as bytes."""
+        return encode(frame)
+
     # ----------------------------------------------------------------- the exchange
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
@@ -176,7 +189,7 @@ class FakeServer:
         return asked
 
     def _route(self, asked: Asked) -> None:
-        if asked.path != self.path:
+        if not self.serves(asked):
             raise Rejected(f"no such path: {asked.path}", status=404)
         if asked.method != "POST":
             raise Rejected(f"{asked.method} is not allowed on {asked.path}", status=405)
@@ -225,8 +238,8 @@ class FakeServer:
 
     def _head(self, asked: Asked, fault: Fault | None) -> dict[str, str]:
         kind = "application/json"
-        if asked.streamed and fault != Body("ignores_stream"):
-            kind = "text/event-stream; charset=utf-8"
+        if self.streams(asked) and fault != Body("ignores_stream"):
+            kind = self.media
         if fault == Body("html"):
             kind = "text/html; charset=utf-8"
         headers = {**self.headers(asked), "content-type": kind}
@@ -243,9 +256,9 @@ class FakeServer:
             case Body("empty"):
                 return []
             case Body("null"):
-                return [b"data: null\n\n" if asked.streamed else b"null"]
-            case Body("cut_json") if asked.streamed:
-                return _with_cut_frame(self.frames(asked, reply))
+                return [self.written(Frame("null")) if self.streams(asked) else b"null"]
+            case Body("cut_json") if self.streams(asked):
+                return [self.written(frame) for frame in _with_cut_frame(self.frames(asked, reply))]
             case Body("bad_utf8"):
                 return [_with_bad_byte(chunk) for chunk in self._right(asked, reply, None)]
             case Body("gzip"):
@@ -266,7 +279,7 @@ class FakeServer:
                 return self._right(asked, reply, None)
 
     def _right(self, asked: Asked, reply: Reply, twist: str | None) -> list[bytes]:
-        if not asked.streamed:
+        if not self.streams(asked):
             answer = self.plain(asked, reply)
             if twist is not None:
                 answer = _named(twist, self.rewrites)(answer)
@@ -274,7 +287,7 @@ class FakeServer:
         frames = self.frames(asked, reply)
         if twist is not None:
             frames = _named(twist, self.reframes)(frames)
-        return [encode(frame) for frame in frames]
+        return [self.written(frame) for frame in frames]
 
     async def _act(
         self,
@@ -311,7 +324,7 @@ class FakeServer:
         chunks: list[bytes],
         fault: Fault | None,
     ) -> None:
-        streamed = (response.headers["content-type"]).startswith("text/event-stream")
+        streamed = response.headers["content-type"] == self.media
         if not streamed and not isinstance(fault, (Silence, Pieces)):
             response.content_length = sum(map(len, chunks))
         await response.prepare(request)
@@ -368,12 +381,12 @@ def _hang_up(request: web.Request) -> None:
         request.transport.close()  # what was written still goes out; what comes later does not
 
 
-def _with_cut_frame(frames: list[Frame]) -> list[bytes]:
-    chunks = [encode(frame) for frame in frames]
-    middle = len(chunks) // 2
-    whole = chunks[middle].rstrip(b"\n")
-    chunks[middle] = whole[: len(whole) - len(whole) // 3] + b"\n\n"
-    return chunks
+def _with_cut_frame(frames: list[Frame]) -> list[Frame]:
+    middle = frames[len(frames) // 2]
+    text = middle.data if isinstance(middle.data, str) else msgspec.json.encode(middle.data)
+    text = text if isinstance(text, str) else text.decode()
+    middle.data = text[: len(text) - len(text) // 3]
+    return frames
 
 
 def _packed(chunks: list[bytes]) -> list[bytes]:
