@@ -50,10 +50,12 @@ MODELS = {
     "openai": [
         "gpt-6.1-sol", "gpt-6.1-terra", "gpt-6-sol", "gpt-6-luna", "gpt-6-astra",
         "gpt-5.6-sol", "gpt-5.6-terra", "gpt-5.6-luna", "gpt-5.5-pro", "gpt-5.5",
-        "gpt-5.4-mini", "gpt-5.4-nano", "gpt-5.4", "gpt-5.3-codex", "gpt-5.2", "gpt-5.1",
-        "gpt-5-mini", "gpt-5-nano", "gpt-5: gpt-5 gpt-5-2025*",
+        "gpt-5.4-mini", "gpt-5.4-nano", "gpt-5.4-pro", "gpt-5.4", "gpt-5.3-codex",
+        "gpt-5.2-pro", "gpt-5.2", "gpt-5.1-codex-mini", "gpt-5.1",
+        "gpt-5-mini", "gpt-5-nano", "gpt-5-pro", "gpt-5: gpt-5 gpt-5-2025*",
         "gpt-4.1-mini", "gpt-4.1-nano", "gpt-4.1", "gpt-4o-mini", "gpt-4o", "gpt-4-turbo",
-        "gpt-3.5-turbo", "o4-mini", "o3-mini", "o3: o3 o3-2025*", "o1: o1 o1-2024*",
+        "gpt-3.5-turbo", "o4-mini", "o3-mini", "o3-pro", "o3: o3 o3-2025*", "o1-pro",
+        "o1: o1 o1-2024*",
     ],
     "deepseek": ["deepseek-v4-pro", "deepseek-v4-flash", "deepseek-reasoner", "deepseek-chat"],
     "groq": [
@@ -178,6 +180,8 @@ def entry(provider: str, line: str, flags: dict[str, Any]) -> list[str]:
         lines.append(f"max_output = {limit}")
     if known.get("supports_function_calling") is False:
         lines.append("native_tools = false")
+    if provider == "openai" and known.get("mode") == "responses":
+        lines.append('wire = "openai_responses"')
     lines += abilities(provider, known)
     return [*lines, ""]
 

@@ -11,14 +11,16 @@ if TYPE_CHECKING:
     from windlass.models.providers import resolve as resolve
     from windlass.models.wires.anthropic import AnthropicMessages as anthropic
     from windlass.models.wires.openai_chat import OpenAIChat as openai_chat
+    from windlass.models.wires.openai_responses import OpenAIResponses as openai_responses
 
 _HOMES = {
     "anthropic": ("windlass.models.wires.anthropic", "AnthropicMessages"),
     "openai_chat": ("windlass.models.wires.openai_chat", "OpenAIChat"),
+    "openai_responses": ("windlass.models.wires.openai_responses", "OpenAIResponses"),
     "resolve": ("windlass.models.providers", "resolve"),
 }
 
-__all__ = ["anthropic", "openai_chat", "resolve"]
+__all__ = ["anthropic", "openai_chat", "openai_responses", "resolve"]
 
 
 def __getattr__(name: str) -> Any:

@@ -14,6 +14,7 @@ from typing import Literal
 
 import msgspec
 
+from windlass.models.endpoints import Wire
 from windlass.usage import Usage
 
 
@@ -33,6 +34,7 @@ class ModelInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     # how Anthropic is asked to think: with a budget, as it sees fit, either way, or it always does
     thinking: Literal["", "budget", "adaptive", "both", "always"] = ""
     sampling: bool = True  # takes temperature, top_p and top_k
+    wire: Wire | None = None  # the only one it is served over, where that is not its provider's
 
     @property
     def name(self) -> str:

@@ -5,16 +5,18 @@ Plain data; `providers.py` makes models of it.
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
 import msgspec
+
+Wire: TypeAlias = Literal["anthropic", "openai_chat", "openai_responses"]
 
 
 class Endpoint(msgspec.Struct, frozen=True):
     """A provider: its wire, its address, and what stands in the environment for it."""
 
     name: str
-    wire: Literal["anthropic", "openai_chat"]
+    wire: Wire
     base_url: str
     key_env: tuple[str, ...] = ()  # empty: no key is needed
     base_env: tuple[str, ...] = ()
@@ -31,7 +33,7 @@ class Endpoint(msgspec.Struct, frozen=True):
 
 def _named(
     name: str,
-    wire: Literal["anthropic", "openai_chat"],
+    wire: Wire,
     base_url: str,
     *key_env: str,
     default: str | None = None,
@@ -49,6 +51,8 @@ ENDPOINTS: Final[dict[str, Endpoint]] = {
                default="claude-sonnet-4-20250514"),
         _named("openai", "openai_chat", "https://api.openai.com/v1", "OPENAI_API_KEY",
                default="gpt-4o", dialect="openai"),
+        Endpoint("openai-responses", "openai_responses", "https://api.openai.com/v1",
+                 ("OPENAI_API_KEY",), ("OPENAI_BASE_URL",), "gpt-4o", dialect="openai"),
         _named("openrouter", "openai_chat", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY",
                default="anthropic/claude-sonnet-4-20250514", dialect="openrouter"),
         _named("huggingface", "openai_chat", "https://router.huggingface.co/v1", "HF_TOKEN",

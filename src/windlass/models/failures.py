@@ -42,6 +42,8 @@ _OVERFLOW: Final = (
     "maximum context length",
     "context window",
     "context size",
+    "exceeds the context length",
+    "longer than the context length",
     "context limit",
     "exceed_context_size",
     "input is too long",
@@ -59,6 +61,17 @@ _KINDS: Final[dict[str, type[ModelError]]] = {
     "invalid_request_error": BadRequest,
     "not_found_error": BadRequest,
     "request_too_large": BadRequest,
+    "invalid_prompt": BadRequest,
+    "invalid_image": BadRequest,
+    "invalid_image_format": BadRequest,
+    "invalid_base64_image": BadRequest,
+    "invalid_image_url": BadRequest,
+    "image_too_large": BadRequest,
+    "image_too_small": BadRequest,
+    "image_parse_error": BadRequest,
+    "unsupported_image_media_type": BadRequest,
+    "empty_image_file": BadRequest,
+    "failed_to_download_image": BadRequest,
 }
 # what looks like a key, also with its middle already starred out
 _KEY: Final = re.compile(r"\b(?:sk|gsk|hf|xai|fw|rk|pk|tgp)[-_][\w*.-]{6,}")

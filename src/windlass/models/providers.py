@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
-from typing import cast
+from importlib import import_module
+from typing import Final, cast
 
 from windlass.errors import ConfigError, nearest, shown
 from windlass.models import catalog
 from windlass.models.base import Model
-from windlass.models.endpoints import ENDPOINTS, Endpoint
+from windlass.models.endpoints import ENDPOINTS, Endpoint, Wire
 from windlass.redact import Secret
 
 # what a bare name begins with, where the catalog does not know it
@@ -25,6 +26,12 @@ _PREFIXES = (
     ("accounts/fireworks/", "fireworks"),
 )
 DEFAULT = "anthropic"
+# a wire is loaded when the first model of it is made
+WIRES: Final[dict[Wire, tuple[str, str]]] = {
+    "anthropic": ("windlass.models.wires.anthropic", "AnthropicMessages"),
+    "openai_chat": ("windlass.models.wires.openai_chat", "OpenAIChat"),
+    "openai_responses": ("windlass.models.wires.openai_responses", "OpenAIResponses"),
+}
 
 
 def resolve(
@@ -59,11 +66,7 @@ def resolve(
     endpoint = _endpoint(provider, base_url)
     name = name or _default_model(endpoint, env)
     key = api_key if api_key is not None else _first(env, endpoint.key_env)
-    if endpoint.wire == "anthropic":
-        from windlass.models.wires.anthropic import AnthropicMessages as Wire
-    else:
-        from windlass.models.wires.openai_chat import OpenAIChat as Wire
-    return Wire(
+    return _wire(endpoint, name)(
         name,
         api_key=key,
         base_url=base_url or _address(endpoint, env),
@@ -71,6 +74,13 @@ def resolve(
         timeout=timeout,
         endpoint=endpoint,
     )
+
+
+def _wire(endpoint: Endpoint, name: str) -> Callable[..., Model]:
+    """What makes the model: of the provider's wire, or of the one that the catalog wants for it."""
+    info = catalog.listed(endpoint.name, name)
+    module, made = WIRES[info.wire or endpoint.wire] if info is not None else WIRES[endpoint.wire]
+    return getattr(import_module(module), made)
 
 
 def _split(model: str | None, provider: str | None, base_url: str | None) -> tuple[str, str | None]:

@@ -8,9 +8,11 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from windlass.models.catalog import ModelInfo
 from windlass.models.wires.common import as_dict, safe_name
 
 Thinking = bool | dict[str, Any]
+_REASONING: Final = ("o1", "o3", "o4", "gpt-5", "gpt-6")
 
 
 def _effort(asked: Thinking) -> str:
@@ -65,12 +67,17 @@ class Dialect(msgspec.Struct, frozen=True):
 
     reasoning: Callable[[Thinking, bool | None], dict[str, Any]] = _by_effort
     strict_reasoning: bool = False  # models that reason refuse sampling and `max_tokens`
+    encrypts: bool = False  # over Responses, reasoning comes back encrypted when asked for
     usage_on_request: bool = True  # a stream counts tokens only when asked to
     top_k: bool = True
     seed: str = "seed"
     required: str = "required"
     ids: Literal["any", "40", "9"] = "any"
     echoes: tuple[str, ...] = ("reasoning_details", "reasoning_content")
+
+    def reasons(self, info: ModelInfo | None, name: str) -> bool:
+        """Whether the model reasons, by the catalog or else by what its maker's names begin with."""
+        return info.reasoning if info is not None else name.startswith(_REASONING)
 
     def call_id(self, id: str) -> str:
         """The id as this server takes it; the same for a call and its result."""
@@ -94,8 +101,10 @@ class Dialect(msgspec.Struct, frozen=True):
 
 DIALECTS: Final[dict[str, Dialect]] = {
     "plain": Dialect(),
-    "openai": Dialect(strict_reasoning=True, top_k=False, ids="40"),
-    "openrouter": Dialect(reasoning=_openrouter, echoes=("reasoning_details", "reasoning")),
+    "openai": Dialect(strict_reasoning=True, encrypts=True, top_k=False, ids="40"),
+    "openrouter": Dialect(
+        reasoning=_openrouter, encrypts=True, echoes=("reasoning_details", "reasoning")
+    ),
     "together": Dialect(reasoning=_together),
     "groq": Dialect(top_k=False, echoes=()),  # refuses fields it does not know
     "deepseek": Dialect(reasoning=_deepseek, top_k=False),
