@@ -229,7 +229,7 @@ RAISED: dict[str, Callable[[], BaseException]] = {
     "control": lambda: ValueError("\x00\x1b[2J"),
     "objects": lambda: ValueError(Angry(), cycle()),
     "group": lambda: ExceptionGroup("many", [ValueError(str(n)) for n in range(100)]),
-    "named oddly": lambda: type("\ud800Odd" * 100, (Exception,), {})("x"),
+    "named oddly": lambda: type("Odd\x1b\n" * 100, (Exception,), {})("x"),
     "retry": lambda: w.Retry("\ud800 again"),
     "ours": lambda: w.ConfigError("raised by a tool"),
     "key": lambda: KeyError("\ud800"),

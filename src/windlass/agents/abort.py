@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
+
+from windlass.errors import shown, whole_text
 
 
 class Abort:
@@ -25,6 +28,9 @@ class Abort:
         """Stop every run that holds this brake, now; the first reason counts."""
         if self.aborted:
             return
+        if not isinstance(cast("object", reason), str):
+            reason = shown(reason)
+        reason = whole_text(reason)
         self.aborted, self.reason = True, reason
         for listener in list(self._listeners):
             listener(reason)

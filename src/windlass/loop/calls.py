@@ -26,6 +26,7 @@ from windlass.loop.run import Run, digest_of, unwatched
 from windlass.loop.turn import UNNAMED, Ready, Turn
 from windlass.loop.verdict import Stop, Suspend
 from windlass.messages import Message, ToolCall, ToolResult
+from windlass.store.fold import ViewFold
 from windlass.tools.base import Parked, Tool, ToolContext
 from windlass.tools.prepare import unparsable
 
@@ -396,6 +397,23 @@ def drop_early(run: Run) -> None:
         task.cancel()
     run.lingering |= set(run.early.values())
     run.early.clear()
+
+
+def close_recorded(run: Run, reason: str) -> None:
+    """Answer the calls that are open on the record, whatever the run itself has seen of them."""
+    entries = run.journal.entries
+    fold = ViewFold().apply_all(entries)
+    if run.turn is not None:
+        run.turn.open = False
+    if not fold.open:
+        return
+    turn = Turn(run.number, fold.messages[-1], "")
+    turn.started = {entry.call_id for entry in entries if type(entry) is ToolIntended}
+    for call in turn.calls:
+        if call.id not in fold.results:
+            result = unanswered(run, turn, call, reason)
+            run.record(ToolResulted(call.id, call.name, result.outcome, result))
+    run.record(ToolMessage(tuple([call.id for call in turn.calls])))
 
 
 def unanswered(run: Run, turn: Turn, call: ToolCall, reason: str) -> ToolResult:

@@ -16,7 +16,6 @@ from windlass.errors import (
     WindlassError,
     attribute,
     said,
-    whole_text,
 )
 from windlass.events import (
     BudgetExhausted,
@@ -28,14 +27,22 @@ from windlass.events import (
     Suspended,
 )
 from windlass.loop.ask import OutOfBudget, ask
-from windlass.loop.calls import PATIENCE, answer, close_calls, drop_early, gate, run_calls
+from windlass.loop.calls import (
+    PATIENCE,
+    answer,
+    close_calls,
+    close_recorded,
+    drop_early,
+    gate,
+    run_calls,
+)
 from windlass.loop.eager import Eager
 from windlass.loop.policy import misplaced
 from windlass.loop.run import Run
 from windlass.loop.turn import Turn
 from windlass.loop.verdict import Finish, KeepGoing, Outcome, Stop, Suspend, Verdict, strongest
 from windlass.loop.watch import log
-from windlass.messages import Message, Text
+from windlass.messages import Message, Opaque, Text
 from windlass.models.view import Strand
 from windlass.store.base import InboxItem
 from windlass.tools.base import Tool
@@ -140,7 +147,9 @@ async def _ask(run: Run) -> None:
     items = run.strand.items
     if items and items[-1].role == "assistant":
         paused = run.turn is not None and run.turn.stop_reason == "pause_turn"
-        if not paused:  # a request never ends in the model's own words
+        if not paused or all(
+            type(block) is not Opaque for block in items[-1].content
+        ):  # a request never ends in the model's own words
             run.hear(Message("user", (Text("Continue."),), "continue"))
     if not run.plan.eager:
         await ask(run, run.emit)
@@ -247,7 +256,6 @@ def _judged(run: Run, turn: Turn, verdict: Verdict) -> Verdict:
 
 def _park(run: Run, suspend: Suspend, stage: Any, turn: Turn | None) -> Suspend:
     waiting = tuple(c.id for c in turn.calls if c.id not in turn.results) if turn else ()
-    plain((suspend.reason, suspend.conditions), "what a run waits for")
     run.record(Suspended(suspend.reason, stage, suspend.initiator, suspend.conditions, waiting))
     return suspend
 
@@ -319,7 +327,7 @@ def _failed(run: Run, error: BaseException) -> Stop:
     """The verdict on a drive that an error ended."""
     if isinstance(error, OutOfBudget):
         return Stop("budget_exhausted", error.spent.limit)
-    turn, kind = run.turn, whole_text(type(error).__name__)
+    turn, kind = run.turn, type(error).__name__
     detail: dict[str, Any] = {
         "category": attribute(error, "category") or "internal",
         "reason": attribute(error, "code") or kind,
@@ -349,7 +357,9 @@ async def _end(run: Run, verdict: Verdict | None, exception: BaseException | Non
         assert isinstance(verdict, (Stop, Finish))
         error = verdict.error if isinstance(verdict, Stop) else None
         status = verdict.status
-        if turn is not None and turn.open:
+        if isinstance(exception, StoreError):  # the run may be ahead of what could be written
+            close_recorded(run, verdict.reason or status)
+        elif turn is not None and turn.open:
             try:
                 await close_calls(run, turn, verdict.reason or status)
             except Exception:  # the policy that ended the run, once more
@@ -376,8 +386,25 @@ async def _end(run: Run, verdict: Verdict | None, exception: BaseException | Non
         if not (run.threads or run.lingering):
             await run.journal.close()
     except StoreError as error:
-        stop = _failed(run, error)
-        outcome = Outcome("failed", stop.reason, stop.error, error)
+        return await _end_again(run, error)
+    return outcome
+
+
+async def _end_again(run: Run, error: StoreError) -> Outcome:
+    """The end could not be written. If it was taken back, for what was in it, it is written without."""
+    stop = _failed(run, error)
+    outcome = Outcome("failed", stop.reason, stop.error, error)
+    if type(run.journal.entries[-1]) is RunEnded:
+        return outcome  # it is there and waits for a disk
+    try:
+        close_recorded(run, outcome.stop_reason or outcome.status)
+        run.record(RunEnded(run.run_id, outcome.status, outcome.stop_reason, outcome.error))
+        run.journal.flush()
+        await run.journal.durable()
+        if not (run.threads or run.lingering):
+            await run.journal.close()
+    except StoreError:
+        log.exception("the end of run %s is not on record", run.run_id)
     return outcome
 
 

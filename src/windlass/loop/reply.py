@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 import msgspec
 
@@ -26,7 +26,7 @@ from windlass.messages import (
     Thinking,
     ToolCall,
 )
-from windlass.models.base import Model, Response
+from windlass.models.base import Model, Response, StopReason
 from windlass.tools.text import clean, to_text
 from windlass.usage import NO_USAGE, Usage
 
@@ -34,6 +34,7 @@ log = logging.getLogger("windlass")
 
 _MOST = 2**53  # tokens; who counts further does not count
 _MAYBE_TEXT = (type(None), str)
+_REASONS = frozenset(get_args(StopReason))
 _looked_at: Usage = NO_USAGE
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
@@ -44,12 +45,17 @@ def take(response: object, ids: set[str]) -> Response:
 
     Its calls have ids that are not among `ids`, and these are there from now on.
     """
-    if type(response) is Response and _possible(response.usage):
-        message = response.message
-        if type(message) is Message and message.role == "assistant" and _new(message.content, ids):
-            if message.kind is response.native_id is None:
-                return response
-            ids.difference_update([call.id for call in message.tool_calls])
+    try:
+        if type(response) is Response and _possible(response.usage):
+            message = response.message
+            if type(message) is Message and message.role == "assistant":
+                fine = type(message.content) is tuple and response.stop_reason in _REASONS
+                fine = fine and message.kind is response.native_id is None
+                fine = fine and (response.model is None or response.model.isascii())
+                if fine and _new(message.content, ids):
+                    return response
+    except Exception:
+        pass  # something in it refuses even to be looked at
     return _renamed(sound(response), ids)
 
 
@@ -73,6 +79,8 @@ def _new(content: tuple[Block, ...], ids: set[str]) -> bool:
 
 def _writable(call: ToolCall) -> bool:
     """Is it seen at a glance that this call can be written down and read again?"""
+    if not (call.raw is call.opaque is call.origin is None):
+        return False
     if type(call.id) is str and type(call.name) is str and type(call.arguments) is dict:
         try:
             return b"null" not in _encode(call)  # which may have been no number
@@ -83,7 +91,10 @@ def _writable(call: ToolCall) -> bool:
 
 def writable(call: object) -> bool:
     """Can this call be written down exactly as it is?"""
-    return type(call) is ToolCall and (_writable(call) or _call(call) is call)
+    try:
+        return type(call) is ToolCall and (_writable(call) or _call(call) is call)
+    except BadReply:
+        return False
 
 
 def _renamed(response: Response, ids: set[str]) -> Response:
@@ -142,7 +153,9 @@ def sound(response: object) -> Response:
     if not isinstance(response, Response):
         raise _no_reply(response)
     message = cast("object", response.message)
-    if not isinstance(message, Message) or message.role != "assistant":
+    if not isinstance(message, Message) or type(message.role) is not str:
+        raise _no_reply(response)
+    if message.role != "assistant":
         raise _no_reply(response)
     if not isinstance(cast("object", message.content), tuple):
         raise _no_reply(response)
@@ -207,7 +220,7 @@ def _call(call: ToolCall) -> ToolCall:
         raw, arguments = to_text(call.arguments), {}
     elif raw is not None:
         raw = _text(raw, call)
-    if (call_id, name, raw) == (call.id, call.name, call.raw) and arguments is call.arguments:
+    if call_id is call.id and name is call.name and raw is call.raw and arguments is call.arguments:
         return call
     return ToolCall(call_id, name, arguments, raw, call.opaque, call.origin)
 

@@ -17,6 +17,7 @@ import msgspec
 
 from windlass import seams
 from windlass.access.caller import Caller
+from windlass.errors import ConfigError, shown
 from windlass.events import (
     FeedbackInjected,
     Framed,
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
     from windlass.redact import Redactor
 
 T = TypeVar("T")
-
 
 
 class Plan:
@@ -132,6 +132,17 @@ def frame_of(entry: Framed) -> Frame:
         tuple(msgspec.convert(tool, ToolSpec) for tool in entry.tools),
         msgspec.convert(entry.settings, Settings),
     )
+
+
+def plain(value: Any, what: str) -> Any:
+    """The value as plain data; what no journal can hold is refused where it is handed over."""
+    try:
+        _encode(value)
+        return msgspec.to_builtins(value)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise ConfigError(
+            f"{what} is kept in the journal and must be plain data: {error}"
+        ) from error
 
 
 def digest_of(value: object) -> str:
@@ -229,6 +240,9 @@ class Run:
 
         With `ttl` it is a reminder at the tail of that many requests, and not part of the view.
         """
+        for one in (text, kind):
+            if type(plain(one, "what a policy says")) is not str:
+                raise ConfigError(f"a policy says text, not {shown(one)}")
         self.record(FeedbackInjected(kind, text))
         message = Message("user", (Text(text),), kind)
         if ttl is not None:
@@ -258,6 +272,7 @@ class Run:
 
     def note(self, event: JournalEntry | str, data: Any = None) -> None:
         """Put something on the record: one of the events, or a name and data of your own."""
+        plain((event, data), "a note")
         self.record(Noted(event, data) if isinstance(event, str) else event)
 
     def recall(self, policy: Policy[Any]) -> Any:
@@ -269,8 +284,9 @@ class Run:
 
     def remember(self, policy: Policy[Any], value: Any) -> None:
         """Keep the policy's memory, journaled with this moment."""
+        kept = plain(value, f"what {policy.name} remembers")
         self.memory[policy.name] = value
-        self.record(Remembered(policy.name, msgspec.to_builtins(value), policy.keeps))
+        self.record(Remembered(policy.name, kept, policy.keeps))
 
     @property
     def messages(self) -> Sequence[Message]:

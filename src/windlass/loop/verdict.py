@@ -11,8 +11,27 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from windlass.errors import ConfigError, said, shown
 
-class Stop(msgspec.Struct, frozen=True):
+_WORDS = ("status", "reason", "initiator")
+
+
+class _Recorded(msgspec.Struct, frozen=True):
+    """A verdict is put on the record, so it is made of what a journal can hold."""
+
+    def __post_init__(self) -> None:
+        try:
+            msgspec.json.encode(self)
+            for name in _WORDS:
+                value = getattr(self, name, None)
+                if value is not None and type(value) is not str:
+                    raise TypeError(f"{name} is {shown(value)}")
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            name = type(self).__name__
+            raise ConfigError(f"{name} is made of texts and plain data: {said(error)}") from error
+
+
+class Stop(_Recorded, frozen=True):
     """End the run now, whatever the others think: `Stop("stuck", "max_nudges")`."""
 
     status: str
@@ -20,7 +39,7 @@ class Stop(msgspec.Struct, frozen=True):
     error: dict[str, Any] | None = None
 
 
-class Suspend(msgspec.Struct, frozen=True):
+class Suspend(_Recorded, frozen=True):
     """Park the run until someone answers: `Suspend("waiting for Ann")`."""
 
     reason: str
@@ -28,14 +47,14 @@ class Suspend(msgspec.Struct, frozen=True):
     initiator: str = "self"
 
 
-class KeepGoing(msgspec.Struct, frozen=True):
+class KeepGoing(_Recorded, frozen=True):
     """Refuse the end. `drop=True` at `after_reply` takes the reply out of the view."""
 
     reason: str | None = None
     drop: bool = False
 
 
-class Finish(msgspec.Struct, frozen=True):
+class Finish(_Recorded, frozen=True):
     """Propose the end: the work is done."""
 
     reason: str = "natural"

@@ -289,6 +289,7 @@ class MemoryStore:
     async def post(self, session_id: str, kind: InboxKind, payload: Any = None) -> str:
         """Leave something in the session's inbox."""
         session = self._known(session_id)
+        written.encode_value(payload, "a posted item")
         seams.point("inbox.before_post")
         item = InboxItem(seams.new_id("mail"), kind, payload, seams.now())
         session.post(item)
