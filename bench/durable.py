@@ -43,7 +43,7 @@ class BareWriter:
         self._queue: SimpleQueue[tuple[int, int, bytes, asyncio.Future[None] | None] | None]
         self._queue = SimpleQueue()
         self._loop = asyncio.get_running_loop()
-        self._thread = threading.Thread(target=self._write)
+        self._thread = threading.Thread(target=self._write, daemon=True)
         self._thread.start()
 
     def put(self, session: int, seq: int, payload: bytes) -> None:

@@ -11,14 +11,19 @@ import sys
 import time
 from collections.abc import Callable
 
-from bench import crowd, durable, requests, starting, streams, turns
+from bench import crowd, durable, peers, requests, starting, streams, turns
 from bench.sampling import REPS
 from bench.table import RESULTS, Row, report
+
+PUBLISHED = """The column *peers* is the span of seven frameworks (pydantic-ai 2.66, openai-agents 0.24, langgraph 1.2, smolagents
+1.26, strands-agents 1.62, agno 3.1, google-adk 2.13) over a bare loop of the same work, measured once before with CPython
+3.11 on two shared cores; it was not taken in this run. `make bench PEERS=agno,pydantic_ai` measures those two here."""
 
 
 def main() -> int:
     """Measure, write the table, and say whether every figure is within what is allowed."""
     only = [name for name in os.environ.get("ONLY", "").split(",") if name]
+    asked_peers = [name for name in os.environ.get("PEERS", "").split(",") if name]
     unknown = set(only) - set(PARTS)
     if unknown:
         print(f"ONLY: there is no part {sorted(unknown)[0]!r}; there are {', '.join(PARTS)}")
@@ -35,7 +40,10 @@ def main() -> int:
         for row in found:
             print(row.line(), flush=True)
         print(f"  {name}: {time.perf_counter() - began:.0f} s", file=sys.stderr)
-    page = report(rows, REPS, entries)
+    if asked_peers:
+        rows += (found := peers.rows(asked_peers))
+        print("\n".join(row.line() for row in found))
+    page = report(rows, REPS, entries, [PUBLISHED])
     if not only:
         RESULTS.write_text(page, encoding="utf-8")
     failed = [row.name for row in rows if not row.passed]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from bench import bare, ours, work
-from bench.proof import CutCorner, prove
+from bench import bare, ours
+from bench.proof import prove
+from bench.proof_of_calls import counted
 from bench.sampling import REPS, TARGET, Pair, Work, paired, rounds
 from bench.table import Row, micro
 from bench.work import Script
@@ -46,11 +47,13 @@ async def _lengths(door: str, reps: int, target: float) -> list[Row]:
     for turns, allowed in LENGTHS.items():
         pair = paired(taken[f"ours {turns}"], taken[f"bare {turns}"])
         name = f"`{door}`, {turns} turns: a turn"
-        found.append(_row(name, pair, allowed, turns, PEERS[turns]))
-    long = [s / 500 for s in taken["ours 500"]]
-    short = [s / 100 for s in taken["ours 100"]]
-    grown = paired(long, short)
-    name = f"`{door}`: a turn of 500 over a turn of 100"
+        found.append(_row(name, pair, allowed, turns, PEERS.get(turns, "")))
+    short, long = sorted(LENGTHS)[-2:]
+    grown = paired(
+        [seconds / long for seconds in taken[f"ours {long}"]],
+        [seconds / short for seconds in taken[f"ours {short}"]],
+    )
+    name = f"`{door}`: a turn of {long} over a turn of {short}"
     spread = (grown.low, grown.high)
     peers = "x0.9 to x4.0"
     row = Row(name, grown.ratio, GROWTH, micro(grown.ours), "", spread, peers=peers)
@@ -97,18 +100,7 @@ async def _blocking(reps: int, target: float) -> Row:
 def by_hand(script: Callable[[], Script], tool: str = "add") -> Work:
     """The bare loop on this script."""
     functions = bare.build(tool)
-    calls = script().calls
-
-    async def once() -> int:
-        before = work.ran[0]
-        await bare.run(functions, script())
-        return work.ran[0] - before
-
-    async def after(kept: list[Any]) -> None:
-        if any(count != calls for count in kept):
-            raise CutCorner(f"the bare loop ran {kept[0]} tools instead of {calls}")
-
-    return Work(once, after)
+    return counted(lambda: bare.run(functions, script()), script().calls)
 
 
 def recorded(script: Callable[[], Script], tool: str = "add", door: str = "Agent.run") -> Work:
