@@ -9,6 +9,7 @@ import pytest
 import windlass as w
 from windlass import seams
 from windlass.testing.fakes import FAULTS, Reply, conversation
+from windlass.testing.fakes.reply import turns
 
 from .table import BARE, CASES, CUT, expected, hangs, is_error, is_final
 from .wires import Moody, fake_of
@@ -69,7 +70,7 @@ async def run_with_one(name, wire, stream, turn):
 
     def fault(_index, asked):
         nonlocal left
-        if sum(message["role"] == "assistant" for message in asked.json["messages"]) != turn:
+        if turns(asked.json) != turn:
             return None
         left -= 1
         return FAULTS[name] if left >= 0 else None

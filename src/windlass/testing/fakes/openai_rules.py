@@ -22,7 +22,7 @@ NAME = re.compile(r"[a-zA-Z0-9_-]+")
 
 def check(asked: Asked, api_key: str | None, also: frozenset[str]) -> None:
     """Raise `Rejected` for the first rule the request breaks."""
-    _check_headers(asked.headers, api_key)
+    check_headers(asked.headers, api_key)
     body: Data = asked.json
     _check_shape(body, also)
     _check_tools(body)
@@ -32,7 +32,8 @@ def check(asked: Asked, api_key: str | None, also: frozenset[str]) -> None:
     _check_pairs(messages)
 
 
-def _check_headers(headers: dict[str, str], api_key: str | None) -> None:
+def check_headers(headers: dict[str, str], api_key: str | None) -> None:
+    """The right key, and JSON."""
     given = headers.get("authorization", "").removeprefix("Bearer ")
     if api_key is not None and not given:
         raise Rejected("You didn't provide an API key.", status=401, code="missing_api_key")
@@ -49,11 +50,11 @@ def _check_shape(body: Data, also: frozenset[str]) -> None:
     if not body.get("model"):
         raise Rejected("you must provide a model parameter")
     if "messages" not in body:
-        raise _missing("messages")
+        raise missing("messages")
     if not isinstance(body["messages"], list):
-        raise _wrong_type("messages", "an array of objects")
+        raise wrong_type("messages", "an array of objects")
     if not body["messages"]:
-        raise _empty("messages")
+        raise empty("messages")
     if "stream_options" in body and not body.get("stream"):
         raise Rejected(
             "The 'stream_options' parameter is only allowed when 'stream' is enabled.",
@@ -79,13 +80,13 @@ def _check_tools(body: Data) -> None:
                 )
         return
     if not tools:
-        raise _empty("tools")
+        raise empty("tools")
     names: list[str] = []
     for at, tool in enumerate(tools):
         if tool.get("type") != "function":
             raise Rejected(f"Invalid value for 'tools[{at}].type'.", param=f"tools[{at}].type")
         where = f"tools[{at}].function"
-        _check_name(tool.get("function", {}).get("name"), f"{where}.name")
+        check_name(tool.get("function", {}).get("name"), f"{where}.name")
         names.append(tool["function"]["name"])
         schema: object = tool["function"].get("parameters", {"type": "object"})
         if not isinstance(schema, dict) or cast("Data", schema).get("type") != "object":
@@ -116,12 +117,12 @@ def _check_message(at: int, message: Data) -> None:
         raise Rejected(f"Invalid value: '{role}'.", param=f"{where}.role", code="invalid_value")
     calls: object = message.get("tool_calls")
     if role == "tool" and not isinstance(message.get("tool_call_id"), str):
-        raise _missing(f"{where}.tool_call_id")
+        raise missing(f"{where}.tool_call_id")
     if calls is not None:
         if role != "assistant":
             raise Rejected(f"'tool_calls' is not allowed for role '{role}'.", param=where)
         if not calls:
-            raise _empty(f"{where}.tool_calls")
+            raise empty(f"{where}.tool_calls")
         for number, call in enumerate(cast("list[Data]", calls)):
             _check_call(f"{where}.tool_calls[{number}]", call)
     content: object = message.get("content")
@@ -131,14 +132,14 @@ def _check_message(at: int, message: Data) -> None:
             param=f"messages.[{at}].content",
         )
     if content is not None and not isinstance(content, (str, list)):
-        raise _wrong_type(f"{where}.content", "one of a string or array of objects")
+        raise wrong_type(f"{where}.content", "one of a string or array of objects")
     if isinstance(content, list):
         _check_parts(where, cast("list[Data]", content))
 
 
 def _check_parts(where: str, parts: list[Data]) -> None:
     if not parts:
-        raise _empty(f"{where}.content")
+        raise empty(f"{where}.content")
     for number, part in enumerate(parts):
         if part.get("type") not in ("text", "image_url", "input_audio", "file", "refusal"):
             raise Rejected(
@@ -150,21 +151,22 @@ def _check_parts(where: str, parts: list[Data]) -> None:
 
 def _check_call(where: str, call: Data) -> None:
     if not isinstance(call.get("id"), str):
-        raise _missing(f"{where}.id")
+        raise missing(f"{where}.id")
     if len(call["id"]) > 40:
-        raise _too_long(f"{where}.id", 40, len(call["id"]))
+        raise too_long(f"{where}.id", 40, len(call["id"]))
     if call.get("type") != "function":
-        raise _missing(f"{where}.type")
-    _check_name(call.get("function", {}).get("name"), f"{where}.function.name")
+        raise missing(f"{where}.type")
+    check_name(call.get("function", {}).get("name"), f"{where}.function.name")
     if not isinstance(call["function"].get("arguments"), str):
-        raise _wrong_type(f"{where}.function.arguments", "a string")
+        raise wrong_type(f"{where}.function.arguments", "a string")
 
 
-def _check_name(name: object, where: str) -> None:
+def check_name(name: object, where: str) -> None:
+    """A function's name as OpenAI takes it."""
     if not isinstance(name, str) or not name:
-        raise _missing(where)
+        raise missing(where)
     if len(name) > 64:
-        raise _too_long(where, 64, len(name))
+        raise too_long(where, 64, len(name))
     if not NAME.fullmatch(name):
         raise Rejected(
             f"Invalid '{where}': string does not match pattern. Expected a string that matches the"
@@ -224,19 +226,22 @@ def _check_all_answered(called: list[str], answered: list[str]) -> None:
         )
 
 
-def _missing(where: str) -> Rejected:
+def missing(where: str) -> Rejected:
+    """A parameter that must be there."""
     return Rejected(
         f"Missing required parameter: '{where}'.", param=where, code="missing_required_parameter"
     )
 
 
-def _wrong_type(where: str, wanted: str) -> Rejected:
+def wrong_type(where: str, wanted: str) -> Rejected:
+    """A value of another type."""
     return Rejected(
         f"Invalid type for '{where}': expected {wanted}.", param=where, code="invalid_type"
     )
 
 
-def _empty(where: str) -> Rejected:
+def empty(where: str) -> Rejected:
+    """A list with nothing in it."""
     return Rejected(
         f"Invalid '{where}': empty array. Expected an array with minimum length 1, but got an empty"
         " array instead.",
@@ -245,7 +250,8 @@ def _empty(where: str) -> Rejected:
     )
 
 
-def _too_long(where: str, most: int, length: int) -> Rejected:
+def too_long(where: str, most: int, length: int) -> Rejected:
+    """A text over its limit."""
     return Rejected(
         f"Invalid '{where}': string too long. Expected a string with maximum length {most}, but got"
         f" a string with length {length} instead.",

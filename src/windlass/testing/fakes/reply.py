@@ -78,7 +78,7 @@ def conversation(*replies: Reply | str) -> Script:
     said = tuple([Reply(reply) if isinstance(reply, str) else reply for reply in replies])
 
     def script(body: dict[str, Any], _headers: Mapping[str, str]) -> Reply:
-        turn = sum(1 for message in body["messages"] if message["role"] == "assistant")
+        turn = turns(body)
         if turn >= len(said):
             raise LookupError(
                 f"the script has {len(said)} replies and was asked for number {turn + 1}"
@@ -86,6 +86,23 @@ def conversation(*replies: Reply | str) -> Script:
         return said[turn]
 
     return script
+
+
+def turns(body: dict[str, Any]) -> int:
+    """How often the model has spoken in a request, over whichever wire it came."""
+    if "input" not in body:
+        said = body.get("messages") or body.get("contents") or ()
+        return sum(1 for message in said if message["role"] in ("assistant", "model"))
+    spoke = [by_model(item) for item in body["input"]]
+    # a turn is several items over there
+    return sum(now and not before for before, now in zip([False, *spoke], spoke, strict=False))
+
+
+def by_model(item: dict[str, Any]) -> bool:
+    """Whether an item of a Responses request is the model's own."""
+    if item.get("type", "message") == "message":
+        return item.get("role") == "assistant"
+    return not item["type"].endswith("call_output")
 
 
 def as_script(script: Script | Reply | str) -> Script:
