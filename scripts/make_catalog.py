@@ -31,6 +31,7 @@ HOMES = {
     "openrouter": ("openrouter", "openrouter/"),
     "mistral": ("mistral", "mistral/"),
     "huggingface": ("huggingface_together", ""),
+    "gemini": ("google", "gemini/"),
 }
 
 # `id in the tables`, or `id in the tables: patterns`. The first pattern that matches a name wins, so
@@ -81,6 +82,18 @@ MODELS = {
     ],
     "mistral": ["mistral-large-4", "mistral-large", "mistral-small-latest: mistral-small-latest mistral-small*",
                 "codestral"],
+    "gemini": [
+        "gemini-4-argon", "gemini-3.8-flash: gemini-3.8-flash", "gemini-3.7-flash",
+        "gemini-3.6-flash", "gemini-3.5-flash-lite", "gemini-3.5-flash",
+        "gemini-3.1-pro-preview: gemini-3.1-pro-preview gemini-3.1-pro*",
+        "gemini-3.1-flash-lite: gemini-3.1-flash-lite gemini-3.1-flash-lite-preview",
+        "gemini-3-pro-preview: gemini-3-pro-preview gemini-3-pro",
+        "gemini-3-flash-preview: gemini-3-flash-preview gemini-3-flash",
+        "gemini-2.5-pro: gemini-2.5-pro gemini-2.5-pro-preview-0*",
+        "gemini-2.5-flash-lite: gemini-2.5-flash-lite gemini-2.5-flash-lite-preview-0*",
+        "gemini-2.5-flash: gemini-2.5-flash gemini-2.5-flash-preview-0*",
+        "gemini-2.0-flash-lite", "gemini-2.0-flash",
+    ],
 }  # fmt: skip
 
 # What the tables leave out, mostly of models on their way out.
@@ -95,6 +108,11 @@ OURS: dict[str, dict[str, Any]] = {
     "groq:llama-3.3-70b-versatile": {"max_input_tokens": 131072},
     "groq:llama-3.1-8b-instant": {"max_input_tokens": 131072},
     "groq:qwen/qwen3-32b": {"supports_reasoning": True},
+    "gemini:gemini-3-pro-preview": {
+        "max_input_tokens": 1048576, "max_output_tokens": 65536, "supports_reasoning": True,
+    },
+    "gemini:gemini-2.0-flash": {"max_input_tokens": 1048576, "max_output_tokens": 8192},
+    "gemini:gemini-2.0-flash-lite": {"max_input_tokens": 1048576, "max_output_tokens": 8192},
     **{
         f"openrouter:{name}": {"supports_reasoning": True}
         for name in (
@@ -105,6 +123,18 @@ OURS: dict[str, dict[str, Any]] = {
         )
     },
 }  # fmt: skip
+
+# How the Gemini models are asked to think, as Google's pages say: the least and the most tokens and
+# whether it can be turned off, or the levels.
+BUDGETS = {
+    "gemini-2.5-pro": (128, 32768, False),
+    "gemini-2.5-flash-lite": (512, 24576, True),
+    "gemini-2.5-flash": (1, 24576, True),
+}
+LEVELS = {
+    "gemini-3-pro-preview": ("low", "high"),
+    "gemini-3.1-pro-preview": ("low", "medium", "high"),
+}
 
 # Open models by name, wherever they are served: no price of their own, but they call tools or not.
 OPEN = [
@@ -183,6 +213,8 @@ def entry(provider: str, line: str, flags: dict[str, Any]) -> list[str]:
     if provider == "openai" and known.get("mode") == "responses":
         lines.append('wire = "openai_responses"')
     lines += abilities(provider, known)
+    if provider == "gemini" and known.get("supports_reasoning"):
+        lines += gemini(name, known)
     return [*lines, ""]
 
 
@@ -199,6 +231,20 @@ def abilities(provider: str, known: dict[str, Any]) -> list[str]:
         if known.get("supports_sampling_params") is False:
             lines.append("sampling = false")
     return lines
+
+
+def gemini(name: str, known: dict[str, Any]) -> list[str]:
+    if name in BUDGETS:
+        least, most, off = BUDGETS[name]
+        lines = ['thinking = "budget"', f"thinking_budget = [{least}, {most}]"]
+        return lines if off else [*lines, "thinking_off = false"]
+    levels = LEVELS.get(name, ("minimal", "low", "medium", "high"))
+    if known.get("supports_minimal_reasoning_effort") is False:
+        levels = tuple(level for level in levels if level != "minimal")
+    lines = ['thinking = "level"', f"thinking_levels = {json.dumps(levels)}"]
+    if known.get("supports_sampling_params") is False:
+        lines.append("sampling = false")
+    return [*lines, "thinking_off = false", "signs_calls = true", "media_results = true"]
 
 
 def main() -> None:

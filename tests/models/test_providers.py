@@ -78,7 +78,8 @@ def test_addresses_from_the_environment() -> None:
 def test_keys_from_the_environment() -> None:
     for provider, endpoint in ENDPOINTS.items():
         for variable in endpoint.key_env:
-            model = resolve("m", provider, environ={variable: "the-key-itself"})
+            also = {names[0]: "mine" for names in endpoint.also_env.values()}
+            model = resolve("m", provider, environ={variable: "the-key-itself", **also})
             assert model.secrets == ("the-key-itself",)
             model.check()
     assert resolve("m", "huggingface", environ={"HUGGINGFACE_API_KEY": "second"}).secrets == (

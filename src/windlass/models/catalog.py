@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from functools import cache, lru_cache
 from importlib.resources import files
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -32,7 +32,13 @@ class ModelInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     native_tools: bool = True
     reasoning: bool = False
     # how Anthropic is asked to think: with a budget, as it sees fit, either way, or it always does
-    thinking: Literal["", "budget", "adaptive", "both", "always"] = ""
+    # and Gemini: with a budget, or by one of a few levels
+    thinking: Literal["", "budget", "adaptive", "both", "always", "level"] = ""
+    thinking_budget: tuple[int, int] = (0, 32_768)  # the least and the most tokens
+    thinking_levels: tuple[Literal["minimal", "low", "medium", "high"], ...] = ()
+    thinking_off: bool = True  # can be told not to think at all
+    signs_calls: bool = False  # refuses calls in the history that carry no signature
+    media_results: bool = False  # takes pictures and documents inside a tool's result
     sampling: bool = True  # takes temperature, top_p and top_k
     wire: Wire | None = None  # the only one it is served over, where that is not its provider's
 
@@ -53,6 +59,9 @@ class ModelInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         ) / 1_000_000
 
 
+_SAME_MODELS: Final = {"vertex": "gemini"}
+
+
 @cache
 def models() -> dict[str, tuple[ModelInfo, ...]]:
     """Every entry, by provider, in the order of the file."""
@@ -68,8 +77,10 @@ def models() -> dict[str, tuple[ModelInfo, ...]]:
 def lookup(provider: str, model: str) -> ModelInfo | None:
     """The entry for a model: `lookup("anthropic", "claude-sonnet-4-5-20250929")`.
 
-    A router's `vendor/name` that it does not list itself is looked up at its vendor.
+    A router's `vendor/name` that it does not list itself is looked up at its vendor, and a second
+    door to the same models at the first.
     """
+    provider = _SAME_MODELS.get(provider, provider)
     if (info := listed(provider, model)) is not None:
         return info
     vendor, slash, name = model.partition("/")

@@ -9,7 +9,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-Wire: TypeAlias = Literal["anthropic", "openai_chat", "openai_responses"]
+Wire: TypeAlias = Literal["anthropic", "openai_chat", "openai_responses", "gemini", "vertex"]
 
 
 class Endpoint(msgspec.Struct, frozen=True):
@@ -23,12 +23,14 @@ class Endpoint(msgspec.Struct, frozen=True):
     default_model: str | None = None
     model_env: str | None = None
     dialect: str = "plain"  # of the OpenAI wire: how it asks for reasoning, what it refuses
+    also_env: dict[str, tuple[str, ...]] = {}  # what else the wire is told: keyword -> variables
+    key_word: str = "api_key"  # what the wire calls its key
 
     @property
     def key_hint(self) -> str:
         """What to do about a missing or wrong key."""
         names = " or ".join(self.key_env) or f"{self.name.upper()}_API_KEY"
-        return f"set {names} or pass api_key="
+        return f"set {names} or pass {self.key_word}="
 
 
 def _named(
@@ -67,6 +69,14 @@ ENDPOINTS: Final[dict[str, Endpoint]] = {
                "FIREWORKS_API_KEY"),
         _named("mistral", "openai_chat", "https://api.mistral.ai/v1", "MISTRAL_API_KEY",
                dialect="mistral"),
+        Endpoint("gemini", "gemini", "https://generativelanguage.googleapis.com/v1beta",
+                 ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+                 ("GEMINI_BASE_URL", "GOOGLE_GEMINI_BASE_URL")),
+        Endpoint("vertex", "vertex", "https://aiplatform.googleapis.com/v1beta1",
+                 ("VERTEX_ACCESS_TOKEN",), ("VERTEX_BASE_URL", "GOOGLE_VERTEX_BASE_URL"),
+                 also_env={"project": ("GOOGLE_CLOUD_PROJECT", "VERTEX_PROJECT"),
+                           "location": ("GOOGLE_CLOUD_LOCATION", "VERTEX_LOCATION")},
+                 key_word="token"),
         Endpoint("ollama", "openai_chat", "http://localhost:11434", (),
                  ("OLLAMA_HOST", "OLLAMA_BASE_URL"), "llama3.2", dialect="ollama"),
         Endpoint("local", "openai_chat", "http://localhost:8000", (), ("LOCAL_LLM_BASE_URL",),

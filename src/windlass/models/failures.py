@@ -48,7 +48,9 @@ _OVERFLOW: Final = (
     "exceed_context_size",
     "input is too long",
     "too many input tokens",
+    "exceeds the maximum number of tokens",
 )
+_BAD_KEY: Final = ("api key not valid", "api key expired", "api_key_invalid")  # Google's 400
 _REFUSED: Final = ("content_filter", "content_policy_violation", "responsibleaipolicy")
 _KINDS: Final[dict[str, type[ModelError]]] = {
     "authentication_error": AuthFailed,
@@ -74,7 +76,9 @@ _KINDS: Final[dict[str, type[ModelError]]] = {
     "failed_to_download_image": BadRequest,
 }
 # what looks like a key, also with its middle already starred out
-_KEY: Final = re.compile(r"\b(?:sk|gsk|hf|xai|fw|rk|pk|tgp)[-_][\w*.-]{6,}")
+_KEY: Final = re.compile(
+    r"\b(?:(?:sk|gsk|hf|xai|fw|rk|pk|tgp)[-_][\w*.-]{6,}|AIza[\w-]{20,}|ya29\.[\w.-]{20,})"
+)
 _DURATION: Final = re.compile(r"(?:(\d+(?:\.\d+)?)(ms|s|m|h|d))")
 _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _SHOWN: Final = 2000  # characters of a body that an error keeps
@@ -152,8 +156,12 @@ def _made(
     source: Source,
 ) -> ModelError:
     code = _text(fields.get("code") or fields.get("type") or "")
+    if isinstance(fields.get("code"), int) and isinstance(named := fields.get("status"), str):
+        code = named  # Google: the number is the HTTP status, the word is the code
     message = _message(fields)
     kind = _kind(status, code, _text(fields.get("type") or ""), message)
+    if kind is QuotaExceeded and status == 429 and _delay(fields) is not None:
+        kind = RateLimited  # Google speaks of billing at every limit, but says when to come back
     if kind is AuthFailed:
         message = f"{message}; {source.key_hint}"
     failed = fields.get("failed_generation")
@@ -190,6 +198,8 @@ def _kind(status: int | None, code: str, kind: str, message: str) -> type[ModelE
     words = f"{code} {kind} {message}".lower()
     if code == "tool_use_failed":
         return BadReply
+    if status == 400 and any(word in words for word in _BAD_KEY):
+        return AuthFailed
     if status == 402 or any(word in words for word in _QUOTA):
         return QuotaExceeded
     if status not in (401, 403, 429) and any(word in words for word in _OVERFLOW):
@@ -226,6 +236,10 @@ def _text(value: object) -> str:
 def _wait(headers: Mapping[str, str], fields: dict[str, Any]) -> float | None:
     if (said := retry_after(headers)) is not None:
         return said
+    return _delay(fields)
+
+
+def _delay(fields: dict[str, Any]) -> float | None:
     details = fields.get("details")  # Google says it in the body: [{"retryDelay": "34s"}]
     for detail in cast("list[object]", details) if isinstance(details, list) else ():
         delay = cast("dict[str, Any]", detail).get("retryDelay") if isinstance(detail, dict) else 0

@@ -23,6 +23,7 @@ _PREFIXES = (
     ("o3", "openai"),
     ("o4", "openai"),
     ("deepseek-", "deepseek"),
+    ("gemini-", "gemini"),
     ("accounts/fireworks/", "fireworks"),
 )
 DEFAULT = "anthropic"
@@ -31,6 +32,8 @@ WIRES: Final[dict[Wire, tuple[str, str]]] = {
     "anthropic": ("windlass.models.wires.anthropic", "AnthropicMessages"),
     "openai_chat": ("windlass.models.wires.openai_chat", "OpenAIChat"),
     "openai_responses": ("windlass.models.wires.openai_responses", "OpenAIResponses"),
+    "gemini": ("windlass.models.wires.gemini", "GeminiGenerate"),
+    "vertex": ("windlass.models.wires.vertex", "VertexGenerate"),
 }
 
 
@@ -73,6 +76,7 @@ def resolve(
         headers=headers,
         timeout=timeout,
         endpoint=endpoint,
+        **{word: _first(env, names) for word, names in endpoint.also_env.items()},
     )
 
 

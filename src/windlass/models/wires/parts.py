@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import base64
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
+from windlass.errors import ConfigError
 from windlass.messages import Document, Image, ToolResult
+from windlass.models.base import Frame, Settings
 
+Choice: TypeAlias = Literal["auto", "none", "required", "tool"]
 _TEXT_LIKE: Final = ("text/", "application/json", "application/xml")
 
 
@@ -46,3 +49,20 @@ def readable(document: Document) -> str | None:
         return None
     text = base64.b64decode(document.data or "").decode("utf-8", "replace")
     return f"{document.title}:\n{text}" if document.title else text
+
+
+def wanted_tool(settings: Settings, frame: Frame) -> tuple[Choice | None, str]:
+    """What `tool_choice` asks for, and the name where it asks for one tool."""
+    match asked := settings.tool_choice:
+        case None | "auto" | "none" | "required":
+            return asked, ""
+        case "any":
+            return "required", ""
+        case {"name": str(name)}:
+            return "tool", name
+        case str(name) if any(tool.name == name for tool in frame.tools):
+            return "tool", name
+        case _:
+            raise ConfigError(
+                f"tool_choice is 'auto', 'none', 'required' or {{'name': …}}, not {asked!r}"
+            )

@@ -1,0 +1,333 @@
+"""Gemini's wire, `:generateContent` and `:streamGenerateContent`: requests out, replies in.
+
+A signature goes back on the part it came on, and only to the provider and model that made it.
+Vertex takes the same body under another address: `vertex.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, ClassVar, Final, TypeAlias, cast
+from urllib.parse import quote, urlsplit, urlunsplit
+
+import msgspec
+
+from windlass.messages import (
+    Block,
+    Document,
+    Image,
+    Message,
+    Opaque,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+)
+from windlass.models.base import Emit, Frame, Request, Settings
+from windlass.models.endpoints import ENDPOINTS, Endpoint
+from windlass.models.transport import Timeouts, Transport
+from windlass.models.wires.common import (
+    Framed,
+    HttpModel,
+    as_dict,
+    as_list,
+    dumps,
+    joined,
+    safe_name,
+)
+from windlass.models.wires.gemini_reply import GenerateDecoder
+from windlass.models.wires.gemini_thinking import thinking_config
+from windlass.models.wires.parts import given, inline, schema, wanted_tool
+from windlass.redact import Secret
+
+Part: TypeAlias = dict[str, Any]
+
+_MODES: Final = {"auto": "AUTO", "none": "NONE", "required": "ANY", "tool": "ANY"}
+# what Google has one write on calls that the model did not make itself
+_FOREIGN: Final = "skip_thought_signature_validator"
+
+
+class GeminiGenerate(HttpModel):
+    """A Gemini model: `w.models.gemini("gemini-2.5-flash", api_key=…)`."""
+
+    wire = "gemini"
+    #: Whether calls and their results carry ids; without, their order pairs them.
+    sends_ids: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        api_key: str | Secret | None = None,
+        base_url: str | None = None,
+        headers: Mapping[str, str | Secret] | None = None,
+        timeout: float | None = None,
+        provider: str = "gemini",
+        endpoint: Endpoint | None = None,
+        timeouts: Timeouts | None = None,
+        transport: Transport | None = None,
+    ) -> None:
+        known = endpoint or ENDPOINTS.get(provider) or ENDPOINTS["gemini"]
+        if known.name != provider and endpoint is None:
+            known = msgspec.structs.replace(known, name=provider)
+        self._resource = _resource(name)
+        super().__init__(
+            name.removeprefix("models/"),
+            endpoint=known,
+            api_key=api_key,
+            base_url=base_url,
+            headers=headers,
+            timeout=timeout,
+            timeouts=timeouts,
+            transport=transport,
+        )
+
+    def _url(self, base: str) -> str:
+        return joined(base, self._resource, when=lambda own: own or "/v1beta")
+
+    def _auth(self, key: str) -> dict[str, str]:
+        return {"x-goog-api-key": key}
+
+    async def _addressed(
+        self, settings: Settings, body: Sequence[bytes]
+    ) -> tuple[str, dict[str, str]]:
+        return self.asks(stream=settings.stream), self._headers()
+
+    def asks(self, *, stream: bool) -> str:
+        """The address of a request, streamed or plain."""
+        parts = urlsplit(self.url)
+        query = [parts.query] if parts.query else []
+        if stream:
+            query.append("alt=sse")
+        method = ":streamGenerateContent" if stream else ":generateContent"
+        path = parts.path + method
+        return urlunsplit((parts.scheme, parts.netloc, path, "&".join(query), ""))
+
+    def decoder(self, request: Request, emit: Emit) -> GenerateDecoder:
+        """The decoder of one reply: `feed` it bytes, then `finish`."""
+        names = self.framed(request.frame).names
+        return GenerateDecoder(self._source(), self._origin, names, emit)
+
+    # ----------------------------------------------------------------------- the frame
+
+    def _make(self, frame: Frame) -> Framed:
+        names = {wire: t.name for t in frame.tools if (wire := wire_name(t.name)) != t.name}
+        return Framed(self._head(frame), names)
+
+    def _head(self, frame: Frame) -> bytes:
+        settings = frame.settings
+        body: dict[str, Any] = {}
+        if frame.system and frame.system.strip():
+            body["systemInstruction"] = {"parts": [{"text": frame.system}]}
+        if frame.tools:
+            body["tools"] = [
+                {
+                    "functionDeclarations": [
+                        {
+                            "name": wire_name(tool.name),
+                            "description": tool.description,
+                            "parametersJsonSchema": schema(tool.parameters),
+                        }
+                        for tool in frame.tools
+                    ]
+                }
+            ]
+            if choice := _choice(settings, frame):
+                body["toolConfig"] = {"functionCallingConfig": choice}
+        body["generationConfig"] = self._generation(settings)
+        _merge(body, settings.extra or {})
+        body.pop("contents", None)
+        return dumps(body)[:-1] + b',"contents":['
+
+    def _generation(self, settings: Settings) -> dict[str, Any]:
+        config: dict[str, Any] = {}
+        given(
+            config,
+            maxOutputTokens=settings.max_tokens,
+            stopSequences=settings.stop or None,
+            seed=settings.seed,
+            frequencyPenalty=settings.frequency_penalty,
+            presencePenalty=settings.presence_penalty,
+            thinkingConfig=thinking_config(settings.thinking, self.info),
+        )
+        if self.info is None or self.info.sampling:
+            given(
+                config, temperature=settings.temperature, topP=settings.top_p, topK=settings.top_k
+            )
+        return config
+
+    # ----------------------------------------------------------------------- messages
+
+    def _hoisted(self, messages: Sequence[Message]) -> int:
+        count = 0
+        while count < len(messages) and messages[count].role == "system":
+            count += 1
+        return count
+
+    def _message(self, message: Message) -> bytes:
+        if message.role == "assistant":
+            parts, role = self._answered(message.content), b"model"
+        else:
+            parts, role = self._said(message.content), b"user"
+        if not parts:
+            return b""  # a content without parts is refused
+        return b'{"role":"' + role + b'","parts":' + dumps(parts) + b"},"
+
+    def _answered(self, content: Sequence[Block]) -> list[Part]:
+        parts: list[Part] = []
+        for block in content:
+            match block:
+                case Text(text):
+                    if text:
+                        parts.append({"text": text})
+                case ToolCall():
+                    parts.append(self._call(block))
+                case Thinking(text, opaque, origin):
+                    if origin == self._origin:
+                        parts.append({"text": text, "thought": True, **as_dict(opaque)})
+                case Opaque(origin, data):
+                    if origin == self._origin:
+                        _put_back(parts, as_dict(data))
+                case Image() | Document():
+                    parts.extend(_media(block))
+                case ToolResult():
+                    pass
+        if self.info is None or self.info.signs_calls:
+            _sign(parts)  # a model nobody knows is a new one, and those want it
+        return parts
+
+    def _call(self, call: ToolCall) -> Part:
+        function: dict[str, Any] = {"name": wire_name(call.name), "args": call.arguments}
+        if self.sends_ids:
+            function["id"] = call.id
+        beside = as_dict(call.opaque) if call.origin == self._origin else {}
+        return {"functionCall": function, **beside}
+
+    def _said(self, content: Sequence[Block]) -> list[Part]:
+        """A user's or the tools' words: all results first, then what else was said."""
+        results: list[Part] = []
+        others: list[Part] = []
+        for block in content:
+            match block:
+                case ToolResult():
+                    media = _shown(block)
+                    function: dict[str, Any] = {
+                        "name": wire_name(block.name or "tool"),
+                        "response": _response(block),
+                    }
+                    if self.sends_ids:
+                        function["id"] = block.id
+                    if media and self.info is not None and self.info.media_results:
+                        function["parts"] = media
+                    else:
+                        others.extend(media)  # a tool may answer in words only here
+                    results.append({"functionResponse": function})
+                case Text(text):
+                    if text:
+                        others.append({"text": text})
+                case Image() | Document():
+                    others.extend(_media(block))
+                case _:
+                    pass
+        return [*results, *others]
+
+
+# --------------------------------------------------------------------------- names and addresses
+
+
+def _resource(name: str) -> str:
+    held = name if name.startswith(("models/", "tunedModels/")) else f"models/{name}"
+    return "/" + quote(held, safe="/@:")
+
+
+@lru_cache(maxsize=8192)
+def wire_name(name: str) -> str:
+    """The name as Gemini takes it: also a name that every other provider takes begins as a word."""
+    safe = safe_name(name)
+    if safe[0].isalpha() or safe[0] == "_":
+        return safe
+    return safe_name(f"fn\0{name}")
+
+
+# --------------------------------------------------------------------------- the frame's parts
+
+
+def _choice(settings: Settings, frame: Frame) -> dict[str, Any] | None:
+    asked, name = wanted_tool(settings, frame)
+    if asked is None:
+        return None
+    choice: dict[str, Any] = {"mode": _MODES[asked]}
+    if asked == "tool":
+        choice["allowedFunctionNames"] = [wire_name(name)]
+    return choice
+
+
+def _merge(body: dict[str, Any], extra: Mapping[str, Any]) -> None:
+    """The user's own fields: objects are merged one level deep, and tools are added to ours."""
+    for key, value in extra.items():
+        if isinstance(value, dict):
+            body[key] = {**as_dict(body.get(key)), **cast("dict[str, Any]", value)}
+        elif key == "tools" and isinstance(value, list):
+            body[key] = [*as_list(body.get(key)), *cast("list[Any]", value)]
+        else:
+            body[key] = value
+
+
+# --------------------------------------------------------------------------- a message's parts
+
+
+def _put_back(parts: list[Part], native: dict[str, Any]) -> None:
+    """A native part as it came, or what had stood beside the text before it."""
+    if "beside" not in native:
+        if native:
+            parts.append(native)
+        return
+    beside = as_dict(native["beside"])
+    last = parts[-1] if parts else {}
+    if last.keys() == {"text"}:
+        parts[-1] = {**last, **beside}
+    else:
+        parts.append({"text": "", **beside})
+
+
+def _sign(parts: list[Part]) -> None:
+    """Calls of another model are marked as such, on the first of them as a real signature is."""
+    calls = [part for part in parts if "functionCall" in part]
+    if calls and not any("thoughtSignature" in part for part in calls):
+        calls[0]["thoughtSignature"] = _FOREIGN
+
+
+def _response(result: ToolResult) -> dict[str, Any]:
+    """What a tool answered as an object: its own, or its words under the name Gemini knows."""
+    text = result.text
+    if result.is_error:
+        return {"error": text}
+    if text.startswith("{"):
+        try:
+            value = msgspec.json.decode(text)
+        except (ValueError, RecursionError):
+            return {"output": text}
+        if isinstance(value, dict):
+            own = cast("dict[str, Any]", value)
+            # an object with one of these names in it would be read as if we had put it there
+            return {"output": own} if own.keys() & {"output", "error"} else own
+    return {"output": text}
+
+
+def _shown(result: ToolResult) -> list[Part]:
+    if isinstance(result.content, str):
+        return []
+    media = [part for part in result.content if not isinstance(part, Text)]
+    return [part for block in media for part in _media(block)]
+
+
+def _media(block: Image | Document) -> Iterator[Part]:
+    if isinstance(block, Document):
+        if block.title is not None:
+            yield {"text": f"{block.title}:"}
+        block = Image(block.data, block.media_type, block.url)
+    if (held := inline(block)) is not None:
+        yield {"inlineData": {"mimeType": held[0], "data": held[1]}}
+    else:
+        yield {"fileData": {"mimeType": block.media_type, "fileUri": block.url}}

@@ -1,0 +1,98 @@
+"""Gemini on Vertex AI: the same body under a project's address, with an access token as the key."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from inspect import isawaitable
+from typing import TypeAlias
+from urllib.parse import urlsplit
+
+from windlass.errors import ConfigError
+from windlass.models.base import Settings
+from windlass.models.endpoints import ENDPOINTS, Endpoint
+from windlass.models.transport import Timeouts, Transport
+from windlass.models.wires.common import joined
+from windlass.models.wires.gemini import GeminiGenerate
+from windlass.redact import Secret
+
+Token: TypeAlias = str | Secret | Callable[[], str | Awaitable[str]]
+
+
+class VertexGenerate(GeminiGenerate):
+    """A Gemini model on Vertex AI: `w.models.vertex("gemini-2.5-pro", token=…, project="mine")`.
+
+    A token lasts an hour; `token` may be a function, plain or async, that is asked before every
+    request and should keep what it fetched. Project and location may stand in `base_url` instead.
+    """
+
+    wire = "vertex"
+    sends_ids = False  # the endpoint refuses a request with ids in it
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        token: Token | None = None,
+        project: str | None = None,
+        location: str | None = None,
+        api_key: str | Secret | None = None,
+        base_url: str | None = None,
+        headers: Mapping[str, str | Secret] | None = None,
+        timeout: float | None = None,
+        endpoint: Endpoint | None = None,
+        timeouts: Timeouts | None = None,
+        transport: Transport | None = None,
+    ) -> None:
+        known = endpoint or ENDPOINTS["vertex"]
+        self.project = project or _env(known, "project")
+        self.location = location or _env(known, "location") or "global"
+        self._token = token if callable(token) else None
+        super().__init__(
+            name,
+            api_key=api_key if token is None or callable(token) else token,
+            base_url=base_url,
+            headers=headers,
+            timeout=timeout,
+            endpoint=known,
+            timeouts=timeouts,
+            transport=transport,
+        )
+
+    def check(self) -> None:
+        """Raise `ConfigError` when there is no project, or no token."""
+        if "/projects/" not in self.url:
+            raise ConfigError(
+                "vertex needs a project: set GOOGLE_CLOUD_PROJECT or pass project= (or a base_url"
+                " that names it)"
+            )
+        if self._token is None:
+            super().check()
+
+    def _url(self, base: str) -> str:
+        place = f"/projects/{self.project}/locations/{self.location}" if self.project else ""
+        if not urlsplit(base).netloc.startswith("aiplatform.") or self.location == "global":
+            host = base
+        else:
+            host = base.replace("://aiplatform.", f"://{self.location}-aiplatform.", 1)
+
+        def under(own: str) -> str:
+            return own if "/projects/" in own else (own or "/v1beta1") + place
+
+        return joined(host, f"/publishers/google{self._resource}", when=under)
+
+    def _auth(self, key: str) -> dict[str, str]:
+        return {"authorization": f"Bearer {key}"}
+
+    async def _addressed(
+        self, settings: Settings, body: Sequence[bytes]
+    ) -> tuple[str, dict[str, str]]:
+        if self._token is not None:
+            fetched = self._token()
+            self._key = Secret(await fetched if isawaitable(fetched) else fetched)
+        return await super()._addressed(settings, body)
+
+
+def _env(endpoint: Endpoint, word: str) -> str | None:
+    names = endpoint.also_env.get(word, ())
+    return next((value for name in names if (value := os.environ.get(name))), None)
