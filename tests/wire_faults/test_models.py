@@ -79,6 +79,12 @@ def check(reply, outcome):
     assert reply.stop_reason == "tool_use"
 
 
+def told(reply):
+    """The reply without the ids of its calls, which are made up where a server gives none."""
+    calls = [(call.name, call.arguments) for call in reply.message.tool_calls]
+    return reply.message.text, calls, reply.usage, reply.stop_reason
+
+
 @pytest.mark.parametrize("name", RETRY_AFTER)
 @pytest.mark.parametrize("wire", WIRES)
 async def test_each_dialect_says_when_to_come_back(name, wire, monkeypatch):
@@ -98,7 +104,7 @@ async def test_a_connection_that_closes_without_a_byte_is_tried_once_more(wire, 
         model = model_of(wire, server)
         replies = [await respond(model, stream) for _ in range(4)]
     assert [type(reply).__name__ for reply, _ in replies] == ["Response"] * 4
-    assert all(reply == replies[0][0] for reply, _ in replies)
+    assert all(told(reply) == told(replies[0][0]) for reply, _ in replies)
     assert server.requests[0].connection == server.requests[1].connection
 
 

@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import msgspec
 
 from windlass.models.base import Emit, Model, Request, Response
+from windlass.models.endpoints import ENDPOINTS
 from windlass.models.transport import Timeouts
 from windlass.models.wires.anthropic import AnthropicMessages
+from windlass.models.wires.ollama import OllamaChat
 from windlass.models.wires.openai_chat import OpenAIChat
-from windlass.testing.fakes import FakeAnthropic, FakeOpenAI, FakeServer, Faults, Reply
+from windlass.models.wires.openai_responses import OpenAIResponses
+from windlass.testing.fakes import (
+    FakeAnthropic,
+    FakeOllama,
+    FakeOpenAI,
+    FakeResponses,
+    FakeServer,
+    Faults,
+    Reply,
+)
 
 TEXT = "Ich sehe nach – Zürich 🌦"
 CALLS = [
@@ -17,7 +32,12 @@ CALLS = [
     ("lookup", {"order": "8", "why": "a longer reason than the others have"}),
 ]
 REPLY = Reply(TEXT, tool_calls=CALLS)
-WIRES = {"anthropic": (FakeAnthropic, AnthropicMessages), "openai": (FakeOpenAI, OpenAIChat)}
+WIRES = {
+    "anthropic": (FakeAnthropic, AnthropicMessages),
+    "openai": (FakeOpenAI, OpenAIChat),
+    "responses": (FakeResponses, OpenAIResponses),
+    "ollama": (FakeOllama, OllamaChat),
+}
 
 
 def fake_of(wire: str, script=REPLY, *, faults: Faults = None) -> FakeServer:
@@ -33,7 +53,12 @@ def model_of(wire: str, server: FakeServer, *, hurried: bool = False, stream: bo
     times = Timeouts()
     if hurried:
         times = Timeouts(idle=0.05, total=3.0) if stream else Timeouts(total=0.05)
-    return WIRES[wire][1]("m-1", api_key="k", base_url=server.url, timeouts=times)
+    kind: Any = WIRES[wire][1]
+    if hurried and wire == "ollama":
+        # a server of one's own may take its time to begin, so this one is somebody else's
+        elsewhere = msgspec.structs.replace(ENDPOINTS[wire], key_env=("SOME_API_KEY",))
+        kind = partial(kind, endpoint=elsewhere)
+    return kind("m-1", api_key="k", base_url=server.url, timeouts=times)
 
 
 class Moody(Model):

@@ -35,6 +35,7 @@ from windlass.usage import Usage
 
 _AUTH: Final = frozenset({"authorization", "api-key", "x-api-key", "x-goog-api-key"})
 _GRACE: Final = 0.05  # seconds for a stream's last frame, so that its connection can be used again
+_BOM: Final = b"\xef\xbb\xbf"
 _ERROR_BODY: Final = 1024 * 1024
 
 
@@ -335,8 +336,8 @@ class Decoder:
         """A decoder for an event stream once the bytes look like one; else they are one body."""
         self._body.append(chunk)
         if self._size == 0:
-            start = b"".join(self._body).removeprefix(b"\xef\xbb\xbf").lstrip()
-            if not start:
+            start = b"".join(self._body)
+            if _BOM.startswith(start) or not (start := start.removeprefix(_BOM).lstrip()):
                 return None
             self._frames = self._framing(start)
             if self._frames is not None:

@@ -24,8 +24,10 @@ from windlass.testing.fakes.faults import (
     Twist,
     applies,
 )
+from windlass.testing.fakes.ollama import FakeOllama
 from windlass.testing.fakes.openai import FakeOpenAI
 from windlass.testing.fakes.reply import Asked, Reply, Script, conversation
+from windlass.testing.fakes.responses import FakeResponses
 from windlass.testing.fakes.server import FakeServer, Rejected
 
 __all__ = [
@@ -33,7 +35,9 @@ __all__ = [
     "Asked",
     "Body",
     "FakeAnthropic",
+    "FakeOllama",
     "FakeOpenAI",
+    "FakeResponses",
     "FakeServer",
     "Fault",
     "Faults",

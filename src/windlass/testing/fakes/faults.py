@@ -14,10 +14,10 @@ from typing import Literal, TypeAlias, Union
 import msgspec
 
 from windlass import seams
-from windlass.testing.fakes import anthropic_twists, openai_twists
+from windlass.testing.fakes import anthropic_twists, ollama_twists, openai_twists, responses_twists
 from windlass.testing.fakes.reply import Asked
 
-WireName: TypeAlias = Literal["anthropic", "openai"]
+WireName: TypeAlias = Literal["anthropic", "openai", "responses", "ollama"]
 Dialect: TypeAlias = Literal[
     "seconds",  # retry-after: 2
     "ms",  # retry-after-ms: 2000
@@ -163,7 +163,12 @@ FAULTS: dict[str, Fault] = {
 """Every kind of fault by name; `applies(name, wire, stream)` says where a kind makes sense."""
 
 
-_TWISTS = {"anthropic": anthropic_twists, "openai": openai_twists}
+_TWISTS = {
+    "anthropic": anthropic_twists,
+    "openai": openai_twists,
+    "responses": responses_twists,
+    "ollama": ollama_twists,
+}
 
 
 def applies(name: str, wire: WireName, *, stream: bool) -> bool:
@@ -172,8 +177,12 @@ def applies(name: str, wire: WireName, *, stream: bool) -> bool:
         case Twist(how):
             twists = _TWISTS[wire]
             return how in (twists.REFRAMES if stream else twists.REWRITES)
-        case Status(dialect="retry_info") | Status(code="insufficient_quota"):
+        case Status(dialect="retry_info"):
             return wire == "openai"
+        case Status(code="insufficient_quota"):
+            return wire in ("openai", "responses")
+        case Status(dialect="reset"):
+            return wire != "ollama"  # a server of one's own counts no requests
         case Body("ignores_stream"):
             return stream
         case _:
