@@ -19,13 +19,27 @@ from windlass.models.failures import from_http
 from windlass.models.wires.anthropic import AnthropicMessages
 from windlass.models.wires.common import HttpModel
 from windlass.models.wires.openai_chat import OpenAIChat
+from windlass.models.wires.openai_responses import OpenAIResponses
 
 FOLDER = os.environ.get("WINDLASS_WIRE_DIR")
 if FOLDER is None:
     reason = "WINDLASS_WIRE_DIR is not set: recorded exchanges are not replayed"
     pytest.skip(reason, allow_module_level=True)
-SHAPES = ("anthropic-messages", "chat-completions", "cerebras-completions", "ollama-openai-compat")
-FINISH = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use", "": "tool_use"}
+SHAPES = (
+    "anthropic-messages",
+    "chat-completions",
+    "cerebras-completions",
+    "ollama-openai-compat",
+    "openai-responses",
+)
+FINISH = {
+    "stop": "end_turn",
+    "length": "max_tokens",
+    "tool_calls": "tool_use",
+    "": "tool_use",
+    "completed": "end_turn",
+    None: "end_turn",
+}
 
 
 def exchanges() -> list[Any]:
@@ -40,6 +54,8 @@ def exchanges() -> list[Any]:
 def model_for(entry: dict[str, Any]) -> HttpModel:
     if entry["provider"] == "anthropic":
         return AnthropicMessages(entry["model"], api_key="k")
+    if entry["endpoint"].startswith("responses"):
+        return OpenAIResponses(entry["model"], api_key="k")
     known = entry["provider"] in ("groq", "openrouter", "deepseek", "mistral", "openai")
     provider = entry["provider"] if known else "elsewhere"
     return OpenAIChat(entry["model"], provider=provider, base_url="http://localhost/v1")
