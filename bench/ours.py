@@ -66,7 +66,7 @@ def build(*tools: str) -> w.Agent[None, str]:
 async def run(agent: w.Agent[None, str], script: Script, store: Any = None) -> Any:
     """Run it. Its session, which nobody named, lives as long as the result."""
     begin(script)
-    out = await agent.run(PROMPT, store=store)
+    out = await (agent.run(PROMPT) if store is None else agent.run(PROMPT, store=store))
     assert out.final_text == DONE, out
     return out
 

@@ -46,6 +46,14 @@ async def test_a_run_is_proved_turn_by_turn():
     assert await prove(current_store(), [out], script) == len(out.entries) + 1
 
 
+def test_a_plan_is_the_same_for_another_model_in_all_but_the_model():
+    plan, other = ours.build("add").plan, ours.Fake()
+    again = plan.of(other)
+    assert again.model is other is not plan.model
+    for name in set(type(plan).__slots__) - {"model"}:
+        assert getattr(again, name) is getattr(plan, name), name
+
+
 # --------------------------------------------------------------------------- a cut corner is seen
 
 

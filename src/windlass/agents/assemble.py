@@ -31,6 +31,7 @@ _PER_RUN = ("session_id", "store", "on_event", "abort", "caller", "deps", "run_i
 _LOOP_DEFAULTS = {"max_iterations": 50, "max_concurrent_tools": 1}
 _AGENT_DEFAULTS = {"max_iterations": 10, "max_concurrent_tools": 16}
 _DEFAULT_CAP = ResultCap()
+_NOBODY = Model()  # in a plan that has no model yet
 
 
 def check_loop(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -54,7 +55,6 @@ def check_agent(
 
 def assemble(options: Mapping[str, Any], system: str | None, door: str) -> Plan:
     """A plan for runs through this door."""
-    defaults = _LOOP_DEFAULTS if door == "agent_loop" else _AGENT_DEFAULTS
     model = model_of(options)
     model.check()
     tools = as_tools(options.get("tools"))
@@ -63,13 +63,47 @@ def assemble(options: Mapping[str, Any], system: str | None, door: str) -> Plan:
     if system is not None:
         system = words("system", system)
     mode = _mode(options, model, bool(tools))
+    if _FEW.issuperset(options):
+        turns, name = options.get("max_iterations"), options.get("name")
+        plan = _usual(door, system, mode, tools, turns, name)
+    else:
+        plan = _planned(options, system, door, mode, tools)
+    return plan.of(_wrapped(model, mode))
+
+
+_FEW = frozenset({"model", "tools", "max_iterations", "name"})
+
+
+@functools.lru_cache(maxsize=64)
+def _usual(
+    door: str,
+    system: str | None,
+    mode: Mode,
+    tools: tuple[Tool, ...],
+    turns: int | None,
+    name: str | None,
+) -> Plan:
+    """Agents that differ in little else than their model are made again and again."""
+    options = {"name": name} if turns is None else {"name": name, "max_iterations": turns}
+    return _planned(options, system, door, mode, tools)
+
+
+def _planned(
+    options: Mapping[str, Any],
+    system: str | None,
+    door: str,
+    mode: Mode,
+    tools: tuple[Tool, ...],
+) -> Plan:
+    """All of a plan but its model."""
+    defaults = _LOOP_DEFAULTS if door == "agent_loop" else _AGENT_DEFAULTS
     sentinel = _sentinel(options, mode)
     if sentinel is not None:
         contract = CONTRACTS[mode].format(sentinel=sentinel)
         system = f"{system}\n\n{contract}" if system else contract
     limits = _limits(options, defaults["max_iterations"])
     return Plan(
-        _wrapped(model, mode),
+        _NOBODY,
         door=door,
         name=options.get("name"),
         system=system,

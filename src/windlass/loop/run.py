@@ -90,6 +90,19 @@ class Plan:
         self.eager = eager and offer.reads
         self.frame, self.framed, self.digest = offer.frame, offer.framed, offer.framed.digest
 
+    def of(self, model: Model) -> Plan:
+        """The same plan for another model."""
+        other = object.__new__(Plan)
+        other.model, other.door, other.name, other.metadata = (
+            model, self.door, self.name, self.metadata
+        )  # fmt: skip
+        other.policies, other.moments, other.limits = self.policies, self.moments, self.limits
+        other.deliberates, other.concurrency = self.deliberates, self.concurrency
+        other.validation, other.tool_timeout = self.validation, self.tool_timeout
+        other.tools, other.eager, other.reply_tokens = self.tools, self.eager, self.reply_tokens
+        other.frame, other.framed, other.digest = self.frame, self.framed, self.digest
+        return other
+
 
 class _Offer(NamedTuple):
     """What a model is shown, in the forms that a run needs."""
