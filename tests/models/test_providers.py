@@ -58,10 +58,13 @@ def test_the_environment_names_a_model() -> None:
 
 
 def test_addresses_from_the_environment() -> None:
-    assert made("ollama:m")[2] == "http://localhost:11434/v1/chat/completions"
+    assert made("ollama:m")[2] == "http://localhost:11434/api/chat"
     for host in ("10.0.0.1", "10.0.0.1:11434", "http://10.0.0.1:11434", "http://10.0.0.1:11434/"):
         url = made("ollama:m", environ={"OLLAMA_HOST": host})[2]
-        assert url == "http://10.0.0.1:11434/v1/chat/completions"
+        assert url == "http://10.0.0.1:11434/api/chat"
+    versioned = made("ollama:m", base_url="http://10.0.0.1:11434/v1")[2]
+    assert versioned == "http://10.0.0.1:11434/api/chat"
+    assert OpenAIChat("m", provider="ollama").url == "http://localhost:11434/v1/chat/completions"
     local = {"LOCAL_LLM_BASE_URL": "http://box:9", "LOCAL_LLM_MODEL": "qwen"}
     assert made(None, "local", environ=local) == (
         "local",

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from windlass.models.providers import resolve as resolve
     from windlass.models.wires.anthropic import AnthropicMessages as anthropic
     from windlass.models.wires.gemini import GeminiGenerate as gemini
+    from windlass.models.wires.ollama import OllamaChat as ollama
     from windlass.models.wires.openai_chat import OpenAIChat as openai_chat
     from windlass.models.wires.openai_responses import OpenAIResponses as openai_responses
     from windlass.models.wires.vertex import VertexGenerate as vertex
@@ -18,13 +19,14 @@ if TYPE_CHECKING:
 _HOMES = {
     "anthropic": ("windlass.models.wires.anthropic", "AnthropicMessages"),
     "gemini": ("windlass.models.wires.gemini", "GeminiGenerate"),
+    "ollama": ("windlass.models.wires.ollama", "OllamaChat"),
     "openai_chat": ("windlass.models.wires.openai_chat", "OpenAIChat"),
     "openai_responses": ("windlass.models.wires.openai_responses", "OpenAIResponses"),
     "resolve": ("windlass.models.providers", "resolve"),
     "vertex": ("windlass.models.wires.vertex", "VertexGenerate"),
 }
 
-__all__ = ["anthropic", "gemini", "openai_chat", "openai_responses", "resolve", "vertex"]
+__all__ = ["anthropic", "gemini", "ollama", "openai_chat", "openai_responses", "resolve", "vertex"]
 
 
 def __getattr__(name: str) -> Any:

@@ -9,7 +9,9 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-Wire: TypeAlias = Literal["anthropic", "openai_chat", "openai_responses", "gemini", "vertex"]
+Wire: TypeAlias = Literal[
+    "anthropic", "openai_chat", "openai_responses", "gemini", "vertex", "ollama"
+]
 
 
 class Endpoint(msgspec.Struct, frozen=True):
@@ -77,7 +79,7 @@ ENDPOINTS: Final[dict[str, Endpoint]] = {
                  also_env={"project": ("GOOGLE_CLOUD_PROJECT", "VERTEX_PROJECT"),
                            "location": ("GOOGLE_CLOUD_LOCATION", "VERTEX_LOCATION")},
                  key_word="token"),
-        Endpoint("ollama", "openai_chat", "http://localhost:11434", (),
+        Endpoint("ollama", "ollama", "http://localhost:11434", (),
                  ("OLLAMA_HOST", "OLLAMA_BASE_URL"), "llama3.2", dialect="ollama"),
         Endpoint("local", "openai_chat", "http://localhost:8000", (), ("LOCAL_LLM_BASE_URL",),
                  None, "LOCAL_LLM_MODEL", dialect="local"),

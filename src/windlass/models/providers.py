@@ -34,6 +34,7 @@ WIRES: Final[dict[Wire, tuple[str, str]]] = {
     "openai_responses": ("windlass.models.wires.openai_responses", "OpenAIResponses"),
     "gemini": ("windlass.models.wires.gemini", "GeminiGenerate"),
     "vertex": ("windlass.models.wires.vertex", "VertexGenerate"),
+    "ollama": ("windlass.models.wires.ollama", "OllamaChat"),
 }
 
 

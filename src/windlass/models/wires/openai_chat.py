@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+import msgspec
+
 from windlass.errors import ConfigError
 from windlass.messages import (
     Document,
@@ -51,6 +53,8 @@ class OpenAIChat(HttpModel):
         transport: Transport | None = None,
     ) -> None:
         known = endpoint or ENDPOINTS.get(provider)
+        if known is not None and known.dialect == "ollama":
+            known = msgspec.structs.replace(known, wire="openai_chat")  # its /v1, for who wants it
         if known is None or known.wire != "openai_chat":
             if base_url is None:
                 raise ConfigError(f"provider {provider!r} is not known; pass base_url= for it")
