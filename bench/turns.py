@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import windlass as w
 from bench import bare, ours
 from bench.proof import prove
 from bench.proof_of_calls import counted
@@ -33,6 +34,7 @@ async def rows(reps: int = REPS, target: float = TARGET) -> list[Row]:
     found.append(await _beginning(reps, target))
     found.append(await _wide(reps, target))
     found.append(await _blocking(reps, target))
+    found.append(await _redacted(reps, target))
     return found
 
 
@@ -92,6 +94,18 @@ async def _blocking(reps: int, target: float) -> Row:
     pair = paired(taken["ours"], taken["bare"])
     name = "a blocking tool (Windlass runs it in a thread), 100 turns: a turn"
     return _row(name, pair, None, 100, "x60 to x991, wall")
+
+
+async def _redacted(reps: int, target: float) -> Row:
+    """Every entry passes the redactor once it knows a secret."""
+    script = lambda: Script(100)  # noqa: E731
+    works = {"bare": by_hand(script), "ours": recorded(script)}
+    async with w.Runtime(store="memory:", secrets=("a secret that is never said",)):
+        taken = await rounds(works, reps, target=target)
+    pair = paired(taken["ours"], taken["bare"])
+    return _row(
+        "with a known secret (a key in the environment), 100 turns: a turn", pair, None, 100
+    )
 
 
 # --------------------------------------------------------------------------- both sides

@@ -149,7 +149,7 @@ async def test_every_part_runs(tmp_path, monkeypatch):
     found += requests.rows(1, 3, 6)
     for side in ("bare", "ours"):
         assert (await crowd.measure(side, 5, 3)).cpu > 0
-    assert len(found) == 16 and all(row.measured > 0 for row in found)
+    assert len(found) == 17 and all(row.measured > 0 for row in found)
 
 
 def test_the_report_marks_what_fails():
