@@ -12,11 +12,13 @@ from windlass.models.base import Emit, Model, Request, Response
 from windlass.models.endpoints import ENDPOINTS
 from windlass.models.transport import Timeouts
 from windlass.models.wires.anthropic import AnthropicMessages
+from windlass.models.wires.gemini import GeminiGenerate
 from windlass.models.wires.ollama import OllamaChat
 from windlass.models.wires.openai_chat import OpenAIChat
 from windlass.models.wires.openai_responses import OpenAIResponses
 from windlass.testing.fakes import (
     FakeAnthropic,
+    FakeGemini,
     FakeOllama,
     FakeOpenAI,
     FakeResponses,
@@ -37,6 +39,7 @@ WIRES = {
     "openai": (FakeOpenAI, OpenAIChat),
     "responses": (FakeResponses, OpenAIResponses),
     "ollama": (FakeOllama, OllamaChat),
+    "gemini": (FakeGemini, GeminiGenerate),
 }
 
 

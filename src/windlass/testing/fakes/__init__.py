@@ -24,6 +24,7 @@ from windlass.testing.fakes.faults import (
     Twist,
     applies,
 )
+from windlass.testing.fakes.gemini import FakeGemini, FakeVertex
 from windlass.testing.fakes.ollama import FakeOllama
 from windlass.testing.fakes.openai import FakeOpenAI
 from windlass.testing.fakes.reply import Asked, Reply, Script, conversation
@@ -35,10 +36,12 @@ __all__ = [
     "Asked",
     "Body",
     "FakeAnthropic",
+    "FakeGemini",
     "FakeOllama",
     "FakeOpenAI",
     "FakeResponses",
     "FakeServer",
+    "FakeVertex",
     "Fault",
     "Faults",
     "Hangup",

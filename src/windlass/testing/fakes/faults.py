@@ -14,10 +14,16 @@ from typing import Literal, TypeAlias, Union
 import msgspec
 
 from windlass import seams
-from windlass.testing.fakes import anthropic_twists, ollama_twists, openai_twists, responses_twists
+from windlass.testing.fakes import (
+    anthropic_twists,
+    gemini_twists,
+    ollama_twists,
+    openai_twists,
+    responses_twists,
+)
 from windlass.testing.fakes.reply import Asked
 
-WireName: TypeAlias = Literal["anthropic", "openai", "responses", "ollama"]
+WireName: TypeAlias = Literal["anthropic", "openai", "responses", "ollama", "gemini", "vertex"]
 Dialect: TypeAlias = Literal[
     "seconds",  # retry-after: 2
     "ms",  # retry-after-ms: 2000
@@ -168,6 +174,8 @@ _TWISTS = {
     "openai": openai_twists,
     "responses": responses_twists,
     "ollama": ollama_twists,
+    "gemini": gemini_twists,
+    "vertex": gemini_twists,
 }
 
 
@@ -178,11 +186,12 @@ def applies(name: str, wire: WireName, *, stream: bool) -> bool:
             twists = _TWISTS[wire]
             return how in (twists.REFRAMES if stream else twists.REWRITES)
         case Status(dialect="retry_info"):
-            return wire == "openai"
+            return wire in ("openai", "gemini", "vertex")
         case Status(code="insufficient_quota"):
             return wire in ("openai", "responses")
         case Status(dialect="reset"):
-            return wire != "ollama"  # a server of one's own counts no requests
+            # a server of one's own counts no requests, and Google says it in the body
+            return wire not in ("ollama", "gemini", "vertex")
         case Body("ignores_stream"):
             return stream
         case _:

@@ -53,6 +53,7 @@ class Asked(msgspec.Struct, frozen=True):
     body: bytes
     json: Any
     connection: int
+    query: str = ""
 
     @property
     def streamed(self) -> bool:

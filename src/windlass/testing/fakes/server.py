@@ -6,6 +6,7 @@ What a provider's requests and answers look like is in its own file; this one kn
 from __future__ import annotations
 
 import asyncio
+import re
 import zlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -183,6 +184,7 @@ class FakeServer:
             body=body,
             json=json,
             connection=self._connections[transport] if transport is not None else -1,
+            query=request.query_string,
         )
         self.requests.append(asked)
         self._came.set()
@@ -397,7 +399,7 @@ def _packed(chunks: list[bytes]) -> list[bytes]:
 
 
 def _with_bad_byte(chunk: bytes) -> bytes:
-    return chunk.replace(b'"model":"', b'"model":"\xff', 1)
+    return re.sub(rb'"model(?:Version)?":"', lambda name: name[0] + b"\xff", chunk, count=1)
 
 
 def _in_pieces(whole: bytes, fault: Pieces) -> list[bytes]:
