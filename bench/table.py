@@ -17,9 +17,10 @@ Unit = Literal["x", "ms"]
 HEAD = """# Benchmark results
 
 Written by `make bench`; what each row measures and how is in [docs/performance.md](../docs/performance.md).
-{machine}. {when}. Ratios are medians of {reps} paired samples of CPU time in one process, unless the row says otherwise;
-in brackets the lowest and the highest. After every sample the chain of every journal was verified, and every turn of it
-held its usage and for each call one decision, one intent and one result: {entries:,} entries in all.
+{machine}. {when}. A ratio is the median of {reps} paired samples of CPU time in one process (half as many where a sample is a
+process of its own or waits; request building is wall time, being microseconds); in brackets the lowest and the highest.
+After each sample the chain of every journal was verified, and every turn in it held its usage and for each call one
+decision, one intent and one result: {entries:,} entries in all. Of the one-turn runs one in 32 was looked at.
 
 | | Windlass | bare loop | measured | allowed | | peers |
 |---|---|---|---|---|---|---|
