@@ -34,6 +34,7 @@ from windlass.models.wires.parts import given, readable, said_error, schema
 from windlass.redact import Secret
 
 ENCRYPTED: Final = "reasoning.encrypted_content"
+FEWEST: Final = 16  # tokens of a reply that OpenAI can be held to
 _SHAPES: Final = ("openai_chat", "openai_responses")
 
 
@@ -90,7 +91,8 @@ class OpenAIResponses(HttpModel):
     def decoder(self, request: Request, emit: Emit) -> ResponsesDecoder:
         """The decoder of one reply: `feed` it bytes, then `finish`."""
         names = self.framed(request.frame).names
-        return ResponsesDecoder(self._source(), self._origin, names, emit)
+        limit = request.settings.max_tokens
+        return ResponsesDecoder(self._source(), self._origin, names, emit, limit=limit)
 
     # ----------------------------------------------------------------------- the frame
 
@@ -100,7 +102,10 @@ class OpenAIResponses(HttpModel):
         body: dict[str, Any] = {"model": self.name, "stream": settings.stream, "store": False}
         if reasons and dialect.encrypts:
             body["include"] = [ENCRYPTED]
-        given(body, instructions=frame.system or None, max_output_tokens=settings.max_tokens)
+        limit = settings.max_tokens
+        if limit is not None and dialect.strict_reasoning:
+            limit = max(limit, FEWEST)  # less is refused
+        given(body, instructions=frame.system or None, max_output_tokens=limit)
         if not (reasons and dialect.strict_reasoning):
             given(body, temperature=settings.temperature, top_p=settings.top_p)
         if frame.tools:

@@ -77,8 +77,9 @@ class ResponsesDecoder(Decoder):
     limit cut, keeps its text in `raw`, as on the other wires.
     """
 
-    def __init__(self, *args: Any) -> None:
+    def __init__(self, *args: Any, limit: int | None = None) -> None:
         super().__init__(*args)
+        self._limit = limit  # of tokens, as asked for
         self._items: dict[object, _Item] = {}
         self._keys: dict[str, object] = {}  # an item's id -> where it stands in _items
         self._ready: list[ToolCall] = []  # already told
@@ -117,7 +118,9 @@ class ResponsesDecoder(Decoder):
             case "response.completed" | "response.incomplete" | "response.done":
                 self._end(as_dict(event.get("response")))
             case "response.failed" | "response.cancelled":
-                self._end({"status": kind.removeprefix("response."), **as_dict(event["response"])})
+                self._end(
+                    {"status": kind.removeprefix("response."), **as_dict(event.get("response"))}
+                )
             case "response.created" | "response.in_progress" | "response.queued":
                 self._final = as_dict(event.get("response"))
             case "keepalive" | "ping":
@@ -163,6 +166,7 @@ class ResponsesDecoder(Decoder):
         self.emit(told(text))
 
     def _finished(self, item: _Item, data: dict[str, Any]) -> None:
+        self._release()
         streamed = item.joined("output_text") + item.joined("refusal")
         item.data = dict(data) if data.get("type") else {**item.data, **data}
         item.done = True
@@ -174,7 +178,7 @@ class ResponsesDecoder(Decoder):
             elif type(block) is Thinking and block.text and not item.parts:
                 self.emit(ThinkingDelta(block.text))
             elif type(block) is ToolCall and block.raw is None:
-                if block.arguments or item.data.get("status") == "completed":
+                if block.arguments or self._sure(item.data):
                     self._tell(block)
                 else:
                     self._held = block
@@ -226,7 +230,7 @@ class ResponsesDecoder(Decoder):
         if stop == "refusal":  # what it had begun to ask for is not to be run
             content = [block for block in content if type(block) is not ToolCall]
         if stop == "max_tokens" and content and type(last := content[-1]) is ToolCall:
-            if last.raw is None and not last.arguments and items[-1].get("status") != "completed":
+            if last.raw is None and not last.arguments and not self._sure(items[-1]):
                 content[-1] = msgspec.structs.replace(last, raw="")
         calls = [block for block in content if type(block) is ToolCall]
         if calls and not (stop == "max_tokens" and calls[-1].raw is not None):
@@ -246,9 +250,20 @@ class ResponsesDecoder(Decoder):
                 if as_text(as_dict(part).get("refusal")).strip():
                     return "refusal"
         if self._final.get("status") != "incomplete":
-            return "end_turn"
+            most = whole(as_dict(self._final.get("usage")).get("output_tokens"))
+            full = self._limit is not None and most >= self._limit
+            return "max_tokens" if full and not self._candid else "end_turn"
         reason = as_text(as_dict(self._final.get("incomplete_details")).get("reason"))
         return _REASONS.get(reason, "unknown")
+
+    @property
+    def _candid(self) -> bool:
+        """Whether the server says when it stopped early: llama.cpp calls everything completed."""
+        return "incomplete_details" in self._final
+
+    def _sure(self, item: dict[str, Any]) -> bool:
+        """Whether a call without arguments is known to be one, and not cut before them."""
+        return self._candid and item.get("status") == "completed"
 
     # ----------------------------------------------------------------------- items
 
