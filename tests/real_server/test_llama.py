@@ -1,4 +1,4 @@
-"""A server that nobody here wrote: llama.cpp on both wires, streamed and plain."""
+"""A server that nobody here wrote: llama.cpp on the wires it speaks, streamed and plain."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from windlass.messages import Message, ToolResult, ToolSpec
 from windlass.models.base import Frame, Request, Settings
 from windlass.models.wires.anthropic import AnthropicMessages
 from windlass.models.wires.openai_chat import OpenAIChat
+from windlass.models.wires.openai_responses import OpenAIResponses
 
 pytestmark = pytest.mark.deep
 
@@ -45,10 +46,12 @@ ASK = Message("user", "What will the weather be?")
 SEEDS = range(6)
 
 
-@pytest.fixture(params=["chat", "messages"])
+@pytest.fixture(params=["chat", "responses", "messages"])
 def model(request, llama):
     if request.param == "chat":
         return OpenAIChat("tiny", base_url=f"{llama}/v1", api_key="none", provider="local")
+    if request.param == "responses":
+        return OpenAIResponses("tiny", base_url=f"{llama}/v1", api_key="none", provider="local")
     return AnthropicMessages("tiny", base_url=llama, api_key="none")
 
 
@@ -99,9 +102,10 @@ async def test_no_call_comes_when_none_is_allowed(model, stream):
         assert reply.stop_reason in ("end_turn", "max_tokens")
 
 
-async def test_a_stream_says_what_the_plain_reply_says(llama):
+@pytest.mark.parametrize("wire", [OpenAIChat, OpenAIResponses])
+async def test_a_stream_says_what_the_plain_reply_says(llama, wire):
     """The same seed babbles the same, so the two ways of reading it can be compared."""
-    model = OpenAIChat("tiny", base_url=f"{llama}/v1", api_key="none", provider="local")
+    model = wire("tiny", base_url=f"{llama}/v1", api_key="none", provider="local")
     for seed in SEEDS:
         plain, _ = await respond(model, [ASK], seed, stream=False, temperature=0.0)
         live, seen = await respond(model, [ASK], seed, stream=True, temperature=0.0)
