@@ -34,12 +34,22 @@ _HOMES = {
         "transcript_render_full",
         "transcript_render_visible",
     ),
+    "callers.breaker": ("with_circuit_breaker",),
+    "callers.budget": ("with_budget",),
+    "callers.cache": ("with_cache",),
+    "callers.caller": ("compose", "default_llm_caller"),
+    "callers.escalation": ("with_escalation",),
+    "callers.fallback": ("with_fallback",),
+    "callers.logs": ("with_logging",),
+    "callers.retry": ("with_retry",),
+    "callers.shadow": ("with_shadow",),
     "errors": (
         "Aborted",
         "AuthFailed",
         "BadReply",
         "BadRequest",
         "BudgetExceeded",
+        "CircuitOpen",
         "ConfigError",
         "ConnectionFailed",
         "ContextOverflow",
@@ -95,7 +105,7 @@ _HOMES = {
     "usage": ("Usage",),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
-_MODULES = ("errors", "models", "sync", "testing")
+_MODULES = ("callers", "errors", "models", "sync", "testing")
 
 __all__ = [*_HOME, *_MODULES]  # pyright: ignore[reportUnsupportedDunderAll]
 

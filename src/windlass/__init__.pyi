@@ -1,6 +1,6 @@
 """The public names, for type checkers; `__init__.py` loads them when they are first used."""
 
-from windlass import errors as errors, models as models, sync as sync, testing as testing
+from windlass import callers as callers, errors as errors, models as models, sync as sync, testing as testing
 from windlass.access.caller import (
     Caller as Caller,
 )
@@ -45,12 +45,41 @@ from windlass.agents.transcripts import (
     transcript_render_full as transcript_render_full,
     transcript_render_visible as transcript_render_visible,
 )
+from windlass.callers.breaker import (
+    with_circuit_breaker as with_circuit_breaker,
+)
+from windlass.callers.budget import (
+    with_budget as with_budget,
+)
+from windlass.callers.cache import (
+    with_cache as with_cache,
+)
+from windlass.callers.caller import (
+    compose as compose,
+    default_llm_caller as default_llm_caller,
+)
+from windlass.callers.escalation import (
+    with_escalation as with_escalation,
+)
+from windlass.callers.fallback import (
+    with_fallback as with_fallback,
+)
+from windlass.callers.logs import (
+    with_logging as with_logging,
+)
+from windlass.callers.retry import (
+    with_retry as with_retry,
+)
+from windlass.callers.shadow import (
+    with_shadow as with_shadow,
+)
 from windlass.errors import (
     Aborted as Aborted,
     AuthFailed as AuthFailed,
     BadReply as BadReply,
     BadRequest as BadRequest,
     BudgetExceeded as BudgetExceeded,
+    CircuitOpen as CircuitOpen,
     ConfigError as ConfigError,
     ConnectionFailed as ConnectionFailed,
     ContextOverflow as ContextOverflow,

@@ -4,6 +4,7 @@
       ConfigError                an unknown option or an impossible value; raised before any model call
       ModelError                 a model call failed
         RateLimited  Overloaded  ServerError  Timeout  ConnectionFailed  StreamBroken     (transient)
+        CircuitOpen              with_circuit_breaker does not ask a model that keeps failing
         AuthFailed  BadRequest  ContextOverflow  Refused  BadReply                        (final)
       ToolFailed                 a tool failed where failing ends the run
       BudgetExceeded             a limit was reached
@@ -99,6 +100,12 @@ class StreamBroken(ModelError):
     """The reply began and never ended properly; nothing of it was run."""
 
     category, transient = "network", True
+
+
+class CircuitOpen(ModelError):
+    """The model has failed too often and is not asked for a while; `retry_after` says how long."""
+
+    category, transient = "circuit_open", True
 
 
 class AuthFailed(ModelError):

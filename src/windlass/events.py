@@ -129,6 +129,7 @@ class Replied(Entry, tag="model_reply", frozen=True):
     cost_usd: float = 0.0
     duration_ms: float = 0.0
     native_id: str | None = None
+    via: str | None = None  # "cache", "fallback", "escalation": how the caller came by it
 
 
 class ReplyFailed(Entry, tag="model_error", frozen=True):

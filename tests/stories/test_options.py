@@ -231,7 +231,7 @@ def test_every_option_is_known_to_the_walk():
         "max_iterations", "max_nudges", "nudge", "max_concurrent_tools", "token_budget", "budget",
         "closing_answer", "llm_options", "eager_tools", "tool_timeout", "tool_result_max_bytes",
         "tool_arg_validation", "policies", "name", "run_id", "system", "max_turns",
-        "max_token_budget",
+        "max_token_budget", "llm_caller", "llm_retries", "llm_backoff_ms",
     }  # fmt: skip
     assert set(LoopOptions.__annotations__) | LOOP_OPTIONS | AGENT_OPTIONS | CALL_OPTIONS == covered
 

@@ -55,7 +55,7 @@ def check_agent(
 
 def assemble(options: Mapping[str, Any], system: str | None, door: str) -> Plan:
     """A plan for runs through this door."""
-    model = model_of(options)
+    model = reached(model_of(options), options)
     model.check()
     tools = as_tools(options.get("tools"))
     if "tool_choice" in options and not options.get("policies"):  # a policy may bring tools
@@ -177,11 +177,29 @@ def _turns_only(turns: int) -> Limits:
     return Limits(iterations=turns)
 
 
-def _wrapped(model: Model, mode: Mode) -> Model:
-    if model.remote:  # a network fails now and then; what runs in this process does not
+def reached(model: Model, options: Mapping[str, Any]) -> Model:
+    """The model behind the caller that the options name, tried again where that can help."""
+    retries = None
+    if not _REACHING.isdisjoint(options):
+        retries = options.get("llm_retries")
+        if options.get("llm_caller") is not None:
+            from windlass.callers.caller import as_caller
+
+            model = as_caller(options["llm_caller"]).around(model)
+    if model.remote or retries is not None:
+        # a network fails now and then; what runs in this process does not, nor what is retried already
         from windlass.models.wrappers.retry import Retrying
 
-        model = Retrying(model)
+        retries = 2 if retries is None else retries
+        delay = options.get("llm_backoff_ms")
+        model = Retrying(model, retries + 1, base_delay=2.0 if delay is None else delay / 1000)
+    return model
+
+
+_REACHING = frozenset({"llm_caller", "llm_retries"})
+
+
+def _wrapped(model: Model, mode: Mode) -> Model:
     if mode == "text":
         from windlass.models.wrappers.text_tools import TextTools
 
@@ -206,6 +224,10 @@ def _policies(
                 nudge=options.get("nudge"),
             )
         )
+    if options.get("llm_caller") is not None:
+        from windlass.callers.turn import TurnTold
+
+        chosen.append(TurnTold())  # it decides nothing: a caller is told which turn it is asked in
     chosen += options.get("policies", ())
     if options.get("closing_answer"):
         chosen.append(ClosingAnswer())

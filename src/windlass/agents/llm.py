@@ -9,7 +9,7 @@ from typing import Any, Unpack
 import msgspec
 
 from windlass import seams
-from windlass.agents.assemble import choice_fits, model_of
+from windlass.agents.assemble import choice_fits, model_of, reached
 from windlass.agents.options import CallOptions, given, merged, settings_of, words
 from windlass.agents.prompt import asked
 from windlass.agents.runtime import current_runtime
@@ -36,6 +36,7 @@ class LLMResult(msgspec.Struct, frozen=True):
     cost_usd: float
     request: tuple[Message, ...] = ()
     native_id: str | None = None
+    via: str | None = None  # "cache", "fallback", "escalation": how the caller came by it
 
     @property
     def text(self) -> str:
@@ -186,11 +187,7 @@ def _prepared(prompt: Any, system: str | None, typed: dict[str, Any]) -> tuple[M
         system = words("system", system)
     if problems := audit(messages):
         raise BadRequest(f"these messages cannot be sent: {'; '.join(problems)}")
-    model = model_of(options)
-    if model.remote:
-        from windlass.models.wrappers.retry import Retrying
-
-        model = Retrying(model)
+    model = reached(model_of(options), options)
     tools = as_tools(options.get("tools"))
     choice_fits(options, tools)
     specs = tuple(tool.spec for tool in tools)
@@ -213,8 +210,9 @@ async def _call(model: Model, request: Request, emit: Emit) -> LLMResult:
         response.usage,
         response.stop_reason,
         response.model or model.name,
-        model.provider,
-        cost_of(model, response.usage) or 0.0,
+        response.provider or model.provider,
+        (cost_of(model, response.usage) or 0.0) + sum(a.cost_usd for a in response.asides),
         tuple(request.messages),
         response.native_id,
+        response.via,
     )

@@ -41,6 +41,9 @@ class CallOptions(TypedDict, total=False):
     timeout: float
     messages: Sequence[Any]
     tools: Sequence[Any]
+    llm_caller: Callable[..., Any] | None
+    llm_retries: int
+    llm_backoff_ms: int
 
 
 class _SharedOptions(CallOptions, total=False):
@@ -358,6 +361,26 @@ def _policies(name: str, value: Any) -> tuple[Policy[Any], ...]:
     return tuple(value)
 
 
+def _outdated(check: Any, instead: str) -> Any:
+    """Still works, and says what to use instead."""
+
+    def check_and_warn(name: str, value: Any) -> Any:
+        checked = check(name, value)
+        warnings.warn(f"{name} is deprecated; use {instead}", DeprecationWarning, stacklevel=5)
+        return checked
+
+    return _optional(check_and_warn)
+
+
+def _llm_caller(name: str, value: Any) -> Any:
+    if value is not None and (not callable(value) or isinstance(value, (type, Model))):
+        raise ConfigError(
+            f"{name} is a function of a call, or compose([…])(default_llm_caller()), "
+            f"not {shown(value)}"
+        )
+    return value
+
+
 _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "max_tokens": _optional(_number(1, whole=True)),
     "temperature": _optional(_number(0, 2)),
@@ -371,6 +394,12 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "thinking": _optional(_thinking),
     "stream": _flag,
     "timeout": _optional(_number(0)),
+    "llm_caller": _llm_caller,
+    "llm_retries": _outdated(
+        _number(0, 100, whole=True),
+        "llm_caller=with_retry(max_attempts=…), one more than llm_retries",
+    ),
+    "llm_backoff_ms": _outdated(_number(0), "llm_caller=with_retry(backoff_ms=…)"),
     "tool_format": _optional(_one_of("native", "text")),
     "session_id": _optional(_text),
     "on_event": _callable,

@@ -26,7 +26,7 @@ from windlass.loop.run import Run, aged
 from windlass.loop.turn import Turn
 from windlass.messages import Message, Text, Thinking, ToolCall, ToolResult
 from windlass.models.audit import audit, repair
-from windlass.models.base import Emit, Request, Response, silent
+from windlass.models.base import Aside, Emit, Request, Response, silent
 from windlass.models.view import View
 from windlass.usage import Usage
 
@@ -127,7 +127,13 @@ async def call_model(
     cost = cost_of(model, usage)
     if cost is None:  # who cannot say is charged what was held back
         cost = reserve.usd if reserve is not None else 0.0
-    run.ledger.settle(reserve, usage.input_tokens + usage.output_tokens, cost)
+    tokens, seen = usage.input_tokens + usage.output_tokens, request.messages
+    rewritten = None if type(seen) is View and seen.strand is run.strand else tuple(seen)
+    if response.asides:
+        used, paid = _beside(run, request, response.asides, rewritten)
+        run.ledger.settle(reserve, tokens + used, cost + paid)
+    else:
+        run.ledger.settle(reserve, tokens, cost)
     run.input_tokens += usage.input_tokens
     run.output_tokens += usage.output_tokens
     message = response.message
@@ -135,14 +141,12 @@ async def call_model(
         message = run.redactor.value(message)
         if message is not response.message:
             response = msgspec.structs.replace(response, message=message)
-    seen = request.messages
-    rewritten = None if type(seen) is View and seen.strand is run.strand else tuple(seen)
     run.record(
         Replied(
             message,
             usage,
             response.stop_reason,
-            model.provider,
+            response.provider or model.provider,
             response.model or model.name,
             len(seen),
             run.frame_digest,
@@ -152,9 +156,42 @@ async def call_model(
             cost,
             (seams.monotonic() - started) * 1000,
             response.native_id,
+            response.via,
         )  # fmt: skip
     )
     return response
+
+
+def _beside(
+    run: Run, request: Request, asides: tuple[Aside, ...], rewritten: tuple[Message, ...] | None
+) -> tuple[int, float]:
+    """Put replies that were paid for on the way on the record; their tokens and dollars."""
+    tokens, usd = 0, 0.0
+    for aside in asides:
+        reply, usage = aside.response, aside.response.usage
+        run.record(
+            Replied(
+                reply.message,
+                usage,
+                reply.stop_reason,
+                reply.provider or run.model.provider,
+                reply.model or run.model.name,
+                len(request.messages),
+                run.frame_digest,
+                aside.purpose,
+                request.tail,
+                rewritten,
+                aside.cost_usd,
+                aside.duration_ms,
+                reply.native_id,
+                reply.via,
+            )
+        )
+        run.input_tokens += usage.input_tokens
+        run.output_tokens += usage.output_tokens
+        tokens += usage.input_tokens + usage.output_tokens
+        usd += aside.cost_usd
+    return tokens, usd
 
 
 def _failure(run: Run, error: BaseException) -> BaseException | None:

@@ -340,7 +340,8 @@ def _failed(run: Run, error: BaseException) -> Stop:
         "after_tool_result": turn is not None and bool(turn.results),
     }
     if isinstance(error, ModelError):
-        return Stop("provider_error", detail["category"], detail)
+        status = attribute(error, "status") or "provider_error"  # an llm_caller may name its own
+        return Stop(status, detail["category"], detail)
     if isinstance(error, StoreError):
         detail["category"] = "store"
     elif not isinstance(error, WindlassError):

@@ -26,7 +26,7 @@ from windlass.messages import (
     Thinking,
     ToolCall,
 )
-from windlass.models.base import Model, Response, StopReason
+from windlass.models.base import Aside, Model, Response, StopReason
 from windlass.tools.text import clean, to_text
 from windlass.usage import NO_USAGE, Usage
 
@@ -50,7 +50,8 @@ def take(response: object, ids: set[str]) -> Response:
             message = response.message
             if type(message) is Message and message.role == "assistant":
                 fine = type(message.content) is tuple and response.stop_reason in _REASONS
-                fine = fine and message.kind is response.native_id is None
+                fine = fine and message.kind is response.native_id is response.via is None
+                fine = fine and response.provider is None and response.asides == ()
                 fine = fine and (response.model is None or response.model.isascii())
                 if fine and _new(message.content, ids):
                     return response
@@ -173,7 +174,25 @@ def sound(response: object) -> Response:
         cast("Any", clean(reason) if isinstance(reason, str) else "unknown"),
         _text_or_none(response.model),
         _text_or_none(response.native_id),
+        _text_or_none(response.provider),
+        _text_or_none(response.via),
+        _asides(response.asides),
     )
+
+
+def _asides(asides: object) -> tuple[Aside, ...]:
+    """Replies on the way that can be written down; the others have cost what nobody can read."""
+    kept: list[Aside] = []
+    for aside in cast("tuple[object, ...]", asides) if isinstance(asides, tuple) else ():
+        try:
+            if isinstance(aside, Aside) and isinstance(cast("object", aside.purpose), str):
+                paid = float(aside.cost_usd) if 0 <= aside.cost_usd < _MOST else 0.0
+                took = float(aside.duration_ms) if 0 <= aside.duration_ms < _MOST else 0.0
+                bare = msgspec.structs.replace(aside.response, asides=())
+                kept.append(Aside(clean(aside.purpose), sound(bare), paid, took))
+        except (BadReply, TypeError, ValueError):
+            log.warning("a reply beside the answer is not counted: %s", shown(aside))
+    return tuple(kept)
 
 
 def _no_reply(found: object) -> BadReply:

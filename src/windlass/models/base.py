@@ -83,6 +83,23 @@ class Response(msgspec.Struct, frozen=True, gc=False):
     stop_reason: StopReason = "end_turn"
     model: str | None = None  # as the provider names it
     native_id: str | None = None  # the provider's id of the reply
+    provider: str | None = None  # who answered, where that is not who was asked
+    via: str | None = None  # how, where not by asking: "cache", "fallback", "escalation"
+    asides: tuple[Aside, ...] = ()  # other replies that were paid for on the way
+
+    @property
+    def text(self) -> str:
+        """The words."""
+        return self.message.text
+
+
+class Aside(msgspec.Struct, frozen=True):
+    """A reply that is not the answer and cost something: a shadow's, or one that did not suffice."""
+
+    purpose: str
+    response: Response
+    cost_usd: float = 0.0
+    duration_ms: float = 0.0
 
 
 class Model:

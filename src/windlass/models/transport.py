@@ -8,13 +8,19 @@ byte of an answer came.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from types import TracebackType
 from typing import Final, Protocol
 
 import msgspec
 
 from windlass.errors import BadReply, Timeout
+
+#: Who wants to hear the headers of every answer: what a provider says there of its limits, say.
+heard: ContextVar[Callable[[Mapping[str, str]], None] | None] = ContextVar(
+    "windlass_heard", default=None
+)
 
 MAX_REPLY: Final = 256 * 1024 * 1024  # of one reply, decompressed
 

@@ -34,6 +34,7 @@ from windlass.redact import Secret, looks_secret
 from windlass.usage import Usage
 
 _AUTH: Final = frozenset({"authorization", "api-key", "x-api-key", "x-goog-api-key"})
+_REQUEST_ID: Final = ("request-id", "x-request-id", "x-amzn-requestid")
 _GRACE: Final = 0.05  # seconds for a stream's last frame, so that its connection can be used again
 _BOM: Final = b"\xef\xbb\xbf"
 _ERROR_BODY: Final = 1024 * 1024
@@ -198,7 +199,11 @@ class HttpModel(Model):
                 reply = await (self._transport or transport.shared()).send(
                     "POST", url, headers, body, connect=self.timeouts.connect
                 )
-                request_id = reply.headers.get("request-id") or reply.headers.get("x-request-id")
+                request_id = next(
+                    (reply.headers[n] for n in _REQUEST_ID if n in reply.headers), None
+                )
+                if (listener := transport.heard.get()) is not None:
+                    listener(reply.headers)
                 try:
                     return await self._read(reply, self.decoder(request, emit), deadline)
                 finally:

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from contextvars import ContextVar
+from typing import Literal, TypeAlias, get_args
+
 from windlass import seams
-from windlass.errors import ConfigError, ModelError
-from windlass.events import LiveEvent, StreamRestarted
+from windlass.errors import ConfigError, ModelError, nearest, shown
+from windlass.events import StreamRestarted
 from windlass.models.base import Emit, Model, Request, Response
-from windlass.usage import Usage
+from windlass.models.wrappers.holding import Holding, Shown
+
+Backoff: TypeAlias = Literal["exponential", "linear", "constant", "none"]
+
+#: Which attempt the call under way is, for whoever is asked inside.
+attempt_under_way: ContextVar[int] = ContextVar("windlass_attempt", default=1)
 
 
-class Retrying(Model):
+class Retrying(Holding):
     """A model that is asked up to `attempts` times: `Retrying(model, attempts=3)`.
 
     Waits `base_delay`, then twice as long and so on, half of it at random so that many runs do not
     come back at once; a provider that says when to come back is believed. One that wants a longer
-    wait than `max_delay` is not waited for. What cannot get better by waiting is raised at once.
+    wait than `max_delay` is not waited for. What cannot get better by waiting is raised at once;
+    with `on`, only errors of these categories are tried again.
     """
 
     def __init__(
@@ -24,57 +34,67 @@ class Retrying(Model):
         *,
         base_delay: float = 2.0,
         max_delay: float = 60.0,
+        backoff: Backoff = "exponential",
+        on: Collection[str] | None = None,
     ) -> None:
         if attempts < 1:
             raise ConfigError(f"attempts must be at least 1, not {attempts}")
         if base_delay < 0 or max_delay < 0:
             raise ConfigError("a delay cannot be negative")
-        self.model = model
+        if backoff not in get_args(Backoff):
+            known = get_args(Backoff)
+            raise ConfigError(
+                f"backoff is one of {known}, not {shown(backoff)}{nearest(str(backoff), known)}"
+            )
+        super().__init__(model)
+        self.remote = False  # it is tried again already
         self.attempts, self.base_delay, self.max_delay = attempts, base_delay, max_delay
-        self.provider, self.name = model.provider, model.name
-        self.native_tools, self.context_window = model.native_tools, model.context_window
-
-    @property
-    def secrets(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The held model's keys: a key may be read from the environment as late as its first call."""
-        return self.model.secrets
+        self.backoff: Backoff = backoff
+        self.on = on
 
     async def respond(self, request: Request, emit: Emit) -> Response:
         """The first answer that comes."""
-        streamed = False
-
-        def watched(event: LiveEvent) -> None:
-            nonlocal streamed
-            streamed = True
-            emit(event)
-
-        for attempt in range(1, self.attempts):
+        attempt, asked = 1, self.model.respond
+        while attempt < self.attempts:
+            watched = Shown(emit)
             try:
-                return await self.model.respond(request, watched)
+                return await (
+                    asked(request, watched)
+                    if attempt == 1
+                    else self._again(attempt, request, watched)
+                )
             except ModelError as error:
                 wait = self._wait(error, attempt)
-                if not error.transient or wait is None:
+                if wait is None or not self._worth_it(error):
                     raise
-                if streamed:
+                if watched.anything:
                     emit(StreamRestarted(f"{error.category}: {error}"))
-                    streamed = False
             await seams.sleep(wait)
-        return await self.model.respond(request, emit)
+            attempt += 1
+        if attempt == 1:
+            return await asked(request, emit)
+        return await self._again(attempt, request, emit)
+
+    async def _again(self, attempt: int, request: Request, emit: Emit) -> Response:
+        before = attempt_under_way.set(attempt)
+        try:
+            return await self.model.respond(request, emit)
+        finally:
+            attempt_under_way.reset(before)
+
+    def _worth_it(self, error: ModelError) -> bool:
+        return error.transient if self.on is None else error.category in self.on
 
     def _wait(self, error: ModelError, attempt: int) -> float | None:
         if error.retry_after is not None:
             return error.retry_after if error.retry_after <= self.max_delay else None
-        longest = min(self.max_delay, self.base_delay * 2 ** (attempt - 1))
-        return longest * (0.5 + seams.rng.random() / 2)
-
-    def check(self) -> None:
-        """As the held model says."""
-        self.model.check()
-
-    def price(self, usage: Usage) -> float:
-        """As the held model says."""
-        return self.model.price(usage)
-
-    async def aclose(self) -> None:
-        """Let go of the held model's connections."""
-        await self.model.aclose()
+        match self.backoff:
+            case "exponential":
+                longest = self.base_delay * 2 ** min(attempt - 1, 60)
+            case "linear":
+                longest = self.base_delay * attempt
+            case "constant":
+                longest = self.base_delay
+            case "none":
+                return 0.0
+        return min(self.max_delay, longest) * (0.5 + seams.rng.random() / 2)

@@ -1,0 +1,108 @@
+"""`with_circuit_breaker`: stop asking a model that keeps failing, and look again after a while."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from windlass import seams
+from windlass.callers.caller import Layer
+from windlass.callers.options import categories, number, takes_a_dict, whole
+from windlass.callers.parts import who
+from windlass.errors import CircuitOpen, ModelError
+from windlass.models.base import Emit, Model, Request, Response
+from windlass.models.wrappers.holding import Holding
+
+#: Signs of a sick provider; one that asks for patience (429) is not.
+SICK = frozenset({"overloaded", "server_error", "timeout", "network", "bad_reply"})
+
+
+class Circuit:
+    """What all runs know of one model's health."""
+
+    __slots__ = ("failures", "opened_at", "probing")
+
+    def __init__(self) -> None:
+        self.failures = 0  # in a row
+        self.opened_at: float | None = None
+        self.probing = False
+
+
+class Breaking(Holding):
+    """A model behind a circuit."""
+
+    def __init__(self, model: Model, circuit: Circuit, layer: Breaker) -> None:
+        super().__init__(model)
+        self.circuit, self.layer = circuit, layer
+
+    async def respond(self, request: Request, emit: Emit) -> Response:
+        """The answer, or `CircuitOpen` without asking."""
+        circuit, layer = self.circuit, self.layer
+        probe = self._admitted()
+        try:
+            response = await self.model.respond(request, emit)
+        except ModelError as error:
+            if error.category in layer.on:
+                circuit.failures += 1
+                if probe or circuit.failures >= layer.failures:
+                    circuit.opened_at = seams.monotonic()
+            else:
+                self._well()  # it answered, if only to refuse
+            raise
+        else:
+            self._well()
+            return response
+        finally:
+            if probe:
+                circuit.probing = False
+
+    def _admitted(self) -> bool:
+        """Is this call the probe of a circuit that is half open? Raises where it may not be made."""
+        circuit = self.circuit
+        if circuit.opened_at is None:
+            return False
+        left = circuit.opened_at + self.layer.reset_after - seams.monotonic()
+        if left > 0 or circuit.probing:
+            raise CircuitOpen(
+                f"{who(self.model)} failed {circuit.failures} times in a row and is not asked",
+                provider=self.provider,
+                model=self.name,
+                retry_after=max(left, 0.0) or None,
+            )
+        circuit.probing = True
+        return True
+
+    def _well(self) -> None:
+        self.circuit.failures, self.circuit.opened_at = 0, None
+
+
+class Breaker(Layer):
+    """What `with_circuit_breaker` makes; it keeps one circuit for each model, whichever run asks."""
+
+    name = "with_circuit_breaker"
+
+    def __init__(self, failures: int, reset_after: float, on: frozenset[str]) -> None:
+        self.failures, self.reset_after, self.on = failures, reset_after, on
+        self.circuits: dict[str, Circuit] = {}
+
+    def wrap(self, model: Model) -> Model:
+        """The model behind its circuit."""
+        return Breaking(model, self.circuits.setdefault(who(model), Circuit()), self)
+
+
+@takes_a_dict
+def with_circuit_breaker(
+    *, failure_threshold: int = 5, reset_after: float = 30.0, on: Iterable[str] | None = None
+) -> Layer:
+    """After `failure_threshold` failures in a row, do not ask for `reset_after` seconds.
+
+    `with_circuit_breaker(failure_threshold=3, reset_after=60)`. Meanwhile every call is a
+    `CircuitOpen` at once, which `with_fallback` falls through on. Then one call is let through: if it
+    succeeds all are, if it fails the wait begins anew. Counted are overloads, server errors, timeouts,
+    lost connections and bad replies, or the categories that `on` names. The runs of one process that
+    use the same layer share it.
+    """
+    return Breaker(
+        whole("failure_threshold", failure_threshold),
+        number("reset_after", reset_after),
+        SICK if on is None else categories("on", on),
+    )

@@ -1,0 +1,218 @@
+"""`with_cache`: the same request is asked once.
+
+The key is the digest of what is asked of whom: model, system prompt, tools, settings and messages.
+Replies are kept in memory, and in a session of a store where one is given, from which the next
+process reads them. What is served from the cache costs nothing and is marked `via="cache"`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import cast
+
+import msgspec
+
+from windlass import seams
+from windlass.callers.caller import Layer
+from windlass.callers.options import number, takes_a_dict, whole
+from windlass.callers.parts import answered, digest
+from windlass.errors import ConfigError, NoSuchSession, StoreError, shown
+from windlass.events import Noted, TextDelta, ThinkingDelta, ToolCallReady
+from windlass.loop.reply import sound
+from windlass.messages import Text, Thinking, ToolCall
+from windlass.models.base import Emit, Model, Request, Response
+from windlass.models.wrappers.holding import Holding
+from windlass.redact import Redactor
+from windlass.store import open_store
+from windlass.store.base import Store
+from windlass.store.open import SUFFIXES
+from windlass.usage import Usage
+
+log = logging.getLogger("windlass")
+
+NOTE = "llm_cache"
+FREE = Usage(cost_usd=0.0)
+WHOLE = frozenset({"end_turn", "tool_use", "stop_sequence"})  # what ended otherwise may end better
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """A reply in the cache."""
+
+    key: str
+    response: Response
+    at: float
+
+
+class Caching(Holding):
+    """A model that is asked the same thing once."""
+
+    def __init__(self, model: Model, layer: Cache) -> None:
+        super().__init__(model)
+        self.layer = layer
+
+    async def respond(self, request: Request, emit: Emit) -> Response:
+        """The answer that was given before, or a new one."""
+        layer, key = self.layer, digest(self.model, request)
+        kept = await layer.get(key)
+        if kept is not None:
+            _show(kept, emit)
+            return msgspec.structs.replace(kept, usage=FREE, via="cache")
+        response = await self.model.respond(request, emit)
+        if response.via != "cache":
+            try:
+                good = sound(response)
+            except Exception:
+                return response  # no reply at all: whoever asked will find out
+            if good.stop_reason in WHOLE:
+                await layer.put(key, answered(self.model, good), tuple(self.model.secrets))
+        return response
+
+
+def _show(response: Response, emit: Emit) -> None:
+    for block in response.message.content:
+        if isinstance(block, Text):
+            emit(TextDelta(block.text))
+        elif isinstance(block, Thinking):
+            emit(ThinkingDelta(block.text))
+        elif isinstance(block, ToolCall):
+            emit(ToolCallReady(block))
+
+
+class Cache(Layer):
+    """What `with_cache` makes; `hits` and `misses` count."""
+
+    name = "with_cache"
+
+    def __init__(
+        self, store: Store | str | None, ttl: float | None, max_entries: int, session_id: str
+    ) -> None:
+        self.store, self.ttl, self.max_entries = store, ttl, max_entries
+        self.session_id = session_id
+        self.hits = self.misses = 0
+        self._kept: OrderedDict[str, Kept] = OrderedDict()
+        self._unwritten: list[Kept] = []
+        self._read, self._writing = store is None, False
+
+    def wrap(self, model: Model) -> Model:
+        """The model behind the cache."""
+        return Caching(model, self)
+
+    async def get(self, key: str) -> Response | None:
+        """The reply that was kept, unless it is too old."""
+        if not self._read:
+            await self._load()
+        kept = self._kept.get(key)
+        if kept is not None and self.ttl is not None and seams.now() - kept.at >= self.ttl:
+            del self._kept[key]
+            kept = None
+        if kept is None:
+            self.misses += 1
+            return None
+        self.hits += 1
+        self._kept.move_to_end(key)
+        return kept.response
+
+    async def put(self, key: str, response: Response, secrets: tuple[str, ...] = ()) -> None:
+        """Keep a reply: in memory at once, and in the store, where nothing secret is written."""
+        kept = Kept(key, msgspec.structs.replace(response, asides=()), seams.now())
+        self._remember(kept)
+        if self.store is None:
+            return
+        self._unwritten.append(Redactor(secrets).value(kept) if secrets else kept)
+        if self._writing:
+            return  # whoever writes takes it along: a session has one writer
+        self._writing = True
+        try:
+            while self._unwritten:
+                await self._write()
+        except (StoreError, TypeError, ValueError) as problem:
+            # another process writes, the disk is full: the next process asks again
+            self._unwritten.clear()
+            log.warning("with_cache: a reply is kept in memory only: %s", problem)
+        finally:
+            self._writing = False
+
+    async def _write(self) -> None:
+        async with self._place() as store:
+            journal = await store.open(self.session_id)
+            try:
+                written = list(self._unwritten)
+                for kept in written:
+                    journal.append(Noted(NOTE, msgspec.to_builtins(kept)))
+                journal.flush()
+                await journal.durable()
+                del self._unwritten[: len(written)]
+            finally:
+                await journal.close()
+
+    def _remember(self, kept: Kept) -> None:
+        self._kept[kept.key] = kept
+        self._kept.move_to_end(kept.key)
+        while len(self._kept) > self.max_entries:
+            self._kept.popitem(last=False)
+
+    async def _load(self) -> None:
+        async with self._place() as store:
+            try:
+                entries = await store.read(self.session_id)
+            except NoSuchSession:
+                entries = []
+        if self._read:
+            return  # somebody else has read it meanwhile
+        self._read = True
+        for entry in entries:
+            if type(entry) is Noted and entry.name == NOTE:
+                try:
+                    kept = msgspec.convert(entry.data, Kept)
+                except msgspec.ValidationError as problem:
+                    log.warning("with_cache: an entry cannot be read: %s", problem)
+                    continue
+                if kept.key not in self._kept:
+                    self._remember(kept)
+
+    @asynccontextmanager
+    async def _place(self) -> AsyncGenerator[Store]:
+        """The store; one that was given as an address is open only while it is used."""
+        if not isinstance(self.store, str):
+            assert self.store is not None
+            yield self.store
+            return
+        store = open_store(self.store)
+        try:
+            yield store
+        finally:
+            await asyncio.shield(store.aclose())
+
+
+@takes_a_dict
+def with_cache(
+    store: Store | str | None = None,
+    *,
+    ttl: float | None = None,
+    max_entries: int = 1024,
+    session_id: str = "llm_cache",
+) -> Cache:
+    """Serve a request that was answered before from memory: `with_cache(ttl=3600)`.
+
+    With a `store` (or its address, `"sqlite:///cache.db"`) replies are also kept in the session
+    `session_id` of it, for other processes. `ttl` is in seconds, `max_entries` what memory holds, the
+    latest used. Replies that were cut or refused are not kept. A hit asks nobody, costs nothing, and
+    is on the record with `via="cache"`.
+    """
+    if store is not None and not isinstance(cast("object", store), str):
+        if not callable(getattr(store, "open", None)) or isinstance(store, type):
+            raise ConfigError(f"store is 'sqlite:///name.db' or a store, not {shown(store)}")
+    if isinstance(store, str) and not store.endswith(SUFFIXES) and not store.startswith("sqlite:"):
+        store = open_store(store)  # memory, or refused now
+    if not isinstance(cast("object", session_id), str) or not session_id:
+        raise ConfigError(f"session_id is a text that is not empty, not {shown(session_id)}")
+    return Cache(
+        store,
+        None if ttl is None else number("ttl", ttl),
+        whole("max_entries", max_entries),
+        session_id,
+    )

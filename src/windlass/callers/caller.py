@@ -1,0 +1,133 @@
+"""Callers: how a run's model calls are made. A caller is a function of a call, and a model around a model.
+
+`compose([with_retry(), with_cache()])(default_llm_caller())` reads from the outside in: the retry
+holds the cache, the cache holds the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast, overload
+
+from windlass.callers.contract import Answer, Function, ask
+from windlass.errors import ConfigError, shown
+from windlass.models.base import Model
+
+
+class Caller:
+    """Makes model calls: `agent_loop(…, llm_caller=caller)`, or `await caller(call)` in one of yours."""
+
+    def around(self, model: Model) -> Model:
+        """The model, behind this caller."""
+        return model
+
+    async def __call__(self, call: Mapping[str, Any]) -> Answer:
+        """Make the call and answer `{ok, value | status, error?}`."""
+        return await ask(call, self.around)
+
+
+class Layer:
+    """One thing about a model call; called with a caller, a function or a model, it wraps that."""
+
+    name = "layer"
+
+    def wrap(self, model: Model) -> Model:
+        """The model with this around it."""
+        raise NotImplementedError(f"{type(self).__name__} does not say how to wrap a model")
+
+    @overload
+    def __call__(self, inner: Model) -> Model: ...
+    @overload
+    def __call__(self, inner: Caller | Callable[..., Any]) -> Caller: ...
+    def __call__(self, inner: Any) -> Caller | Model:
+        """`with_retry()(default_llm_caller())`, or `with_retry()(model)`."""
+        if isinstance(inner, Model):
+            return self.wrap(inner)
+        return _Layered(self, as_caller(inner))
+
+
+class _Layered(Caller):
+    def __init__(self, layer: Layer, inner: Caller) -> None:
+        self.layer, self.inner = layer, inner
+
+    def around(self, model: Model) -> Model:
+        return self.layer.wrap(self.inner.around(model))
+
+    def __repr__(self) -> str:
+        return f"{self.layer.name}({self.inner!r})"
+
+
+class _Plain(Caller):
+    """A function of the user's own as a caller."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self.function = function
+
+    def around(self, model: Model) -> Model:
+        return Function(model, self.function)
+
+    def __repr__(self) -> str:
+        return shown(self.function)
+
+
+class _Default(Caller):
+    def __repr__(self) -> str:
+        return "default_llm_caller()"
+
+
+class _Composed(Layer):
+    name = "compose"
+
+    def __init__(self, layers: Sequence[Callable[[Any], Any]]) -> None:
+        self.layers = layers
+
+    def wrap(self, model: Model) -> Model:
+        return self(default_llm_caller()).around(model)
+
+    def __call__(self, inner: Any) -> Any:
+        if isinstance(inner, Model):
+            return self.wrap(inner)
+        caller = as_caller(inner)
+        for layer in reversed(self.layers):
+            caller = as_caller(layer(caller))
+        return caller
+
+
+def default_llm_caller() -> Caller:
+    """The plain call of the run's own model: what every composition of callers ends in.
+
+    ```python
+    caller = compose([with_retry(max_attempts=4)])(default_llm_caller())
+    result = await w.agent_loop("…", llm_caller=caller)
+    ```
+    """
+    return _Default()
+
+
+def compose(layers: Sequence[Callable[[Any], Any]]) -> Layer:
+    """Several `with_…` as one, the outermost first: `compose([with_retry(), with_cache()])`.
+
+    A layer of your own is a function of the next caller that returns a caller.
+    """
+    if not isinstance(cast("object", layers), (list, tuple)):
+        raise ConfigError(f"compose takes a list of with_…(…), not {shown(layers)}")
+    for layer in layers:
+        if not callable(layer) or isinstance(layer, (Caller, Model, type)):
+            raise ConfigError(
+                f"compose takes with_…(…) or functions of the next caller, not {shown(layer)}"
+            )
+    return _Composed(tuple(layers))
+
+
+def as_caller(given: object) -> Caller:
+    """A caller from whatever can be one: a caller, a function of a call, a `with_…(…)` alone."""
+    if isinstance(given, Caller):
+        return given
+    if isinstance(given, Layer):
+        return given(default_llm_caller())
+    if isinstance(given, (type, Model)) or not callable(given):
+        raise ConfigError(
+            f"an llm_caller is a function of a call or compose([…])(default_llm_caller()), "
+            f"not {shown(given)}"
+        )
+    return _Plain(given)

@@ -1,0 +1,309 @@
+"""The documents' contract: `fn(call) -> {ok, value | status, error?}`, and a model behind such a function.
+
+A call is `{prompt, system, opts, turn: {iteration, session_id, attempt}}`. `opts` holds the model, the
+messages, the tools and every setting that is not left to the provider; what a function changes in a
+call that it passes on is what is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
+from inspect import isawaitable
+from typing import Any, cast
+
+import msgspec
+
+from windlass.errors import (
+    BadReply,
+    BudgetExceeded,
+    ConfigError,
+    ModelError,
+    WindlassError,
+    nearest,
+    said,
+    shown,
+    whole_text,
+)
+from windlass.messages import Block, Message, Text, Thinking, ToolCall, ToolSpec
+from windlass.models.base import Emit, Frame, Model, Request, Response, Settings, silent
+from windlass.models.mock import ERRORS
+from windlass.models.wrappers.holding import Holding
+from windlass.models.wrappers.retry import attempt_under_way
+from windlass.usage import Usage
+
+#: The turn under way: its number and its session.
+turn_under_way: ContextVar[tuple[int, str | None]] = ContextVar("windlass_turn", default=(1, None))
+#: The request that a function was asked with, and where the reply is shown.
+_under_way: ContextVar[tuple[Request, Emit] | None] = ContextVar("windlass_call", default=None)
+
+_SETTINGS = Settings.__struct_fields__
+_OWN = ("model", "provider", "messages", "tools", "tail")
+RESERVED = frozenset({"suspended", "cancelling"})  # only a run that really waits may say so
+
+
+class Call(dict[str, Any]):
+    """What a caller is asked: a dict whose keys can be read as fields, `call.turn.iteration`."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(f"a call has no {name!r}{nearest(name, self)}") from None
+
+
+class Answer(dict[str, Any]):
+    """What a caller answers: `{ok: True, value}` or `{ok: False, status, error}`."""
+
+    exception: WindlassError | None = None  # raised as it was, when the answer is handed on
+
+
+def call_of(model: Model, request: Request) -> Call:
+    """The call that a request to a model is."""
+    settings = msgspec.structs.asdict(request.settings)
+    opts = Call((name, value) for name, value in settings.items() if value is not None)
+    opts |= {
+        "provider": model.provider,
+        "model": model,
+        "messages": request.messages,
+        "tools": request.tools,
+        "tail": request.tail,
+    }
+    iteration, session_id = turn_under_way.get()
+    attempt = attempt_under_way.get()
+    turn = Call(iteration=iteration, session_id=session_id, attempt=attempt)
+    return Call(prompt=_prompt(request), system=request.system, opts=opts, turn=turn)
+
+
+def _prompt(request: Request) -> str:
+    """The last words of the user."""
+    messages = request.messages
+    for at in range(len(messages) - 1, -1, -1):
+        if messages[at].role == "user":
+            return messages[at].text
+    return ""
+
+
+# --------------------------------------------------------------------------- from a call to a reply
+
+
+async def ask(call: object, around: Callable[[Model], Model]) -> Answer:
+    """Make the call that is described, through `around`, and answer by the contract."""
+    model, request = _asked(call)
+    emit = silent
+    if (first := _under_way.get()) is not None:
+        emit = first[1]
+        if request.frame == first[0].frame:  # the same object: wires keep what they made of it
+            request = msgspec.structs.replace(request, frame=first[0].frame)
+    try:
+        response = await around(model).respond(request, emit)
+    except (ModelError, BudgetExceeded) as error:
+        status = error.status
+        if not isinstance(status, str):
+            status = "budget_exhausted" if isinstance(error, BudgetExceeded) else "provider_error"
+        answer = Answer(ok=False, status=status, error=_described(error))
+        answer.exception = error
+        return answer
+    return Answer(ok=True, value=response)
+
+
+def _described(error: WindlassError) -> dict[str, Any]:
+    detail: dict[str, Any] = {"kind": type(error).__name__, "message": said(error)}
+    if isinstance(error, ModelError):
+        detail |= {
+            "category": error.category,
+            "transient": error.transient,
+            "retry_after": error.retry_after,
+            "provider": error.provider,
+            "model": error.model,
+        }
+    else:
+        detail["category"] = "budget"
+    return detail
+
+
+def _asked(call: object) -> tuple[Model, Request]:
+    if not isinstance(call, Mapping):
+        raise ConfigError(
+            f"a caller is asked with a call, {{prompt, system, opts, turn}}, not {shown(call)}"
+        )
+    given = cast("Mapping[str, Any]", call)
+    found: object = given.get("opts") or {}
+    if not isinstance(found, Mapping):
+        raise ConfigError(f"a call's opts are a dict, not {shown(found)}")
+    opts = cast("Mapping[str, Any]", found)
+    for name in opts:
+        if name not in _SETTINGS and name not in _OWN:
+            raise ConfigError(
+                f"a call's opts have no {shown(name)}{nearest(str(name), (*_SETTINGS, *_OWN))}"
+            )
+    model = opts.get("model")
+    if not isinstance(model, Model):
+        from windlass.models.providers import resolve
+
+        model = resolve(
+            model, opts.get("provider") if model is None or ":" not in str(model) else None
+        )
+    system = given.get("system")
+    if system is not None and not isinstance(system, str):
+        raise ConfigError(f"a call's system is a text, not {shown(system)}")
+    tools = tuple(msgspec.convert(tool, ToolSpec) for tool in opts.get("tools") or ())
+    frame = Frame(system, tools, _settings(opts))
+    messages = _messages(opts.get("messages"), given.get("prompt"))
+    return model, Request(messages, frame, tuple(opts.get("tail") or ()))
+
+
+def _settings(opts: Mapping[str, Any]) -> Settings:
+    try:
+        return msgspec.convert({n: opts[n] for n in _SETTINGS if n in opts}, Settings)
+    except msgspec.ValidationError as problem:
+        raise ConfigError(f"a call's opts: {problem}") from None
+
+
+def _messages(given: Any, prompt: Any) -> Sequence[Message]:
+    if not given:
+        if not isinstance(prompt, str) or not prompt:
+            raise ConfigError("a call needs a prompt or opts.messages")
+        return (Message("user", (Text(prompt),)),)
+    for at in range(len(given) - 1, -1, -1):
+        message = given[at]
+        if not isinstance(message, Message):
+            raise ConfigError(f"opts.messages of a call are Messages, not {shown(message)}")
+        if message.role == "user":
+            if isinstance(prompt, str) and prompt != message.text:
+                changed = Message("user", (Text(prompt),), message.kind)
+                return (*given[:at], changed, *given[at + 1 :])
+            break
+    return given
+
+
+# --------------------------------------------------------------------------- a function as a model
+
+
+class Function(Holding):
+    """A model that asks a function by the contract; the function may ask the held model, or not."""
+
+    def __init__(self, model: Model, function: Callable[[Any], Any]) -> None:
+        super().__init__(model)
+        self.function = function
+
+    async def respond(self, request: Request, emit: Emit) -> Response:
+        """What the function answers; its `status`, where it says not ok, becomes the run's."""
+        call = call_of(self.model, request)
+        before = _under_way.set((request, emit))
+        try:
+            answer = self.function(call)
+            if isawaitable(answer):
+                answer = await answer
+        finally:
+            _under_way.reset(before)
+        return read_answer(answer, self.function)
+
+    def check(self) -> None:
+        """Nothing: the function may never ask the held model."""
+
+
+def read_answer(answer: object, function: object) -> Response:
+    """The reply that an answer holds; raises what it says went wrong."""
+    if not isinstance(answer, Mapping) or type(ok := cast("Any", answer).get("ok")) is not bool:
+        raise ConfigError(
+            "an llm_caller answers {'ok': True, 'value': …} or {'ok': False, 'status': …}; "
+            f"{shown(function)} answered {shown(cast('object', answer))}"
+        )
+    given = cast("Mapping[str, Any]", answer)
+    if ok:
+        return _reply(given.get("value"), function)
+    raise _failure(given, function)
+
+
+def _failure(given: Mapping[str, Any], function: object) -> WindlassError:
+    status, error = given.get("status"), given.get("error")
+    if not isinstance(status, str) or not status or status in RESERVED:
+        raise ConfigError(
+            f"an llm_caller that fails names a status of its own; {shown(function)} said {shown(status)}"
+        )
+    if isinstance(given, Answer) and given.exception is not None:
+        told = given.exception.status or "provider_error"
+        if status == told or isinstance(given.exception, BudgetExceeded):
+            return given.exception
+    status = whole_text(status)
+    detail: Mapping[str, Any] = {}
+    words: object = error
+    if isinstance(error, Mapping):
+        detail = cast("Mapping[str, Any]", error)
+        words = detail.get("message")
+    if isinstance(error, BaseException):
+        words = said(error)
+    category = detail.get("category")
+    kind = ERRORS.get(category, ModelError) if isinstance(category, str) else ModelError
+    retry_after = detail.get("retry_after")
+    failed = kind(
+        whole_text(str(words)) if words else f"the caller ended the call as {status!r}",
+        retry_after=float(retry_after) if isinstance(retry_after, (int, float)) else None,
+    )
+    if kind is ModelError:
+        vars(failed)["category"] = category if isinstance(category, str) else status
+    if status != "provider_error":
+        failed.status = status
+    if isinstance(error, BaseException):
+        failed.__cause__ = error
+    return failed
+
+
+def _reply(value: Any, function: object) -> Response:
+    """A reply in any of the shapes a function may have it in."""
+    if isinstance(value, Response):
+        return value
+    if isinstance(value, str):
+        return Response(Message("assistant", (Text(value),)))
+    if isinstance(value, Message):
+        return Response(value)
+    if isinstance(value, Mapping):
+        return _written(cast("Mapping[str, Any]", value))
+    message, usage = getattr(value, "message", None), getattr(value, "usage", None)
+    if isinstance(message, Message) and isinstance(usage, Usage):  # what llm_call returns
+        return Response(
+            message,
+            usage,
+            value.stop_reason,
+            getattr(value, "model", None),
+            getattr(value, "native_id", None),
+            getattr(value, "provider", None),
+        )
+    raise ConfigError(
+        f"the value of an llm_caller is a text, a Message, a Response or a dict with text and "
+        f"tool_calls; {shown(function)} gave {shown(value)}"
+    )
+
+
+def _written(value: Mapping[str, Any]) -> Response:
+    """`{text, tool_calls, stop_reason, usage or input_tokens …}`: the fields of an `LLMResult`."""
+    blocks: list[Block] = []
+    try:
+        if thinking := value.get("thinking") or value.get("private_reasoning"):
+            blocks.append(Thinking(thinking))
+        if text := value.get("text"):
+            blocks.append(Text(text))
+        calls = value.get("tool_calls") or ()
+        for one in calls:
+            blocks.append(
+                one
+                if isinstance(one, ToolCall)
+                else ToolCall(one.get("id") or "", one["name"], one.get("arguments") or {})
+            )
+        counts = value.get("usage")
+        if counts is None:
+            names = [name for name in Usage.__struct_fields__ if value.get(name) is not None]
+            counts = {name: value[name] for name in names}
+        usage = counts if isinstance(counts, Usage) else msgspec.convert(counts, Usage)
+    except (AttributeError, KeyError, TypeError, msgspec.ValidationError) as problem:
+        raise BadReply(f"the value of an llm_caller cannot be read: {problem!r}") from None
+    reason = value.get("stop_reason") or ("tool_use" if calls else "end_turn")
+    return Response(
+        Message("assistant", tuple(blocks)),
+        usage,
+        reason,
+        value.get("model"),
+        None,
+        value.get("provider"),
+    )

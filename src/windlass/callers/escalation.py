@@ -1,0 +1,116 @@
+"""`with_escalation`: a cheap model by default, a better one where it is worth its price."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from inspect import isawaitable
+from typing import Any, cast
+
+import msgspec
+
+from windlass import seams
+from windlass.callers.caller import Layer
+from windlass.callers.contract import call_of
+from windlass.callers.options import function, takes_a_dict
+from windlass.callers.parts import Other, answered, other
+from windlass.errors import ConfigError
+from windlass.events import StreamRestarted
+from windlass.loop.reply import cost_of
+from windlass.models.base import Aside, Emit, Model, Request, Response
+from windlass.models.wrappers.holding import Holding, Shown
+
+
+class Escalating(Holding):
+    """A model with a better one above it."""
+
+    def __init__(self, model: Model, better: Model, layer: Escalation) -> None:
+        super().__init__(model)
+        self.better, self.layer = better, layer
+        self.remote = model.remote or better.remote
+
+    @property
+    def secrets(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The keys of both."""
+        return (*self.model.secrets, *self.better.secrets)
+
+    async def respond(self, request: Request, emit: Emit) -> Response:
+        """The cheap answer, unless the call or the answer asks for more."""
+        layer, cheap = self.layer, self.model
+        if layer.predicate is not None:
+            if await _said_yes(layer.predicate, call_of(cheap, request)):
+                return answered(self.better, await self.better.respond(request, emit), "escalation")
+        watched = Shown(emit)
+        started = seams.monotonic()
+        first = await cheap.respond(request, watched)
+        if layer.on_reply is None or not await _said_yes(layer.on_reply, first):
+            return first
+        took = (seams.monotonic() - started) * 1000
+        if watched.anything:
+            emit(StreamRestarted("escalation: the reply does not suffice"))
+        reply = answered(self.better, await self.better.respond(request, emit), "escalation")
+        spent = Aside("escalated", answered(cheap, first), cost_of(cheap, first.usage) or 0.0, took)
+        return _with_asides(reply, spent)
+
+    def check(self) -> None:
+        """Both must be able to be asked."""
+        self.model.check()
+        self.better.check()
+
+    async def aclose(self) -> None:
+        """Let go of both."""
+        await self.model.aclose()
+        await self.better.aclose()
+
+
+def _with_asides(reply: Response, *more: Aside) -> Response:
+    return msgspec.structs.replace(reply, asides=(*reply.asides, *more))
+
+
+async def _said_yes(ask: Callable[[Any], Any], about: object) -> bool:
+    answer = ask(about)
+    if isawaitable(answer):
+        answer = cast("object", await answer)
+    return bool(answer)
+
+
+class Escalation(Layer):
+    """What `with_escalation` makes."""
+
+    name = "with_escalation"
+
+    def __init__(
+        self,
+        better: Callable[[Model], Model],
+        predicate: Callable[[Any], Any] | None,
+        on_reply: Callable[[Any], Any] | None,
+    ) -> None:
+        self.better, self.predicate, self.on_reply = better, predicate, on_reply
+
+    def wrap(self, model: Model) -> Model:
+        """The model, with the better one above it."""
+        return Escalating(model, self.better(model), self)
+
+
+@takes_a_dict
+def with_escalation(
+    frontier: Other,
+    *,
+    predicate: Callable[[Any], Any] | None = None,
+    on_reply: Callable[[Response], Any] | None = None,
+) -> Layer:
+    """Ask `frontier` instead where `predicate(call)` says so, or where `on_reply(reply)` does.
+
+    ```python
+    with_escalation("anthropic:claude-opus-4-1", predicate=lambda call: call.turn.iteration > 5)
+    with_escalation(frontier, on_reply=lambda reply: "not sure" in reply.text)
+    ```
+    Either function may be async. A cheap reply that did not suffice is taken back, is on the record
+    beside the better one, and is paid for.
+    """
+    if predicate is None and on_reply is None:
+        raise ConfigError("with_escalation needs predicate= or on_reply= to know when")
+    return Escalation(
+        other("frontier", frontier),
+        function("predicate", predicate),
+        function("on_reply", on_reply),
+    )

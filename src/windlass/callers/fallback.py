@@ -1,0 +1,103 @@
+"""`with_fallback`: other models, asked in order when the first cannot answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, cast
+
+from windlass.callers.caller import Layer
+from windlass.callers.options import categories, takes_a_dict
+from windlass.callers.parts import Other, answered, other, who
+from windlass.errors import ConfigError, ModelError
+from windlass.events import StreamRestarted
+from windlass.models.base import Emit, Model, Request, Response
+from windlass.models.wrappers.holding import Holding, Shown
+
+#: A request that is wrong or too long is so for everybody, and is somebody else's to mend.
+FALL = frozenset(
+    {"rate_limit", "overloaded", "server_error", "timeout", "network", "bad_reply", "auth", "quota",
+     "refused", "circuit_open", "model_error"}
+)  # fmt: skip
+
+
+class FallingBack(Holding):
+    """A model with others behind it."""
+
+    def __init__(self, model: Model, others: Sequence[Model], on: frozenset[str]) -> None:
+        super().__init__(model)
+        self.models = (model, *others)
+        self.on = on
+        self.remote = any(one.remote for one in self.models)
+
+    @property
+    def secrets(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The keys of all of them."""
+        return tuple(secret for model in self.models for secret in model.secrets)
+
+    async def respond(self, request: Request, emit: Emit) -> Response:
+        """The first answer that comes; where nobody answers, an error that may pass, or the last."""
+        errors: list[ModelError] = []
+        for left, model in zip(range(len(self.models) - 1, -1, -1), self.models, strict=True):
+            watched = Shown(emit)
+            try:
+                response = await model.respond(request, watched)
+            except ModelError as error:
+                errors.append(error)
+                ended = error.status is not None  # a caller has named the run's status
+                if ended or error.category not in self.on or not left:
+                    break
+                if watched.anything:
+                    emit(StreamRestarted(f"{error.category}: {error}"))
+                continue
+            return response if not errors else answered(model, response, "fallback")
+        last = errors[-1]
+        if last.status is not None or last.category not in self.on:
+            raise last
+        first = next((error for error in errors if error.transient), last)
+        if len(errors) > 1:
+            tried = zip(self.models, errors, strict=False)
+            first.add_note("; ".join(f"{who(model)}: {error}" for model, error in tried))
+        raise first
+
+    def check(self) -> None:
+        """All of them must be able to be asked: a fallback that cannot is found out too late."""
+        for model in self.models:
+            model.check()
+
+    async def aclose(self) -> None:
+        """Let go of all connections."""
+        for model in self.models:
+            await model.aclose()
+
+
+class Fallback(Layer):
+    """What `with_fallback` makes."""
+
+    name = "with_fallback"
+
+    def __init__(self, others: Sequence[Callable[[Model], Model]], on: frozenset[str]) -> None:
+        self.others, self.on = others, on
+
+    def wrap(self, model: Model) -> Model:
+        """The model, with the others behind it."""
+        own = model  # a caller among the others wraps the run's own model
+        while isinstance(own, Holding):
+            own = own.model
+        return FallingBack(model, [make(own) for make in self.others], self.on)
+
+
+@takes_a_dict
+def with_fallback(models: Other | Sequence[Other], *, on: Iterable[str] | None = None) -> Layer:
+    """Ask these when the model cannot answer, in order: `with_fallback(["openai:gpt-4o", "ollama:…"])`.
+
+    Each is a name, a Model, or a caller. A request that is refused as such (`bad_request`,
+    `context_overflow`) falls through to nobody; `on` names the categories that do. What was shown of
+    a broken reply is taken back. The record says who answered, and the price is theirs.
+    """
+    given: list[Any] = (
+        list(cast("Sequence[Any]", models)) if isinstance(models, (list, tuple)) else [models]
+    )
+    if not given:
+        raise ConfigError("with_fallback needs at least one model to fall back on")
+    makers = [other("a fallback", one) for one in given]
+    return Fallback(makers, FALL if on is None else categories("on", on))

@@ -1,0 +1,114 @@
+"""`with_logging`: a line for every model call, without its words."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from inspect import isawaitable
+from typing import Any, cast
+
+from windlass import seams
+from windlass.callers.caller import Layer
+from windlass.callers.contract import turn_under_way
+from windlass.callers.options import function, takes_a_dict
+from windlass.errors import ConfigError, attribute, nearest, said, shown
+from windlass.loop.reply import cost_of
+from windlass.models.base import Emit, Model, Request, Response
+from windlass.models.wrappers.holding import Holding
+from windlass.models.wrappers.retry import attempt_under_way
+
+log = logging.getLogger("windlass")
+_LEVELS = ("debug", "info", "warning", "error")
+
+
+class Logged(Holding):
+    """A model whose calls are told."""
+
+    def __init__(self, model: Model, layer: Logging) -> None:
+        super().__init__(model)
+        self.layer = layer
+
+    async def respond(self, request: Request, emit: Emit) -> Response:
+        """The answer; what became of the call is told either way."""
+        iteration, session_id = turn_under_way.get()
+        record: dict[str, Any] = {
+            "provider": self.provider,
+            "model": self.name,
+            "session_id": session_id,
+            "iteration": iteration,
+            "attempt": attempt_under_way.get(),
+            "messages": len(request.messages),
+            "tools": len(request.tools),
+        }
+        started = seams.monotonic()
+        try:
+            response = await self.model.respond(request, emit)
+        except BaseException as error:
+            record |= {"ok": False, "duration_ms": (seams.monotonic() - started) * 1000}
+            record |= {
+                "kind": type(error).__name__,
+                "category": attribute(error, "category"),
+                "error": said(error, 500),
+            }
+            if isinstance(error, Exception):
+                await self.layer.tell(record)
+            raise
+        usage = response.usage
+        record |= {
+            "ok": True,
+            "duration_ms": (seams.monotonic() - started) * 1000,
+            "provider": response.provider or self.provider,
+            "model": response.model or self.name,
+            "input_tokens": usage.input_tokens,
+            "output_tokens": usage.output_tokens,
+            "cache_read_tokens": usage.cache_read_tokens,
+            "cost_usd": cost_of(self.model, usage),
+            "stop_reason": response.stop_reason,
+            "tool_calls": [call.name for call in response.message.tool_calls],
+            "via": response.via,
+        }
+        await self.layer.tell(record)
+        return response
+
+
+class Logging(Layer):
+    """What `with_logging` makes."""
+
+    name = "with_logging"
+
+    def __init__(self, sink: Callable[[dict[str, Any]], Any] | None, level: str) -> None:
+        self.sink, self.level = sink, logging.getLevelNamesMapping()[level.upper()]
+
+    def wrap(self, model: Model) -> Model:
+        """The model, its calls told."""
+        return Logged(model, self)
+
+    async def tell(self, record: dict[str, Any]) -> None:
+        """Hand the record over; a sink that fails harms nobody."""
+        if self.sink is None:
+            words = " ".join(
+                f"{name}={value}" for name, value in record.items() if value is not None
+            )
+            log.log(self.level, "model call: %s", words)
+            return
+        try:
+            answer = self.sink(record)
+            if isawaitable(answer):
+                await cast("Any", answer)
+        except Exception:
+            log.exception("the sink of with_logging failed")
+
+
+@takes_a_dict
+def with_logging(
+    sink: Callable[[dict[str, Any]], Any] | None = None, *, level: str = "info"
+) -> Layer:
+    """Tell every call to `sink(record)`, or to the logger `windlass`: `with_logging(records.append)`.
+
+    A record says who was asked, in which turn of which session, how long it took, tokens, cost, stop
+    reason, names of the tools called, or the error. It never holds what was said.
+    """
+    if level not in _LEVELS:
+        hint = nearest(level, _LEVELS) if isinstance(cast("object", level), str) else ""
+        raise ConfigError(f"level is one of {_LEVELS}, not {shown(level)}{hint}")
+    return Logging(function("sink", sink), level)

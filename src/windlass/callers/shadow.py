@@ -1,0 +1,149 @@
+"""`with_shadow`: ask another model the same thing, to compare; its answer changes nothing.
+
+The shadow is asked beside the model. Once the model has answered, the shadow has a little longer
+and is then cancelled, so nothing of it is left when the call returns. What it answered in time is on
+the record as a reply with the purpose `shadow`, and its tokens and dollars count like any other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from inspect import isawaitable
+from typing import Any, cast
+
+import msgspec
+
+from windlass import seams
+from windlass.callers.caller import Layer
+from windlass.callers.options import function, number, takes_a_dict
+from windlass.callers.parts import Other, answered, other, who
+from windlass.loop.reply import cost_of, sound
+from windlass.models.base import Aside, Emit, Model, Request, Response, silent
+from windlass.models.wrappers.holding import Holding
+
+log = logging.getLogger("windlass")
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    """What `on_result` gets: the answer, and the shadow's answer or why there is none."""
+
+    request: Request
+    reply: Response
+    shadow: Response | None
+    error: BaseException | None = None
+
+
+class Shadowed(Holding):
+    """A model with another in its shadow."""
+
+    def __init__(self, model: Model, shadow: Model, layer: Shadow) -> None:
+        super().__init__(model)
+        self.shadow, self.layer = shadow, layer
+
+    @property
+    def secrets(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The keys of both."""
+        return (*self.model.secrets, *self.shadow.secrets)
+
+    async def respond(self, request: Request, emit: Emit) -> Response:
+        """The model's answer, with the shadow's beside it."""
+        layer = self.layer
+        if layer.sample < 1 and seams.rng.random() >= layer.sample:
+            return await self.model.respond(request, emit)
+        task = asyncio.ensure_future(self._ask_shadow(request))
+        try:
+            reply = await self.model.respond(request, emit)
+            if not task.done() and layer.wait:
+                await asyncio.wait({task}, timeout=layer.wait)
+        finally:
+            await _gone(task)
+        shadow: Response | None = None
+        error: BaseException | None = None
+        if task.cancelled():
+            error = TimeoutError(f"{who(self.shadow)} did not answer within {layer.wait:g} s more")
+        elif (error := task.exception()) is None:
+            aside = task.result()
+            shadow = aside.response
+            reply = msgspec.structs.replace(reply, asides=(*reply.asides, aside))
+        if layer.on_result is not None:
+            await _tell(layer.on_result, Comparison(request, reply, shadow, error))
+        return reply
+
+    async def _ask_shadow(self, request: Request) -> Aside:
+        started = seams.monotonic()
+        response = sound(await self.shadow.respond(request, silent))
+        took = (seams.monotonic() - started) * 1000
+        cost = cost_of(self.shadow, response.usage) or 0.0
+        return Aside("shadow", answered(self.shadow, response), cost, took)
+
+    async def aclose(self) -> None:
+        """Let go of both."""
+        await self.model.aclose()
+        await self.shadow.aclose()
+
+
+async def _gone(task: asyncio.Task[Any]) -> None:
+    """Wait for the task to be gone; who is cancelled meanwhile is cancelled afterwards."""
+    task.cancel()
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if not task.cancelled():
+        task.exception()  # looked at: an error of a shadow is not worth a warning at exit
+    if cancelled is not None:
+        raise cancelled
+
+
+async def _tell(on_result: Callable[[Any], Any], comparison: Comparison) -> None:
+    try:
+        answer = on_result(comparison)
+        if isawaitable(answer):
+            await cast("Any", answer)
+    except Exception:
+        log.exception("on_result of with_shadow failed")
+
+
+class Shadow(Layer):
+    """What `with_shadow` makes."""
+
+    name = "with_shadow"
+
+    def __init__(
+        self,
+        shadow: Callable[[Model], Model],
+        wait: float,
+        sample: float,
+        on_result: Callable[[Any], Any] | None,
+    ) -> None:
+        self.shadow, self.wait, self.sample, self.on_result = shadow, wait, sample, on_result
+
+    def wrap(self, model: Model) -> Model:
+        """The model with its shadow."""
+        return Shadowed(model, self.shadow(model), self)
+
+
+@takes_a_dict
+def with_shadow(
+    model: Other,
+    *,
+    wait: float = 5.0,
+    sample: float = 1.0,
+    on_result: Callable[[Comparison], Any] | None = None,
+) -> Layer:
+    """Ask `model` the same thing beside the run's own, and use only the run's own answer.
+
+    `with_shadow("openai:gpt-4o", sample=0.1, on_result=compare)`. The shadow has until `wait` seconds
+    after the answer, then it is cancelled; `sample` is the share of calls that have a shadow. Its
+    calls are never run and its errors harm nobody; what it used is counted and on the record.
+    """
+    return Shadow(
+        other("model", model),
+        number("wait", wait),
+        number("sample", sample, 0, 1),
+        function("on_result", on_result),
+    )

@@ -1,0 +1,51 @@
+"""What every model that holds a model has in common: to the outside it is the one it holds."""
+
+from __future__ import annotations
+
+from windlass.events import LiveEvent
+from windlass.models.base import Emit, Model, Request, Response
+from windlass.usage import Usage
+
+
+class Holding(Model):
+    """A model around a model; a wrapper of your own overrides `respond`."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.provider, self.name = model.provider, model.name
+        self.native_tools, self.context_window = model.native_tools, model.context_window
+        self.remote = model.remote
+
+    @property
+    def secrets(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The held model's keys: a key may be read from the environment as late as its first call."""
+        return self.model.secrets
+
+    async def respond(self, request: Request, emit: Emit) -> Response:
+        """As the held model says."""
+        return await self.model.respond(request, emit)
+
+    def check(self) -> None:
+        """As the held model says."""
+        self.model.check()
+
+    def price(self, usage: Usage) -> float:
+        """As the held model says."""
+        return self.model.price(usage)
+
+    async def aclose(self) -> None:
+        """Let go of the held model's connections."""
+        await self.model.aclose()
+
+
+class Shown:
+    """An emit that remembers whether anything was shown: who asks again must take it back."""
+
+    __slots__ = ("anything", "emit")
+
+    def __init__(self, emit: Emit) -> None:
+        self.emit, self.anything = emit, False
+
+    def __call__(self, event: LiveEvent) -> None:
+        self.anything = True
+        self.emit(event)
