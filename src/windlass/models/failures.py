@@ -47,6 +47,7 @@ _OVERFLOW: Final = (
     "context limit",
     "exceed_context_size",
     "input is too long",
+    "input tokens exceeded",
     "too many input tokens",
     "exceeds the maximum number of tokens",
 )
@@ -74,6 +75,21 @@ _KINDS: Final[dict[str, type[ModelError]]] = {
     "unsupported_image_media_type": BadRequest,
     "empty_image_file": BadRequest,
     "failed_to_download_image": BadRequest,
+    # Amazon's, in any case
+    "accessdeniedexception": AuthFailed,
+    "expiredtokenexception": AuthFailed,
+    "unrecognizedclientexception": AuthFailed,
+    "throttlingexception": RateLimited,
+    "toomanyrequestsexception": RateLimited,
+    "servicequotaexceededexception": QuotaExceeded,
+    "modelnotreadyexception": Overloaded,
+    "serviceunavailableexception": Overloaded,
+    "modelerrorexception": ServerError,
+    "modelstreamerrorexception": ServerError,
+    "modeltimeoutexception": ServerError,
+    "internalserverexception": ServerError,
+    "validationexception": BadRequest,
+    "resourcenotfoundexception": BadRequest,
 }
 # what looks like a key, also with its middle already starred out
 _KEY: Final = re.compile(
@@ -111,6 +127,9 @@ def from_http(status: int, headers: Mapping[str, str], body: bytes, source: Sour
     if not fields:
         words = " ".join(re.sub(r"<[^>]*>", " ", text[:_SHOWN]).split())[:200]
         fields = {"message": words or "no explanation"}
+    if amazon := headers.get("x-amzn-errortype") or _text(fields.get("__type") or ""):
+        # ValidationException:http://…, or com.amazon.…#ValidationException
+        fields = {**fields, "code": amazon.partition(":")[0].rpartition("#")[2]}
     if 300 <= status < 400:
         where = headers.get("location", "elsewhere")
         fields = {"message": f"the server redirects to {where}; set base_url to that address"}
@@ -175,6 +194,7 @@ def _made(
         retry_after=_wait(headers, fields) if status == 429 or (status or 0) >= 500 else None,
         request_id=headers.get("request-id")
         or headers.get("x-request-id")
+        or headers.get("x-amzn-requestid")
         or fields.get("request_id"),
         code=code or None,
         body=source.clean(body[:_SHOWN]) or None,
@@ -207,7 +227,7 @@ def _kind(status: int | None, code: str, kind: str, message: str) -> type[ModelE
     if status is None or status < 500:
         if any(word in words for word in _REFUSED):
             return Refused
-        named = _KINDS.get(code) or _KINDS.get(kind)
+        named = _KINDS.get(code.lower()) or _KINDS.get(kind.lower())
         if named is not None and (status is None or named is not BadRequest):
             return named
     if status in (401, 403):

@@ -121,6 +121,26 @@ def pieces(
     return [*done.blocks[:whole], *map(encode, strand.items[whole * _BLOCK : size])]
 
 
+def chained(
+    messages: Sequence[Message], key: str, encode: Callable[[Sequence[Message], int], bytes]
+) -> list[bytes]:
+    """The same where a message's bytes depend on what stands before it: `encode(all, place)`."""
+    if not isinstance(messages, View):
+        return [encode(messages, at) for at in range(len(messages))]
+    items, size = messages.strand.items, messages.size
+    done = messages.strand.encoded.get(key)
+    if done is None:
+        done = messages.strand.encoded[key] = Encoded()
+    for at in range(len(done.blocks) * _BLOCK + len(done.recent), size):
+        done.add(encode(items, at))
+    joined = len(done.blocks) * _BLOCK
+    if size > joined:
+        return [*done.blocks, *done.recent[: size - joined]]
+    whole = size // _BLOCK
+    rest = range(whole * _BLOCK, size)
+    return [*done.blocks[:whole], *[encode(items, at) for at in rest]]
+
+
 def derive(
     messages: Sequence[Message], key: str, convert: Callable[[Message], Message]
 ) -> Sequence[Message]:

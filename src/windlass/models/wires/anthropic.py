@@ -29,6 +29,7 @@ from windlass.models.base import Emit, Frame, Request, Settings
 from windlass.models.endpoints import ENDPOINTS, Endpoint
 from windlass.models.transport import Timeouts, Transport
 from windlass.models.wires.anthropic_reply import MessagesDecoder
+from windlass.models.wires.claude_thinking import OFF, claude_thinking
 from windlass.models.wires.common import (
     HttpModel,
     as_dict,
@@ -96,7 +97,7 @@ class AnthropicMessages(HttpModel):
 
     def _head(self, frame: Frame) -> bytes:
         settings = frame.settings
-        thinking, effort = self._thinking(settings)
+        thinking, effort = claude_thinking(self.info, settings, MAX_TOKENS)
         body: dict[str, Any] = {
             "model": self.name,
             "max_tokens": self._max_tokens(settings, thinking),
@@ -113,14 +114,14 @@ class AnthropicMessages(HttpModel):
                 }
                 for tool in frame.tools
             ]
-            if choice := _choice(settings, thinking is not None and thinking != _OFF, frame):
+            if choice := _choice(settings, thinking is not None and thinking != OFF, frame):
                 body["tool_choice"] = choice
         if thinking is not None:
             body["thinking"] = thinking
         if effort is not None:
             body["output_config"] = {"effort": effort}
         if self.info is None or self.info.sampling:
-            if thinking is None or thinking == _OFF:  # a thinking model sets its own temperature
+            if thinking is None or thinking == OFF:  # a thinking model sets its own temperature
                 given(body, temperature=settings.temperature, top_k=settings.top_k)
             given(body, top_p=settings.top_p)
         if settings.stop:
@@ -129,31 +130,6 @@ class AnthropicMessages(HttpModel):
             body.update(settings.extra)
         body.pop("messages", None)
         return dumps(body)[:-1] + b',"messages":['
-
-    def _thinking(self, settings: Settings) -> tuple[dict[str, Any] | None, str | None]:
-        """What to say of thinking, and how hard to think."""
-        asked = settings.thinking
-        if asked is None:
-            return None, None
-        mode = self.info.thinking if self.info is not None else "budget"
-        if asked is False:
-            return (_OFF if mode not in ("", "always") else None), None
-        options = asked if isinstance(asked, dict) else {}
-        if "type" in options:
-            return options, None
-        if options.get("mode") == "disabled":
-            return (_OFF if mode != "always" else None), None
-        effort = options.get("effort")
-        budget = options.get("budget_tokens")
-        if not mode:
-            return None, None
-        if mode in ("adaptive", "always") or (mode == "both" and budget is None):
-            return {"type": "adaptive"}, effort
-        limit = settings.max_tokens or MAX_TOKENS
-        return {
-            "type": "enabled",
-            "budget_tokens": budget or max(1024, min(8192, limit // 2)),
-        }, None
 
     def _max_tokens(self, settings: Settings, thinking: dict[str, Any] | None) -> int:
         if settings.max_tokens is not None:
@@ -209,9 +185,6 @@ class AnthropicMessages(HttpModel):
                     yield _image(block)
                 case Document():
                     yield _document(block)
-
-
-_OFF: Final[dict[str, Any]] = {"type": "disabled"}
 
 
 def _choice(settings: Settings, thinking: bool, frame: Frame) -> dict[str, Any] | None:
