@@ -25,6 +25,7 @@ ERRORS = {
     504: ("DEADLINE_EXCEEDED", "Deadline expired before operation could complete."),
     529: ("UNAVAILABLE", "The model is overloaded. Please try again later."),
 }
+VERSIONS = ("v1", "v1alpha", "v1beta", "v1beta1")
 CODES = {
     "context_length_exceeded": "The input token count (1200000) exceeds the maximum number of"
     " tokens allowed (1048576).",
@@ -51,9 +52,9 @@ class FakeGemini(FakeServer):
     ids: ClassVar[bool] = True  # whether calls have ids, and results may
 
     def serves(self, asked: Asked) -> bool:
-        tail = asked.path.removeprefix(self.path)
-        method = r"[\w.@-]+:(stream)?[gG]enerateContent"
-        return tail != asked.path and re.fullmatch(method, tail) is not None
+        _, version, rest = asked.path.split("/", 2) if asked.path.count("/") > 1 else ("", "", "")
+        below = re.escape(self.path.split("/", 2)[2]) + r"[\w.@-]+:(stream)?[gG]enerateContent"
+        return version in VERSIONS and re.fullmatch(below, rest) is not None
 
     def streams(self, asked: Asked) -> bool:
         return asked.path.endswith(":streamGenerateContent")

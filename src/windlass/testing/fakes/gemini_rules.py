@@ -139,7 +139,9 @@ def _check_signatures(parts: list[Data], at: int) -> None:
     calls = [part for part in parts if "functionCall" in part]
     words = ""
     for part in parts:
-        signed: object = part.get("thoughtSignature")
+        signed = part.get("thoughtSignature")
+        if isinstance(signed, str) and signed != FOREIGN:
+            signed = signed.replace("-", "+").replace("_", "/")  # bytes, in either alphabet
         if "functionCall" in part:
             name: str = part["functionCall"]["name"]
             if part is not calls[0]:
