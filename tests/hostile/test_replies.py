@@ -24,6 +24,7 @@ from windlass.store.sqlite import SqliteStore
 
 STATUSES = {"done", "provider_error", "failed", "budget_exhausted", "cancelled"}
 HALF = "half \ud83d"
+USED = w.Usage(3, 2)
 
 
 @w.tool(side_effect_level="read_only")
@@ -71,9 +72,7 @@ def message(*blocks: Any, role: Any = "assistant", kind: Any = None) -> w.Messag
     return made
 
 
-def reply(
-    *blocks: Any, usage: Any = w.Usage(3, 2), reason: Any = "end_turn", **more: Any
-) -> w.Response:
+def reply(*blocks: Any, usage: Any = USED, reason: Any = "end_turn", **more: Any) -> w.Response:
     return w.Response(message(*blocks), usage, reason, **more)
 
 
@@ -312,8 +311,7 @@ async def test_odd_events(where: str) -> None:
             elif where == "elsewhere":
                 thread = threading.Thread(target=_quietly, args=(emit, event))
                 thread.start()
-                while thread.is_alive():
-                    await asyncio.sleep(0)
+                await asyncio.to_thread(thread.join)
             return answer
 
         model = Odd(respond)
@@ -340,9 +338,10 @@ def _quietly(emit: Any, event: Any) -> None:
 
 @pytest.mark.parametrize("stubborn", [False, True])
 async def test_a_model_that_never_answers(stubborn: bool) -> None:
-    release = asyncio.Event()
+    release, asked = asyncio.Event(), asyncio.Event()
 
     async def wait(_emit: Any) -> Any:
+        asked.set()
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
@@ -355,8 +354,7 @@ async def test_a_model_that_never_answers(stubborn: bool) -> None:
     task = asyncio.ensure_future(
         w.Agent(model, tools=[change]).run("go", session_id="s", abort=brake)
     )
-    while len(model.requests) < 2:
-        await asyncio.sleep(0)
+    await asked.wait()
     brake.abort("enough")
     out = await asyncio.wait_for(task, 5)
     assert out.status == ("cancelling" if stubborn else "cancelled")

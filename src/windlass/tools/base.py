@@ -135,6 +135,7 @@ class ToolContext(Generic[Deps]):
 
 Handler: TypeAlias = Callable[..., Any | Awaitable[Any]]
 
+_encode = msgspec.json.Encoder().encode
 _NAME = re.compile(r"[a-zA-Z0-9_.:-]{1,128}")
 _LEVELS: tuple[str, ...] = get_args(SideEffectLevel)
 _MODES: tuple[str, ...] = get_args(Validation)
@@ -259,6 +260,12 @@ class Tool:
         """Become what a model sees."""
         self.parameters, self.description = parameters, description
         self.spec = ToolSpec(self.name, description, parameters)
+        try:
+            _encode(self.spec)
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            raise ConfigError(
+                f"tool {self.name!r}: its words and its schema must be JSON: {error}"
+            ) from None
         self._checker, self._check, self._typed = None, self._first_check, False
 
     def _first_check(self, arguments: Any) -> bool:

@@ -11,7 +11,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple, Protocol, cast
 
-from windlass.errors import ConfigError, nearest
+from windlass.errors import ConfigError, nearest, shown
+from windlass.tools.patterns import (
+    guarded,
+    has_long_key,
+    has_patterns,
+    linear,
+    longest_text,
+    looks_at_keys,
+    patterns_in,
+    respelt,
+)
 
 MOST_PROBLEMS = 20
 _LONGEST = 300  # characters of one problem
@@ -41,14 +51,22 @@ class Checker:
     fetched: a reference to another document is a wrong schema.
     """
 
-    __slots__ = ("_engine", "is_valid")
+    __slots__ = ("_engine", "_short_keys", "is_valid")
 
     def __init__(self, schema: Mapping[str, Any], whose: str) -> None:
         self._engine = _compile(dict(schema), whose)
         self.is_valid = self._engine.is_valid
+        self._short_keys = looks_at_keys(schema)
+        if self._short_keys:
+            self.is_valid = self._is_valid
+
+    def _is_valid(self, value: Any) -> bool:
+        return not has_long_key(value) and self._engine.is_valid(value)
 
     def problems(self, value: Any) -> tuple[str, ...]:
         """What is wrong, as `path: message` lines; empty when the value fits."""
+        if self._short_keys and has_long_key(value):
+            return ("arguments: have a key that is too long to be matched with a pattern",)
         try:
             return lines(self._engine.faults(value))
         except UnicodeEncodeError:
@@ -159,7 +177,11 @@ def _compile(schema: dict[str, Any], whose: str) -> _Engine:
     import jsonschema_rs  # 40 ms to load: not before the first tool call
 
     try:
-        return _Rust(jsonschema_rs.validator_for(schema, offline=True), schema)
+        if not has_patterns(schema):
+            return _Rust(jsonschema_rs.validator_for(schema, offline=True), schema)
+        spelt = respelt(schema)
+        quick = linear(spelt)
+        return _Rust(quick or jsonschema_rs.validator_for(guarded(spelt), offline=True), schema)
     except jsonschema_rs.ValidationError as error:
         if 'is not a "regex"' in error.message:
             return _python(schema, whose, error.message)
@@ -213,13 +235,19 @@ class _Rust:
 
 def _python(schema: dict[str, Any], whose: str, why: str) -> _Engine:
     """The slow validator, for patterns in a dialect the quick one does not know."""
-    for pattern in _patterns(schema):
+    for pattern in patterns_in(schema):
         try:
             re.compile(pattern)
-        except re.error as error:
+            safe = longest_text(pattern) is not None
+        except (re.error, RecursionError, OverflowError) as error:
             raise ConfigError(
-                f"{whose}: its JSON Schema is wrong: the pattern {pattern!r}: {error}"
+                f"{whose}: its JSON Schema is wrong: the pattern {shown(pattern)}: {error}"
             ) from None
+        if not safe:
+            raise ConfigError(
+                f"{whose}: the pattern {shown(pattern)} may take for ever on some texts; "
+                "write it in ECMA 262 style, which is checked in linear time"
+            )
     try:
         from jsonschema import Draft202012Validator, SchemaError, validators
         from referencing import Registry
@@ -229,12 +257,38 @@ def _python(schema: dict[str, Any], whose: str, why: str) -> _Engine:
             "or `pip install jsonschema`, which knows more of them"
         ) from None
     cls: Any = cast("Any", validators).validator_for(schema, default=Draft202012Validator)
+    cls = _guarded(cls)
     try:
         cls.check_schema(schema)
     except SchemaError as error:
         raise ConfigError(f"{whose}: its JSON Schema is wrong: {_short(error.message)}") from None
     # an empty registry of its own, because the default one fetches from the network
     return _Python(cls(schema, registry=cast("Any", Registry)()))
+
+
+def _guarded(cls: Any) -> Any:
+    """The validator, but a pattern is tried only on texts that are not too long for it."""
+    from jsonschema import ValidationError, validators
+
+    def too_long(text: object, pattern: str) -> bool:
+        return isinstance(text, str) and len(text) > (longest_text(pattern) or 0)
+
+    def pattern(validator: Any, expected: str, instance: Any, schema: Any) -> Iterator[Any]:
+        if too_long(instance, expected):
+            yield ValidationError(f"is too long to be matched with {expected!r}")
+        else:
+            yield from cls.VALIDATORS["pattern"](validator, expected, instance, schema)
+
+    def by_pattern(validator: Any, expected: Any, instance: Any, schema: Any) -> Iterator[Any]:
+        if isinstance(instance, dict):
+            for key in cast("dict[Any, Any]", instance):
+                if any(too_long(key, one) for one in expected):
+                    yield ValidationError("has a key that is too long to be matched")
+                    return
+        yield from cls.VALIDATORS["patternProperties"](validator, expected, instance, schema)
+
+    guards = {"pattern": pattern, "patternProperties": by_pattern}
+    return cast("Any", validators).extend(cls, guards)
 
 
 class _Python:
@@ -270,16 +324,3 @@ class _Python:
             branches.setdefault(one.schema_path[0], []).append(self._fault(one))
         inner = tuple(tuple(branch) for branch in branches.values())
         return Fault(tuple(error.absolute_path), name, error.message, names, known, inner)
-
-
-def _patterns(node: Any) -> Iterator[str]:
-    if isinstance(node, dict):
-        for key, value in cast("dict[str, Any]", node).items():
-            if key == "pattern" and isinstance(value, str):
-                yield value
-            elif key == "patternProperties" and isinstance(value, dict):
-                yield from cast("dict[str, Any]", value)
-            yield from _patterns(value)
-    elif isinstance(node, list):
-        for item in cast("list[Any]", node):
-            yield from _patterns(item)

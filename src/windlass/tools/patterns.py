@@ -1,0 +1,184 @@
+r"""Patterns in a schema: how they are tried on whatever a model writes, without taking for ever.
+
+The quick validator matches in linear time, but for patterns that look ahead or back, which it tries
+at every place anew: those get a longest text. Python's engine, for what the quick one does not know,
+tries one way after the other, and for `(a+)+\Z` there are more ways than there is time: what is let
+through to it has few repeats, none within another, and texts of a length that fits them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, cast
+
+_LONGEST = {0: 100_000, 1: 2_000, 2: 200}  # characters, by how many repeats there are
+_FEW = 4  # repeating this often is not worth counting
+_POSSESSIVE = re.compile(r"[*+?}]\+")  # the linear engine reads it as two repeats
+_LONGEST_LOOK = 4_000
+_VALUES = ("enum", "const", "default", "examples")  # no schemas in there
+_ANCHORS = {"A": "^", "Z": "$"}
+
+
+def patterns_in(schema: Any) -> Iterator[str]:
+    """Every pattern of a schema, those for keys too."""
+    if isinstance(schema, dict):
+        for key, value in cast("dict[str, Any]", schema).items():
+            if key == "pattern" and isinstance(value, str):
+                yield value
+            elif key == "patternProperties" and isinstance(value, dict):
+                yield from cast("dict[str, Any]", value)
+            yield from patterns_in(value)
+    elif isinstance(schema, list):
+        for item in cast("list[Any]", schema):
+            yield from patterns_in(item)
+
+
+def has_patterns(schema: Any) -> bool:
+    """Is there any pattern in it?"""
+    return next(patterns_in(schema), None) is not None
+
+
+def linear(schema: Any) -> Any:
+    """A validator that matches in linear time, or None where some pattern wants more than that."""
+    import jsonschema_rs
+
+    try:
+        return jsonschema_rs.validator_for(
+            schema, offline=True, pattern_options=jsonschema_rs.RegexOptions()
+        )
+    except (jsonschema_rs.ValidationError, ValueError, RecursionError):
+        return None
+
+
+def looks_at_keys(schema: Any) -> bool:
+    """Is there a pattern for keys that looks around, or back?"""
+    todo: list[Any] = [schema]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, dict):
+            fields = cast("dict[str, Any]", node)
+            keys = fields.get("patternProperties")
+            if isinstance(keys, dict) and linear({"patternProperties": keys}) is None:
+                return True
+            todo += fields.values()
+        elif isinstance(node, list):
+            todo += cast("list[Any]", node)
+    return False
+
+
+def has_long_key(value: Any) -> bool:
+    """Has any object in it a key that is too long for a pattern that looks around?"""
+    todo: list[Any] = [value]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, dict):
+            fields = cast("dict[Any, Any]", node)
+            if any(isinstance(key, str) and len(key) > _LONGEST_LOOK for key in fields):
+                return True
+            todo += fields.values()
+        elif isinstance(node, list):
+            todo += cast("list[Any]", node)
+    return False
+
+
+def respelt(schema: Any) -> Any:
+    """The schema with its anchors written as the quick validator reads them."""
+    if isinstance(schema, list):
+        return [respelt(item) for item in cast("list[Any]", schema)]
+    if not isinstance(schema, dict):
+        return schema
+    made: dict[str, Any] = {}
+    for key, value in cast("dict[str, Any]", schema).items():
+        if key == "patternProperties" and isinstance(value, dict):
+            fields = cast("dict[str, Any]", value)
+            made[key] = {translated(name): respelt(one) for name, one in fields.items()}
+        elif key == "pattern" and isinstance(value, str):
+            made[key] = translated(value)
+        else:
+            made[key] = value if key in _VALUES else respelt(value)
+    return made
+
+
+def guarded(schema: Any) -> Any:
+    """The schema, but a pattern that is not matched in linear time is tried on short texts only."""
+    if isinstance(schema, list):
+        return [guarded(item) for item in cast("list[Any]", schema)]
+    if not isinstance(schema, dict):
+        return schema
+    node = cast("dict[str, Any]", schema)
+    made = {key: value if key in _VALUES else guarded(value) for key, value in node.items()}
+    pattern = node.get("pattern")
+    if isinstance(pattern, str) and (
+        _POSSESSIVE.search(pattern) or linear({"pattern": pattern}) is None
+    ):
+        _keep_short(made)
+    return made
+
+
+def _keep_short(node: dict[str, Any]) -> None:
+    """Try the pattern only on a text that is short; a long one does not fit."""
+    test: dict[str, Any] = {
+        "if": {"type": "string", "maxLength": _LONGEST_LOOK},
+        "then": {"pattern": node.pop("pattern")},
+        "else": {"not": {"type": "string"}},
+    }
+    others: Any = node.get("allOf")
+    node["allOf"] = [*cast("list[Any]", others), test] if isinstance(others, list) else [test]
+
+
+def translated(pattern: str) -> str:
+    r"""The pattern as ECMA 262 would write it, as far as that is a matter of `\A` and `\Z`."""
+    if "(?" in pattern and re.search(r"\(\?[a-z-]*m", pattern):
+        return pattern  # where ^ and $ mean lines
+    return re.sub(r"\\(.)", lambda found: _ANCHORS.get(found[1], found[0]), pattern, flags=re.S)
+
+
+def longest_text(pattern: str) -> int | None:
+    """The longest text that may be tried; None when no length is safe."""
+    from re import _parser  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType]
+
+    repeats = _repeats(cast("Iterable[Any]", cast("Any", _parser).parse(pattern)), within=False)
+    return None if repeats is None else _LONGEST.get(repeats)
+
+
+def _repeats(items: Iterable[Any], within: bool) -> int | None:
+    """How many repeats there are; None when one holds what can match in several ways."""
+    total = 0
+    for op, argument in items:
+        found = _repeats_in(str(op), argument, within)
+        if found is None:
+            return None
+        total += found
+    return total
+
+
+def _repeats_in(name: str, argument: Any, within: bool) -> int | None:
+    parts: list[Any] = []
+    own = 0
+    if name in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"):
+        least, most, inner = argument
+        if within and least != most:
+            return None
+        if int(most) > _FEW and least != most:
+            own = 1
+        within = within or int(most) > 1
+        parts = [inner]
+    elif name == "BRANCH":
+        if within:
+            return None
+        parts = list(argument[1])
+    elif name == "SUBPATTERN":
+        parts = [argument[-1]]
+    elif name in ("ASSERT", "ASSERT_NOT"):
+        parts = [argument[1]]
+    elif name == "ATOMIC_GROUP":
+        parts = [argument]
+    elif name in ("GROUPREF", "GROUPREF_EXISTS"):
+        return None  # what a group held may be as long as it likes
+    for part in parts:
+        found = _repeats(part, within)
+        if found is None:
+            return None
+        own += found
+    return own
