@@ -104,6 +104,16 @@ def test_a_thought_that_is_only_an_id_is_not_sent() -> None:
     assert items(Message("assistant", (chat, Text("So.")))) == [said("So.")]
 
 
+def test_a_thought_that_came_to_nothing_is_not_sent() -> None:
+    """The limit may fall while the model still thinks; such an item is refused on its own."""
+    two = (Thinking("", SEALED, HERE), Thinking("", {**SEALED, "id": "rs_2"}, HERE))
+    assert items(Message("user", "x"), Message("assistant", two)) == [
+        {"role": "user", "content": "x"}
+    ]
+    sent = items(Message("assistant", (*two, Text("So."), two[0])))
+    assert [item["type"] for item in sent] == ["reasoning", "reasoning", "message"]
+
+
 def test_a_phase_stands_on_its_own_message_again() -> None:
     aside = Opaque(HERE, {"type": "message", "phase": "commentary"})
     final = Opaque(HERE, {"type": "message", "phase": "final_answer"})

@@ -89,7 +89,7 @@ class OpenAIChat(HttpModel):
         body: dict[str, Any] = {"model": self.name, "stream": settings.stream}
         if settings.stream and dialect.usage_on_request:
             body["stream_options"] = {"include_usage": True}
-        reasons = self._reasons()
+        reasons = dialect.reasons(self.info, self.name)
         limit = "max_completion_tokens" if reasons and dialect.strict_reasoning else "max_tokens"
         given(body, **{limit: settings.max_tokens, "stop": settings.stop})
         if not (reasons and dialect.strict_reasoning):
@@ -126,11 +126,6 @@ class OpenAIChat(HttpModel):
         if not frame.system:
             return head
         return head + dumps({"role": "system", "content": frame.system}) + b","
-
-    def _reasons(self) -> bool:
-        if self.info is not None:
-            return self.info.reasoning
-        return self.name.startswith(("o1", "o3", "o4", "gpt-5"))
 
     # ----------------------------------------------------------------------- messages
 

@@ -167,7 +167,10 @@ class OpenAIResponses(HttpModel):
                 case _:
                     continue  # another provider's, or nothing that a model says
             spoken = None
-        return [item for item in items if item.get("content") != [] or item["type"] != "message"]
+        items = [item for item in items if item.get("content") != [] or item["type"] != "message"]
+        while items and items[-1].get("type") == "reasoning":
+            items.pop()  # cut off before it came to anything: refused without what follows it
+        return items
 
 
 def _message_item() -> dict[str, Any]:
