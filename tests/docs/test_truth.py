@@ -177,9 +177,9 @@ def test_every_provider_is_listed_with_its_variables():
         key, wire, address = rows[name]
         assert re.findall(r"`(\w+)`", key) == list(endpoint.key_env)
         assert (wire == "Messages") is (endpoint.wire == "anthropic")
-        assert set(re.findall(r"`(\w+)`", address)) == {*endpoint.base_env, endpoint.model_env} - {
-            None
-        }
+        also = {variable for names in endpoint.also_env.values() for variable in names}
+        named = {*endpoint.base_env, endpoint.model_env, *also} - {None}
+        assert set(re.findall(r"`(\w+)`", address)) == named
 
 
 def test_the_numbers_are_the_code_s():

@@ -14,8 +14,7 @@ from windlass.models.wires.vertex import VertexGenerate
 from windlass.testing.fakes import FakeGemini, FakeVertex, Reply, conversation
 
 VARIABLES = (
-    "VERTEX_ACCESS_TOKEN GOOGLE_CLOUD_PROJECT VERTEX_PROJECT GOOGLE_CLOUD_LOCATION VERTEX_LOCATION"
-    " GEMINI_API_KEY GOOGLE_API_KEY"
+    "VERTEX_ACCESS_TOKEN GOOGLE_CLOUD_PROJECT GOOGLE_CLOUD_LOCATION GEMINI_API_KEY GOOGLE_API_KEY"
 ).split()
 ASK = Request([Message("user", "q")], Frame(settings=Settings(max_tokens=9)))
 TURNS = [
@@ -69,7 +68,7 @@ def test_from_a_name_and_the_environment(monkeypatch: pytest.MonkeyPatch) -> Non
     env = {
         "VERTEX_ACCESS_TOKEN": "ya29.token",
         "GOOGLE_CLOUD_PROJECT": "mine",
-        "VERTEX_LOCATION": "us-east5",
+        "GOOGLE_CLOUD_LOCATION": "us-east5",
     }
     model = resolve("vertex:gemini-2.5-pro", environ=env)
     assert isinstance(model, VertexGenerate) and model.secrets == ("ya29.token",)
