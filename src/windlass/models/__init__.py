@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from windlass.models.providers import resolve as resolve
     from windlass.models.wires.anthropic import AnthropicMessages as anthropic
+    from windlass.models.wires.bedrock import BedrockConverse as bedrock
     from windlass.models.wires.gemini import GeminiGenerate as gemini
     from windlass.models.wires.ollama import OllamaChat as ollama
     from windlass.models.wires.openai_chat import OpenAIChat as openai_chat
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "anthropic": ("windlass.models.wires.anthropic", "AnthropicMessages"),
+    "bedrock": ("windlass.models.wires.bedrock", "BedrockConverse"),
     "gemini": ("windlass.models.wires.gemini", "GeminiGenerate"),
     "ollama": ("windlass.models.wires.ollama", "OllamaChat"),
     "openai_chat": ("windlass.models.wires.openai_chat", "OpenAIChat"),
@@ -26,7 +28,16 @@ _HOMES = {
     "vertex": ("windlass.models.wires.vertex", "VertexGenerate"),
 }
 
-__all__ = ["anthropic", "gemini", "ollama", "openai_chat", "openai_responses", "resolve", "vertex"]
+__all__ = [
+    "anthropic",
+    "bedrock",
+    "gemini",
+    "ollama",
+    "openai_chat",
+    "openai_responses",
+    "resolve",
+    "vertex",
+]
 
 
 def __getattr__(name: str) -> Any:

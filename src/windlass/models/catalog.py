@@ -77,8 +77,8 @@ def models() -> dict[str, tuple[ModelInfo, ...]]:
 def lookup(provider: str, model: str) -> ModelInfo | None:
     """The entry for a model: `lookup("anthropic", "claude-sonnet-4-5-20250929")`.
 
-    A router's `vendor/name` that it does not list itself is looked up at its vendor, and a second
-    door to the same models at the first.
+    A router's `vendor/name` that it does not list itself is looked up at its vendor, as is Amazon's
+    `us.vendor.name`; a second door to the same models at the first.
     """
     provider = _SAME_MODELS.get(provider, provider)
     if (info := listed(provider, model)) is not None:
@@ -86,6 +86,11 @@ def lookup(provider: str, model: str) -> ModelInfo | None:
     vendor, slash, name = model.partition("/")
     if slash and vendor in models() and vendor != provider:
         return lookup(vendor, name) or lookup(vendor, name.replace(".", "-"))
+    if provider == "bedrock":
+        dotted = model.rpartition("/")[2].split(".")  # an ARN ends in the name
+        for at, vendor in enumerate(dotted[:2]):
+            if vendor in models() and vendor != provider:
+                return lookup(vendor, ".".join(dotted[at + 1 :]))
     return None
 
 

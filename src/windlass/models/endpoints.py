@@ -10,7 +10,7 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 Wire: TypeAlias = Literal[
-    "anthropic", "openai_chat", "openai_responses", "gemini", "vertex", "ollama"
+    "anthropic", "openai_chat", "openai_responses", "gemini", "vertex", "ollama", "bedrock"
 ]
 
 
@@ -73,12 +73,16 @@ ENDPOINTS: Final[dict[str, Endpoint]] = {
                dialect="mistral"),
         Endpoint("gemini", "gemini", "https://generativelanguage.googleapis.com/v1beta",
                  ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-                 ("GEMINI_BASE_URL", "GOOGLE_GEMINI_BASE_URL")),
+                 ("GEMINI_BASE_URL",)),
         Endpoint("vertex", "vertex", "https://aiplatform.googleapis.com/v1beta1",
-                 ("VERTEX_ACCESS_TOKEN",), ("VERTEX_BASE_URL", "GOOGLE_VERTEX_BASE_URL"),
-                 also_env={"project": ("GOOGLE_CLOUD_PROJECT", "VERTEX_PROJECT"),
-                           "location": ("GOOGLE_CLOUD_LOCATION", "VERTEX_LOCATION")},
+                 ("VERTEX_ACCESS_TOKEN",), ("VERTEX_BASE_URL",),
+                 also_env={"project": ("GOOGLE_CLOUD_PROJECT",),
+                           "location": ("GOOGLE_CLOUD_LOCATION",)},
                  key_word="token"),
+        Endpoint("bedrock", "bedrock", "https://bedrock-runtime.{region}.amazonaws.com",
+                 ("AWS_BEARER_TOKEN_BEDROCK",),
+                 ("BEDROCK_BASE_URL", "AWS_ENDPOINT_URL_BEDROCK_RUNTIME"),
+                 also_env={"region": ("AWS_REGION", "AWS_DEFAULT_REGION")}),
         Endpoint("ollama", "ollama", "http://localhost:11434", (),
                  ("OLLAMA_HOST", "OLLAMA_BASE_URL"), "llama3.2", dialect="ollama"),
         Endpoint("local", "openai_chat", "http://localhost:8000", (), ("LOCAL_LLM_BASE_URL",),

@@ -35,6 +35,7 @@ WIRES: Final[dict[Wire, tuple[str, str]]] = {
     "gemini": ("windlass.models.wires.gemini", "GeminiGenerate"),
     "vertex": ("windlass.models.wires.vertex", "VertexGenerate"),
     "ollama": ("windlass.models.wires.ollama", "OllamaChat"),
+    "bedrock": ("windlass.models.wires.bedrock", "BedrockConverse"),
 }
 
 
