@@ -366,7 +366,7 @@ def _outdated(check: Any, instead: str) -> Any:
 
     def check_and_warn(name: str, value: Any) -> Any:
         checked = check(name, value)
-        warnings.warn(f"{name} is deprecated; use {instead}", DeprecationWarning, stacklevel=5)
+        warnings.warn(f"{name} is deprecated; use {instead}", DeprecationWarning, stacklevel=6)
         return checked
 
     return _optional(check_and_warn)

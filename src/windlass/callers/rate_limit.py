@@ -181,22 +181,13 @@ class Gate:
     def hear(self, headers: Mapping[str, str]) -> None:
         """What the provider says is left, and until when."""
         for kind in ("requests", "tokens"):
-            said = [
-                (left, wait)
-                for name, value in headers.items()
-                if "ratelimit" in name
-                and "remaining" in name
-                and name.replace("-input", "").find(kind) >= 0
-                and (left := _count(value)) is not None
-                and (reset := headers.get(name.replace("remaining", "reset"))) is not None
-                and (wait := seconds(reset)) is not None
-            ]
+            said = [limit for name in headers if (limit := _left(name, kind, headers)) is not None]
             if said:
                 left, wait = min(said)
-                now = seams.monotonic()
                 with self._lock:
                     others = max(self.under_way - 1, 0) if kind == "requests" else 0
-                    self.left[kind] = (left - others, now + min(wait, MINUTE))
+                    until = seams.monotonic() + min(wait, MINUTE)
+                    self.left[kind] = (left - others, until)
 
     def _wake_first(self) -> None:
         with self._lock:
@@ -215,9 +206,14 @@ class Gate:
                 self._wake_first()
 
 
-def _count(value: str) -> float | None:
+def _left(name: str, kind: str, headers: Mapping[str, str]) -> tuple[float, float] | None:
+    """What a header says is left of a kind, and for how many seconds; how much may be said in
+    reply (`output`) is not ours to keep."""
+    if "ratelimit" not in name or "remaining" not in name or kind not in name or "output" in name:
+        return None
+    wait = seconds(headers.get(name.replace("remaining", "reset"), ""))
     try:
-        return float(value)
+        return (float(headers[name]), wait) if wait is not None else None
     except ValueError:
         return None
 

@@ -1,0 +1,24 @@
+"""Every test has a Runtime of its own and a strict audit; nothing reaches a network."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from windlass import seams
+from windlass.agents import runtime as runtimes
+from windlass.agents.runtime import Runtime
+from windlass.testing import no_model_requests
+
+
+@pytest.fixture(autouse=True)
+def own_world(monkeypatch: pytest.MonkeyPatch) -> Iterator[Runtime]:
+    """A fresh default Runtime: no file, no environment."""
+    fresh = Runtime(store="memory:", environ={})
+    monkeypatch.setattr(runtimes, "_default", fresh)
+    monkeypatch.setattr(seams, "strict", True)
+    with no_model_requests():
+        yield fresh
+    asyncio.run(fresh.aclose())
