@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from windlass.testing.cancelling import cancel_sweep as cancel_sweep
     from windlass.testing.fakes import FakeAnthropic as FakeAnthropic
     from windlass.testing.fakes import FakeOpenAI as FakeOpenAI
+    from windlass.testing.fakes import FakeResponses as FakeResponses
     from windlass.testing.killing import EffectLog as EffectLog
     from windlass.testing.killing import KillReport as KillReport
     from windlass.testing.killing import Scene as Scene
@@ -44,6 +45,7 @@ _HOMES = {
     "EffectLog": "effects",
     "FakeAnthropic": "fakes",
     "FakeOpenAI": "fakes",
+    "FakeResponses": "fakes",
     "KillReport": "killing",
     "Scene": "killing",
     "ScriptedModel": "script",
