@@ -12,12 +12,14 @@ from windlass.models.base import Emit, Model, Request, Response
 from windlass.models.endpoints import ENDPOINTS
 from windlass.models.transport import Timeouts
 from windlass.models.wires.anthropic import AnthropicMessages
+from windlass.models.wires.bedrock import BedrockConverse
 from windlass.models.wires.gemini import GeminiGenerate
 from windlass.models.wires.ollama import OllamaChat
 from windlass.models.wires.openai_chat import OpenAIChat
 from windlass.models.wires.openai_responses import OpenAIResponses
 from windlass.testing.fakes import (
     FakeAnthropic,
+    FakeBedrock,
     FakeGemini,
     FakeOllama,
     FakeOpenAI,
@@ -40,6 +42,7 @@ WIRES = {
     "responses": (FakeResponses, OpenAIResponses),
     "ollama": (FakeOllama, OllamaChat),
     "gemini": (FakeGemini, GeminiGenerate),
+    "bedrock": (FakeBedrock, BedrockConverse),
 }
 
 

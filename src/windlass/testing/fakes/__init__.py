@@ -11,6 +11,7 @@ A script is a pure function of the request, so a request that is tried again get
 """
 
 from windlass.testing.fakes.anthropic import FakeAnthropic
+from windlass.testing.fakes.bedrock import FakeBedrock
 from windlass.testing.fakes.faults import (
     FAULTS,
     Body,
@@ -36,6 +37,7 @@ __all__ = [
     "Asked",
     "Body",
     "FakeAnthropic",
+    "FakeBedrock",
     "FakeGemini",
     "FakeOllama",
     "FakeOpenAI",

@@ -16,6 +16,7 @@ import msgspec
 from windlass import seams
 from windlass.testing.fakes import (
     anthropic_twists,
+    bedrock_twists,
     gemini_twists,
     ollama_twists,
     openai_twists,
@@ -23,7 +24,9 @@ from windlass.testing.fakes import (
 )
 from windlass.testing.fakes.reply import Asked
 
-WireName: TypeAlias = Literal["anthropic", "openai", "responses", "ollama", "gemini", "vertex"]
+WireName: TypeAlias = Literal[
+    "anthropic", "openai", "responses", "ollama", "gemini", "vertex", "bedrock"
+]
 Dialect: TypeAlias = Literal[
     "seconds",  # retry-after: 2
     "ms",  # retry-after-ms: 2000
@@ -176,6 +179,7 @@ _TWISTS = {
     "ollama": ollama_twists,
     "gemini": gemini_twists,
     "vertex": gemini_twists,
+    "bedrock": bedrock_twists,
 }
 
 
@@ -190,8 +194,10 @@ def applies(name: str, wire: WireName, *, stream: bool) -> bool:
         case Status(code="insufficient_quota"):
             return wire in ("openai", "responses")
         case Status(dialect="reset"):
-            # a server of one's own counts no requests, and Google says it in the body
-            return wire not in ("ollama", "gemini", "vertex")
+            # a server of one's own counts no requests, Google says it in the body, Amazon nowhere
+            return wire not in ("ollama", "gemini", "vertex", "bedrock")
+        case Body("bad_utf8"):
+            return wire != "bedrock"  # its frames are summed up, and its replies name no model
         case Body("ignores_stream"):
             return stream
         case _:

@@ -202,6 +202,7 @@ def _cut_frames(frames: list[Frame]) -> list[Frame]:
     return [f for f in frames if not any(f is one for one in gone)]
 
 
+EMPTY: Reframe = _ended(lambda answer: {**answer, "output": []})
 REFRAMES: dict[str, Reframe] = {
     "same_ids": _items(_same_id),
     "reused_ids": _items(_reused_id),
@@ -214,6 +215,7 @@ REFRAMES: dict[str, Reframe] = {
     "no_last_event": lambda frames: frames[:-1],
     "no_finish": _ended(_status(None)),
     "finish_empty": _ended(_status("")),
+    "index_zero": _then(_indexed(lambda data: data.update(output_index=0)), EMPTY),
     "no_index": _indexed(lambda data: data.pop("output_index")),
     "index_gaps": _indexed(lambda data: data.update(output_index=3 + data["output_index"] * 4)),
     "whole_calls": _without(ARGUMENTS),
@@ -225,16 +227,16 @@ REFRAMES: dict[str, Reframe] = {
     "crlf": with_crlf,
     "byte_order_mark": with_mark,
     # below: as llama.cpp, routers and proxies write them
-    "empty_output": _ended(lambda answer: {**answer, "output": []}),
+    "empty_output": EMPTY,
     "no_item_done": _then(
-        _without("response.output_item.done", f"{ARGUMENTS}.done", "response.content_part"),
-        _ended(lambda answer: {**answer, "output": []}),
+        _without("response.output_item.done", f"{ARGUMENTS}.done", "response.content_part"), EMPTY
     ),
+    "no_names": _then(_indexed(lambda data: _unnamed(data)), EMPTY),
     "only_items": _without(ARGUMENTS, "response.output_text", "response.content_part"),
     "only_the_end": lambda frames: frames[-1:],
     "done_marker": lambda frames: [*frames, Frame("[DONE]")],
     "only_a_marker": lambda frames: [*frames[:-1], Frame("[DONE]")],
-    "ids_change": _indexed(lambda data: _renamed(data)),
+    "ids_change": _then(_indexed(lambda data: _renamed(data)), EMPTY),
 }
 
 
@@ -245,3 +247,10 @@ def _renamed(data: Data) -> None:
         data["item_id"] = fresh
     if "item" in data:
         data["item"]["id"] = fresh
+
+
+def _unnamed(data: Data) -> None:
+    """Neither a place nor an id: only the order tells."""
+    for key in ("output_index", "item_id"):
+        data.pop(key, None)
+    data.get("item", {}).pop("id", None)
