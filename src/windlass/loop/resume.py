@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import msgspec
 
+from windlass.errors import Corrupt
 from windlass.events import (
     FinishProposed,
     Framed,
@@ -230,4 +231,9 @@ def _recall(run: Run, memories: dict[str, Any]) -> None:
         if policy.name in memories:
             value = memories[policy.name]
             kind = policy.memory
-            run.memory[policy.name] = msgspec.convert(value, kind) if kind is not None else value
+            try:
+                run.memory[policy.name] = (
+                    msgspec.convert(value, kind) if kind is not None else value
+                )
+            except msgspec.ValidationError as error:
+                raise Corrupt(f"what {policy.name} remembers is damaged: {error}") from error

@@ -17,7 +17,7 @@ import msgspec
 
 from windlass import seams
 from windlass.access.caller import Caller
-from windlass.errors import ConfigError, shown
+from windlass.errors import ConfigError, Corrupt, shown
 from windlass.events import (
     FeedbackInjected,
     Framed,
@@ -140,11 +140,14 @@ def framed(frame: Frame, why: str = "start") -> Framed:
 
 def frame_of(entry: Framed) -> Frame:
     """The frame that an entry put on the record."""
-    return Frame(
-        entry.system,
-        tuple(msgspec.convert(tool, ToolSpec) for tool in entry.tools),
-        msgspec.convert(entry.settings, Settings),
-    )
+    try:
+        return Frame(
+            entry.system,
+            tuple(msgspec.convert(tool, ToolSpec) for tool in entry.tools),
+            msgspec.convert(entry.settings, Settings),
+        )
+    except msgspec.ValidationError as error:
+        raise Corrupt(f"frame {entry.digest!r} on record is none: {error}") from error
 
 
 def plain(value: Any, what: str) -> Any:
