@@ -68,6 +68,7 @@ class Outside:
         self._strangers = {mark for mark, _, _ in _threads()}
         self._sleepers: frozenset[object] = frozenset()
         self._done_with: frozenset[object] = frozenset()
+        self._seen: frozenset[object] = frozenset()  # the threads at the last look
 
     def job(self, func: Callable[..., Any]) -> Job:
         """Note a function that is about to be handed to an executor."""
@@ -84,15 +85,20 @@ class Outside:
     def look(self, fds: Sequence[int], *, for_ever: bool) -> Work:
         """What goes on right now. `for_ever`: the loop would wait for this and nothing else."""
         alone = not fds
+        threads: set[object] = set()
         sleepers: set[object] = {*self._jobs, *_foreign(fds, listening=for_ever)}
         for mark, state, frame in _threads():
             if mark in self._strangers:
                 continue
             alone = False
+            threads.add(mark)
             if state in ("R", "D"):
                 return Work.RUNS
             if not _is_idle(frame):
                 sleepers.add(mark)
+        before, self._seen = self._seen, frozenset(threads)
+        if not alone and (self._seen != before or _unseen_runs()):
+            return Work.RUNS  # one that waits for the interpreter looks idle, but it has moved
         self._sleepers = frozenset(sleepers)
         if sleepers and (for_ever or not sleepers <= self._done_with):
             return Work.SLEEPS
@@ -111,12 +117,29 @@ def _threads() -> Iterator[tuple[object, str, FrameType]]:
             yield *_mark(ident, native.get(ident), frame), frame
 
 
+def _unseen_runs() -> bool:
+    """Does a thread run that Python does not show: one that is being born, or dying?"""
+    known = {thread.native_id for thread in threading.enumerate()}
+    try:
+        names = os.listdir("/proc/self/task")
+    except OSError:
+        return False
+    return any(_state(int(name)) in ("R", "D") for name in names if int(name) not in known)
+
+
+def _state(native: int) -> str:
+    try:
+        stat = _read(f"/proc/self/task/{native}/stat")
+    except OSError:  # it is gone
+        return ""
+    return stat.rpartition(b")")[2].split()[0].decode()
+
+
 def _mark(ident: int, native: int | None, frame: FrameType) -> tuple[object, str]:
     if native is not None:
         try:
             ran = _read(f"/proc/self/task/{native}/schedstat").split()[2]  # times on a core
-            state = _read(f"/proc/self/task/{native}/stat").rpartition(b")")[2].split()[0]
-            return (ident, ran), state.decode()
+            return (native, ran), _state(native)  # an `ident` is soon given to another thread
         except (OSError, IndexError):
             pass
     return (ident, id(frame), frame.f_lasti), "?"

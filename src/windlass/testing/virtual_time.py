@@ -24,6 +24,7 @@ T = TypeVar("T")
 EPOCH = 1_750_000_000.0  # what the wall clock shows when the loop's own shows START
 START = 1_000.0
 PATIENCE = 0.25  # real seconds for outside work that sleeps: it may wake, or wait for us
+LOOKS = 25  # and so many looks at it
 STUBBORN = 10.0  # real seconds for outside work that runs, or that alone could wake us
 
 
@@ -104,7 +105,10 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
                 return events
             work = self._outside.look(self._fds(), for_ever=timeout is None)
             looks += 1
-            if work is Work.ALONE or (looks > 1 and self._overdue(work, began, timeout)):
+            waited = time.perf_counter() - began
+            if work is Work.ALONE or (looks > 1 and self._overdue(work, waited, looks, timeout)):
+                if events := select(0.0):  # whoever called us and was gone before we looked
+                    return events
                 break
             time.sleep(0.00005)  # a thread that was just woken must get the chance to show it
         if timeout is None:
@@ -115,11 +119,13 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         self._clock_resolution = max(1e-9, 2 * math.ulp(self._virtual_now))
         return []
 
-    def _overdue(self, work: Work, began: float, timeout: float | None) -> bool:
-        if work is Work.QUIET:
-            return True
-        alone_could_wake_us = work is Work.RUNS or timeout is None
-        return time.perf_counter() - began > (STUBBORN if alone_could_wake_us else self._patience)
+    def _overdue(self, work: Work, waited: float, looks: int, timeout: float | None) -> bool:
+        if work is Work.QUIET:  # to jump is a small thing, to call it a deadlock is not
+            return timeout is not None or looks > LOOKS
+        if work is Work.RUNS or timeout is None:  # it alone could wake us
+            return waited > STUBBORN
+        # On a machine that is busy with others, time passes in which nobody here could move.
+        return waited > self._patience and looks > LOOKS
 
     def _next_timer(self, timeout: float) -> float:
         scheduled = cast("list[asyncio.TimerHandle]", self._scheduled)  # type: ignore[attr-defined]
