@@ -189,7 +189,7 @@ async def test_it_refuses(name):
 
 
 @pytest.mark.parametrize(
-    "twist", ["empty_output", "no_item_done", "only_items", "only_the_end", "done_marker", "ids_change"]
+    "twist", ["empty_output", "no_item_done", "only_items", "only_the_end", "done_marker", "ids_change", "no_names", "index_zero"]
 )  # fmt: skip
 async def test_streams_as_other_servers_write_them(twist):
     reply = Reply(PARALLEL.text, tool_calls=CALLS)

@@ -80,8 +80,8 @@ class ResponsesDecoder(Decoder):
     def __init__(self, *args: Any, limit: int | None = None) -> None:
         super().__init__(*args)
         self._limit = limit  # of tokens, as asked for
-        self._items: dict[object, _Item] = {}
-        self._keys: dict[str, object] = {}  # an item's id -> where it stands in _items
+        self._items: list[_Item] = []
+        self._known: dict[str | int, _Item] = {}  # by id and by place
         self._ready: list[ToolCall] = []  # already told
         self._held: ToolCall | None = None  # without arguments: perhaps complete, perhaps cut
         self._final: dict[str, Any] = {}
@@ -90,7 +90,7 @@ class ResponsesDecoder(Decoder):
 
     def _event(self, name: str, data: bytes) -> bool:
         if data.startswith(b"[DONE]"):  # routers end their streams with it
-            if not self._items or not all(item.done for item in self._items.values()):
+            if not self._items or not all(item.done for item in self._items):
                 raise StreamBroken("the stream ended before the reply did")
             self.done = self.complete = True
             return True
@@ -115,12 +115,15 @@ class ResponsesDecoder(Decoder):
                 self._item(event).data = dict(as_dict(event.get("item")))
             case "response.output_item.done":
                 self._finished(self._item(event), as_dict(event.get("item")))
-            case "response.completed" | "response.incomplete" | "response.done":
-                self._end(as_dict(event.get("response")))
-            case "response.failed" | "response.cancelled":
-                self._end(
-                    {"status": kind.removeprefix("response."), **as_dict(event.get("response"))}
-                )
+            case (
+                "response.completed"
+                | "response.incomplete"
+                | "response.failed"
+                | "response.cancelled"
+                | "response.done"
+            ):
+                status = kind.removeprefix("response.")
+                self._end({"status": status, **as_dict(event.get("response"))})
             case "response.created" | "response.in_progress" | "response.queued":
                 self._final = as_dict(event.get("response"))
             case "keepalive" | "ping":
@@ -131,25 +134,27 @@ class ResponsesDecoder(Decoder):
         return True
 
     def _item(self, event: dict[str, Any]) -> _Item:
-        """The item that an event is about: by its place, or by its id where servers leave that out.
+        """The item that an event is about: by its id, its place, or as the latest there is.
 
-        Some servers give one item another id in every event, so the place counts for more.
+        Servers leave either out, give an item another id in every event, or one place to all.
         """
+        kind = as_text(event.get("type"))
         id = as_text(event.get("item_id")) or as_text(as_dict(event.get("item")).get("id"))
-        key = event.get("output_index")
-        if not isinstance(key, int):
-            key = self._keys.get(id, id)
-        elif id:
-            self._keys[id] = key
-        if key not in self._items:
-            kind = as_text(event.get("type"))
-            made = {"type": "message"}
-            if "arguments" in kind:
-                made = {"type": "function_call"}
-            elif "reasoning" in kind:
-                made = {"type": "reasoning"}
-            self._items[key] = _Item({**made, "id": id} if id else made)
-        return self._items[key]
+        place = event.get("output_index")
+        new = isinstance(place, int) and place not in self._known
+        item = self._known.get(id) if id and not new else None
+        if item is None and not new and not kind.endswith("item.added"):
+            last = self._items[-1] if self._items and not id else None
+            other = self._known.get(place) if isinstance(place, int) else last
+            item = None if other is None or other.done else other
+        if item is None:
+            item = _Item({"type": _kind(kind), "id": id} if id else {"type": _kind(kind)})
+            self._items.append(item)
+        if id:
+            self._known[id] = item
+        if isinstance(place, int):
+            self._known[place] = item
+        return item
 
     def _pieces(self, event: dict[str, Any], kind: str) -> list[str]:
         place = event.get("summary_index" if kind == "summary_text" else "content_index")
@@ -201,7 +206,7 @@ class ResponsesDecoder(Decoder):
 
     def _response(self) -> Response:
         output = [as_dict(item) for item in as_list(self._final.get("output"))]
-        streamed = [item.made() for item in self._items.values()]
+        streamed = [item.made() for item in self._items]
         for item, known in zip(output, streamed, strict=False):
             both = item.get("type") == known.get("type") == "function_call"
             if both and not item.get("call_id"):  # an id that we made up is not made up twice
@@ -316,6 +321,13 @@ def _check(response: dict[str, Any], decoder: Decoder) -> None:
         raise from_stream({"message": f"the reply is {status}, without a reason"}, decoder.source)
     if status in ("queued", "in_progress"):
         raise BadReply(f"the reply is not there yet but {status}: leave background out of extra")
+
+
+def _kind(event: str) -> str:
+    """What an item is that nobody announced, by the event that speaks of it."""
+    if "arguments" in event:
+        return "function_call"
+    return "reasoning" if "reasoning" in event else "message"
 
 
 def _flat(event: dict[str, Any]) -> dict[str, Any]:
