@@ -238,7 +238,7 @@ class GeminiGenerate(HttpModel):
 
 def _resource(name: str) -> str:
     held = name if name.startswith(("models/", "tunedModels/")) else f"models/{name}"
-    return "/" + quote(held, safe="/@:")
+    return "/" + quote(held, safe="/@")
 
 
 @lru_cache(maxsize=8192)
