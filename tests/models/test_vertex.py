@@ -9,9 +9,10 @@ from windlass.errors import AuthFailed, ConfigError
 from windlass.messages import Message
 from windlass.models.base import Frame, Request, Settings, silent
 from windlass.models.providers import resolve
+from windlass.models.wires.anthropic import AnthropicMessages
 from windlass.models.wires.gemini import GeminiGenerate
 from windlass.models.wires.vertex import VertexGenerate
-from windlass.testing.fakes import FakeGemini, FakeVertex, Reply, conversation
+from windlass.testing.fakes import FakeAnthropic, FakeGemini, FakeVertex, Reply, conversation
 
 VARIABLES = (
     "VERTEX_ACCESS_TOKEN GOOGLE_CLOUD_PROJECT GOOGLE_CLOUD_LOCATION GEMINI_API_KEY GOOGLE_API_KEY"
@@ -158,3 +159,48 @@ async def test_an_agent_with_two_tools(door: str, stream: bool) -> None:
     )
     wanted = ":streamGenerateContent" if stream else ":generateContent"
     assert all(asked.path.endswith(wanted) for asked in server.requests)
+
+
+async def test_a_session_moves_between_providers_and_loses_only_what_is_bound_to_one() -> None:
+    @w.tool
+    async def look(order: str) -> str:
+        """Look an order up."""
+        return f"{order} is here"
+
+    said = [
+        turn
+        for number in range(6)
+        for turn in (
+            Reply(f"look {number}", thinking="hm", tool_calls=[("look", {"order": str(number)})]),
+            Reply(f"found {number}", thinking="so"),
+        )
+    ]
+    script = conversation(*said)
+    async with (
+        FakeAnthropic(script) as claude,
+        FakeGemini(script) as gemini,
+        FakeVertex(script) as vertex,
+    ):
+        models = [
+            AnthropicMessages("claude-x", api_key="k", base_url=claude.url),
+            GeminiGenerate("gemini-3-flash-preview", api_key="k", base_url=gemini.url),
+            VertexGenerate("gemini-3-flash-preview", token="k", base_url=vertex.url),
+        ]
+        agent = w.Agent(models[0], tools=[look], max_tokens=500)
+        session = None
+        for number in range(6):
+            out = await agent.with_(model=models[number % 3]).run("next", session_id=session)
+            session = out.session_id
+            assert out.final_text == f"found {number}", out.error
+    for server in (claude, gemini, vertex):
+        assert not server.refused, server.refused[0].message
+    contents = gemini.requests[-1].json["contents"]
+    signatures = [
+        part["thoughtSignature"]
+        for content in contents
+        for part in content["parts"]
+        if "functionCall" in part
+    ]
+    foreign = "skip_thought_signature_validator"
+    # Claude's, its own, Vertex's, Claude's, and its own of this run
+    assert [signature == foreign for signature in signatures] == [True, False, True, True, False]
