@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import msgspec
 
-from windlass.agents.options import LoopOptions, given, settings_of, words
+from windlass.agents.options import LoopOptions, given, settings_of, with_environment, words
 from windlass.errors import ConfigError, nearest, shown
 from windlass.loop.ledger import NO_LIMITS, Limits
 from windlass.loop.policy import Policy
@@ -55,7 +55,10 @@ def check_agent(
 
 def assemble(options: Mapping[str, Any], system: str | None, door: str) -> Plan:
     """A plan for runs through this door."""
-    model = reached(model_of(options), options)
+    model = model_of(options)
+    if model.remote:
+        options = with_environment(options)
+    model = reached(model, options)
     model.check()
     tools = as_tools(options.get("tools"))
     if "tool_choice" in options and not options.get("policies"):  # a policy may bring tools

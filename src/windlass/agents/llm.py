@@ -10,7 +10,7 @@ import msgspec
 
 from windlass import seams
 from windlass.agents.assemble import choice_fits, model_of, reached
-from windlass.agents.options import CallOptions, given, merged, settings_of, words
+from windlass.agents.options import CallOptions, given, merged, settings_of, with_environment, words
 from windlass.agents.prompt import asked
 from windlass.agents.runtime import current_runtime
 from windlass.errors import BadRequest, ConfigError, StreamBroken
@@ -187,11 +187,14 @@ def _prepared(prompt: Any, system: str | None, typed: dict[str, Any]) -> tuple[M
         system = words("system", system)
     if problems := audit(messages):
         raise BadRequest(f"these messages cannot be sent: {'; '.join(problems)}")
-    model = reached(model_of(options), options)
+    model, chosen = model_of(options), options
+    if model.remote:
+        chosen = with_environment(options)
+    model = reached(model, options)
     tools = as_tools(options.get("tools"))
     choice_fits(options, tools)
     specs = tuple(tool.spec for tool in tools)
-    return model, Request(messages, Frame(system, specs, settings_of(options)))
+    return model, Request(messages, Frame(system, specs, settings_of(chosen)))
 
 
 async def _call(model: Model, request: Request, emit: Emit) -> LLMResult:

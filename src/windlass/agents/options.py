@@ -164,6 +164,19 @@ def settings_of(options: Mapping[str, Any]) -> Settings:
 
 
 _PLAIN = Settings()
+_SAID = {"1": True, "true": True, "yes": True, "on": True,
+         "0": False, "false": False, "no": False, "off": False}  # fmt: skip
+
+
+def with_environment(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The options of a call that leaves the machine: what nobody chose, a variable may."""
+    said = os.environ.get("WINDLASS_LLM_STREAM")
+    if not said or "stream" in options or "stream" in (options.get("llm_options") or ()):
+        return options
+    stream = _SAID.get(said.strip().lower())
+    if stream is None:
+        raise ConfigError(f"WINDLASS_LLM_STREAM is true or false, not {shown(said)}")
+    return {**options, "stream": stream}
 
 
 # --------------------------------------------------------------------------- what a value may be
