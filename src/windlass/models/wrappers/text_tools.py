@@ -54,6 +54,9 @@ class TextTools(Model):
         written.flush()
         return read_reply(response)
 
+    def check(self) -> None:
+        self.inner.check()
+
     def price(self, usage: Usage) -> float:
         return self.inner.price(usage)
 
