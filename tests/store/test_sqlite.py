@@ -56,3 +56,17 @@ class TestSqliteStore(SharedStoreKit):
 
     def raw(self, folder):
         return RawSqlite(folder / "sessions.db")
+
+    async def test_a_commit_is_on_the_disk_and_readers_do_not_wait(self, tmp_path):
+        """A write-ahead log, and the disk is waited for at every commit (2 is FULL)."""
+        store = SqliteStore(tmp_path / "sessions.db")
+        journal = await store.open("s")
+        settings = await store._write(
+            lambda db: [db.execute(f"PRAGMA {name}").fetchone()[0] for name in PRAGMAS]
+        )
+        assert settings == ["wal", 2]
+        await journal.close()
+        await store.aclose()
+
+
+PRAGMAS = ("journal_mode", "synchronous")
