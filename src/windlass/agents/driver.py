@@ -18,11 +18,9 @@ from windlass.events import (
     InboxTaken,
     RunResumed,
     RunStarted,
-    ToolMessage,
-    ToolResulted,
 )
 from windlass.loop.answers import Allow, Deny, decision_as_data, decision_of, result_of
-from windlass.loop.calls import unanswered
+from windlass.loop.calls import close_recorded
 from windlass.loop.kernel import Stage, drive
 from windlass.loop.ledger import Ledger
 from windlass.loop.resume import Standing, continue_session, standing, take_up
@@ -69,9 +67,7 @@ async def start(
     try:
         run = _run(plan, home, journal, runtime, caller, deps, sinks, ledger, run_id)
         if len(journal.entries) > 1:
-            state = standing(journal.entries)
-            continue_session(run, state)
-            _close_old_calls(run, state)
+            continue_session(run, _closed(run))
         model = plan.model
         run.first_entry = len(journal.entries)
         run.record(
@@ -118,6 +114,8 @@ async def resume(
         if state.run is None:
             raise NoSuchSession(f"session {session_id!r} has never run: start it with a prompt")
         run = _run(plan, home, journal, runtime, caller, deps, sinks, ledger, state.run.run_id)
+        if state.view.open and not state.open_calls:  # so no run leaves it: mend what can be mended
+            state = _closed(run)
         if not state.unfinished:
             continue_session(run, state)
             run.first_entry, run.iteration = state.first_entry, state.iteration
@@ -128,7 +126,7 @@ async def resume(
             return Start(run, Stage.OPEN, None, outcome)
         at, finish = await take_up(run, state)
         _must_be_open(run, (*(decisions or ()), *(results or ())))
-        run.record(RunResumed(state.run.run_id, at.name.lower()))
+        run.record(RunResumed(run.run_id, at.name.lower()))
         _answer_asks(run, decisions, results)
         run.reframe(plan.frame, "resume")
         return Start(run, at, finish)
@@ -177,21 +175,13 @@ def _run(
     )
 
 
-def _close_old_calls(run: Run, state: Standing) -> None:
-    """An earlier run left calls open (killed, or parked and never resumed): answer them first."""
-    turn = state.turn
-    if turn is None or not turn.open:
-        return
-    turn.started.update(state.intended)
-    for call in turn.calls:
-        if call.id not in turn.results:
-            result = unanswered(run, turn, call, "the earlier run ended")
-            run.record(ToolResulted(call.id, call.name, result.outcome, result))
-            turn.results[call.id] = result
-    run.record(ToolMessage(tuple(call.id for call in turn.calls)))
-    shown = tuple(turn.results[call.id] for call in turn.calls)
-    run.strand.items.append(Message("tool", shown))
-    run.strand.items.extend(state.view.held)
+def _closed(run: Run) -> Standing:
+    """How the session stands, once the calls that an earlier run left open have their answers."""
+    state = standing(run.journal.entries)
+    if state.view.open:
+        close_recorded(run, "the earlier run ended")
+        state = standing(run.journal.entries)
+    return state
 
 
 def _answer_asks(

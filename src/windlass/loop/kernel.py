@@ -395,9 +395,11 @@ async def _end_again(run: Run, error: StoreError) -> Outcome:
     """The end could not be written. If it was taken back, for what was in it, it is written without."""
     stop = _failed(run, error)
     outcome = Outcome("failed", stop.reason, stop.error, error)
-    if type(run.journal.entries[-1]) is RunEnded:
-        return outcome  # it is there and waits for a disk
     try:
+        if type(run.journal.entries[-1]) is RunEnded:  # it waits for a disk, or is refused for good
+            if not (run.threads or run.lingering):
+                await run.journal.close()
+            return outcome
         close_recorded(run, outcome.stop_reason or outcome.status)
         run.record(RunEnded(run.run_id, outcome.status, outcome.stop_reason, outcome.error))
         run.journal.flush()

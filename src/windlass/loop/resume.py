@@ -176,6 +176,9 @@ def standing(entries: Sequence[JournalEntry]) -> Standing:
     state = Standing()
     for index, entry in enumerate(entries):
         state.apply(entry, index)
+    if state.open_calls and not state.view.open:  # a reset took them out of the view
+        assert state.turn is not None
+        state.turn.open, state.stage, state.finish = False, Stage.OPEN, None
     return state
 
 

@@ -115,6 +115,8 @@ def _reshaped(fold: ViewFold, entry: Reshaped) -> None:
         )
     before, after = fold.messages[: entry.start], fold.messages[entry.stop :]
     fold.messages = [*before, *entry.messages, *after]
+    if fold.open and not (fold.messages and fold.messages[-1].tool_calls):
+        fold.hear_held()  # nobody waits for an answer any more
 
 
 def _reset(fold: ViewFold, _entry: SessionReset) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from windlass import seams
-from windlass.errors import Locked, StoreError
+from windlass.errors import Corrupt, Locked, StoreError
 from windlass.events import JournalEntry, SessionOpened, ToolResulted
 from windlass.store import changes, reading, schema
 from windlass.store import journal as written
@@ -463,11 +463,21 @@ def _nothing(_db: sqlite3.Connection) -> None:
 
 def _entries(db: sqlite3.Connection, session_id: str) -> list[JournalEntry]:
     """What a new writer starts from: history from disk is not trusted, so the chain is followed."""
-    rows, head = reading.snapshot(
-        db, lambda db: (reading.rows(db, session_id), reading.head(db, session_id))
+    rows, head, count = reading.snapshot(
+        db,
+        lambda db: (
+            reading.rows(db, session_id),
+            reading.head(db, session_id),
+            reading.find(db, session_id)[3],
+        ),
     )
     written.verify(rows, session_id, head)
-    return written.decode_rows(rows, session_id)
+    entries = written.decode_rows(rows, session_id)
+    if len(entries) != count:
+        raise Corrupt(
+            f"session {session_id!r} has {len(entries)} entries, and its list says {count}"
+        )
+    return entries
 
 
 # --------------------------------------------------------------------------- small helpers
