@@ -136,6 +136,16 @@ LEVELS = {
     "gemini-3.1-pro-preview": ("low", "medium", "high"),
 }
 
+# Amazon's own models on Bedrock, under any region's prefix; those that think do so by level.
+NOVA = [
+    ("global.amazon.nova-2-lite", 0.3, 2.5, 0.075, 1000000, True),
+    ("amazon.nova-2-lite", 0.33, 2.75, 0.0825, 1000000, True),
+    ("amazon.nova-premier", 2.5, 12.5, 0.625, 1000000, False),
+    ("amazon.nova-pro", 0.8, 3.2, 0.2, 300000, False),
+    ("amazon.nova-lite", 0.06, 0.24, 0.015, 300000, False),
+    ("amazon.nova-micro", 0.035, 0.14, 0.00875, 128000, False),
+]
+
 # Open models by name, wherever they are served: no price of their own, but they call tools or not.
 OPEN = [
     ("ollama", "llama3.2*", 131072, True, False),
@@ -265,6 +275,15 @@ def main() -> None:
         out += [f"context_window = {window}"]
         out += [] if tools else ["native_tools = false"]
         out += ["reasoning = true"] if reasons else []
+        out += [""]
+    for name, read, written, cached, window, thinks in NOVA:
+        match = [f"{name}-v1:0", f"{name}*" if name.startswith("global.") else f"*{name}*"]
+        out += ["[[model]]", 'provider = "bedrock"', f"match = {json.dumps(match)}"]
+        out += [f"input = {read}", f"output = {written}", f"cache_read = {cached}"]
+        out += [f"context_window = {window}"]
+        if thinks:
+            out += ["reasoning = true", 'thinking = "level"']
+            out += ['thinking_levels = ["low", "medium", "high"]']
         out += [""]
     TARGET.write_text("\n".join(out).rstrip() + "\n")
 

@@ -1,0 +1,494 @@
+"""What goes out to Bedrock: turns, tools, files, thinking, the address, and the signature."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import hmac
+import json
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+import windlass as w
+from windlass.errors import AuthFailed, ConfigError
+from windlass.messages import (
+    Document,
+    Image,
+    Message,
+    Opaque,
+    Origin,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+)
+from windlass.models.base import Frame, Request, Settings
+from windlass.models.providers import resolve
+from windlass.models.view import Strand
+from windlass.models.wires import sigv4
+from windlass.models.wires.bedrock import BedrockConverse
+from windlass.testing.fakes import FakeBedrock, Reply, conversation
+
+CLAUDE = "us.anthropic.claude-sonnet-4-5-20250929-v1:0"
+MODEL = BedrockConverse(CLAUDE, api_key="k", region="us-east-1")
+HERE = Origin("bedrock", CLAUDE)
+ADD = ToolSpec("add", "Add.", {"type": "object", "properties": {"a": {"type": "number"}}})
+ODD = ToolSpec("my.odd tool", "", {})
+
+
+def body(
+    *messages: Message, model: BedrockConverse = MODEL, tail: Any = (), **frame: Any
+) -> dict[str, Any]:
+    settings = Settings(**frame.pop("settings", {}))
+    request = Request(messages, Frame(settings=settings, **frame), tail)
+    return json.loads(b"".join(model.encode(request)))
+
+
+# --------------------------------------------------------------------------- turns
+
+
+def test_two_messages_of_one_side_are_one_turn() -> None:
+    call = ToolCall("c1", "add", {"a": 1})
+    sent = body(
+        Message("system", "First."),
+        Message("user", "q"),
+        Message("user", "and r"),
+        Message("assistant", (Text("  "),)),
+        Message("user", "s"),
+        Message("assistant", (Text("ok"), call)),
+        Message("tool", (ToolResult("c1", "1", name="add"),)),
+        Message("user", "nudge"),
+        Message("system", "Late."),
+        system="Be brief.",
+        tools=(ADD,),
+        tail=(Message("user", ()), Message("user", "the time"), Message("assistant", "Well,")),
+    )
+    assert sent["system"] == [{"text": "Be brief.\n\nFirst."}]
+    use = {"toolUse": {"toolUseId": "c1", "name": "add", "input": {"a": 1}}}
+    result = {"toolResult": {"toolUseId": "c1", "content": [{"text": "1"}]}}
+    said = [{"text": words} for words in ("nudge", "Late.", "the time")]
+    assert sent["messages"] == [
+        {"role": "user", "content": [{"text": "q"}, {"text": "and r"}, {"text": "s"}]},
+        {"role": "assistant", "content": [{"text": "ok"}, use]},
+        {"role": "user", "content": [result, *said]},
+        {"role": "assistant", "content": [{"text": "Well,"}]},
+    ]
+    assert body()["messages"] == [] == body(Message("user", " "))["messages"]
+    assert body(tail=(Message("user", "t"),))["messages"][0]["content"] == [{"text": "t"}]
+
+
+def test_results_come_first_and_errors_are_told_in_words() -> None:
+    picture = Image(data="aGk=")
+    sent = body(
+        Message(
+            "tool",
+            (
+                Text("by the way"),
+                ToolResult("c1", ""),
+                ToolResult("c/2", (Text("no"), picture), is_error=True),
+                ToolResult("functions.f:0", (Text("see"), picture)),
+            ),
+        )
+    )["messages"][0]["content"]
+    image = {"image": {"format": "png", "source": {"bytes": "aGk="}}}
+    [first, second, third] = [block["toolResult"] for block in sent[:3]]
+    assert first == {"toolUseId": "c1", "content": [{"text": "(no output)"}]}
+    assert (second["content"], second["status"]) == ([{"text": "no"}], "error")
+    assert (
+        second["toolUseId"]
+        == body(Message("assistant", (ToolCall("c/2", "x", {}),)))["messages"][0]["content"][0][
+            "toolUse"
+        ]["toolUseId"]
+    )
+    assert third == {"toolUseId": "functions.f:0", "content": [{"text": "see"}, image]}
+    assert sent[3] == {"text": "by the way"}
+
+
+def test_files() -> None:
+    data = base64.b64encode(b"words").decode()
+    files = (
+        Image(url="data:image/jpeg;base64,aG8="),
+        Image(url="s3://bucket/kiwi.webp", media_type="image/webp"),
+        Image(url="https://x/y.png"),
+        Image(data="aGk=", media_type="image/tiff"),
+        Document(data=data, title="Über: das  Blatt.pdf"),
+        Document(data=data, media_type="text/x-rst"),
+        Document(url="https://x/y.pdf", title="Paper"),
+        Document(data=data, media_type="application/zip"),
+    )
+    sent = body(Message("user", files))["messages"][0]["content"]
+    assert sent[0] == {"image": {"format": "jpeg", "source": {"bytes": "aG8="}}}
+    where = {"s3Location": {"uri": "s3://bucket/kiwi.webp"}}
+    assert sent[1] == {"image": {"format": "webp", "source": where}}
+    assert sent[2] == {"text": "Image: https://x/y.png"}
+    assert "image/tiff" in sent[3]["text"]
+    document = sent[4]["document"]
+    assert (document["format"], document["source"]) == ("pdf", {"bytes": data})
+    assert document["name"].startswith("ber das Blatt pdf ")
+    assert sent[5]["document"]["format"] == "txt"
+    assert sent[6] == {"text": "Paper: https://x/y.pdf"}
+    assert "application/zip" in sent[7]["text"]
+    alone = body(Message("user", (files[4],)))["messages"][0]["content"]
+    assert [*alone[0], *alone[1]] == ["document", "text"]  # a document alone is refused
+
+
+def test_state_goes_back_only_to_who_made_it() -> None:
+    other = Origin("anthropic", "claude-sonnet-4-5")
+    blocks = (
+        Thinking("hm", {"signature": "s"}, HERE),
+        Thinking("hm", {"signature": "s"}, other),
+        Thinking("unsigned", None, HERE),
+        Thinking("", {"redactedContent": "aGk="}, HERE),
+        Opaque(HERE, {"toolResult": {"toolUseId": "x", "content": []}}),
+        Opaque(other, {"type": "server_tool_use"}),
+        Text("so"),
+        ToolCall("c1", "add", {}, None, {"type": "tool_use"}, HERE),
+        ToolCall("c2", "add", {}, None, {"caller": "x"}, other),
+    )
+    [turn] = body(Message("assistant", blocks))["messages"]
+    signed = {"reasoningText": {"text": "hm", "signature": "s"}}
+    assert turn["content"] == [
+        {"reasoningContent": signed},
+        {"reasoningContent": {"redactedContent": "aGk="}},
+        {"toolResult": {"toolUseId": "x", "content": []}},
+        {"text": "so"},
+        {"toolUse": {"toolUseId": "c1", "name": "add", "input": {}, "type": "tool_use"}},
+        {"toolUse": {"toolUseId": "c2", "name": "add", "input": {}}},
+    ]
+
+
+def test_each_message_is_encoded_once_however_long_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, seen = BedrockConverse(CLAUDE, api_key="k", region="r"), []
+    plain = BedrockConverse._message
+    heads: list[Frame] = []
+    head = BedrockConverse._head
+    monkeypatch.setattr(
+        BedrockConverse, "_message", lambda self, m: (seen.append(m), plain(self, m))[1]
+    )
+    monkeypatch.setattr(
+        BedrockConverse, "_head", lambda self, *a: (heads.append(a[0]), head(self, *a))[1]
+    )
+    frame, strand, before, snapshots = Frame("be brief", (ADD,)), Strand(), b"", []
+    for turn in range(150):
+        strand.items.append(Message("user", f"q{turn}"))
+        snapshots.append(strand.snapshot())
+        sent = b"".join(model.encode(Request(snapshots[-1], frame)))
+        strand.items.append(Message("assistant", (ToolCall(f"c{turn}", "add", {"a": turn}),)))
+        strand.items.append(Message("tool", (ToolResult(f"c{turn}", "1", name="add"),)))
+        assert sent.startswith(before.removesuffix(b"]}]}"))
+        before = sent
+    assert len(seen) == 3 * 150 - 2 and len(heads) == 1
+    for view in snapshots[::7]:  # older snapshots read as a plain list does
+        whole = b"".join(model.encode(Request(list(view), frame)))
+        assert b"".join(model.encode(Request(view, frame))) == whole
+        roles = [message["role"] for message in json.loads(whole)["messages"]]
+        assert all(a != b for a, b in zip(roles, roles[1:], strict=False))
+
+
+# --------------------------------------------------------------------------- the frame
+
+
+def test_every_setting_has_its_place() -> None:
+    sent = body(
+        Message("user", "q"),
+        system="Be brief.",
+        tools=(ADD, ODD),
+        settings={
+            "max_tokens": 9, "temperature": 0.5, "top_p": 0.9, "top_k": 3, "stop": ("x",), "seed": 4,
+            "frequency_penalty": 0.1, "presence_penalty": 0.2, "parallel_tool_calls": False,
+            "extra": {
+                "inferenceConfig": {"topP": 0.1},
+                "toolConfig": {"tools": [{"systemTool": {"name": "nova_grounding"}}]},
+                "additionalModelRequestFields": {"top_k": 3},
+                "guardrailConfig": {"guardrailIdentifier": "g"},
+            },
+        },
+    )  # fmt: skip
+    assert sent.pop("messages")
+    assert sent.pop("inferenceConfig") == {
+        "maxTokens": 9, "temperature": 0.5, "topP": 0.1, "stopSequences": ["x"],
+    }  # fmt: skip
+    [add, odd, system] = sent.pop("toolConfig")["tools"]
+    schema = {"json": ADD.parameters}
+    assert add == {"toolSpec": {"name": "add", "description": "Add.", "inputSchema": schema}}
+    assert "description" not in odd["toolSpec"]  # an empty one is refused
+    assert odd["toolSpec"]["inputSchema"]["json"]["type"] == "object"
+    assert system == {"systemTool": {"name": "nova_grounding"}}
+    assert sent == {
+        "system": [{"text": "Be brief."}],
+        "additionalModelRequestFields": {"top_k": 3},
+        "guardrailConfig": {"guardrailIdentifier": "g"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("choice", "sent"),
+    [
+        (None, None),
+        ("auto", {"auto": {}}),
+        ("required", {"any": {}}),
+        ("any", {"any": {}}),
+        ({"name": "add"}, {"tool": {"name": "add"}}),
+        ("add", {"tool": {"name": "add"}}),
+    ],
+)
+def test_tool_choice(choice: Any, sent: Any) -> None:
+    config = body(tools=(ADD,), settings={"tool_choice": choice})["toolConfig"]
+    assert config.get("toolChoice") == sent
+
+
+def test_there_is_no_word_for_no_tools() -> None:
+    used = [
+        Message("user", "q"),
+        Message("assistant", (ToolCall("c", "add", {}),)),
+        Message("tool", (ToolResult("c", "1"),)),
+    ]
+    none = {"tool_choice": "none"}
+    assert "toolConfig" not in body(used[0], tools=(ADD,), settings=none)
+    assert "toolConfig" not in body(used[0])
+    # calls in the history are refused where no tool is defined
+    for sent in (body(*used), body(*used, tools=(ADD,), settings=none)):
+        assert [t["toolSpec"]["name"] for t in sent["toolConfig"]["tools"]] == ["no_tool"]
+    with pytest.raises(ConfigError, match="tool_choice"):
+        body(tools=(ADD,), settings={"tool_choice": "sometimes"})
+
+
+def test_thinking_as_each_model_takes_it() -> None:
+    def asked(name: str, **settings: Any) -> dict[str, Any]:
+        model = BedrockConverse(name, api_key="k", region="r")
+        return body(model=model, tools=(ADD,), settings={"temperature": 0.5, **settings})
+
+    sent = asked(CLAUDE, thinking={"budget_tokens": 2000}, tool_choice="required")
+    thinking = {"type": "enabled", "budget_tokens": 2000}
+    assert sent["additionalModelRequestFields"] == {"thinking": thinking}
+    assert "inferenceConfig" not in sent  # a thinking model sets its own temperature
+    assert sent["toolConfig"]["toolChoice"] == {"auto": {}}  # and is not forced
+    off = asked(CLAUDE, thinking=False)
+    assert off["additionalModelRequestFields"] == {"thinking": {"type": "disabled"}}
+    assert off["inferenceConfig"] == {"temperature": 0.5}
+    sent = asked("anthropic.claude-opus-4-8-v1:0", thinking={"effort": "low"})
+    assert sent["additionalModelRequestFields"] == {"thinking": {"type": "adaptive"}}
+    assert sent["outputConfig"] == {"effort": "low"}
+    unknown = "mistral.novel-v1:0"
+    assert "additionalModelRequestFields" not in asked(unknown, thinking=True)
+    own = {"type": "enabled", "budget_tokens": 1024}
+    sent = asked(unknown, thinking=own)
+    assert sent["additionalModelRequestFields"] == {"thinking": own}
+
+
+@pytest.mark.parametrize(
+    ("thinking", "config"),
+    [
+        (True, {"type": "enabled", "maxReasoningEffort": "medium"}),
+        ({"effort": "high"}, {"type": "enabled", "maxReasoningEffort": "high"}),
+        (False, {"type": "disabled"}),
+        ({"mode": "disabled"}, {"type": "disabled"}),
+    ],
+)
+def test_nova_thinks_by_levels(thinking: Any, config: Any) -> None:
+    for name in ("us.amazon.nova-2-lite-v1:0", "amazon.nova-2-lite-v1:0"):
+        model = BedrockConverse(name, api_key="k", region="r")
+        sent = body(model=model, settings={"thinking": thinking})
+        assert sent["additionalModelRequestFields"] == {"reasoningConfig": config}
+
+
+def test_a_vendors_model_is_known_under_amazons_name() -> None:
+    assert MODEL.info is not None and MODEL.info.name == "claude-sonnet-4-5"
+    arn = f"arn:aws:bedrock:us-east-1:1:inference-profile/{CLAUDE}"
+    assert BedrockConverse(arn, api_key="k", region="r").info == MODEL.info
+    assert BedrockConverse("qwen.novel-v1:0", api_key="k", region="r").info is None
+
+
+# --------------------------------------------------------------------------- the address
+
+
+def address(model: Any, stream: bool = True) -> Any:
+    return asyncio.run(model._addressed(Settings(stream=stream), [b"{}"]))
+
+
+def test_addresses() -> None:
+    url, headers = address(MODEL)
+    host = "https://bedrock-runtime.us-east-1.amazonaws.com"
+    assert url == f"{host}/model/{CLAUDE}/converse-stream"
+    assert headers["authorization"] == "Bearer k"
+    assert address(MODEL, stream=False)[0] == f"{host}/model/{CLAUDE}/converse"
+    arn = BedrockConverse("arn:aws:bedrock:x:1:p/q", api_key="k", base_url="http://gate/b/?v=1")
+    assert address(arn)[0] == "http://gate/b/model/arn:aws:bedrock:x:1:p%2Fq/converse-stream?v=1"
+
+
+def test_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_BEARER_TOKEN_BEDROCK"):
+        monkeypatch.delenv(name, raising=False)
+    named = resolve("bedrock:amazon.nova-pro-v1:0", environ={"AWS_DEFAULT_REGION": "eu-west-1"})
+    assert named.url.startswith("https://bedrock-runtime.eu-west-1.amazonaws.com/model/amazon.nova")
+    keyed = resolve("bedrock:m", environ={"AWS_REGION": "r", "AWS_BEARER_TOKEN_BEDROCK": "sesame"})
+    keyed.check()
+    assert keyed.secrets == ("sesame",)
+    with pytest.raises(ConfigError, match="AWS_REGION"):
+        BedrockConverse("m", api_key="k").check()
+    monkeypatch.setenv("AWS_REGION", "us-west-2")
+    assert "us-west-2" in BedrockConverse("m", api_key="k").url
+
+
+def test_without_key_and_without_botocore_the_way_out_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("AWS_BEARER_TOKEN_BEDROCK", raising=False)
+    monkeypatch.setattr(sigv4, "find_spec", lambda _name: None)
+    with pytest.raises(ConfigError, match=r"windlass\[bedrock\].*AWS_BEARER_TOKEN_BEDROCK"):
+        BedrockConverse("m", region="r").check()
+    BedrockConverse("m", base_url="http://gate").check()  # a gateway of one's own asks for nothing
+    BedrockConverse("m", region="r", headers={"authorization": "Bearer x"}).check()
+
+
+# --------------------------------------------------------------------------- the signature
+
+
+def expected_signature(secret: str, url: str, headers: dict[str, str], region: str) -> str:
+    """What Amazon would compute, from its published recipe."""
+    host, _, path = url.removeprefix("https://").partition("/")
+    known = {**headers, "host": host}
+    names = sorted(
+        ("content-type", "host", "x-amz-content-sha256", "x-amz-date", "x-amz-security-token")
+    )
+    canonical = "\n".join(
+        [
+            "POST",
+            "/" + path.replace("%", "%25").replace(":", "%3A"),
+            "",
+            *[f"{name}:{known[name]}" for name in names],
+            "",
+            ";".join(names),
+            known["x-amz-content-sha256"],
+        ]
+    )
+    day = known["x-amz-date"][:8]
+    scope = f"{day}/{region}/bedrock/aws4_request"
+    digest = hashlib.sha256(canonical.encode()).hexdigest()
+    to_sign = "\n".join(["AWS4-HMAC-SHA256", known["x-amz-date"], scope, digest])
+    key = f"AWS4{secret}".encode()
+    for part in (day, region, "bedrock", "aws4_request", to_sign):
+        key = hmac.new(key, part.encode(), hashlib.sha256).digest()
+    return key.hex()
+
+
+@pytest.mark.parametrize("name", [CLAUDE, "arn:aws:bedrock:us-east-1:1:inference-profile/x"])
+def test_a_signed_request(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("botocore")
+    monkeypatch.delenv("AWS_BEARER_TOKEN_BEDROCK", raising=False)
+    monkeypatch.delenv("AWS_PROFILE", raising=False)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wJalrXUtnFEMI")
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "session-token")
+    model = BedrockConverse(name, region="us-east-1")
+    model.check()
+    url, headers = asyncio.run(model._addressed(Settings(), [b'{"messages"', b":[]}"]))
+    assert headers["x-amz-content-sha256"] == hashlib.sha256(b'{"messages":[]}').hexdigest()
+    assert headers["x-amz-security-token"] == "session-token"
+    given = headers["authorization"].rpartition("Signature=")[2]
+    assert given == expected_signature("wJalrXUtnFEMI", url, headers, "us-east-1")
+
+
+async def test_no_credentials_is_a_typed_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("botocore")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
+    for name in (
+        "AWS_BEARER_TOKEN_BEDROCK", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE",
+        "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+    ):  # fmt: skip
+        monkeypatch.delenv(name, raising=False)
+    ask = Request([Message("user", "q")])
+    with pytest.raises(AuthFailed, match="AWS_BEARER_TOKEN_BEDROCK"):
+        await BedrockConverse("m", region="r").respond(ask, lambda _event: None)
+    with pytest.raises(AuthFailed, match="nobody"):
+        model = BedrockConverse("m", region="r", profile="nobody")
+        await model.respond(ask, lambda _event: None)
+
+
+# --------------------------------------------------------------------------- together
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_an_agent_with_two_tools(stream: bool) -> None:
+    @w.tool
+    async def add(a: int, b: int) -> int:
+        """Add."""
+        return a + b
+
+    @w.tool
+    async def shout(text: str) -> str:
+        """Shout."""
+        raise RuntimeError("hoarse")
+
+    script = conversation(
+        Reply("Ich rechne.", "Hm.", [("add", {"a": 1, "b": 2}), ("shout", {"text": "ü"})]),
+        Reply(tool_calls=[("add", {"a": 3, "b": 4})]),
+        "7",
+    )
+    async with FakeBedrock(script, api_key="k") as server:
+        model = BedrockConverse(CLAUDE, api_key="k", base_url=server.url)
+        out = await w.Agent(model, tools=[add, shout], stream=stream).run("go")
+    assert (out.status, out.final_text) == ("done", "7")
+    assert not server.refused, server.refused[0].message
+    assert server.requests[0].path.endswith("/converse-stream" if stream else "/converse")
+    [_, turn, results] = server.requests[1].json["messages"]
+    assert "reasoningContent" in turn["content"][0]  # signed, and checked by the server
+    assert [block["toolResult"].get("status") for block in results["content"]] == [None, "error"]
+
+
+async def test_a_session_begun_elsewhere_goes_on_here() -> None:
+    other = Origin("openai", "gpt-5")
+    history = [
+        Message("user", "go"),
+        Message(
+            "assistant",
+            (Thinking("hm", {"encrypted": "x"}, other), ToolCall("call|1", "my.tool", {"a": 1})),
+        ),
+        Message("tool", (ToolResult("call|1", "1", name="my.tool"),)),
+    ]
+    async with FakeBedrock("done", api_key="k") as server:
+        model = BedrockConverse(CLAUDE, api_key="k", base_url=server.url)
+        reply = await model.respond(Request(history), lambda _event: None)
+    assert reply.message.text == "done" and not server.refused
+
+
+async def test_the_vendors_client_reads_the_fake_as_we_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = pytest.importorskip("botocore.session")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wJalrXUtnFEMI")
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
+    monkeypatch.delenv("AWS_BEARER_TOKEN_BEDROCK", raising=False)
+    script = Reply("Grüße", "Hm.", [("add", {"a": 1})])
+    messages = [{"role": "user", "content": [{"text": "q"}]}]
+
+    def ask(url: str) -> Any:
+        client = session.get_session().create_client(
+            "bedrock-runtime", region_name="us-east-1", endpoint_url=url
+        )
+        whole = client.converse(modelId=CLAUDE, messages=messages)
+        with closing(client.converse_stream(modelId=CLAUDE, messages=messages)["stream"]) as stream:
+            events = list(stream)
+        client.close()
+        return whole, events
+
+    async with FakeBedrock(script, api_key="k") as server:
+        whole, events = await asyncio.to_thread(ask, server.url)
+        model = BedrockConverse(CLAUDE, api_key="k", base_url=server.url)
+        ours = await model.respond(Request([Message("user", "q")]), lambda _event: None)
+    assert not server.refused
+    [thought, text, use] = whole["output"]["message"]["content"]
+    assert thought["reasoningContent"]["reasoningText"]["text"] == "Hm."
+    assert text["text"] == ours.message.text == "Grüße"
+    [call] = ours.message.tool_calls
+    assert (use["toolUse"]["name"], use["toolUse"]["input"]) == (call.name, call.arguments)
+    said = [
+        e["contentBlockDelta"]["delta"].get("text", "") for e in events if "contentBlockDelta" in e
+    ]
+    assert "".join(said) == "Grüße"
+    assert events[-1]["metadata"]["usage"]["outputTokens"] == ours.usage.output_tokens
