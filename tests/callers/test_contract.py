@@ -8,6 +8,7 @@ import pytest
 
 import windlass as w
 from windlass.callers import Call
+from windlass.events import StreamRestarted, ToolResulted
 from windlass.testing import call, run_virtual, scripted
 
 
@@ -233,3 +234,60 @@ async def test_text_tools_work_through_a_caller():
         "go", model=model, tools=[add], tool_format="text", llm_caller=w.with_retry()
     )
     assert (out.status, out.tools.successful) == ("done", ["add"])
+
+
+async def test_a_function_that_asks_again_takes_back_what_was_shown():
+    ask = w.default_llm_caller()
+
+    async def twice(asked: Call) -> Any:
+        await ask(asked)
+        return await ask(asked)
+
+    events: list[Any] = []
+    model = scripted("first", "second", stream=True)
+    out = await w.agent_loop("go", model=model, llm_caller=twice, on_event=events.append)
+    shown = [
+        e.text if isinstance(e, w.TextDelta) else "-"
+        for e in events
+        if type(e) in (w.TextDelta, StreamRestarted)
+    ]
+    assert (out.final_text, shown) == ("second", ["first", "-", "second"])
+
+
+async def test_a_function_that_answers_otherwise_takes_back_what_was_shown():
+    ask = w.default_llm_caller()
+
+    async def otherwise(asked: Call) -> Any:
+        await ask(asked)
+        return {"ok": True, "value": "mine"}
+
+    agent = w.Agent(scripted("theirs", stream=True), llm_caller=otherwise)
+    async with agent.stream("go") as run:
+        events = [event async for event in run]
+    shown = [
+        e.text if isinstance(e, w.TextDelta) else "-"
+        for e in events
+        if type(e) in (w.TextDelta, StreamRestarted)
+    ]
+    assert shown == ["theirs", "-", "mine"]
+
+
+async def test_what_a_function_asks_for_twice_is_not_run_early():
+    """A read of a reply that was thrown away leaves nothing behind."""
+    ask, ran = w.default_llm_caller(), list[int]()
+
+    @w.tool(side_effect_level="read_only")
+    async def look(n: int) -> int:
+        """Look."""
+        ran.append(n)
+        return n
+
+    async def twice(asked: Call) -> Any:
+        await ask(asked)
+        return await ask(asked)
+
+    model = scripted(call("look", n=1), call("look", n=2), "done", "done", stream=True)
+    out = await w.agent_loop("go", model=model, tools=[look], llm_caller=twice)
+    assert out.status == "done" and ran[-1] == 2
+    results = [e.result.text for e in out.entries if isinstance(e, ToolResulted)]
+    assert results == ["2"]

@@ -293,6 +293,11 @@ async def test_a_budget_refuses_before_spending():
     assert layer.used_tokens == 220
     out = await w.agent_loop("go " * 200, model=model, llm_caller=layer)
     assert (out.status, out.stop_reason, model.calls) == ("budget_exhausted", "tokens", 2)
+    assert [
+        kind
+        for kind in (type(e).__name__ for e in out.entries)
+        if "Budget" in kind or "Fail" in kind
+    ] == ["BudgetExhausted"]
     with pytest.raises(w.BudgetExceeded, match="tokens"):
         await w.llm_call("go " * 200, model=model, llm_caller=layer)
     assert (model.calls, layer.used_tokens, layer.made) == (2, 220, 2)

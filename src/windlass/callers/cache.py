@@ -21,11 +21,10 @@ from windlass.callers.caller import Layer
 from windlass.callers.options import number, takes_a_dict, whole
 from windlass.callers.parts import answered, digest
 from windlass.errors import ConfigError, NoSuchSession, StoreError, shown
-from windlass.events import Noted, TextDelta, ThinkingDelta, ToolCallReady
+from windlass.events import Noted
 from windlass.loop.reply import sound
-from windlass.messages import Text, Thinking, ToolCall
 from windlass.models.base import Emit, Model, Request, Response
-from windlass.models.wrappers.holding import Holding
+from windlass.models.wrappers.holding import Holding, show
 from windlass.redact import Redactor
 from windlass.store import open_store
 from windlass.store.base import Store
@@ -59,7 +58,7 @@ class Caching(Holding):
         layer, key = self.layer, digest(self.model, request)
         kept = await layer.get(key)
         if kept is not None:
-            _show(kept, emit)
+            show(kept, emit)
             return msgspec.structs.replace(kept, usage=FREE, via="cache")
         response = await self.model.respond(request, emit)
         if response.via != "cache":
@@ -70,16 +69,6 @@ class Caching(Holding):
             if good.stop_reason in WHOLE:
                 await layer.put(key, answered(self.model, good), tuple(self.model.secrets))
         return response
-
-
-def _show(response: Response, emit: Emit) -> None:
-    for block in response.message.content:
-        if isinstance(block, Text):
-            emit(TextDelta(block.text))
-        elif isinstance(block, Thinking):
-            emit(ThinkingDelta(block.text))
-        elif isinstance(block, ToolCall):
-            emit(ToolCallReady(block))
 
 
 class Cache(Layer):

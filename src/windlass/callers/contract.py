@@ -25,17 +25,37 @@ from windlass.errors import (
     shown,
     whole_text,
 )
+from windlass.events import StreamRestarted
 from windlass.messages import Block, Message, Text, Thinking, ToolCall, ToolSpec
 from windlass.models.base import Emit, Frame, Model, Request, Response, Settings, silent
 from windlass.models.mock import ERRORS
-from windlass.models.wrappers.holding import Holding
+from windlass.models.wrappers.holding import Holding, Shown, show
 from windlass.models.wrappers.retry import attempt_under_way
 from windlass.usage import Usage
 
 #: The turn under way: its number and its session.
 turn_under_way: ContextVar[tuple[int, str | None]] = ContextVar("windlass_turn", default=(1, None))
-#: The request that a function was asked with, and where the reply is shown.
-_under_way: ContextVar[tuple[Request, Emit] | None] = ContextVar("windlass_call", default=None)
+
+
+class _Asking:
+    """A function at work: what it was asked with, where replies are shown, and what was shown last."""
+
+    __slots__ = ("emit", "last", "request", "shown")
+
+    def __init__(self, request: Request, emit: Emit) -> None:
+        self.request, self.emit, self.shown = request, emit, Shown(emit)
+        self.last: Response | None = None
+
+    def anew(self, why: str) -> Emit:
+        """Where the next reply is shown; what was shown before is void."""
+        if self.shown.anything:
+            self.emit(StreamRestarted(why))
+            self.shown = Shown(self.emit)
+        self.last = None
+        return self.shown
+
+
+_under_way: ContextVar[_Asking | None] = ContextVar("windlass_call", default=None)
 
 _SETTINGS = Settings.__struct_fields__
 _OWN = ("model", "provider", "messages", "tools", "tail")
@@ -90,11 +110,11 @@ def _prompt(request: Request) -> str:
 async def ask(call: object, around: Callable[[Model], Model]) -> Answer:
     """Make the call that is described, through `around`, and answer by the contract."""
     model, request = _asked(call)
-    emit = silent
-    if (first := _under_way.get()) is not None:
-        emit = first[1]
-        if request.frame == first[0].frame:  # the same object: wires keep what they made of it
-            request = msgspec.structs.replace(request, frame=first[0].frame)
+    emit, asking = silent, _under_way.get()
+    if asking is not None:
+        emit, frame = asking.anew("the caller asks again"), asking.request.frame
+        if request.frame == frame:  # the same object: wires keep what they made of it
+            request = msgspec.structs.replace(request, frame=frame)
     try:
         response = await around(model).respond(request, emit)
     except (ModelError, BudgetExceeded) as error:
@@ -104,6 +124,8 @@ async def ask(call: object, around: Callable[[Model], Model]) -> Answer:
         answer = Answer(ok=False, status=status, error=_described(error))
         answer.exception = error
         return answer
+    if asking is not None:
+        asking.last = response
     return Answer(ok=True, value=response)
 
 
@@ -190,14 +212,18 @@ class Function(Holding):
     async def respond(self, request: Request, emit: Emit) -> Response:
         """What the function answers; its `status`, where it says not ok, becomes the run's."""
         call = call_of(self.model, request)
-        before = _under_way.set((request, emit))
+        asking = _Asking(request, emit)
+        before = _under_way.set(asking)
         try:
             answer = self.function(call)
             if isawaitable(answer):
                 answer = await answer
         finally:
             _under_way.reset(before)
-        return read_answer(answer, self.function)
+        response = read_answer(answer, self.function)
+        if asking.shown.anything and response is not asking.last:
+            show(response, asking.anew("the caller answers otherwise"))
+        return response
 
     def check(self) -> None:
         """Nothing: the function may never ask the held model."""

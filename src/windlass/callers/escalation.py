@@ -18,6 +18,7 @@ from windlass.events import StreamRestarted
 from windlass.loop.reply import cost_of
 from windlass.models.base import Aside, Emit, Model, Request, Response
 from windlass.models.wrappers.holding import Holding, Shown
+from windlass.usage import Usage
 
 
 class Escalating(Holding):
@@ -50,6 +51,10 @@ class Escalating(Holding):
         reply = answered(self.better, await self.better.respond(request, emit), "escalation")
         spent = Aside("escalated", answered(cheap, first), cost_of(cheap, first.usage) or 0.0, took)
         return _with_asides(reply, spent)
+
+    def price(self, usage: Usage) -> float:
+        """As whoever answered says; it is written in the usage."""
+        return self.model.price(usage) if usage.cost_usd is None else usage.cost_usd
 
     def check(self) -> None:
         """Both must be able to be asked."""

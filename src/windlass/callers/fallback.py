@@ -12,6 +12,7 @@ from windlass.errors import ConfigError, ModelError
 from windlass.events import StreamRestarted
 from windlass.models.base import Emit, Model, Request, Response
 from windlass.models.wrappers.holding import Holding, Shown
+from windlass.usage import Usage
 
 #: A request that is wrong or too long is so for everybody, and is somebody else's to mend.
 FALL = frozenset(
@@ -58,6 +59,10 @@ class FallingBack(Holding):
             tried = zip(self.models, errors, strict=False)
             first.add_note("; ".join(f"{who(model)}: {error}" for model, error in tried))
         raise first
+
+    def price(self, usage: Usage) -> float:
+        """As whoever answered says; it is written in the usage."""
+        return self.model.price(usage) if usage.cost_usd is None else usage.cost_usd
 
     def check(self) -> None:
         """All of them must be able to be asked: a fallback that cannot is found out too late."""

@@ -14,7 +14,7 @@ import heapq
 import itertools
 import threading
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from windlass import seams
 from windlass.callers.caller import Layer
@@ -232,7 +232,7 @@ class Paced(Holding):
         while True:
             await self._enter(ticket)
             watched = Shown(emit)
-            listening = heard.set(gate.hear)
+            listening = heard.set(self._listener())
             try:
                 response = await self.model.respond(request, watched)
             except RateLimited as error:
@@ -248,6 +248,16 @@ class Paced(Holding):
             finally:
                 heard.reset(listening)
                 gate.leave()
+
+    def _listener(self) -> Callable[[Mapping[str, str]], None]:
+        """Hears what is answered to this call; a tool that starts early may ask others meanwhile."""
+        task, gate = asyncio.current_task(), self.gate
+
+        def hear(headers: Mapping[str, str]) -> None:
+            if asyncio.current_task() is task:
+                gate.hear(headers)
+
+        return hear
 
     async def _enter(self, ticket: Ticket) -> None:
         left = ticket.since + self.max_wait - seams.monotonic()

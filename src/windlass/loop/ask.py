@@ -115,6 +115,10 @@ async def call_model(
         response = take(await model.respond(request, emit), run.call_ids)
     except BaseException as error:
         run.ledger.settle(reserve, 0, 0.0)
+        if isinstance(error, OutOfBudget):  # a caller's own budget: nobody was asked
+            spent = error.spent
+            run.record(BudgetExhausted(spent.limit, spent.allowed, spent.used))
+            raise
         if (failed := _failure(run, error)) is None:
             raise
         category = attribute(failed, "category") or "model_error"

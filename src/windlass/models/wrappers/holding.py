@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from windlass.events import LiveEvent
+from windlass.events import LiveEvent, TextDelta, ThinkingDelta, ToolCallReady
+from windlass.messages import Text, Thinking, ToolCall
 from windlass.models.base import Emit, Model, Request, Response
 from windlass.usage import Usage
 
@@ -49,3 +50,14 @@ class Shown:
     def __call__(self, event: LiveEvent) -> None:
         self.anything = True
         self.emit(event)
+
+
+def show(response: Response, emit: Emit) -> None:
+    """Show a reply that nobody streams, block by block."""
+    for block in response.message.content:
+        if isinstance(block, Text):
+            emit(TextDelta(block.text))
+        elif isinstance(block, Thinking):
+            emit(ThinkingDelta(block.text))
+        elif isinstance(block, ToolCall):
+            emit(ToolCallReady(block))
