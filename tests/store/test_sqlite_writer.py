@@ -220,13 +220,29 @@ async def test_a_body_may_not_touch_the_journal(store):
         "UPDATE windlass_sessions SET epoch = 9",
         "DROP TABLE windlass_rows",
         "CREATE TRIGGER t AFTER INSERT ON windlass_rows BEGIN SELECT 1; END",
+        "CREATE TEMP TRIGGER t AFTER INSERT ON windlass_rows BEGIN DELETE FROM windlass_rows; END",
+        "CREATE TEMP VIEW windlass_rows AS SELECT 1",
+        "CREATE TEMP TABLE Windlass_Rows (key)",
+        "CREATE VIEW windlass_other AS SELECT 1",
+        "ALTER TABLE windlass_rows RENAME TO other",
+        "ALTER TABLE windlass_rows ADD COLUMN more",
         "PRAGMA synchronous = OFF",
     ):
         with pytest.raises(StoreError, match="a body may not"):
             await journal.commit(lambda tx, sql=sql: tx.execute(sql), lambda _: [])
-    assert await journal.commit(
-        lambda tx: tx.execute("SELECT count(*) FROM windlass_rows").fetchone()[0], lambda _: []
-    )
+    for sql in (
+        "SELECT count(*) FROM windlass_rows",
+        "CREATE TABLE mine (windlass_key)",
+        "CREATE INDEX mine_key ON mine (windlass_key)",
+        "CREATE VIEW seen AS SELECT seq FROM windlass_rows",
+        "INSERT INTO mine SELECT seq FROM seen",
+        "UPDATE mine SET windlass_key = 7",
+        "ALTER TABLE mine ADD COLUMN more",
+        "CREATE TEMP TRIGGER t AFTER INSERT ON mine BEGIN SELECT 1; END",
+    ):
+        await journal.commit(lambda tx, sql=sql: tx.execute(sql).fetchall(), lambda _: [])
+    await add(journal, note(1))
+    assert await store.verify("s") == 2
     await journal.close()
 
 
