@@ -408,6 +408,7 @@ def close_recorded(run: Run, reason: str) -> None:
     if not fold.open:
         return
     turn = Turn(run.number, fold.messages[-1], "")
+    turn.calls = tuple({call.id: call for call in turn.calls}.values())  # each once
     turn.started = {entry.call_id for entry in entries if type(entry) is ToolIntended}
     for call in turn.calls:
         if call.id not in fold.results:

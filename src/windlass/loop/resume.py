@@ -130,6 +130,7 @@ class Standing:
         self.iteration += 1
         self.reminders = aged(self.reminders, self.due)
         self.turn = Turn(self.number, entry.message, entry.stop_reason, entry.usage)
+        self.turn.calls = tuple({call.id: call for call in self.turn.calls}.values())  # each once
         self.call_ids |= {call.id for call in self.turn.calls}
         self.stage = Stage.CHECK
         self.decided, self.intended = {}, {}
