@@ -13,10 +13,18 @@ from hypothesis import strategies as st
 from windlass.errors import ModelError
 from windlass.models.base import Request, Response
 from windlass.models.wires.anthropic import AnthropicMessages
+from windlass.models.wires.bedrock import BedrockConverse
 from windlass.models.wires.common import HttpModel
+from windlass.models.wires.ollama import OllamaChat
 from windlass.models.wires.openai_chat import OpenAIChat
+from windlass.testing.fakes.bedrock import framed
 
-WIRES = [AnthropicMessages("claude-test", api_key="k"), OpenAIChat("gpt-test", api_key="k")]
+WIRES = [
+    AnthropicMessages("claude-test", api_key="k"),
+    OpenAIChat("gpt-test", api_key="k"),
+    OllamaChat("qwen-test"),
+    BedrockConverse("nova-test", api_key="k", region="r"),
+]
 
 values: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
@@ -30,7 +38,9 @@ words = st.sampled_from(
      "input_json_delta", "partial_json", "content_block_start", "content_block_delta", "id", "name",
      "content_block_stop", "message_delta", "message_stop", "stop_reason", "max_tokens", "input",
      "choices", "finish_reason", "content", "tool_calls", "function", "arguments", "reasoning",
-     "reasoning_details", "refusal", "error", "code", "length", "citations_delta", "signature_delta"]
+     "reasoning_details", "refusal", "error", "code", "length", "citations_delta", "signature_delta",
+     "thinking", "done", "done_reason", "eval_count", "output", "toolUse", "toolUseId", "toolResult",
+     "reasoningContent", "reasoningText", "redactedContent", "stopReason", "citationsContent"]
 )  # fmt: skip
 shaped: st.SearchStrategy[Any] = st.recursive(
     values | words | st.integers(0, 2),
@@ -51,19 +61,32 @@ def decode(model: HttpModel, raw: bytes) -> Response | ModelError:
     return response
 
 
-@pytest.mark.parametrize("model", WIRES, ids=["anthropic", "openai"])
+@pytest.mark.parametrize("model", WIRES, ids=lambda model: model.wire)
 @settings(max_examples=150)
-@given(events=st.lists(shaped, max_size=5), name=words, plain=st.booleans())
-def test_made_up_events(model: HttpModel, events: list[Any], name: str, plain: bool) -> None:
+@given(
+    events=st.lists(shaped, max_size=5),
+    name=words,
+    kind=st.sampled_from(["contentBlockStart", "contentBlockDelta", "contentBlockStop"]),
+    plain=st.booleans(),
+)
+def test_made_up_events(
+    model: HttpModel, events: list[Any], name: str, kind: str, plain: bool
+) -> None:
     if plain:
         raw = json.dumps(events[0] if events else {}).encode()
+    elif model.wire == "ollama":
+        raw = b"".join(json.dumps(e).encode() + b"\n" for e in [*events, {"done": True}])
+    elif model.wire == "bedrock":
+        frames = [(name if at else kind, e) for at, e in enumerate(events)]
+        frames.append(("messageStop", {"stopReason": "tool_use"}))
+        raw = b"".join(framed(json.dumps(e).encode(), event_type=of) for of, e in frames)
     else:
         raw = b"".join(f"event: {name}\ndata: {json.dumps(e)}\n\n".encode() for e in events)
         raw += b'data: {"type":"message_stop"}\n\ndata: [DONE]\n\n'
     decode(model, raw)
 
 
-@pytest.mark.parametrize("model", WIRES, ids=["anthropic", "openai"])
+@pytest.mark.parametrize("model", WIRES, ids=lambda model: model.wire)
 @settings(max_examples=150)
 @given(raw=st.binary(max_size=60), start=st.sampled_from([b"", b"data: ", b"{", b"event: error\n"]))
 def test_bytes_of_no_meaning(model: HttpModel, raw: bytes, start: bytes) -> None:
@@ -81,7 +104,7 @@ def test_half_a_character() -> None:
     assert isinstance(response, Response) and response.message.text == "😀"
 
 
-@pytest.mark.parametrize("model", WIRES, ids=["anthropic", "openai"])
+@pytest.mark.parametrize("model", WIRES, ids=lambda model: model.wire)
 def test_ten_megabytes_and_a_hundred_thousand_brackets(model: HttpModel) -> None:
     long = "x" * 10_000_000
     deep = "[" * 100_000 + "]" * 100_000
@@ -95,10 +118,14 @@ def test_ten_megabytes_and_a_hundred_thousand_brackets(model: HttpModel) -> None
                     }
                 }
             ],
+            "message": {"tool_calls": [{"function": {"name": "f", "arguments": text}}]},
+            "done": True,
+            "output": {"message": {"content": [{"toolUse": {"name": "f", "input": text}}]}},
         }
         response = decode(model, json.dumps(plain).encode())
         assert isinstance(response, Response)
         (call,) = response.message.tool_calls
         assert call.raw == text or call.arguments == {"a": long}
-    nested = f'{{"content": {deep}, "choices": {deep}}}'.encode()
-    assert isinstance(decode(model, nested), ModelError)
+    names = ("content", "choices", "message", "output")
+    nested = "{" + ", ".join(f'"{name}": {deep}' for name in names) + "}"
+    assert isinstance(decode(model, nested.encode()), ModelError)
