@@ -124,13 +124,13 @@ async def test_a_first_that_answers_is_left_alone():
     assert (reply.text, reply.via, second.calls) == ("first", None, 0)
 
 
-async def test_a_status_that_a_caller_named_does_not_fall_through():
+async def test_a_status_that_a_caller_named_is_the_end():
     second = scripted("second")
 
     def ends(asked: Any) -> Any:
-        return {"ok": False, "status": "enough"}
+        return {"ok": False, "status": "enough", "error": {"category": "overloaded"}}
 
-    caller = w.with_fallback(second)(ends)
+    caller = w.compose([w.with_retry(), w.with_fallback(second)])(ends)
     assert (await w.agent_loop("go", model=scripted(), llm_caller=caller)).status == "enough"
     assert not second.requests
 

@@ -11,7 +11,7 @@ from windlass.callers.parts import Other, answered, other, who
 from windlass.errors import ConfigError, ModelError
 from windlass.events import StreamRestarted
 from windlass.models.base import Emit, Model, Request, Response
-from windlass.models.wrappers.holding import Holding, Shown
+from windlass.models.wrappers.holding import Holding, Shown, ended
 from windlass.usage import Usage
 
 #: A request that is wrong or too long is so for everybody, and is somebody else's to mend.
@@ -44,15 +44,14 @@ class FallingBack(Holding):
                 response = await model.respond(request, watched)
             except ModelError as error:
                 errors.append(error)
-                ended = error.status is not None  # a caller has named the run's status
-                if ended or error.category not in self.on or not left:
+                if ended(error) or error.category not in self.on or not left:
                     break
                 if watched.anything:
                     emit(StreamRestarted(f"{error.category}: {error}"))
                 continue
             return response if not errors else answered(model, response, "fallback")
         last = errors[-1]
-        if last.status is not None or last.category not in self.on:
+        if ended(last) or last.category not in self.on:
             raise last
         first = next((error for error in errors if error.transient), last)
         if len(errors) > 1:

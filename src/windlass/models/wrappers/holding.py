@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from windlass.errors import ModelError
 from windlass.events import LiveEvent, TextDelta, ThinkingDelta, ToolCallReady
 from windlass.messages import Text, Thinking, ToolCall
 from windlass.models.base import Emit, Model, Request, Response
@@ -50,6 +51,11 @@ class Shown:
     def __call__(self, event: LiveEvent) -> None:
         self.anything = True
         self.emit(event)
+
+
+def ended(error: ModelError) -> bool:
+    """Has a caller named the status that the run is to end with? Then nobody asks again."""
+    return error.status not in (None, "provider_error")
 
 
 def show(response: Response, emit: Emit) -> None:

@@ -10,7 +10,7 @@ from windlass import seams
 from windlass.errors import ConfigError, ModelError, nearest, shown
 from windlass.events import StreamRestarted
 from windlass.models.base import Emit, Model, Request, Response
-from windlass.models.wrappers.holding import Holding, Shown
+from windlass.models.wrappers.holding import Holding, Shown, ended
 
 Backoff: TypeAlias = Literal["exponential", "linear", "constant", "none"]
 
@@ -83,6 +83,8 @@ class Retrying(Holding):
             attempt_under_way.reset(before)
 
     def _worth_it(self, error: ModelError) -> bool:
+        if ended(error):
+            return False
         return error.transient if self.on is None else error.category in self.on
 
     def _wait(self, error: ModelError, attempt: int) -> float | None:
