@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from windlass.testing.cancelling import Trial as Trial
     from windlass.testing.cancelling import cancel_sweep as cancel_sweep
     from windlass.testing.fakes import FakeAnthropic as FakeAnthropic
+    from windlass.testing.fakes import FakeBedrock as FakeBedrock
+    from windlass.testing.fakes import FakeOllama as FakeOllama
     from windlass.testing.fakes import FakeOpenAI as FakeOpenAI
     from windlass.testing.fakes import FakeResponses as FakeResponses
     from windlass.testing.killing import EffectLog as EffectLog
@@ -44,6 +46,8 @@ _HOMES = {
     "Deadlock": "virtual_time",
     "EffectLog": "effects",
     "FakeAnthropic": "fakes",
+    "FakeBedrock": "fakes",
+    "FakeOllama": "fakes",
     "FakeOpenAI": "fakes",
     "FakeResponses": "fakes",
     "KillReport": "killing",
