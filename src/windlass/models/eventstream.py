@@ -6,6 +6,7 @@ a sum of it all. Knows nothing of any provider.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from struct import Struct, error
 from typing import Any, Final, TypeAlias
 from zlib import crc32
@@ -35,45 +36,57 @@ class EventStreamDecoder:
     An event has its own name; an exception is named `exception:…`, and an error `error:…`.
     """
 
-    __slots__ = ("_buffer", "_limit", "_wanted")
+    __slots__ = ("_limit", "_pending", "_size", "_wanted")
 
     def __init__(self, limit: int = MAX_FRAME) -> None:
-        self._buffer = bytearray()
+        self._pending: list[bytes] = []  # of the unfinished frame; joined when there is enough
+        self._size = 0
         self._limit = limit
         self._wanted = _PRELUDE.size  # bytes until there is something to look at
 
     def feed(self, chunk: bytes) -> list[tuple[str, bytes]]:
         """The frames that this chunk completes, named."""
-        return [(_name(headers), payload) for headers, payload in self.frames(chunk)]
+        return [(_named(described), payload) for described, payload in self._split(chunk)]
 
     def frames(self, chunk: bytes) -> list[tuple[Headers, bytes]]:
         """The frames that this chunk completes, with all their headers."""
-        buffer = self._buffer
-        buffer += chunk
-        found: list[tuple[Headers, bytes]] = []
-        at = 0
-        while len(buffer) - at >= self._wanted:
-            total, described, told = _PRELUDE.unpack_from(buffer, at)
-            if self._wanted == _PRELUDE.size:
-                self._check(total, described, told, buffer[at : at + 8])
-                self._wanted = total
-                continue
-            frame = bytes(buffer[at : at + total])
-            at += total
-            self._wanted = _PRELUDE.size
-            if crc32(frame[:-4]) != _SUM.unpack_from(frame, total - 4)[0]:
+        return [(_headers(described), payload) for described, payload in self._split(chunk)]
+
+    def _split(self, chunk: bytes) -> list[tuple[bytes, bytes]]:
+        """Headers and payload of every frame that is whole by now."""
+        self._size += len(chunk)
+        if self._size < self._wanted:
+            self._pending.append(chunk)
+            return []
+        data = b"".join([*self._pending, chunk]) if self._pending else chunk
+        found: list[tuple[bytes, bytes]] = []
+        at, size = 0, len(data)
+        while size - at >= _PRELUDE.size:
+            total, described, told = _PRELUDE.unpack_from(data, at)
+            if crc32(data[at : at + 8]) != told:
+                raise BadReply("the reply is no event stream, or it was damaged on its way")
+            if not _LEAST + described <= total <= self._limit:
+                raise BadReply(f"the stream holds a frame of {total:,} bytes")
+            if size - at < total:
+                break
+            end = at + total - 4
+            if crc32(data[at:end]) != _SUM.unpack_from(data, end)[0]:
                 raise BadReply("a frame of the stream was damaged on its way")
-            start = _PRELUDE.size + described
-            found.append((_headers(frame[_PRELUDE.size : start]), frame[start:-4]))
-        if at:
-            del buffer[:at]
+            start = at + _PRELUDE.size
+            found.append((data[start : start + described], data[start + described : end]))
+            at = end + 4
+        rest = data[at:]
+        self._pending = [rest] if rest else []
+        self._size = len(rest)
+        whole = self._size >= _PRELUDE.size
+        self._wanted = _PRELUDE.unpack_from(rest)[0] if whole else _PRELUDE.size
         return found
 
-    def _check(self, total: int, described: int, told: int, prelude: bytearray) -> None:
-        if crc32(prelude) != told:
-            raise BadReply("the reply is no event stream, or it was damaged on its way")
-        if not _LEAST + described <= total <= self._limit:
-            raise BadReply(f"the stream holds a frame of {total:,} bytes")
+
+@lru_cache(maxsize=64)
+def _named(described: bytes) -> str:
+    """The name in these headers. A stream says the same few again and again."""
+    return _name(_headers(described))
 
 
 def _name(headers: Headers) -> str:

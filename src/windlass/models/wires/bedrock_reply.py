@@ -89,7 +89,7 @@ class ConverseDecoder(Decoder):
         return EventStreamDecoder() if start[0] == 0 else None  # the length of a frame, high first
 
     def _event(self, name: str, data: bytes) -> bool:
-        if name.startswith(("exception:", "error:")):
+        if ":" in name:  # exception:…, error:…
             if self.complete:
                 return True  # the answer is here
             raise self._failure(name, data)
@@ -134,6 +134,7 @@ class ConverseDecoder(Decoder):
         if text := as_text(delta.get("text")):
             opened.text.append(text)
             self.emit(TextDelta(text))
+            return  # a delta holds one thing
         if use := as_dict(delta.get("toolUse")):
             opened.input.append(use.get("input"))
         if reasoning := as_dict(delta.get("reasoningContent")):
