@@ -39,7 +39,7 @@ from windlass.models.failures import from_http
 from windlass.models.ndjson import LineDecoder
 from windlass.models.view import Strand
 from windlass.models.wires.ollama import OllamaChat
-from windlass.testing.fakes import FakeOllama, Reply, conversation
+from windlass.testing.fakes import FAULTS, FakeOllama, Reply, conversation
 from windlass.usage import Usage
 
 MODEL = OllamaChat("qwen3")
@@ -390,6 +390,23 @@ def test_each_message_is_encoded_once_however_long_the_run(monkeypatch: pytest.M
 
 
 # --------------------------------------------------------------------------- together
+
+
+@pytest.mark.parametrize(
+    ("fault", "hint"),
+    [
+        ("404", "`ollama pull qwen3`"),
+        ("400_too_long", "num_ctx"),
+        ("drop", "`ollama serve`"),
+        ("400", "that is not how it goes"),
+    ],
+)
+async def test_what_only_its_owner_can_mend_is_said(fault: str, hint: str) -> None:
+    async with FakeOllama("x", faults=FAULTS[fault]) as server:
+        model = OllamaChat("qwen3", base_url=server.url)
+        with pytest.raises(ModelError) as caught:
+            await model.respond(Request([Message("user", "q")]), lambda _event: None)
+    assert hint in str(caught.value)
 
 
 @pytest.mark.parametrize("stream", [True, False])

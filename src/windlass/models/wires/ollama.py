@@ -9,7 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from windlass.errors import BadReply, StreamBroken
+from windlass.errors import (
+    BadReply,
+    BadRequest,
+    ConnectionFailed,
+    ContextOverflow,
+    StreamBroken,
+)
 from windlass.events import TextDelta, ThinkingDelta, ToolCallReady
 from windlass.messages import (
     Block,
@@ -100,6 +106,23 @@ class OllamaChat(HttpModel):
         decoder = LinesDecoder(self._source(), self._origin, names, emit)
         decoder.streamed = request.frame.settings.stream
         return decoder
+
+    async def respond(self, request: Request, emit: Emit) -> Response:
+        """Ask the server; what only its owner can mend is said."""
+        try:
+            return await super().respond(request, emit)
+        except (BadRequest, ConnectionFailed, ContextOverflow) as error:
+            match error:
+                case ConnectionFailed():
+                    hint = "is Ollama running there (`ollama serve`)?"
+                case ContextOverflow():
+                    hint = "extra={'options': {'num_ctx': …}} makes room"
+                case BadRequest(http_status=404):
+                    hint = f"`ollama pull {self.name}` fetches a model"
+                case _:
+                    raise
+            error.args = (f"{error}; {hint}",)
+            raise
 
     # ----------------------------------------------------------------------- the frame
 
