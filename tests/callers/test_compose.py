@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -193,3 +195,14 @@ def test_a_run_s_own_retries_stand_around_the_caller_unless_it_has_its_own():
         == 2
     )
     assert calls_with(w.compose([w.with_retry(max_attempts=4), with_rate_limit()])) == 4
+
+
+def test_a_run_without_a_caller_does_not_even_load_them():
+    code = (
+        "import sys, windlass as w\n"
+        "from windlass.testing import scripted\n"
+        "assert w.Agent(scripted('x')).run_sync('go').output == 'x'\n"
+        "print([name for name in sys.modules if name.startswith('windlass.callers')])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() == "[]", done.stderr
