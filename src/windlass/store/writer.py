@@ -17,7 +17,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, TypeAlias
 
-from windlass.errors import StoreError
+from windlass.errors import Corrupt, StoreError
 from windlass.store import reading, schema
 from windlass.store.base import InboxItem
 from windlass.store.body import Guard
@@ -197,7 +197,11 @@ class Writer:
             self._tell_loop(call.loop, call.settle)
 
     def _failed(self, error: StoreError, lines: list[Line], calls: list[Call]) -> None:
-        """Nothing was written: rows stay in their backlog, everyone else is told."""
+        """Nothing was written: rows stay in their backlog, everyone else is told.
+
+        A disk may get room again; a file that is damaged does not mend, so nobody waits for it.
+        """
+        final = isinstance(error, Corrupt)
         for line in lines:
             kept: deque[Append | Commit] = deque()
             for job in line.backlog:
@@ -211,8 +215,8 @@ class Writer:
                     kept.append(job.pending)
                 else:
                     line.done += 1
-            line.backlog, line.bodies = kept, False
-            self._tell_loop(line.loop, line.owner.settled, line.done, error, False)
+            line.backlog, line.bodies = deque() if final else kept, False
+            self._tell_loop(line.loop, line.owner.settled, line.done, error, final)
         for call in calls:
             call.error = error
             self._tell_loop(call.loop, call.settle)
