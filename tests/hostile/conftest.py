@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import traceback
 from collections.abc import Iterator
 
 import pytest
@@ -23,3 +25,24 @@ def own_world(monkeypatch: pytest.MonkeyPatch) -> Iterator[Runtime]:
     with no_model_requests():
         yield fresh
     llm_mock_clear()
+
+
+class _Readable(logging.Filter):
+    """Half characters in a captured log end a parallel test's process: its report cannot be sent."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.exc_info and record.exc_info[1] is not None:
+            text = "".join(traceback.format_exception(record.exc_info[1]))
+            record.exc_text = text.encode(errors="backslashreplace").decode()
+        record.msg = record.getMessage().encode(errors="backslashreplace").decode()
+        record.args = ()
+        return True
+
+
+@pytest.fixture(autouse=True)
+def readable_logs():
+    """What surrogates a hostile exception holds is escaped before pytest keeps it."""
+    logger, readable = logging.getLogger("windlass"), _Readable()
+    logger.addFilter(readable)
+    yield
+    logger.removeFilter(readable)
