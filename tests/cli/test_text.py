@@ -9,7 +9,7 @@ import pytest
 
 from windlass.cli import text, timeline
 from windlass.cli.paper import Paper
-from windlass.cli.views import Plain, Redacting, View
+from windlass.cli.views import Plain, Redacting, Terminal, View
 from windlass.errors import ConfigError
 from windlass.events import (
     IterationStart,
@@ -18,8 +18,10 @@ from windlass.events import (
     StreamRestarted,
     TextDelta,
     ThinkingDelta,
+    ToolCallStarted,
+    ToolResulted,
 )
-from windlass.messages import Message
+from windlass.messages import Message, ToolResult
 from windlass.redact import Redactor
 from windlass.usage import Usage
 
@@ -138,3 +140,23 @@ def test_a_broken_stream_starts_again_on_a_new_line():
     view(reply("half an answer, whole"))
     assert answer.getvalue() == "half an ans\nhalf an answer, whole\n"
     assert "connection lost" in progress.getvalue()
+
+
+def test_the_status_line_names_a_tool_until_it_has_answered():
+    view = Terminal(Paper(io.StringIO()))
+    view.progress = Paper(io.StringIO())
+
+    def result(call: str, tool: str) -> ToolResulted:
+        return ToolResulted(call, tool, "ok", ToolResult(call, "done", name=tool))
+
+    seen: list[str] = []
+    for event in (
+        IterationStart(1),
+        ToolCallStarted("1", "slow", {}),
+        ToolCallStarted("2", "quick", {}),
+        result("2", "quick"),
+        result("1", "slow"),
+    ):
+        view(event)
+        seen.append(view.doing)
+    assert seen == ["thinking", "slow", "quick", "slow", "thinking"]

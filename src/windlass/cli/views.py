@@ -135,6 +135,7 @@ class Terminal(Plain):
         self.turn = self.tokens = 0
         self.cost = 0.0
         self.doing = "thinking"
+        self.at_work: dict[str, str] = {}  # the tools that have not answered yet, by call
         self.started = seams.monotonic()
         self._live: Live | None = None
 
@@ -167,13 +168,15 @@ class Terminal(Plain):
         match event:
             case IterationStart():
                 self.turn, self.doing = event.number, "thinking"
+                self.at_work.clear()
             case Replied():
                 self.tokens += event.usage.total_tokens
                 self.cost += event.cost_usd
             case ToolCallStarted():
-                self.doing = clean(event.name)
+                self.doing = self.at_work[event.call_id] = clean(event.name)
             case ToolResulted():
-                self.doing = "thinking"
+                self.at_work.pop(event.call_id, None)
+                self.doing = next(reversed(self.at_work.values()), "thinking")
             case ThinkingDelta():
                 self.doing = "thinking"
             case TextDelta():
