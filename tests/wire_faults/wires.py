@@ -58,7 +58,7 @@ def model_of(wire: str, server: FakeServer, *, hurried: bool = False, stream: bo
     """
     times = Timeouts()
     if hurried:
-        times = Timeouts(idle=0.05, total=3.0) if stream else Timeouts(total=0.05)
+        times = Timeouts(idle=0.15, total=3.0) if stream else Timeouts(total=0.15)
     kind: Any = WIRES[wire][1]
     if hurried and wire == "ollama":
         # a server of one's own may take its time to begin, so this one is somebody else's
