@@ -1,6 +1,12 @@
 """The public names, for type checkers; `__init__.py` loads them when they are first used."""
 
-from windlass import callers as callers, errors as errors, models as models, sync as sync, testing as testing
+from windlass import (
+    callers as callers,
+    errors as errors,
+    models as models,
+    sync as sync,
+    testing as testing,
+)
 from windlass.access.caller import (
     Caller as Caller,
 )
