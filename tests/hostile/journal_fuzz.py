@@ -157,7 +157,7 @@ def changed(rng: random.Random, entries: list[Any]) -> list[Any]:
                 if isinstance(node, dict) and rng.random() < 0.3:
                     del node[last]
                 else:
-                    node[last] = rng.choice(WRONG)
+                    node[last] = json.loads(json.dumps(rng.choice(WRONG)))
         if not entries:
             break
     return entries

@@ -456,9 +456,16 @@ def as_text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
+def amount(value: object) -> float | None:
+    """The sum in dollars, or None for what is none."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 2**53:
+        return None
+    return float(value)
+
+
 def whole(value: object) -> int:
     """The count, or 0."""
-    return value if isinstance(value, int) and value > 0 else 0
+    return value if type(value) is int and value > 0 else 0
 
 
 # --------------------------------------------------------------------------- requests

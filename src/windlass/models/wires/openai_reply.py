@@ -13,6 +13,7 @@ from windlass.models.base import Response, StopReason
 from windlass.models.failures import from_stream
 from windlass.models.wires.common import (
     Decoder,
+    amount,
     arguments,
     as_dict,
     as_list,
@@ -281,7 +282,6 @@ class ChatDecoder(Decoder):
             return NO_USAGE
         prompt = as_dict(usage.get("prompt_tokens_details"))
         completion = as_dict(usage.get("completion_tokens_details"))
-        cost = usage.get("cost")
         return Usage(
             whole(usage.get("prompt_tokens")),
             whole(usage.get("completion_tokens")),
@@ -292,7 +292,7 @@ class ChatDecoder(Decoder):
             ),
             whole(prompt.get("cache_write_tokens")),
             whole(completion.get("reasoning_tokens")),
-            float(cost) if isinstance(cost, (int, float)) and cost >= 0 else None,
+            amount(usage.get("cost")),
         )
 
 

@@ -13,6 +13,7 @@ from windlass.models.base import Response, StopReason
 from windlass.models.failures import from_stream
 from windlass.models.wires.common import (
     Decoder,
+    amount,
     arguments,
     as_dict,
     as_list,
@@ -339,12 +340,11 @@ def _counted(usage: dict[str, Any]) -> Usage:
     if not usage:
         return NO_USAGE
     read = as_dict(usage.get("input_tokens_details"))
-    cost = usage.get("cost")
     return Usage(
         whole(usage.get("input_tokens")),
         whole(usage.get("output_tokens")),
         whole(read.get("cached_tokens")),
         whole(read.get("cache_write_tokens")),
         whole(as_dict(usage.get("output_tokens_details")).get("reasoning_tokens")),
-        float(cost) if isinstance(cost, (int, float)) and cost >= 0 else None,
+        amount(usage.get("cost")),
     )
