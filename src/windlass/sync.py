@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 GOODBYE = 1.0  # seconds that connections get to close when the process ends
+INTERRUPTED = 5.0  # seconds for a run to put its end on record after Ctrl-C
 
 _lock = threading.Lock()
 _loop: asyncio.AbstractEventLoop | None = None
@@ -42,24 +43,29 @@ def wait(work: Coroutine[Any, Any, T]) -> T:
         work.close()
         raise RuntimeError("a blocking call inside the background loop would wait for itself")
     context = contextvars.copy_context()
-    done: list[asyncio.Task[T]] = []
-    ended = threading.Event()
+    tasks: list[asyncio.Task[T]] = []
+    ended = (
+        threading.Lock()
+    )  # not an Event: an interrupt inside one may leave its lock taken for ever
+    ended.acquire()
 
     def begin() -> None:
         task = loop.create_task(work, context=context)
-        done.append(task)
-        task.add_done_callback(lambda _: ended.set())
+        tasks.append(task)
+        task.add_done_callback(lambda _: ended.release())
 
-    loop.call_soon_threadsafe(begin)
-    while True:
-        try:
-            ended.wait()
-            break
-        except KeyboardInterrupt:
-            loop.call_soon_threadsafe(lambda: done[0].cancel())  # after `begin`, also if it waits
-            ended.wait(1.0)
-            raise
-    return done[0].result()
+    def cancel() -> None:
+        for task in tasks:
+            task.cancel()
+
+    try:
+        loop.call_soon_threadsafe(begin)
+        ended.acquire()
+    except KeyboardInterrupt:
+        loop.call_soon_threadsafe(cancel)  # after `begin`, also if that still waits
+        ended.acquire(timeout=INTERRUPTED)
+        raise
+    return tasks[0].result()
 
 
 def _background() -> asyncio.AbstractEventLoop:
