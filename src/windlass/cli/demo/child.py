@@ -17,6 +17,7 @@ import msgspec
 from windlass import seams
 from windlass.agents.agent import Agent
 from windlass.cli.demo import shop
+from windlass.errors import NoSuchSession
 from windlass.events import Event
 from windlass.store import open_store
 
@@ -62,9 +63,9 @@ async def work(folder: Path, moment: str, pace: float, mode: str) -> None:
         on_event=tell,
     )
     with seams.watch_points(die_at(moment)):
-        if any(info.id == shop.SESSION for info in await store.sessions()):
+        try:
             await agent.resume(shop.SESSION)
-        else:
+        except NoSuchSession:  # nobody has run it, or nothing of that reached the disk
             await agent.run(shop.TASK, session_id=shop.SESSION)
     await store.aclose()
 

@@ -146,6 +146,9 @@ _SCRIPT: tuple[tuple[str, str, dict[str, Any]], ...] = (
 )
 
 
+THINKING = 0.15  # seconds; a model takes its time, and what was on record before is on disk by then
+
+
 class ScriptedModel(Model):
     """Says the next line of the script; how many were said, the conversation itself tells."""
 
@@ -158,6 +161,7 @@ class ScriptedModel(Model):
         """The next line, word by word."""
         said = sum(1 for message in request.messages if message.role == "assistant")
         text, name, arguments = _SCRIPT[said]
+        await seams.sleep(THINKING)
         for number, word in enumerate(text.split(" ")):
             emit(TextDelta(f" {word}" if number else word))
             await seams.sleep(self.pace)
