@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 
-import xllamacpp
+import xllamacpp  # pyright: ignore[reportMissingImports]
 
 
 def main(model: str) -> None:

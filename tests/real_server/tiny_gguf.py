@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import gguf
-import numpy as np
+import gguf  # pyright: ignore[reportMissingImports]
+import numpy as np  # pyright: ignore[reportMissingImports]
 
 WIDTH, LAYERS, HEADS, INNER, CONTEXT = 64, 2, 4, 128, 8192
 STEADY = 5.66  # what the norm before the output makes of the steady dimension, about
