@@ -51,11 +51,23 @@ class Screen:
         os.close(slave)
         self.shown = ""
 
-    def until(self, words: str) -> str:
+    def interrupt(self, words: str) -> None:
+        """Press Ctrl-C at a prompt until the words are there, as people do.
+
+        A signal that comes between showing the prompt and waiting for a key is noticed by the
+        reader of lines only with the next key.
+        """
+        self.press("\x03")
+        self.until(words, again="\x03")
+
+    def until(self, words: str, again: str = "") -> str:
         """Read until the words are there; what was read since the last time."""
-        at = len(self.shown)
+        at, tries = len(self.shown), PATIENCE if again else 1
         while words not in self.shown[at:]:
-            assert select.select([self.master], [], [], PATIENCE)[0], self.shown
+            while not select.select([self.master], [], [], PATIENCE / tries)[0]:
+                tries -= 1
+                assert again and tries, self.shown
+                self.press(again)
             try:
                 piece = os.read(self.master, 65536)
             except OSError:
@@ -205,8 +217,7 @@ def test_chat_on_a_terminal(module, project, screen):
     module("holding", HOLD)
     terminal = screen("chat", "-p", "mock", "--session", "s", "-t", "holding:hold")
     terminal.until("> ")
-    terminal.press("\x03")
-    terminal.until("nothing is running")
+    terminal.interrupt("nothing is running")
     terminal.press("please hold\n")
     terminal.until("hold…")
     terminal.press("\x03")
