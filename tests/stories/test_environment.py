@@ -10,10 +10,11 @@ from windlass.testing.fakes import FakeOpenAI
 
 
 @pytest.fixture(autouse=True)
-def reachable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "windlass.models.transport.forbid", None
-    )  # a server of our own, on loopback
+def reachable(own_world: Runtime) -> Iterator[None]:
+    """A server of our own, on loopback. (Not by monkeypatch: that ends after the guard does.)"""
+    guard, transport.forbid = transport.forbid, None
+    yield
+    transport.forbid = guard
 
 
 async def streamed(**options: bool) -> list[bool]:
