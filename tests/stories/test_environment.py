@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 import windlass as w
+from windlass.agents.runtime import Runtime
+from windlass.models import transport
 from windlass.models.wires.openai_chat import OpenAIChat
 from windlass.testing.fakes import FakeOpenAI
 
