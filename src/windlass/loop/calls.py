@@ -262,7 +262,7 @@ async def _starting(run: Run, turn: Turn, batch: Iterable[Ready]) -> bool:
         if tool.effect != "transactional" and call.id not in turn.started:
             run.record(ToolIntended(call.id, tool.name, tool.effect, attempt))
             turn.started.add(call.id)
-            effects = effects or tool.effect != "read_only"
+        effects = effects or tool.effect != "read_only"
     run.journal.flush()  # a tool may take its time: the reply is handed on before it starts
     if effects:
         await run.journal.durable()
