@@ -123,6 +123,8 @@ SCRIPT = """
     import windlass as w
     from windlass.testing import scripted, call
 
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored, where a test runs behind &
+
     @w.tool
     async def wait() -> str:
         threading.Timer(0.005, os.kill, (os.getpid(), signal.SIGINT)).start()
