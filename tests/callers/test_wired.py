@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,8 +16,11 @@ from windlass.testing.fakes import FakeAnthropic, FakeOpenAI, Headers, Status
 
 
 @pytest.fixture(autouse=True)
-def loopback(own_world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transport, "forbid", None)
+def loopback(own_world: Any) -> Iterator[None]:
+    """Servers of our own. (Not by monkeypatch: that ends after the guard does, and would leave it.)"""
+    guard, transport.forbid = transport.forbid, None
+    yield
+    transport.forbid = guard
 
 
 async def test_a_broken_provider_falls_back_to_one_of_another_wire():
