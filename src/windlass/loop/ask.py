@@ -91,17 +91,7 @@ async def call_model(
     """Make the call and put it on the record, whatever becomes of it."""
     reserve: Reserve | None = None
     if run.metered:
-        answer = await _reserve(run, request, closing)
-        if isinstance(answer, Spent):
-            run.record(BudgetExhausted(answer.limit, answer.allowed, answer.used))
-            raise OutOfBudget(answer)
-        reserve = answer
-        if reserve.max_tokens is not None:
-            settings = msgspec.structs.replace(
-                request.frame.settings, max_tokens=reserve.max_tokens
-            )
-            frame = msgspec.structs.replace(request.frame, settings=settings)
-            request = msgspec.structs.replace(request, frame=frame)
+        request, reserve = await _held_back(run, request, closing)
     request = _audited(run, request)
     if request.frame is not run.on_record:
         before = run.frame
@@ -114,15 +104,7 @@ async def call_model(
     try:
         response = take(await model.respond(request, emit), run.call_ids)
     except BaseException as error:
-        run.ledger.settle(reserve, 0, 0.0)
-        if isinstance(error, OutOfBudget):  # a caller's own budget: nobody was asked
-            spent = error.spent
-            run.record(BudgetExhausted(spent.limit, spent.allowed, spent.used))
-            raise
-        if (failed := _failure(run, error)) is None:
-            raise
-        category = attribute(failed, "category") or "model_error"
-        run.record(ReplyFailed(category, said(failed), model.provider, model.name, purpose))
+        failed = _unanswered(run, reserve, error, purpose)
         if failed is error:
             raise
         raise failed from error
@@ -164,6 +146,37 @@ async def call_model(
         )  # fmt: skip
     )
     return response
+
+
+async def _held_back(run: Run, request: Request, closing: bool) -> tuple[Request, Reserve]:
+    """What the call may cost, held back; its reply is limited to what is left."""
+    reserve = await _reserve(run, request, closing)
+    if isinstance(reserve, Spent):
+        run.record(BudgetExhausted(reserve.limit, reserve.allowed, reserve.used))
+        raise OutOfBudget(reserve)
+    if reserve.max_tokens is not None:
+        settings = msgspec.structs.replace(request.frame.settings, max_tokens=reserve.max_tokens)
+        frame = msgspec.structs.replace(request.frame, settings=settings)
+        request = msgspec.structs.replace(request, frame=frame)
+    return request, reserve
+
+
+def _unanswered(
+    run: Run, reserve: Reserve | None, error: BaseException, purpose: str | None
+) -> BaseException:
+    """Put a call that gave no reply on the record; the error to go on with."""
+    run.ledger.settle(reserve, 0, 0.0)
+    if isinstance(error, OutOfBudget):  # a caller's own budget: nobody was asked
+        spent = error.spent
+        run.record(BudgetExhausted(spent.limit, spent.allowed, spent.used))
+        return error
+    failed = _failure(run, error)
+    if failed is None:
+        return error
+    category = attribute(failed, "category") or "model_error"
+    model = run.model
+    run.record(ReplyFailed(category, said(failed), model.provider, model.name, purpose))
+    return failed
 
 
 def _beside(
