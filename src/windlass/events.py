@@ -130,6 +130,7 @@ class Replied(Entry, tag="model_reply", frozen=True):
     duration_ms: float = 0.0
     native_id: str | None = None
     via: str | None = None  # "cache", "fallback", "escalation": how the caller came by it
+    attempts: int = 1  # how often the provider was asked
 
 
 class ReplyFailed(Entry, tag="model_error", frozen=True):
@@ -142,6 +143,8 @@ class ReplyFailed(Entry, tag="model_error", frozen=True):
     purpose: str | None = None
     usage: Usage = NO_USAGE
     cost_usd: float = 0.0
+    duration_ms: float = 0.0
+    attempts: int = 1
 
 
 class ToolDecided(Entry, tag="decision", frozen=True):
@@ -268,6 +271,25 @@ class NativeToolFallback(Entry, tag="native_tool_fallback", frozen=True):
     calls: int
 
 
+class ToolSearchQueried(Entry, tag="tool_search_query", frozen=True):
+    """A search among the deferred tools; `mode` says who ran it."""
+
+    search_id: str
+    query: Any
+    mode: Literal["native", "client"]
+    strategy: str = "bm25"  # or regex, semantic, host; hosted where the provider does not say
+
+
+class ToolSearchResulted(Entry, tag="tool_search_result", frozen=True):
+    """The tools a search found: from the next request on the model sees them."""
+
+    search_id: str
+    tool_names: tuple[str, ...]
+    mode: Literal["native", "client"]
+    diagnostic: str | None = None
+    evicted: tuple[str, ...] = ()  # that a budget has no more room for
+
+
 class Noted(Entry, tag="note", frozen=True):
     """Something a policy of yours wants on the record."""
 
@@ -303,6 +325,8 @@ JournalEntry: TypeAlias = Union[
     BudgetExhausted,
     LoopStuck,
     NativeToolFallback,
+    ToolSearchQueried,
+    ToolSearchResulted,
     Noted,
 ]
 

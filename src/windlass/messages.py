@@ -153,12 +153,15 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
         return tuple([block for block in self.content if type(block) is ToolCall])
 
 
-class ToolSpec(msgspec.Struct, frozen=True):
+class ToolSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     """A tool as a model sees it: its name, what it is for, and the JSON Schema of its arguments."""
 
     name: str
     description: str
     parameters: dict[str, Any]
+    strict: bool = False  # the provider is to hold the model to the schema, where it can
+    defer_loading: bool = False  # kept from the model until a search finds it
+    namespace: str | None = None
 
 
 def as_blocks(content: object) -> tuple[Block, ...]:

@@ -19,6 +19,7 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     cache_write_tokens: int = 0
     reasoning_tokens: int = 0
     cost_usd: float | None = None  # as the provider billed it; None: priced from the catalog
+    gpu_ms: float = 0.0  # where a model is paid by the time it computes
 
     @property
     def total_tokens(self) -> int:
@@ -36,6 +37,7 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
             self.cache_write_tokens + other.cache_write_tokens,
             self.reasoning_tokens + other.reasoning_tokens,
             cost,
+            self.gpu_ms + other.gpu_ms,
         )
 
 

@@ -42,6 +42,8 @@ from windlass.events import (
     ToolIntended,
     ToolMessage,
     ToolResulted,
+    ToolSearchQueried,
+    ToolSearchResulted,
     ToolShown,
 )
 from windlass.messages import Thinking
@@ -282,5 +284,7 @@ _TOLD: dict[type, Callable[[Any], Iterator[Step]]] = {
     BudgetExhausted: _budget,
     LoopStuck: _simple("stuck", lambda e: words.count(e.nudges, "nudge"), "yellow"),
     NativeToolFallback: _simple("fallback", lambda e: f"{e.calls} calls were written as text"),
+    ToolSearchQueried: _simple("search", lambda e: f"tools for {e.query!r}"),
+    ToolSearchResulted: _simple("found", lambda e: ", ".join(e.tool_names) or "no tool"),
     Noted: _noted,
 }

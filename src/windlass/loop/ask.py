@@ -143,6 +143,7 @@ async def call_model(
             (seams.monotonic() - started) * 1000,
             response.native_id,
             response.via,
+            response.attempts,
         )  # fmt: skip
     )
     return response
@@ -202,6 +203,7 @@ def _beside(
                 aside.duration_ms,
                 reply.native_id,
                 reply.via,
+                reply.attempts,
             )
         )
         run.input_tokens += usage.input_tokens

@@ -328,7 +328,13 @@ def _usage(usage: object) -> Usage:
         _count(usage.cache_write_tokens),
         _count(usage.reasoning_tokens),
         float(cast("float", cost)) if paid else None,
+        _amount(usage.gpu_ms),
     )
+
+
+def _amount(value: object) -> float:
+    fine = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < _MOST
+    return float(cast("float", value)) if fine else 0.0
 
 
 def _count(value: object) -> int:

@@ -9,6 +9,7 @@ import msgspec
 
 from windlass.events import LiveEvent
 from windlass.messages import Message, ToolSpec
+from windlass.models.capabilities import Capabilities
 from windlass.usage import NO_USAGE, Usage
 
 Emit: TypeAlias = Callable[[LiveEvent], None]
@@ -34,7 +35,15 @@ class Settings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_f
     presence_penalty: float | None = None
     tool_choice: str | dict[str, Any] | None = None  # auto, none, required, {"name": …}
     parallel_tool_calls: bool | None = None
-    thinking: bool | dict[str, Any] | None = None
+    thinking: bool | dict[str, Any] | None = None  # {"mode": …, "effort": …, "budget_tokens": …}
+    interleaved_thinking: bool | None = (
+        None  # think between calls too, where that must be asked for
+    )
+    beta: tuple[str, ...] | None = None  # features that a provider has one name in a header
+    response_format: Literal["json"] | None = None  # by the provider's own JSON mode
+    schema: dict[str, Any] | None = None  # JSON Schema of the answer, by the provider's own means
+    tool_search: str | None = None  # the provider's own search: bm25, regex, hosted, client
+    cache: bool | None = None  # mark what to cache; None: where a provider charges for misses
     stream: bool = True
     timeout: float | None = None  # seconds for the whole turn
     extra: dict[str, Any] | None = None  # merged into the provider's own request body
@@ -86,11 +95,21 @@ class Response(msgspec.Struct, frozen=True, gc=False):
     provider: str | None = None  # who answered, where that is not who was asked
     via: str | None = None  # how, where not by asking: "cache", "fallback", "escalation"
     asides: tuple[Aside, ...] = ()  # other replies that were paid for on the way
+    attempts: int = 1  # how often the provider was asked for it
 
     @property
     def text(self) -> str:
         """The words."""
         return self.message.text
+
+
+class Completion(msgspec.Struct, frozen=True):
+    """Text to go on from, and what may follow it: `Completion("let total = ", ";")`."""
+
+    prefix: str
+    suffix: str | None = None
+    system: str | None = None
+    settings: Settings = Settings()
 
 
 class Aside(msgspec.Struct, frozen=True):
@@ -127,6 +146,19 @@ class Model:
     async def respond(self, request: Request, emit: Emit) -> Response:
         """Answer the request. `emit(event)` is a plain call that never blocks."""
         raise NotImplementedError(f"{type(self).__name__} does not say how to respond")
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the model can do."""
+        return Capabilities(native_tools=self.native_tools)
+
+    async def count_tokens(self, request: Request) -> int | None:
+        """The tokens of this request as the provider counts them; None: it has no way to ask."""
+        return None
+
+    async def complete(self, completion: Completion, emit: Emit) -> Response | None:
+        """Go on with a text, in its own way; None: the model can only be asked in words."""
+        return None
 
     async def aclose(self) -> None:
         """Let go of connections."""

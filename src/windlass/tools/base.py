@@ -259,7 +259,9 @@ class Tool:
     def _offer(self, parameters: dict[str, Any], description: str) -> None:
         """Become what a model sees."""
         self.parameters, self.description = parameters, description
-        self.spec = ToolSpec(self.name, description, parameters)
+        self.spec = ToolSpec(
+            self.name, description, parameters, self.strict, self.defer_loading, self.namespace
+        )
         try:
             _encode(self.spec)
         except (TypeError, ValueError, OverflowError, RecursionError) as error:

@@ -25,8 +25,10 @@ from windlass.events import TextDelta, ThinkingDelta, ToolCallReady
 from windlass.messages import Message, Origin, Text, Thinking, ToolCall
 from windlass.models import catalog, transport
 from windlass.models.base import Emit, Frame, Model, Request, Response, Settings
+from windlass.models.capabilities import Capabilities
 from windlass.models.endpoints import Endpoint
 from windlass.models.failures import Source, error_fields, from_http, from_stream
+from windlass.models.matrix import capabilities_of
 from windlass.models.sse import MAX_EVENT, SSEDecoder
 from windlass.models.transport import Deadline, HttpReply, Timeouts, Transport
 from windlass.models.view import pieces
@@ -70,8 +72,9 @@ class HttpModel(Model):
         self.name, self.provider = name, endpoint.name
         self.endpoint = endpoint
         self.info = catalog.lookup(endpoint.name, name)
+        self.caps = capabilities_of(endpoint.name, name)
+        self.native_tools = self.caps.native_tools
         if self.info is not None:
-            self.native_tools = self.info.native_tools
             self.context_window = self.info.context_window
         self.base_url = base_url or endpoint.base_url
         self.url = self._url(self.base_url)
@@ -87,6 +90,11 @@ class HttpModel(Model):
         self._origin = Origin(self.provider, name)
         self._cached = f"{self.wire}/{self.provider}/{name}"
         self._frames: dict[int, tuple[ref[Frame], Framed]] = {}
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the model can do, by its row."""
+        return self.caps
 
     # ----------------------------------------------------------------------- keys
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from windlass.errors import ModelError
 from windlass.events import LiveEvent, TextDelta, ThinkingDelta, ToolCallReady
 from windlass.messages import Text, Thinking, ToolCall
-from windlass.models.base import Emit, Model, Request, Response
+from windlass.models.base import Completion, Emit, Model, Request, Response
+from windlass.models.capabilities import Capabilities
 from windlass.usage import Usage
 
 
@@ -26,6 +27,19 @@ class Holding(Model):
     async def respond(self, request: Request, emit: Emit) -> Response:
         """As the held model says."""
         return await self.model.respond(request, emit)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """As the held model says."""
+        return self.model.capabilities
+
+    async def count_tokens(self, request: Request) -> int | None:
+        """As the held model says."""
+        return await self.model.count_tokens(request)
+
+    async def complete(self, completion: Completion, emit: Emit) -> Response | None:
+        """As the held model says."""
+        return await self.model.complete(completion, emit)
 
     def check(self) -> None:
         """As the held model says."""
