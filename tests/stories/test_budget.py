@@ -197,6 +197,28 @@ def test_seconds_end_a_run_in_the_middle_of_a_tool():
     run_virtual(story())
 
 
+def test_seconds_count_on_when_a_parked_run_goes_on():
+    @w.tool
+    async def slow() -> str:
+        await asyncio.sleep(4)
+        return "done"
+
+    ask_host = w.Tool("ask_host", "Ask.", {})
+
+    async def story() -> None:
+        model = scripted(call("slow"), call("ask_host"), call("slow"), "never")
+        agent = w.Agent(model, tools=[slow, ask_host], budget=w.Budget(seconds=6))
+        out = await agent.run("go", session_id="s")
+        assert out.status == "suspended"
+        await asyncio.sleep(1000)  # nobody works while it is parked
+        out = await agent.resume("s", results={out.pending[0].id: "yes"})
+        assert (out.status, out.stop_reason) == ("budget_exhausted", "seconds")
+        assert [record.outcome for record in out.tool_calls] == ["ok", "ok", "interrupted"]
+        await kept(out)
+
+    run_virtual(story())
+
+
 # --------------------------------------------------------------------------- a closing answer
 
 

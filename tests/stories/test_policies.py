@@ -167,6 +167,17 @@ async def test_a_verdict_in_the_wrong_place_fails_the_run_and_says_so(moment: st
     assert "Odd" in out.error["message"] and moment in out.error["message"]
 
 
+async def test_a_policy_that_leaves_nothing_of_a_request_is_named():
+    async def cuts(self: Any, run: w.Run, request: w.Request) -> w.Request:
+        return w.Request((), request.frame)
+
+    scissors = type("Scissors", (w.Policy,), {"before_model": cuts})()
+    model = scripted("never")
+    out = await w.agent_loop("go", model=model, policies=[scissors])
+    assert out.status == "failed" and model.requests == []
+    assert out.error is not None and "'Scissors'" in out.error["message"]
+
+
 async def test_saying_nothing_changes_nothing():
     for moment in ("before_model", "after_tool", "end", "before_tool", "after_turn"):
         model = scripted(call("add", a=1, b=1), "2")

@@ -297,7 +297,8 @@ class _Hold:
         self._aborts: list[Abort] = []
         seconds = run.ledger.limits.seconds
         if seconds is not None:
-            self._at(seconds, Stop("budget_exhausted", "seconds"))
+            left = max(0.0, seconds - run.ledger.seconds)
+            self._at(left, Stop("budget_exhausted", "seconds"))
         if timeout is not None:
             self._at(timeout, Stop("cancelled", "timeout"))
         if abort is not None:

@@ -53,6 +53,11 @@ async def ask(run: Run, emit: Emit) -> Turn:
             if shaped is not None:
                 if type(shaped) is not Request:
                     raise misplaced(shape, shaped, "a Request or None")
+                if not shaped.messages and not shaped.tail:
+                    raise ConfigError(
+                        f"policy {shape.__self__.name!r} left nothing of the request: no provider "
+                        "answers one without messages"
+                    )
                 request = shaped
         try:
             response = await call_model(run, request, None, emit)

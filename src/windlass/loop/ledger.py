@@ -67,7 +67,7 @@ class Ledger:
     """The books of one run, or of a tree of runs."""
 
     __slots__ = ("_held_tokens", "_held_usd", "_settled", "iterations", "kept_back", "lasting",
-                 "limits", "parent", "tokens", "usd")  # fmt: skip
+                 "limits", "parent", "seconds", "tokens", "usd")  # fmt: skip
 
     def __init__(
         self, limits: Limits = NO_LIMITS, parent: Ledger | None = None, *, lasting: bool = False
@@ -75,6 +75,7 @@ class Ledger:
         self.limits, self.parent = limits, parent
         self.lasting = lasting  # it outlives the runs under it
         self.iterations, self.tokens, self.usd = 0, 0, 0.0
+        self.seconds = 0.0  # that earlier drives of the run were at work
         self.kept_back = 0.0  # the share of each limit that only a closing answer may spend
         self._held_tokens, self._held_usd = 0, 0.0
         self._settled: asyncio.Event | None = None
@@ -183,12 +184,12 @@ class Ledger:
                     ledger._settled = None
             ledger = ledger.parent
 
-    def restore(self, iterations: int, tokens: int, usd: float) -> None:
+    def restore(self, iterations: int, tokens: int, usd: float, seconds: float = 0.0) -> None:
         """A run goes on: enter what it spent before.
 
         Not into books that outlive runs: they have it already, or are those of another process.
         """
-        self.iterations = iterations
+        self.iterations, self.seconds = iterations, seconds
         ledger: Ledger | None = self
         while ledger is not None and not ledger.lasting:
             ledger.tokens += tokens

@@ -60,6 +60,8 @@ class Standing:
         self.iteration = self.number = 0
         self.input_tokens = self.output_tokens = 0
         self.usd = 0.0
+        self.asking_ms = 0.0
+        self.tools_ms: list[list[float]] = []  # of each turn's calls
         self.stage = Stage.OPEN
         self.finish: Finish | None = None
         self.turn: Turn | None = None
@@ -73,6 +75,11 @@ class Standing:
     def unfinished(self) -> bool:
         """Is there a run to go on with: killed on its way, or parked?"""
         return self.run is not None and (self.ended is None or self.ended.status == "suspended")
+
+    def at_work(self, concurrency: int) -> float:
+        """Seconds of model calls and tools so far; what was parked or dead meanwhile is not work."""
+        together = sum if concurrency == 1 else max
+        return (self.asking_ms + sum(together(each) for each in self.tools_ms if each)) / 1000
 
     def apply(self, entry: JournalEntry, index: int) -> None:
         """Take one entry into account."""
@@ -119,15 +126,19 @@ class Standing:
         self.run, self.ended, self.first_entry = entry, None, index
         self.iteration = self.number = self.input_tokens = self.output_tokens = 0
         self.usd, self.stage, self.turn, self.finish = 0.0, Stage.OPEN, None, None
+        self.asking_ms, self.tools_ms = 0.0, []
         self.run_memory, self.reminders, self.suspended = {}, [], None
 
     def _replied(self, entry: Replied) -> None:
         self.input_tokens += entry.usage.input_tokens
         self.output_tokens += entry.usage.output_tokens
         self.usd += entry.cost_usd
+        if entry.purpose != "shadow":  # it was asked beside another
+            self.asking_ms += entry.duration_ms
         if entry.purpose is not None:
             return
         self.iteration += 1
+        self.tools_ms.append([])
         self.reminders = aged(self.reminders, self.due)
         self.turn = Turn(self.number, entry.message, entry.stop_reason, entry.usage)
         self.turn.calls = tuple({call.id: call for call in self.turn.calls}.values())  # each once
@@ -148,6 +159,8 @@ class Standing:
                 self._past_check(call_id)
             case ToolResulted(call_id=call_id) if turn is not None:
                 turn.results[call_id] = entry.result
+                if self.tools_ms:
+                    self.tools_ms[-1].append(entry.duration_ms)
                 self._past_check(call_id)
             case ToolShown(call_id=call_id) if turn is not None:
                 turn.shown[call_id] = entry.result
@@ -200,7 +213,7 @@ async def take_up(run: Run, state: Standing) -> tuple[Stage, Finish | None]:
     run.input_tokens, run.output_tokens = state.input_tokens, state.output_tokens
     run.reminders = state.reminders
     tokens = state.input_tokens + state.output_tokens
-    run.ledger.restore(state.iteration, tokens, state.usd)
+    run.ledger.restore(state.iteration, tokens, state.usd, state.at_work(run.plan.concurrency))
     run.turn = turn = state.turn
     if turn is not None and turn.open:
         run.held = list(state.view.held)
