@@ -10,8 +10,8 @@ import pytest
 import windlass as w
 from tests.stories.world import add, kept, note, said
 from windlass.agents.assemble import AGENT_OPTIONS, LOOP_OPTIONS
-from windlass.agents.llm import CALL_OPTIONS
 from windlass.agents.options import LoopOptions
+from windlass.agents.preparing import CALL_OPTIONS
 from windlass.events import RunStarted
 from windlass.testing import call, scripted
 

@@ -8,7 +8,8 @@ from typing import Any, cast
 
 import msgspec
 
-from windlass.agents.options import LoopOptions, given, settings_of, with_environment, words
+from windlass.agents.checks import words
+from windlass.agents.options import LoopOptions, given, settings_of, with_environment
 from windlass.errors import ConfigError, nearest, shown
 from windlass.loop.ledger import NO_LIMITS, Limits
 from windlass.loop.policy import Policy

@@ -8,21 +8,15 @@ from typing import Any, Unpack
 
 import msgspec
 
-from windlass import seams
-from windlass.agents.assemble import choice_fits, model_of, reached
-from windlass.agents.options import CallOptions, given, merged, settings_of, with_environment, words
-from windlass.agents.prompt import asked
-from windlass.agents.runtime import current_runtime
-from windlass.errors import BadRequest, ConfigError, StreamBroken
+from windlass.agents.asking import ask_once
+from windlass.agents.options import CallOptions, merged
+from windlass.agents.preparing import Prepared, prepare
+from windlass.errors import StreamBroken
 from windlass.events import LiveEvent, StreamRestarted, TextDelta, ToolCallReady
-from windlass.loop.reply import cost_of, sound
+from windlass.loop.reply import cost_of
 from windlass.messages import Block, Message, Thinking, ToolCall
-from windlass.models.audit import audit
-from windlass.models.base import Emit, Frame, Model, Request, Response, silent
-from windlass.tools.function import as_tools
+from windlass.models.base import Emit, silent
 from windlass.usage import Usage
-
-CALL_OPTIONS = CallOptions.__optional_keys__ | {"system"}
 
 
 class LLMResult(msgspec.Struct, frozen=True):
@@ -123,8 +117,7 @@ async def llm_call(
     print(reply.text, reply.cost_usd)
     ```
     """
-    model, request = _prepared(prompt, system, merged(options, more, "llm_call"))
-    return await _call(model, request, silent)
+    return await _call(prepare(prompt, system, merged(options, more, "llm_call")), silent)
 
 
 async def llm_stream(
@@ -138,7 +131,7 @@ async def llm_stream(
 
     A reply that breaks off after its first piece is a `StreamBroken`: nobody can unsay the piece.
     """
-    model, request = _prepared(prompt, system, merged(options, more, "llm_call"))
+    prepared = prepare(prompt, system, merged(options, more, "llm_stream"), "llm_stream")
     queue: asyncio.Queue[Chunk | StreamRestarted | None] = asyncio.Queue()
 
     def emit(event: LiveEvent) -> None:
@@ -149,7 +142,7 @@ async def llm_stream(
         elif isinstance(event, StreamRestarted):
             queue.put_nowait(event)
 
-    task = asyncio.ensure_future(_call(model, request, emit))
+    task = asyncio.ensure_future(_call(prepared, emit))
     task.add_done_callback(lambda _: queue.put_nowait(None))
     try:
         said = asked = False
@@ -171,43 +164,9 @@ async def llm_stream(
         await asyncio.wait({task})
 
 
-def _prepared(prompt: Any, system: str | None, typed: dict[str, Any]) -> tuple[Model, Request]:
-    if "system" in typed:
-        if system is not None:
-            raise ConfigError("system is given twice: as the second argument and as an option")
-        system = typed.pop("system")
-    options = given(typed, CALL_OPTIONS, "llm_call")
-    given_messages = options.get("messages")
-    if prompt is None and given_messages is None:
-        raise ConfigError("llm_call needs a prompt, or messages=[…]")
-    messages = asked(prompt if given_messages is None else given_messages)
-    if not messages:
-        raise ConfigError("the prompt is empty: a model needs something to answer")
-    if system is not None:
-        system = words("system", system)
-    if problems := audit(messages):
-        raise BadRequest(f"these messages cannot be sent: {'; '.join(problems)}")
-    model, chosen = model_of(options), options
-    if model.remote:
-        chosen = with_environment(options)
-    model = reached(model, options)
-    tools = as_tools(options.get("tools"))
-    choice_fits(options, tools)
-    specs = tuple(tool.spec for tool in tools)
-    return model, Request(messages, Frame(system, specs, settings_of(chosen)))
-
-
-async def _call(model: Model, request: Request, emit: Emit) -> LLMResult:
-    runtime = current_runtime()
-    runtime.learn(tuple(model.secrets))
-    seams.point("model.before_request")
-    try:
-        response: Response = sound(await model.respond(request, emit))
-    except Exception as error:
-        if runtime.redactor is not None:
-            runtime.redactor.scrub(error)
-        raise
-    seams.point("model.after_reply")
+async def _call(prepared: Prepared, emit: Emit) -> LLMResult:
+    model, request = prepared.model, prepared.request
+    response = await ask_once(model, request, emit)
     return LLMResult(
         response.message,
         response.usage,
