@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from base64 import b64decode
 from typing import cast
 
 import msgspec
 
+from windlass.models.rules import ollama as rules
 from windlass.testing.fakes.frames import Data, Frame
 from windlass.testing.fakes.ollama_twists import REFRAMES, REWRITES
 from windlass.testing.fakes.reply import Asked, Reply, cut, usage_of
@@ -59,11 +59,7 @@ class FakeOllama(FakeServer):
             f"Bearer {self.api_key}"
         ):
             raise Rejected("unauthorized", status=401)
-        body: Data = asked.json
-        if not body.get("model"):
-            raise Rejected("model is required")
-        for message in cast("list[Data]", body.get("messages") or []):
-            _check_message(message)
+        rules.check(asked.json)
 
     def plain(self, asked: Asked, reply: Reply) -> Data:
         message: Data = {"role": "assistant", "content": reply.text}
@@ -88,20 +84,6 @@ class FakeOllama(FakeServer):
 
     def headers(self, asked: Asked) -> dict[str, str]:
         return {}
-
-
-def _check_message(message: Data) -> None:
-    if message.get("role") not in ("system", "user", "assistant", "tool"):
-        raise Rejected(f"invalid role: {message.get('role')}")
-    if not isinstance(message.get("content", ""), str):
-        raise Rejected("json: cannot unmarshal into Go struct field .messages.content")
-    for image in cast("list[object]", message.get("images") or []):
-        if not isinstance(image, str):
-            raise Rejected("json: cannot unmarshal into Go struct field .messages.images")
-        b64decode(image, validate=True)
-    for call in cast("list[Data]", message.get("tool_calls") or []):
-        if not isinstance(call["function"].get("arguments"), dict):
-            raise Rejected("json: cannot unmarshal string into .tool_calls.function.arguments")
 
 
 def _shell(asked: Asked) -> Data:

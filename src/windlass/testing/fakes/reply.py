@@ -11,6 +11,7 @@ import msgspec
 
 from windlass.messages import ToolCall
 from windlass.models.base import StopReason
+from windlass.models.rules.openai_responses import by_model
 from windlass.usage import Usage
 
 Call: TypeAlias = tuple[str, dict[str, Any]]
@@ -97,13 +98,6 @@ def turns(body: dict[str, Any]) -> int:
     spoke = [by_model(item) for item in body["input"]]
     # a turn is several items over there
     return sum(now and not before for before, now in zip([False, *spoke], spoke, strict=False))
-
-
-def by_model(item: dict[str, Any]) -> bool:
-    """Whether an item of a Responses request is the model's own."""
-    if item.get("type", "message") == "message":
-        return item.get("role") == "assistant"
-    return not item["type"].endswith("call_output")
 
 
 def as_script(script: Script | Reply | str) -> Script:

@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from windlass import errors
+from windlass.models.rules.base import Rejected as Rejected
 from windlass.testing.fakes.faults import (
     HTML,
     Body,
@@ -39,16 +40,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 LONGEST = 30.0  # seconds a silent connection is held at most
 LARGEST = 64 * 2**20  # bytes of a request
-
-
-class Rejected(Exception):
-    """A request the provider refuses, in its own words."""
-
-    def __init__(
-        self, message: str, *, status: int = 400, code: str | None = None, param: str | None = None
-    ) -> None:
-        super().__init__(message)
-        self.message, self.status, self.code, self.param = message, status, code, param
 
 
 class FakeServer:
