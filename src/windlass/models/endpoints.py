@@ -5,6 +5,7 @@ Plain data; `providers.py` makes models of it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -27,6 +28,16 @@ class Endpoint(msgspec.Struct, frozen=True):
     dialect: str = "plain"  # of the OpenAI wire: how it asks for reasoning, what it refuses
     also_env: dict[str, tuple[str, ...]] = {}  # what else the wire is told: keyword -> variables
     key_word: str = "api_key"  # what the wire calls its key
+
+    def address(self, env: Mapping[str, str]) -> str | None:
+        """Where the environment says that it is; None: it says nothing."""
+        found = next((value for name in self.base_env if (value := env.get(name))), None)
+        if found is None or "://" in found:
+            return found
+        # OLLAMA_HOST may be just a host, or a host and a port
+        host = found.replace("0.0.0.0", "127.0.0.1")
+        bare = self.name == "ollama" and ":" not in host
+        return f"http://{host}:11434" if bare else f"http://{host}"
 
     @property
     def key_hint(self) -> str:

@@ -74,7 +74,7 @@ def resolve(
     return _wire(endpoint, name)(
         name,
         api_key=key,
-        base_url=base_url or _address(endpoint, env),
+        base_url=base_url or endpoint.address(env),
         headers=headers,
         timeout=timeout,
         endpoint=endpoint,
@@ -148,16 +148,6 @@ def _default_model(endpoint: Endpoint, env: Mapping[str, str]) -> str:
         return found
     also = f" or set {endpoint.model_env}" if endpoint.model_env else ""
     raise ConfigError(f"provider {endpoint.name!r} has no default model: name one{also}")
-
-
-def _address(endpoint: Endpoint, env: Mapping[str, str]) -> str | None:
-    found = _first(env, endpoint.base_env)
-    if found is None or "://" in found:
-        return found
-    # OLLAMA_HOST may be just a host, or a host and a port
-    host = found.replace("0.0.0.0", "127.0.0.1")
-    bare = endpoint.name == "ollama" and ":" not in host
-    return f"http://{host}:11434" if bare else f"http://{host}"
 
 
 def _first(env: Mapping[str, str], names: tuple[str, ...]) -> str | None:

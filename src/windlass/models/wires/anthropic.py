@@ -8,10 +8,8 @@ and model that made them.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
-
-import msgspec
 
 from windlass.errors import ConfigError
 from windlass.messages import (
@@ -26,20 +24,11 @@ from windlass.messages import (
     ToolResult,
 )
 from windlass.models.base import Emit, Frame, Request, Settings
-from windlass.models.endpoints import ENDPOINTS, Endpoint
-from windlass.models.transport import Timeouts, Transport
 from windlass.models.wires.anthropic_reply import MessagesDecoder
 from windlass.models.wires.claude_thinking import OFF, claude_thinking
-from windlass.models.wires.common import (
-    HttpModel,
-    as_dict,
-    dumps,
-    joined,
-    safe_name,
-    whole,
-)
+from windlass.models.wires.common import HttpModel
 from windlass.models.wires.parts import given, inline, schema
-from windlass.redact import Secret
+from windlass.models.wires.values import as_dict, dumps, joined, safe_name, whole
 
 VERSION: Final = "2023-06-01"
 MAX_TOKENS: Final = 16_384  # of a reply, where the settings do not say: the wire wants a number
@@ -48,34 +37,7 @@ MAX_TOKENS: Final = 16_384  # of a reply, where the settings do not say: the wir
 class AnthropicMessages(HttpModel):
     """A Claude model: `w.models.anthropic("claude-sonnet-4-5", api_key=…)`."""
 
-    wire = "anthropic"
-
-    def __init__(
-        self,
-        name: str,
-        *,
-        api_key: str | Secret | None = None,
-        base_url: str | None = None,
-        headers: Mapping[str, str | Secret] | None = None,
-        timeout: float | None = None,
-        provider: str = "anthropic",
-        endpoint: Endpoint | None = None,
-        timeouts: Timeouts | None = None,
-        transport: Transport | None = None,
-    ) -> None:
-        known = endpoint or ENDPOINTS.get(provider) or ENDPOINTS["anthropic"]
-        if known.name != provider and endpoint is None:
-            known = msgspec.structs.replace(known, name=provider)
-        super().__init__(
-            name,
-            endpoint=known,
-            api_key=api_key,
-            base_url=base_url,
-            headers=headers,
-            timeout=timeout,
-            timeouts=timeouts,
-            transport=transport,
-        )
+    wire = home = "anthropic"
 
     def _url(self, base: str) -> str:
         return joined(

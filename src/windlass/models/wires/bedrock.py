@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
-from typing import Any, Final, cast
+from typing import Any, Final, Unpack, cast
 from urllib.parse import quote, urlsplit, urlunsplit
 
 import msgspec
@@ -27,15 +27,14 @@ from windlass.messages import (
     ToolResult,
 )
 from windlass.models.base import Emit, Frame, Request, Settings
-from windlass.models.endpoints import ENDPOINTS, Endpoint
-from windlass.models.transport import Timeouts, Transport
+from windlass.models.endpoints import ENDPOINTS
 from windlass.models.view import chained
 from windlass.models.wires.bedrock_reply import ConverseDecoder
 from windlass.models.wires.claude_thinking import OFF, claude_thinking
-from windlass.models.wires.common import HttpModel, as_dict, dumps, safe_name
+from windlass.models.wires.common import Access, HttpModel
 from windlass.models.wires.parts import given, inline, schema, wanted_tool
 from windlass.models.wires.sigv4 import Signer
-from windlass.redact import Secret
+from windlass.models.wires.values import as_dict, dumps, safe_name
 
 _LIMIT: Final = (
     16_384  # tokens of a reply, only to choose a budget for thinking where none is given
@@ -61,38 +60,23 @@ class BedrockConverse(HttpModel):
     nothing is signed unless `sign=True`.
     """
 
-    wire = "bedrock"
+    wire = home = "bedrock"
 
     def __init__(
         self,
         name: str,
         *,
-        api_key: str | Secret | None = None,
         region: str | None = None,
         profile: str | None = None,
         sign: bool | None = None,
-        base_url: str | None = None,
-        headers: Mapping[str, str | Secret] | None = None,
-        timeout: float | None = None,
-        endpoint: Endpoint | None = None,
-        timeouts: Timeouts | None = None,
-        transport: Transport | None = None,
+        **access: Unpack[Access],
     ) -> None:
-        known = endpoint or ENDPOINTS["bedrock"]
+        known = access.get("endpoint") or ENDPOINTS["bedrock"]
         variables = known.also_env.get("region", ())
         self.region = region or next(filter(None, map(os.environ.get, variables)), None)
-        super().__init__(
-            name,
-            endpoint=known,
-            api_key=api_key,
-            base_url=base_url,
-            headers=headers,
-            timeout=timeout,
-            timeouts=timeouts,
-            transport=transport,
-        )
+        super().__init__(name, **access)
         if sign is None:
-            sign = base_url is None or profile is not None or ".amazonaws.com" in base_url
+            sign = not self._own_url or profile is not None or ".amazonaws.com" in self.base_url
         self._signer = Signer("bedrock", profile) if sign else None
         self._bare: tuple[Frame, bytes] | None = None
 

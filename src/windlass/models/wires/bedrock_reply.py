@@ -13,17 +13,8 @@ from windlass.messages import Block, Message, Opaque, Text, Thinking, ToolCall
 from windlass.models.base import Response, StopReason
 from windlass.models.eventstream import EventStreamDecoder
 from windlass.models.failures import from_stream
-from windlass.models.wires.common import (
-    Decoder,
-    Framing,
-    arguments,
-    as_dict,
-    as_list,
-    as_text,
-    call_id,
-    dumps,
-    whole,
-)
+from windlass.models.wires.decoder import Decoder, Framing
+from windlass.models.wires.values import arguments, as_dict, as_list, as_text, call_id, dumps, whole
 from windlass.usage import NO_USAGE, Usage
 
 _STOPS: Final[dict[str, StopReason]] = {

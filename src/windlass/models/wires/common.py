@@ -1,4 +1,4 @@
-"""What the wires share: a model behind HTTP, its requests in pieces, and the start of a decoder.
+"""What the wires share: a model behind HTTP, how it is reached, and its requests in pieces.
 
 A request is a head (made once for a frame), the messages (each made once, see `view.py`) and the
 tail. Nothing of it depends on anything but the request and the model's own name, so the same
@@ -7,38 +7,31 @@ journal gives the same bytes.
 
 from __future__ import annotations
 
-import json
 import os
-import re
-from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
-from hashlib import sha256
-from typing import Any, ClassVar, Final, Protocol, cast
-from urllib.parse import urlsplit, urlunsplit
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Final, TypedDict, Unpack
 from weakref import ref
 
 import msgspec
 
-from windlass import seams
-from windlass.errors import BadReply, ConfigError, ModelError, StreamBroken
-from windlass.events import TextDelta, ThinkingDelta, ToolCallReady
-from windlass.messages import Message, Origin, Text, Thinking, ToolCall
+from windlass.errors import ConfigError, ModelError, StreamBroken, nearest
+from windlass.messages import Message, Origin
 from windlass.models import catalog, transport
 from windlass.models.base import Emit, Frame, Model, Request, Response, Settings
 from windlass.models.capabilities import Capabilities
-from windlass.models.endpoints import Endpoint
-from windlass.models.failures import Source, error_fields, from_http, from_stream
+from windlass.models.endpoints import ENDPOINTS, Endpoint, Wire
+from windlass.models.failures import Source, from_http
 from windlass.models.matrix import capabilities_of
-from windlass.models.sse import MAX_EVENT, SSEDecoder
 from windlass.models.transport import Deadline, HttpReply, Timeouts, Transport
 from windlass.models.view import pieces
+from windlass.models.wires.decoder import Decoder
+from windlass.models.wires.values import safe_name
 from windlass.redact import Secret, looks_secret
 from windlass.usage import Usage
 
 _AUTH: Final = frozenset({"authorization", "api-key", "x-api-key", "x-goog-api-key"})
 _REQUEST_ID: Final = ("request-id", "x-request-id", "x-amzn-requestid")
 _GRACE: Final = 0.05  # seconds for a stream's last frame, so that its connection can be used again
-_BOM: Final = b"\xef\xbb\xbf"
 _ERROR_BODY: Final = 1024 * 1024
 
 
@@ -49,24 +42,40 @@ class Framed(msgspec.Struct, frozen=True):
     names: dict[str, str]  # tools under a name of the wire's own: wire -> ours
 
 
+class Access(TypedDict, total=False):
+    """How a model is reached, the same on every wire; what is None is as if it were not there.
+
+    Without an `endpoint` the provider's is taken, at the address that the environment gives it.
+    """
+
+    api_key: str | Secret | None
+    base_url: str | None
+    headers: Mapping[str, str | Secret] | None
+    timeout: float | None  # seconds for a whole answer
+    provider: str | None
+    endpoint: Endpoint | None
+    timeouts: Timeouts | None
+    transport: Transport | None
+
+
 class HttpModel(Model):
     """A model behind an HTTP wire. The wires say what a request and a reply look like."""
 
     remote = True
-    wire: ClassVar[str]
+    wire: ClassVar[Wire]
+    home: ClassVar[str]  # the provider where none is named
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        endpoint: Endpoint,
-        api_key: str | Secret | None = None,
-        base_url: str | None = None,
-        headers: Mapping[str, str | Secret] | None = None,
-        timeout: float | None = None,
-        timeouts: Timeouts | None = None,
-        transport: Transport | None = None,
-    ) -> None:
+    def __init__(self, name: str, **access: Unpack[Access]) -> None:
+        for word in access:
+            if word not in Access.__annotations__:
+                raise ConfigError(
+                    f"{self.wire} models take no {word}={nearest(word, Access.__annotations__)}"
+                )
+        provider, endpoint = access.get("provider") or self.home, access.get("endpoint")
+        base_url = access.get("base_url") or None
+        if endpoint is None:
+            endpoint = self._endpoint(provider, base_url)
+            base_url = base_url or endpoint.address(os.environ)
         if not name:
             raise ConfigError(f"provider {endpoint.name!r} needs a model name")
         self.name, self.provider = name, endpoint.name
@@ -80,16 +89,24 @@ class HttpModel(Model):
         self.url = self._url(self.base_url)
         self.headers: dict[str, str | Secret] = {
             key.lower(): Secret(value) if key.lower() in _AUTH or looks_secret(key) else value
-            for key, value in (headers or {}).items()
+            for key, value in (access.get("headers") or {}).items()
         }
-        self.timeouts = timeouts or Timeouts()
+        self.timeouts = access.get("timeouts") or Timeouts()
+        timeout, api_key = access.get("timeout"), access.get("api_key")
         self.timeout = timeout if timeout is not None else self.timeouts.total
         self._key = Secret(api_key) if api_key is not None else None
         self._own_url = base_url is not None
-        self._transport = transport
+        self._transport = access.get("transport")
         self._origin = Origin(self.provider, name)
         self._cached = f"{self.wire}/{self.provider}/{name}"
         self._frames: dict[int, tuple[ref[Frame], Framed]] = {}
+
+    @classmethod
+    def _endpoint(cls, provider: str, base_url: str | None) -> Endpoint:
+        """The endpoint of a provider by its name; one that nobody knows is like the wire's own."""
+        if (known := ENDPOINTS.get(provider)) is not None:
+            return known
+        return msgspec.structs.replace(ENDPOINTS[cls.home], name=provider)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -281,246 +298,3 @@ async def _drain(reply: HttpReply) -> None:
                 pass
     except ModelError:
         pass  # the answer is here; a connection that does not end in time is dropped
-
-
-# --------------------------------------------------------------------------- replies
-
-
-class Framing(Protocol):
-    """Takes a stream apart into named pieces, whatever the network did to its bytes."""
-
-    def feed(self, chunk: bytes) -> Sequence[tuple[str, bytes]]:
-        """The pieces that this chunk completes."""
-        ...
-
-
-class Decoder:
-    """Bytes of a reply in, a `Response` out: `feed` every chunk, then `finish`.
-
-    The bytes decide what they are: an event stream, or one JSON body, whatever was asked for and
-    whatever the content type says.
-    """
-
-    def __init__(
-        self, source: Source, origin: Origin, names: Mapping[str, str], emit: Emit
-    ) -> None:
-        self.source, self.origin, self.names, self.emit = source, origin, names, emit
-        self.done = False  # the terminal event came: nothing after it matters
-        self.complete = False  # all of the answer is here, even if the stream breaks now
-        self._frames: Framing | None = None
-        self._body: list[bytes] = []
-        self._size = 0
-
-    def feed(self, chunk: bytes) -> bool:
-        """Take the next bytes; whether they brought anything but pings and comments."""
-        frames = self._frames
-        if frames is None:
-            if (frames := self._begin(chunk)) is None:
-                return self._size > 0
-            chunk = b"".join(self._body)
-            self._body.clear()
-        progress = False
-        for name, data in frames.feed(chunk):
-            if self.done:
-                break
-            progress = self._event(name, data) or progress
-        return progress
-
-    def finish(self) -> Response:
-        """The reply, or the error that it is."""
-        if self._frames is not None:
-            if not (self.done or self.complete):
-                raise StreamBroken("the stream ended before the reply did")
-            return self._response()
-        text = b"".join(self._body).strip()
-        if not text:
-            raise BadReply("the reply is empty")
-        if text.startswith(b"<"):
-            words = " ".join(
-                re.sub(r"<[^>]*>", " ", text[:2000].decode("utf-8", "replace")).split()
-            )
-            raise BadReply(f"a web page came instead of a reply: {self.source.clean(words[:200])}")
-        body = self._json(text)
-        if body.get("error") or body.get("type") == "error":
-            raise from_stream(body.get("error") or error_fields(body), self.source)
-        return self._told(self._whole(body))
-
-    def _begin(self, chunk: bytes) -> Framing | None:
-        """A decoder for an event stream once the bytes look like one; else they are one body."""
-        self._body.append(chunk)
-        if self._size == 0:
-            start = b"".join(self._body)
-            if _BOM.startswith(start) or not (start := start.removeprefix(_BOM).lstrip()):
-                return None
-            self._frames = self._framing(start)
-            if self._frames is not None:
-                return self._frames
-        self._size += len(chunk)
-        if self._size > MAX_EVENT:
-            raise BadReply(f"the reply is larger than {MAX_EVENT:,} bytes")
-        return None
-
-    def _framing(self, start: bytes) -> Framing | None:
-        """What takes a stream apart that begins like this; None where it is one JSON body."""
-        return SSEDecoder() if start[0] in b":edir" else None  # a comment, event, data, id, retry
-
-    def _json(self, data: bytes) -> dict[str, Any]:
-        try:
-            value = _decode(data)
-        except (ValueError, RecursionError):
-            try:
-                value = _valid(json.loads(data.decode("utf-8", "replace"), strict=False))
-            except (ValueError, RecursionError):
-                shown = self.source.clean(data[:120].decode("utf-8", "replace"))
-                raise BadReply(f"the reply is not JSON, or cut off: {shown!r}") from None
-        if not isinstance(value, dict):
-            raise BadReply(f"the reply is not a JSON object: {value!r:.120}")
-        return cast("dict[str, Any]", value)
-
-    def _told(self, response: Response) -> Response:
-        """Emit a reply that came whole, as if it had been streamed."""
-        for block in response.message.content:
-            if type(block) is Text:
-                self.emit(TextDelta(block.text))
-            elif type(block) is Thinking and block.text:
-                self.emit(ThinkingDelta(block.text))
-            elif type(block) is ToolCall and block.raw is None:
-                self.emit(ToolCallReady(block))
-        return response
-
-    def _event(self, name: str, data: bytes) -> bool:
-        raise NotImplementedError
-
-    def _response(self) -> Response:
-        raise NotImplementedError
-
-    def _whole(self, body: dict[str, Any]) -> Response:
-        raise NotImplementedError
-
-
-_decode: Callable[[bytes], Any] = msgspec.json.Decoder().decode
-
-
-def arguments(raw: object) -> tuple[dict[str, Any], str | None]:
-    """A call's arguments, and their own text where they are no JSON object.
-
-    Nothing, `null`, `""` and `"{}"` all mean no arguments; an object that was encoded twice is
-    decoded twice.
-    """
-    if isinstance(raw, dict):
-        return cast("dict[str, Any]", raw), None
-    if raw is None:
-        return {}, None
-    if not isinstance(raw, str):
-        return {}, dumps(raw).decode()
-    value: object = raw
-    for _ in range(2):
-        if isinstance(value, str):
-            if not value.strip():
-                return {}, None
-            value = _parsed(value)
-    if isinstance(value, dict):
-        return cast("dict[str, Any]", value), None
-    return ({}, None) if value is None else ({}, raw)
-
-
-def _parsed(text: str) -> object:
-    """The JSON value, or `NotImplemented` for what is none."""
-    try:
-        return msgspec.json.decode(text)
-    except (ValueError, RecursionError):  # half a surrogate pair is a ValueError too
-        pass
-    try:
-        # models forget to escape line breaks inside strings; NaN is no value for a tool
-        return _valid(json.loads(text, strict=False, parse_constant=_no_constant))
-    except (ValueError, RecursionError):
-        return NotImplemented
-
-
-def _no_constant(name: str) -> object:
-    raise ValueError(name)
-
-
-def call_id(given: object) -> str:
-    """The provider's id of a call, or one of our own where it gave none."""
-    return given if isinstance(given, str) and given else seams.new_id("call")
-
-
-# A reply may hold anything anywhere; these read it as what it should be, or as nothing.
-
-
-def as_dict(value: object) -> dict[str, Any]:
-    """The object, or an empty one."""
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-
-
-def as_list(value: object) -> list[Any]:
-    """The array, or an empty one."""
-    return cast("list[Any]", value) if isinstance(value, list) else []
-
-
-def as_text(value: object) -> str:
-    """The text, or none."""
-    return value if isinstance(value, str) else ""
-
-
-def amount(value: object) -> float | None:
-    """The sum in dollars, or None for what is none."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 2**53:
-        return None
-    return float(value)
-
-
-def whole(value: object) -> int:
-    """The count, or 0."""
-    return value if type(value) is int and value > 0 else 0
-
-
-# --------------------------------------------------------------------------- requests
-
-
-def dumps(value: object) -> bytes:
-    """JSON bytes of anything, also of text that is no valid Unicode and of very large numbers."""
-    try:
-        return msgspec.json.encode(value)
-    except (UnicodeEncodeError, OverflowError):
-        plain = msgspec.to_builtins(value)
-        return json.dumps(_valid(plain), ensure_ascii=False, separators=(",", ":")).encode()
-
-
-def _valid(value: Any) -> Any:
-    """The value with halves of surrogate pairs replaced: no journal and no wire could carry them."""
-    if isinstance(value, str):
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    if isinstance(value, dict):
-        return {_valid(k): _valid(v) for k, v in cast("dict[Any, Any]", value).items()}
-    if isinstance(value, (list, tuple)):
-        return [_valid(item) for item in cast("Sequence[Any]", value)]
-    return value
-
-
-_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}\Z")
-_MARKED: Final = re.compile(r"-x[0-9a-f]{10}\Z")
-
-
-@lru_cache(maxsize=8192)
-def safe_name(name: str, limit: int = 64) -> str:
-    """A name every provider takes: itself, or a readable stem with a mark made of the whole name.
-
-    A function of the name alone, so that a message reads the same in every request. A name that
-    already looks marked is marked again, so that two names never meet.
-    """
-    if len(name) <= limit and _NAME.match(name) and not _MARKED.search(name):
-        return name
-    mark = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:10]
-    stem = re.sub(r"[^a-zA-Z0-9_-]+", "_", name)[: limit - 12].strip("_-") or "tool"
-    return f"{stem}-x{mark}"
-
-
-def joined(base: str, path: str, *, when: Callable[[str], str]) -> str:
-    """`base` with `path` after what `when` makes of its own path; a query stays at the end."""
-    parts = urlsplit(base)
-    own = parts.path.rstrip("/")
-    if not own.endswith(path):
-        own = when(own) + path
-    return urlunsplit((parts.scheme, parts.netloc, own, parts.query, ""))

@@ -8,10 +8,13 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from windlass.errors import ConfigError
 from windlass.models.catalog import ModelInfo
-from windlass.models.wires.common import as_dict, safe_name
+from windlass.models.endpoints import ENDPOINTS, Endpoint, Wire
+from windlass.models.wires.values import as_dict, safe_name
 
 Thinking = bool | dict[str, Any]
+_SHAPES: Final = ("openai_chat", "openai_responses")
 _REASONING: Final = ("o1", "o3", "o4", "gpt-5", "gpt-6")
 
 
@@ -60,6 +63,18 @@ def _ollama(asked: Thinking, reasons: bool | None) -> dict[str, Any]:
 
 def _template(asked: Thinking, reasons: bool | None) -> dict[str, Any]:
     return {"chat_template_kwargs": {"enable_thinking": not _off(asked)}}
+
+
+def openai_shaped(provider: str, base_url: str | None, wire: Wire) -> Endpoint:
+    """The endpoint of a provider that speaks like OpenAI; any server is one, by its address."""
+    known = ENDPOINTS.get(provider)
+    if known is not None and known.dialect == "ollama":
+        return msgspec.structs.replace(known, wire="openai_chat")  # its /v1, for who wants it
+    if known is not None and known.wire in _SHAPES:
+        return known
+    if base_url is None:
+        raise ConfigError(f"provider {provider!r} is not known; pass base_url= for it")
+    return Endpoint(provider, wire, base_url, (f"{provider.upper()}_API_KEY",))
 
 
 class Dialect(msgspec.Struct, frozen=True):

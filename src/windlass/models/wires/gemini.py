@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, ClassVar, Final, TypeAlias, cast
+from typing import Any, ClassVar, Final, TypeAlias, Unpack, cast
 from urllib.parse import quote, urlsplit, urlunsplit
 
 import msgspec
@@ -25,21 +25,11 @@ from windlass.messages import (
     ToolResult,
 )
 from windlass.models.base import Emit, Frame, Request, Settings
-from windlass.models.endpoints import ENDPOINTS, Endpoint
-from windlass.models.transport import Timeouts, Transport
-from windlass.models.wires.common import (
-    Framed,
-    HttpModel,
-    as_dict,
-    as_list,
-    dumps,
-    joined,
-    safe_name,
-)
+from windlass.models.wires.common import Access, Framed, HttpModel
 from windlass.models.wires.gemini_reply import GenerateDecoder
 from windlass.models.wires.gemini_thinking import thinking_config
 from windlass.models.wires.parts import given, inline, schema, wanted_tool
-from windlass.redact import Secret
+from windlass.models.wires.values import as_dict, as_list, dumps, joined, safe_name
 
 Part: TypeAlias = dict[str, Any]
 
@@ -51,37 +41,13 @@ _FOREIGN: Final = "skip_thought_signature_validator"
 class GeminiGenerate(HttpModel):
     """A Gemini model: `w.models.gemini("gemini-2.5-flash", api_key=…)`."""
 
-    wire = "gemini"
+    wire = home = "gemini"
     #: Whether calls and their results carry ids; without, their order pairs them.
     sends_ids: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        api_key: str | Secret | None = None,
-        base_url: str | None = None,
-        headers: Mapping[str, str | Secret] | None = None,
-        timeout: float | None = None,
-        provider: str = "gemini",
-        endpoint: Endpoint | None = None,
-        timeouts: Timeouts | None = None,
-        transport: Transport | None = None,
-    ) -> None:
-        known = endpoint or ENDPOINTS.get(provider) or ENDPOINTS["gemini"]
-        if known.name != provider and endpoint is None:
-            known = msgspec.structs.replace(known, name=provider)
+    def __init__(self, name: str, **access: Unpack[Access]) -> None:
         self._resource = _resource(name)
-        super().__init__(
-            name.removeprefix("models/"),
-            endpoint=known,
-            api_key=api_key,
-            base_url=base_url,
-            headers=headers,
-            timeout=timeout,
-            timeouts=timeouts,
-            transport=transport,
-        )
+        super().__init__(name.removeprefix("models/"), **access)
 
     def _url(self, base: str) -> str:
         return joined(base, self._resource, when=lambda own: own or "/v1beta")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from windlass.models.catalog import ModelInfo
-from windlass.models.wires.common import as_dict
+from windlass.models.wires.values import as_dict
 
 _LEVELS: Final = ("minimal", "low", "medium", "high")
 _TOKENS: Final = {"minimal": 512, "low": 2048, "medium": 8192, "high": 24_576}

@@ -6,7 +6,7 @@ here do parallel calls arrive apart.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from windlass.errors import (
@@ -29,14 +29,12 @@ from windlass.messages import (
     ToolSpec,
 )
 from windlass.models.base import Emit, Frame, Request, Response, Settings, StopReason
-from windlass.models.endpoints import ENDPOINTS, Endpoint
 from windlass.models.failures import from_stream
 from windlass.models.ndjson import LineDecoder
-from windlass.models.transport import Timeouts, Transport
-from windlass.models.wires.common import (
-    Decoder,
-    Framing,
-    HttpModel,
+from windlass.models.wires.common import HttpModel
+from windlass.models.wires.decoder import Decoder, Framing
+from windlass.models.wires.parts import given, inline, readable, said_error, schema, wanted_tool
+from windlass.models.wires.values import (
     arguments,
     as_dict,
     as_list,
@@ -47,8 +45,6 @@ from windlass.models.wires.common import (
     safe_name,
     whole,
 )
-from windlass.models.wires.parts import given, inline, readable, said_error, schema, wanted_tool
-from windlass.redact import Secret
 from windlass.usage import NO_USAGE, Usage
 
 _BRACE: Final = 0x7B
@@ -66,30 +62,7 @@ class OllamaChat(HttpModel):
     `Settings(extra={"options": {"num_ctx": 32768}, "keep_alive": "30m"})`.
     """
 
-    wire = "ollama"
-
-    def __init__(
-        self,
-        name: str,
-        *,
-        api_key: str | Secret | None = None,
-        base_url: str | None = None,
-        headers: Mapping[str, str | Secret] | None = None,
-        timeout: float | None = None,
-        endpoint: Endpoint | None = None,
-        timeouts: Timeouts | None = None,
-        transport: Transport | None = None,
-    ) -> None:
-        super().__init__(
-            name,
-            endpoint=endpoint or ENDPOINTS["ollama"],
-            api_key=api_key,
-            base_url=base_url,
-            headers=headers,
-            timeout=timeout,
-            timeouts=timeouts,
-            transport=transport,
-        )
+    wire = home = "ollama"
 
     def _url(self, base: str) -> str:
         # an address that was meant for /v1 leads here too

@@ -7,10 +7,8 @@ OpenRouter, HuggingFace, Together, Groq, DeepSeek, Fireworks, Mistral, Ollama's 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, cast
-
-import msgspec
+from collections.abc import Sequence
+from typing import Any, ClassVar, Unpack, cast
 
 from windlass.errors import ConfigError
 from windlass.messages import (
@@ -22,13 +20,12 @@ from windlass.messages import (
     ToolResult,
 )
 from windlass.models.base import Emit, Frame, Request, Settings
-from windlass.models.endpoints import ENDPOINTS, Endpoint
-from windlass.models.transport import Timeouts, Transport
-from windlass.models.wires.common import HttpModel, as_dict, dumps, joined, safe_name
-from windlass.models.wires.dialects import DIALECTS, Dialect
+from windlass.models.endpoints import Endpoint, Wire
+from windlass.models.wires.common import Access, HttpModel
+from windlass.models.wires.dialects import DIALECTS, Dialect, openai_shaped
 from windlass.models.wires.openai_reply import ChatDecoder
 from windlass.models.wires.parts import given, readable, said_error, schema
-from windlass.redact import Secret
+from windlass.models.wires.values import as_dict, dumps, joined, safe_name
 
 
 class OpenAIChat(HttpModel):
@@ -37,39 +34,16 @@ class OpenAIChat(HttpModel):
     Any server of that shape by its address: `openai_chat("qwen3", base_url="http://host:8000/v1")`.
     """
 
-    wire = "openai_chat"
+    wire: ClassVar[Wire] = "openai_chat"
+    home = "openai"
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        api_key: str | Secret | None = None,
-        base_url: str | None = None,
-        headers: Mapping[str, str | Secret] | None = None,
-        timeout: float | None = None,
-        provider: str = "openai",
-        endpoint: Endpoint | None = None,
-        timeouts: Timeouts | None = None,
-        transport: Transport | None = None,
-    ) -> None:
-        known = endpoint or ENDPOINTS.get(provider)
-        if known is not None and known.dialect == "ollama":
-            known = msgspec.structs.replace(known, wire="openai_chat")  # its /v1, for who wants it
-        if known is None or known.wire != "openai_chat":
-            if base_url is None:
-                raise ConfigError(f"provider {provider!r} is not known; pass base_url= for it")
-            known = Endpoint(provider, "openai_chat", base_url, (f"{provider.upper()}_API_KEY",))
-        self.dialect: Dialect = DIALECTS[known.dialect]
-        super().__init__(
-            name,
-            endpoint=known,
-            api_key=api_key,
-            base_url=base_url,
-            headers=headers,
-            timeout=timeout,
-            timeouts=timeouts,
-            transport=transport,
-        )
+    def __init__(self, name: str, **access: Unpack[Access]) -> None:
+        super().__init__(name, **access)
+        self.dialect: Dialect = DIALECTS[self.endpoint.dialect]
+
+    @classmethod
+    def _endpoint(cls, provider: str, base_url: str | None) -> Endpoint:
+        return openai_shaped(provider, base_url, cls.wire)
 
     def _url(self, base: str) -> str:
         return joined(base, "/chat/completions", when=lambda own: own or "/v1")

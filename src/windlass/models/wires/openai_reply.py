@@ -11,8 +11,8 @@ from windlass.events import TextDelta, ThinkingDelta, ToolCallReady
 from windlass.messages import Block, Message, Text, Thinking, ToolCall
 from windlass.models.base import Response, StopReason
 from windlass.models.failures import from_stream
-from windlass.models.wires.common import (
-    Decoder,
+from windlass.models.wires.decoder import Decoder
+from windlass.models.wires.values import (
     amount,
     arguments,
     as_dict,

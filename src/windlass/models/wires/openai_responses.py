@@ -7,8 +7,8 @@ an item names something stored over there and is not sent back with a call.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Any, ClassVar, Final, Unpack
 
 import msgspec
 
@@ -25,17 +25,15 @@ from windlass.messages import (
     ToolResult,
 )
 from windlass.models.base import Emit, Frame, Request, Settings
-from windlass.models.endpoints import ENDPOINTS, Endpoint
-from windlass.models.transport import Timeouts, Transport
-from windlass.models.wires.common import HttpModel, as_dict, as_list, dumps, joined, safe_name
-from windlass.models.wires.dialects import DIALECTS, Dialect
+from windlass.models.endpoints import Endpoint, Wire
+from windlass.models.wires.common import Access, HttpModel
+from windlass.models.wires.dialects import DIALECTS, Dialect, openai_shaped
 from windlass.models.wires.openai_responses_reply import ResponsesDecoder
 from windlass.models.wires.parts import given, readable, said_error, schema
-from windlass.redact import Secret
+from windlass.models.wires.values import as_dict, as_list, dumps, joined, safe_name
 
 ENCRYPTED: Final = "reasoning.encrypted_content"
 FEWEST: Final = 16  # tokens of a reply that OpenAI can be held to
-_SHAPES: Final = ("openai_chat", "openai_responses")
 
 
 class OpenAIResponses(HttpModel):
@@ -46,41 +44,18 @@ class OpenAIResponses(HttpModel):
     with `extra={"tools": [{"type": "web_search"}]}` and join those of the agent.
     """
 
-    wire = "openai_responses"
+    wire: ClassVar[Wire] = "openai_responses"
+    home = "openai"
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        api_key: str | Secret | None = None,
-        base_url: str | None = None,
-        headers: Mapping[str, str | Secret] | None = None,
-        timeout: float | None = None,
-        provider: str = "openai",
-        endpoint: Endpoint | None = None,
-        timeouts: Timeouts | None = None,
-        transport: Transport | None = None,
-    ) -> None:
-        known = endpoint or ENDPOINTS.get(provider)
-        if known is None or known.wire not in _SHAPES:
-            if base_url is None:
-                raise ConfigError(f"provider {provider!r} is not known; pass base_url= for it")
-            known = Endpoint(
-                provider, "openai_responses", base_url, (f"{provider.upper()}_API_KEY",)
-            )
-        if known.name == "openai-responses":  # a way to ask for this wire; the models are OpenAI's
-            known = msgspec.structs.replace(known, name="openai")
-        self.dialect: Dialect = DIALECTS[known.dialect]
-        super().__init__(
-            name,
-            endpoint=known,
-            api_key=api_key,
-            base_url=base_url,
-            headers=headers,
-            timeout=timeout,
-            timeouts=timeouts,
-            transport=transport,
-        )
+    def __init__(self, name: str, **access: Unpack[Access]) -> None:
+        if (endpoint := access.get("endpoint")) is not None:
+            access["endpoint"] = _owned(endpoint)
+        super().__init__(name, **access)
+        self.dialect: Dialect = DIALECTS[self.endpoint.dialect]
+
+    @classmethod
+    def _endpoint(cls, provider: str, base_url: str | None) -> Endpoint:
+        return _owned(openai_shaped(provider, base_url, cls.wire))
 
     def _url(self, base: str) -> str:
         return joined(base, "/responses", when=lambda own: own or "/v1")
@@ -171,6 +146,13 @@ class OpenAIResponses(HttpModel):
         while items and items[-1].get("type") == "reasoning":
             items.pop()  # cut off before it came to anything: refused without what follows it
         return items
+
+
+def _owned(endpoint: Endpoint) -> Endpoint:
+    """`openai-responses` is a way to ask for this wire; the models are OpenAI's."""
+    if endpoint.name != "openai-responses":
+        return endpoint
+    return msgspec.structs.replace(endpoint, name="openai")
 
 
 def _message_item() -> dict[str, Any]:

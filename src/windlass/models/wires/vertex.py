@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from inspect import isawaitable
-from typing import TypeAlias
+from typing import TypeAlias, Unpack
 from urllib.parse import urlsplit
 
 from windlass.errors import ConfigError
 from windlass.models.base import Settings
 from windlass.models.endpoints import ENDPOINTS, Endpoint
-from windlass.models.transport import Timeouts, Transport
-from windlass.models.wires.common import joined
+from windlass.models.wires.common import Access
 from windlass.models.wires.gemini import GeminiGenerate
+from windlass.models.wires.values import joined
 from windlass.redact import Secret
 
 Token: TypeAlias = str | Secret | Callable[[], str | Awaitable[str]]
@@ -26,7 +26,7 @@ class VertexGenerate(GeminiGenerate):
     request and should keep what it fetched. Project and location may stand in `base_url` instead.
     """
 
-    wire = "vertex"
+    wire = home = "vertex"
     sends_ids = False  # the endpoint refuses a request with ids in it
 
     def __init__(
@@ -36,28 +36,15 @@ class VertexGenerate(GeminiGenerate):
         token: Token | None = None,
         project: str | None = None,
         location: str | None = None,
-        api_key: str | Secret | None = None,
-        base_url: str | None = None,
-        headers: Mapping[str, str | Secret] | None = None,
-        timeout: float | None = None,
-        endpoint: Endpoint | None = None,
-        timeouts: Timeouts | None = None,
-        transport: Transport | None = None,
+        **access: Unpack[Access],
     ) -> None:
-        known = endpoint or ENDPOINTS["vertex"]
+        known = access.get("endpoint") or ENDPOINTS["vertex"]
         self.project = project or _env(known, "project")
         self.location = location or _env(known, "location") or "global"
         self._token = token if callable(token) else None
-        super().__init__(
-            name,
-            api_key=api_key if token is None or callable(token) else token,
-            base_url=base_url,
-            headers=headers,
-            timeout=timeout,
-            endpoint=known,
-            timeouts=timeouts,
-            transport=transport,
-        )
+        if token is not None and not callable(token):
+            access["api_key"] = token
+        super().__init__(name, **access)
 
     def check(self) -> None:
         """Raise `ConfigError` when there is no project, or no token."""

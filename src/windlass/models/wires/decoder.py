@@ -1,0 +1,126 @@
+"""The start of a decoder: bytes of a reply in, a `Response` out, whatever the network did to them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Protocol, cast
+
+from windlass.errors import BadReply, StreamBroken
+from windlass.events import TextDelta, ThinkingDelta, ToolCallReady
+from windlass.messages import Origin, Text, Thinking, ToolCall
+from windlass.models.base import Emit, Response
+from windlass.models.failures import Source, error_fields, from_stream
+from windlass.models.sse import MAX_EVENT, SSEDecoder
+from windlass.models.wires.values import loads
+
+_BOM: Final = b"\xef\xbb\xbf"
+
+
+class Framing(Protocol):
+    """Takes a stream apart into named pieces, whatever the network did to its bytes."""
+
+    def feed(self, chunk: bytes) -> Sequence[tuple[str, bytes]]:
+        """The pieces that this chunk completes."""
+        ...
+
+
+class Decoder:
+    """Bytes of a reply in, a `Response` out: `feed` every chunk, then `finish`.
+
+    The bytes decide what they are: an event stream, or one JSON body, whatever was asked for and
+    whatever the content type says.
+    """
+
+    def __init__(
+        self, source: Source, origin: Origin, names: Mapping[str, str], emit: Emit
+    ) -> None:
+        self.source, self.origin, self.names, self.emit = source, origin, names, emit
+        self.done = False  # the terminal event came: nothing after it matters
+        self.complete = False  # all of the answer is here, even if the stream breaks now
+        self._frames: Framing | None = None
+        self._body: list[bytes] = []
+        self._size = 0
+
+    def feed(self, chunk: bytes) -> bool:
+        """Take the next bytes; whether they brought anything but pings and comments."""
+        frames = self._frames
+        if frames is None:
+            if (frames := self._begin(chunk)) is None:
+                return self._size > 0
+            chunk = b"".join(self._body)
+            self._body.clear()
+        progress = False
+        for name, data in frames.feed(chunk):
+            if self.done:
+                break
+            progress = self._event(name, data) or progress
+        return progress
+
+    def finish(self) -> Response:
+        """The reply, or the error that it is."""
+        if self._frames is not None:
+            if not (self.done or self.complete):
+                raise StreamBroken("the stream ended before the reply did")
+            return self._response()
+        text = b"".join(self._body).strip()
+        if not text:
+            raise BadReply("the reply is empty")
+        if text.startswith(b"<"):
+            words = " ".join(
+                re.sub(r"<[^>]*>", " ", text[:2000].decode("utf-8", "replace")).split()
+            )
+            raise BadReply(f"a web page came instead of a reply: {self.source.clean(words[:200])}")
+        body = self._json(text)
+        if body.get("error") or body.get("type") == "error":
+            raise from_stream(body.get("error") or error_fields(body), self.source)
+        return self._told(self._whole(body))
+
+    def _begin(self, chunk: bytes) -> Framing | None:
+        """A decoder for an event stream once the bytes look like one; else they are one body."""
+        self._body.append(chunk)
+        if self._size == 0:
+            start = b"".join(self._body)
+            if _BOM.startswith(start) or not (start := start.removeprefix(_BOM).lstrip()):
+                return None
+            self._frames = self._framing(start)
+            if self._frames is not None:
+                return self._frames
+        self._size += len(chunk)
+        if self._size > MAX_EVENT:
+            raise BadReply(f"the reply is larger than {MAX_EVENT:,} bytes")
+        return None
+
+    def _framing(self, start: bytes) -> Framing | None:
+        """What takes a stream apart that begins like this; None where it is one JSON body."""
+        return SSEDecoder() if start[0] in b":edir" else None  # a comment, event, data, id, retry
+
+    def _json(self, data: bytes) -> dict[str, Any]:
+        try:
+            value = loads(data)
+        except (ValueError, RecursionError):
+            shown = self.source.clean(data[:120].decode("utf-8", "replace"))
+            raise BadReply(f"the reply is not JSON, or cut off: {shown!r}") from None
+        if not isinstance(value, dict):
+            raise BadReply(f"the reply is not a JSON object: {value!r:.120}")
+        return cast("dict[str, Any]", value)
+
+    def _told(self, response: Response) -> Response:
+        """Emit a reply that came whole, as if it had been streamed."""
+        for block in response.message.content:
+            if type(block) is Text:
+                self.emit(TextDelta(block.text))
+            elif type(block) is Thinking and block.text:
+                self.emit(ThinkingDelta(block.text))
+            elif type(block) is ToolCall and block.raw is None:
+                self.emit(ToolCallReady(block))
+        return response
+
+    def _event(self, name: str, data: bytes) -> bool:
+        raise NotImplementedError
+
+    def _response(self) -> Response:
+        raise NotImplementedError
+
+    def _whole(self, body: dict[str, Any]) -> Response:
+        raise NotImplementedError

@@ -1,0 +1,150 @@
+"""What wires read out of replies and write into requests: JSON that may be anything, and names.
+
+A reply may hold anything anywhere; what reads it takes it for what it should be, or for nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from hashlib import sha256
+from typing import Any, Final, cast
+from urllib.parse import urlsplit, urlunsplit
+
+import msgspec
+
+from windlass import seams
+
+_read: Callable[[bytes], Any] = msgspec.json.Decoder().decode
+
+
+def loads(data: bytes) -> Any:
+    """The JSON value, also where the bytes are no valid Unicode; else `ValueError`.
+
+    `RecursionError` is one of the ways in which a reply is no JSON.
+    """
+    try:
+        return _read(data)
+    except (ValueError, RecursionError):
+        return _valid(json.loads(data.decode("utf-8", "replace"), strict=False))
+
+
+def arguments(raw: object) -> tuple[dict[str, Any], str | None]:
+    """A call's arguments, and their own text where they are no JSON object.
+
+    Nothing, `null`, `""` and `"{}"` all mean no arguments; an object that was encoded twice is
+    decoded twice.
+    """
+    if isinstance(raw, dict):
+        return cast("dict[str, Any]", raw), None
+    if raw is None:
+        return {}, None
+    if not isinstance(raw, str):
+        return {}, dumps(raw).decode()
+    value: object = raw
+    for _ in range(2):
+        if isinstance(value, str):
+            if not value.strip():
+                return {}, None
+            value = _parsed(value)
+    if isinstance(value, dict):
+        return cast("dict[str, Any]", value), None
+    return ({}, None) if value is None else ({}, raw)
+
+
+def _parsed(text: str) -> object:
+    """The JSON value, or `NotImplemented` for what is none."""
+    try:
+        return msgspec.json.decode(text)
+    except (ValueError, RecursionError):  # half a surrogate pair is a ValueError too
+        pass
+    try:
+        # models forget to escape line breaks inside strings; NaN is no value for a tool
+        return _valid(json.loads(text, strict=False, parse_constant=_no_constant))
+    except (ValueError, RecursionError):
+        return NotImplemented
+
+
+def _no_constant(name: str) -> object:
+    raise ValueError(name)
+
+
+def call_id(given: object) -> str:
+    """The provider's id of a call, or one of our own where it gave none."""
+    return given if isinstance(given, str) and given else seams.new_id("call")
+
+
+def as_dict(value: object) -> dict[str, Any]:
+    """The object, or an empty one."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def as_list(value: object) -> list[Any]:
+    """The array, or an empty one."""
+    return cast("list[Any]", value) if isinstance(value, list) else []
+
+
+def as_text(value: object) -> str:
+    """The text, or none."""
+    return value if isinstance(value, str) else ""
+
+
+def amount(value: object) -> float | None:
+    """The sum in dollars, or None for what is none."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 2**53:
+        return None
+    return float(value)
+
+
+def whole(value: object) -> int:
+    """The count, or 0."""
+    return value if type(value) is int and value > 0 else 0
+
+
+def dumps(value: object) -> bytes:
+    """JSON bytes of anything, also of text that is no valid Unicode and of very large numbers."""
+    try:
+        return msgspec.json.encode(value)
+    except (UnicodeEncodeError, OverflowError):
+        plain = msgspec.to_builtins(value)
+        return json.dumps(_valid(plain), ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _valid(value: Any) -> Any:
+    """The value with halves of surrogate pairs replaced: no journal and no wire could carry them."""
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, dict):
+        return {_valid(k): _valid(v) for k, v in cast("dict[Any, Any]", value).items()}
+    if isinstance(value, (list, tuple)):
+        return [_valid(item) for item in cast("Sequence[Any]", value)]
+    return value
+
+
+_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}\Z")
+_MARKED: Final = re.compile(r"-x[0-9a-f]{10}\Z")
+
+
+@lru_cache(maxsize=8192)
+def safe_name(name: str, limit: int = 64) -> str:
+    """A name every provider takes: itself, or a readable stem with a mark made of the whole name.
+
+    A function of the name alone, so that a message reads the same in every request. A name that
+    already looks marked is marked again, so that two names never meet.
+    """
+    if len(name) <= limit and _NAME.match(name) and not _MARKED.search(name):
+        return name
+    mark = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:10]
+    stem = re.sub(r"[^a-zA-Z0-9_-]+", "_", name)[: limit - 12].strip("_-") or "tool"
+    return f"{stem}-x{mark}"
+
+
+def joined(base: str, path: str, *, when: Callable[[str], str]) -> str:
+    """`base` with `path` after what `when` makes of its own path; a query stays at the end."""
+    parts = urlsplit(base)
+    own = parts.path.rstrip("/")
+    if not own.endswith(path):
+        own = when(own) + path
+    return urlunsplit((parts.scheme, parts.netloc, own, parts.query, ""))
