@@ -1,0 +1,50 @@
+"""`/no_think`: how a model that has no switch for its thinking is told in words not to think.
+
+The words stand behind everything the user said, not only the last of it, so that a message has the
+same bytes in every request; such models go by the last one they read.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from windlass.messages import Message, Text
+from windlass.models.base import Request
+from windlass.models.capabilities import Capabilities
+from windlass.models.view import derive
+
+WORDS: Final = "/no_think"
+
+
+def thinks_not(asked: bool | dict[str, Any] | None) -> bool:
+    """Whether `settings.thinking` asks for no thinking at all."""
+    if not isinstance(asked, dict):
+        return asked is False
+    return asked.get("mode") == "disabled" or asked.get("effort") == "none"
+
+
+def told_not_to_think(request: Request, caps: Capabilities) -> Request:
+    """The request with the words in it where the model's row wants them and thinking is off."""
+    if caps.lowering != "no_think" or not thinks_not(request.frame.settings.thinking):
+        return request
+    return Request(
+        derive(request.messages, "no_think", marked),
+        request.frame,
+        tuple([marked(message) for message in request.tail]),
+    )
+
+
+def marked(message: Message) -> Message:
+    """A user's message with the words behind its own: `"Why?"` -> `"Why? /no_think"`."""
+    if message.role != "user" or message.text.rstrip().endswith(WORDS):
+        return message
+    content = list(message.content)
+    for at in range(len(content) - 1, -1, -1):
+        if type(block := content[at]) is Text:
+            content[at] = Text(f"{block.text} {WORDS}".lstrip())
+            break
+    else:
+        content.append(Text(WORDS))
+    return msgspec.structs.replace(message, content=tuple(content))
