@@ -290,6 +290,84 @@ class ToolSearchResulted(Entry, tag="tool_search_result", frozen=True):
     evicted: tuple[str, ...] = ()  # that a budget has no more room for
 
 
+class JudgeDecision(Entry, tag="judge_decision", frozen=True):
+    """What a gate before the end said: a function of yours, or a model that judges."""
+
+    session_id: str
+    iteration: int
+    gate: str  # verify_completion, verify_completion_judge, done_judge
+    verdict: Literal["done", "continue"]
+    reasoning: str | None = None
+    next_step: str | None = None
+    judge_duration_ms: float = 0.0
+    trigger: str | None = None  # "stalled": not asked because an end was proposed
+
+
+class CheckRan(Entry, tag="check", frozen=True):
+    """A check of the work, run by the runtime itself: evidence, not a claim."""
+
+    iteration: int
+    name: str
+    passed: bool
+    detail: str | None = None
+    duration_ms: float = 0.0
+
+
+class StepJudgeDecision(Entry, tag="step_judge_decision", frozen=True):
+    """What the judge of single steps said of a reply before its calls ran, or why it was not asked."""
+
+    session_id: str
+    iteration: int
+    verdict: Literal["pass", "revise"] | None = None
+    reasoning: str | None = None
+    critique: str | None = None
+    confidence: float | None = None
+    skipped: bool = False
+    reason: str | None = None  # why it was skipped
+    error: str | None = None  # it could not be asked, and the reply passed
+    judge_duration_ms: float = 0.0
+
+
+class LoopControlDecision(Entry, tag="loop_control_decision", frozen=True):
+    """The limit on turns was raised, or the loop was told to stop."""
+
+    iteration: int
+    action: Literal["extend", "stop"]
+    old_limit: int
+    new_limit: int
+    reason: str | None = None
+    status: str | None = None
+
+
+class StallWarning(Entry, tag="agent_loop_stall_warning", frozen=True):
+    """The same call, with the same arguments, again and again."""
+
+    iteration: int
+    tool_name: str
+    repeat_count: int
+    threshold: int
+    arguments_digest: str
+    signature_digest: str
+    arguments: dict[str, Any] | None = None
+
+
+class LoopDetected(Entry, tag="loop_detected", frozen=True):
+    """Whole turns repeat themselves: the same calls, or the same words."""
+
+    iteration: int
+    loop: Literal["tool_repetition", "text_repetition"]
+    detail: str
+    action: str  # warn, inject, terminate, continue
+    repeat_count: int = 0
+
+
+class ProgressReported(Entry, tag="progress_reported", frozen=True):
+    """The model said how far it is."""
+
+    message: str | None = None
+    entries: tuple[dict[str, Any], ...] = ()  # of a task list
+
+
 class Noted(Entry, tag="note", frozen=True):
     """Something a policy of yours wants on the record."""
 
@@ -327,6 +405,13 @@ JournalEntry: TypeAlias = Union[
     NativeToolFallback,
     ToolSearchQueried,
     ToolSearchResulted,
+    JudgeDecision,
+    CheckRan,
+    StepJudgeDecision,
+    LoopControlDecision,
+    StallWarning,
+    LoopDetected,
+    ProgressReported,
     Noted,
 ]
 

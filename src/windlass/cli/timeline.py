@@ -15,6 +15,7 @@ from windlass.cli.paper import Paper
 from windlass.cli.text import clean, one_line, shown_call
 from windlass.events import (
     BudgetExhausted,
+    CheckRan,
     FeedbackInjected,
     FinishProposed,
     Framed,
@@ -23,9 +24,13 @@ from windlass.events import (
     IterationEnd,
     IterationStart,
     JournalEntry,
+    JudgeDecision,
+    LoopControlDecision,
+    LoopDetected,
     LoopStuck,
     NativeToolFallback,
     Noted,
+    ProgressReported,
     Remembered,
     Reminded,
     Replied,
@@ -37,6 +42,8 @@ from windlass.events import (
     Said,
     SessionOpened,
     SessionReset,
+    StallWarning,
+    StepJudgeDecision,
     Suspended,
     ToolDecided,
     ToolIntended,
@@ -286,5 +293,14 @@ _TOLD: dict[type, Callable[[Any], Iterator[Step]]] = {
     NativeToolFallback: _simple("fallback", lambda e: f"{e.calls} calls were written as text"),
     ToolSearchQueried: _simple("search", lambda e: f"tools for {e.query!r}"),
     ToolSearchResulted: _simple("found", lambda e: ", ".join(e.tool_names) or "no tool"),
+    JudgeDecision: _simple("judge", lambda e: f"{e.gate}: {e.verdict}"),
+    CheckRan: _simple("check", lambda e: f"{e.name}: {'passed' if e.passed else 'failed'}"),
+    StepJudgeDecision: _simple("judge", lambda e: f"step: {e.verdict or e.reason}"),
+    LoopControlDecision: _simple("control", lambda e: f"{e.action}: {e.old_limit} → {e.new_limit}"),
+    StallWarning: _simple("stall", lambda e: f"{e.tool_name} {e.repeat_count} times", "yellow"),
+    LoopDetected: _simple("loop", lambda e: f"{e.detail} ({e.action})", "yellow"),
+    ProgressReported: _simple(
+        "progress", lambda e: e.message or words.count(len(e.entries), "entry")
+    ),
     Noted: _noted,
 }

@@ -26,7 +26,7 @@ from windlass.loop.run import Run, aged
 from windlass.loop.turn import Turn
 from windlass.messages import Message, Text, Thinking, ToolCall, ToolResult
 from windlass.models.audit import audit, repair
-from windlass.models.base import Aside, Emit, Request, Response, silent
+from windlass.models.base import Aside, Emit, Model, Request, Response, silent
 from windlass.models.view import View
 from windlass.usage import Usage
 
@@ -92,24 +92,26 @@ async def call_model(
     emit: Emit = silent,
     *,
     closing: bool = False,
+    model: Model | None = None,
 ) -> Response:
     """Make the call and put it on the record, whatever becomes of it."""
     reserve: Reserve | None = None
+    if model is None:
+        model = run.model
     if run.metered:
-        request, reserve = await _held_back(run, request, closing)
+        request, reserve = await _held_back(run, model, request, closing)
     request = _audited(run, request)
     if request.frame is not run.on_record:
         before = run.frame
         run.reframe(request.frame, purpose or "request")
         run.frame = before
     run.journal.flush()
-    model = run.model
     seams.point("model.before_request")
     started = seams.monotonic()
     try:
         response = take(await model.respond(request, emit), run.call_ids)
     except BaseException as error:
-        failed = _unanswered(run, reserve, error, purpose)
+        failed = _unanswered(run, model, reserve, error, purpose)
         if failed is error:
             raise
         raise failed from error
@@ -121,7 +123,7 @@ async def call_model(
     tokens, seen = usage.input_tokens + usage.output_tokens, request.messages
     rewritten = None if type(seen) is View and seen.strand is run.strand else tuple(seen)
     if response.asides:
-        used, paid = _beside(run, request, response.asides, rewritten)
+        used, paid = _beside(run, model, request, response.asides, rewritten)
         run.ledger.settle(reserve, tokens + used, cost + paid)
     else:
         run.ledger.settle(reserve, tokens, cost)
@@ -154,9 +156,11 @@ async def call_model(
     return response
 
 
-async def _held_back(run: Run, request: Request, closing: bool) -> tuple[Request, Reserve]:
+async def _held_back(
+    run: Run, model: Model, request: Request, closing: bool
+) -> tuple[Request, Reserve]:
     """What the call may cost, held back; its reply is limited to what is left."""
-    reserve = await _reserve(run, request, closing)
+    reserve = await _reserve(run, model, request, closing)
     if isinstance(reserve, Spent):
         run.record(BudgetExhausted(reserve.limit, reserve.allowed, reserve.used))
         raise OutOfBudget(reserve)
@@ -168,7 +172,7 @@ async def _held_back(run: Run, request: Request, closing: bool) -> tuple[Request
 
 
 def _unanswered(
-    run: Run, reserve: Reserve | None, error: BaseException, purpose: str | None
+    run: Run, model: Model, reserve: Reserve | None, error: BaseException, purpose: str | None
 ) -> BaseException:
     """Put a call that gave no reply on the record; the error to go on with."""
     run.ledger.settle(reserve, 0, 0.0)
@@ -180,13 +184,16 @@ def _unanswered(
     if failed is None:
         return error
     category = attribute(failed, "category") or "model_error"
-    model = run.model
     run.record(ReplyFailed(category, said(failed), model.provider, model.name, purpose))
     return failed
 
 
 def _beside(
-    run: Run, request: Request, asides: tuple[Aside, ...], rewritten: tuple[Message, ...] | None
+    run: Run,
+    model: Model,
+    request: Request,
+    asides: tuple[Aside, ...],
+    rewritten: tuple[Message, ...] | None,
 ) -> tuple[int, float]:
     """Put replies that were paid for on the way on the record; their tokens and dollars."""
     tokens, usd = 0, 0.0
@@ -197,8 +204,8 @@ def _beside(
                 reply.message,
                 usage,
                 reply.stop_reason,
-                reply.provider or run.model.provider,
-                reply.model or run.model.name,
+                reply.provider or model.provider,
+                reply.model or model.name,
                 len(request.messages),
                 run.frame_digest,
                 aside.purpose,
@@ -268,11 +275,10 @@ def _one_more_round(run: Run, size: int) -> bool:
     return True
 
 
-async def _reserve(run: Run, request: Request, closing: bool) -> Reserve | Spent:
+async def _reserve(run: Run, model: Model, request: Request, closing: bool) -> Reserve | Spent:
     settings = request.frame.settings
     output = settings.max_tokens or run.plan.reply_tokens
     inputs = estimate_tokens(run, request)
-    model = run.model
     usd_in = cost_of(model, Usage(input_tokens=inputs))
     per_million = cost_of(model, Usage(output_tokens=1_000_000))
     if usd_in is None or per_million is None:

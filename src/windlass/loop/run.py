@@ -269,11 +269,14 @@ class Run:
         else:
             self.hear(message)
 
-    async def ask(self, request: Request, purpose: str) -> Response:
-        """A policy's own model call: reserved, settled and journaled, never an iteration."""
+    async def ask(self, request: Request, purpose: str, model: Model | None = None) -> Response:
+        """A policy's own model call: reserved, settled and journaled, never an iteration.
+
+        `model` is asked in place of the run's own.
+        """
         from windlass.loop.ask import call_model
 
-        return await call_model(self, request, purpose)
+        return await call_model(self, request, purpose, model=model)
 
     def reshape(self, span: tuple[int, int], messages: Sequence[Message], why: str) -> None:
         """Replace messages `span[0]` to `span[1]` of the view. Only whole rounds."""
