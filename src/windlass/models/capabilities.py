@@ -22,7 +22,8 @@ Lowering: TypeAlias = Literal[
     "type",  # thinking {type}
     "template",  # chat_template_kwargs.enable_thinking
     "think",  # think: true, false, or a level
-    "no_think",  # the words /no_think behind the last thing the user said
+    "prompt_mode",  # prompt_mode: "reasoning"
+    "no_think",  # the words /no_think at the end of the system prompt, where they stay put
 ]
 
 
@@ -45,6 +46,9 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     lowering: Lowering = ""  # how all that is written
     structured: tuple[Means, ...] = ("tool", "prompt")  # ways to a typed answer, the best first
     sampling: bool = True  # takes temperature, top_p and top_k
+    completion_limit: bool = False  # the limit of its answer is called max_completion_tokens
+    system_role: Literal["system", "developer"] = "system"  # who gives it its instructions
+    echoes: bool = True  # takes its plain reasoning back beside its calls
     strict_tools: bool = False  # holds the model to a tool's schema when asked to
     signs_calls: bool = False  # refuses calls in the history that carry no signature
     media_results: bool = False  # takes pictures and documents inside a tool's result
