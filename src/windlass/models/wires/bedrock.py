@@ -103,10 +103,10 @@ class BedrockConverse(HttpModel):
         return {"authorization": f"Bearer {key}"}
 
     async def _addressed(
-        self, settings: Settings, body: Sequence[bytes]
+        self, settings: Settings, body: Sequence[bytes], at: str | None = None
     ) -> tuple[str, dict[str, str]]:
-        url, headers = await super()._addressed(settings, body)
-        if settings.stream:
+        url, headers = await super()._addressed(settings, body, at)
+        if settings.stream and at is None:
             path, mark, query = url.partition("?")
             url = f"{path}-stream{mark}{query}"
         if self._signs() and self._signer is not None:

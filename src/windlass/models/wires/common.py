@@ -8,13 +8,13 @@ journal gives the same bytes.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from typing import ClassVar, Final, TypedDict, Unpack
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, ClassVar, Final, TypedDict, TypeVar, Unpack
 from weakref import ref
 
 import msgspec
 
-from windlass.errors import ConfigError, ModelError, StreamBroken, nearest
+from windlass.errors import BadReply, ConfigError, ModelError, StreamBroken, nearest
 from windlass.messages import Message, Origin
 from windlass.models import catalog, transport
 from windlass.models.base import Emit, Frame, Model, Request, Response, Settings
@@ -25,7 +25,7 @@ from windlass.models.matrix import capabilities_of
 from windlass.models.transport import Deadline, HttpReply, Timeouts, Transport
 from windlass.models.view import pieces
 from windlass.models.wires.decoder import Decoder
-from windlass.models.wires.values import safe_name
+from windlass.models.wires.values import as_dict, loads, safe_name
 from windlass.redact import Secret, looks_secret
 from windlass.usage import Usage
 
@@ -33,6 +33,7 @@ _AUTH: Final = frozenset({"authorization", "api-key", "x-api-key", "x-goog-api-k
 _REQUEST_ID: Final = ("request-id", "x-request-id", "x-amzn-requestid")
 _GRACE: Final = 0.05  # seconds for a stream's last frame, so that its connection can be used again
 _ERROR_BODY: Final = 1024 * 1024
+_T = TypeVar("_T")
 
 
 class Framed(msgspec.Struct, frozen=True):
@@ -213,14 +214,45 @@ class HttpModel(Model):
     async def respond(self, request: Request, emit: Emit) -> Response:
         """Ask the provider, streamed or plain as the settings say."""
         self.check()
-        settings = request.frame.settings
+        settings, body = request.frame.settings, self.encode(request)
+        return await self._exchange(settings, body, self.decoder(request, emit))
+
+    async def _exchange(
+        self, settings: Settings, body: Sequence[bytes], decoder: Decoder, at: str | None = None
+    ) -> Response:
+        """Send a body and read the reply; `at` is another address than the usual one."""
+        return await self._send(
+            settings, body, at, lambda reply, deadline: self._read(reply, decoder, deadline)
+        )
+
+    async def _question(self, settings: Settings, body: Sequence[bytes], at: str) -> dict[str, Any]:
+        """Ask something beside the conversation, as how many tokens it has: one object answers."""
+
+        async def read(reply: HttpReply, _deadline: Deadline) -> dict[str, Any]:
+            answer = await transport.read_whole(reply, _ERROR_BODY)
+            if not 200 <= reply.status < 300:
+                raise from_http(reply.status, reply.headers, answer, self._source())
+            try:
+                return as_dict(loads(answer))
+            except (ValueError, RecursionError):
+                raise BadReply("the answer is not JSON") from None
+
+        plain = msgspec.structs.replace(settings, stream=False)
+        return await self._send(plain, body, at, read)
+
+    async def _send(
+        self,
+        settings: Settings,
+        body: Sequence[bytes],
+        at: str | None,
+        read: Callable[[HttpReply, Deadline], Awaitable[_T]],
+    ) -> _T:
         total = settings.timeout if settings.timeout is not None else self.timeout
         idle = self.timeouts.idle if settings.stream else None
-        body = self.encode(request)
         request_id: str | None = None
         try:
             with Deadline(total=total, idle=idle, first=self._patience(total)) as deadline:
-                url, headers = await self._addressed(settings, body)
+                url, headers = await self._addressed(settings, body, at)
                 reply = await (self._transport or transport.shared()).send(
                     "POST", url, headers, body, connect=self.timeouts.connect
                 )
@@ -230,7 +262,7 @@ class HttpModel(Model):
                 if (listener := transport.heard.get()) is not None:
                     listener(reply.headers)
                 try:
-                    return await self._read(reply, self.decoder(request, emit), deadline)
+                    return await read(reply, deadline)
                 finally:
                     reply.close()
         except ModelError as error:
@@ -262,10 +294,10 @@ class HttpModel(Model):
         return total if slow or not self.endpoint.key_env else self.timeouts.first
 
     async def _addressed(
-        self, settings: Settings, body: Sequence[bytes]
+        self, settings: Settings, body: Sequence[bytes], at: str | None = None
     ) -> tuple[str, dict[str, str]]:
         """Where this request goes and under which headers: a wire may sign, or fetch a token."""
-        return self.url, self._headers()
+        return at or self.url, self._headers()
 
     def _headers(self) -> dict[str, str]:
         key = self._api_key()

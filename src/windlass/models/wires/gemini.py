@@ -56,9 +56,9 @@ class GeminiGenerate(HttpModel):
         return {"x-goog-api-key": key}
 
     async def _addressed(
-        self, settings: Settings, body: Sequence[bytes]
+        self, settings: Settings, body: Sequence[bytes], at: str | None = None
     ) -> tuple[str, dict[str, str]]:
-        return self.asks(stream=settings.stream), self._headers()
+        return at or self.asks(stream=settings.stream), self._headers()
 
     def asks(self, *, stream: bool) -> str:
         """The address of a request, streamed or plain."""

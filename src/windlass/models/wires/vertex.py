@@ -72,12 +72,12 @@ class VertexGenerate(GeminiGenerate):
         return {"authorization": f"Bearer {key}"}
 
     async def _addressed(
-        self, settings: Settings, body: Sequence[bytes]
+        self, settings: Settings, body: Sequence[bytes], at: str | None = None
     ) -> tuple[str, dict[str, str]]:
         if self._token is not None:
             fetched = self._token()
             self._key = Secret(await fetched if isawaitable(fetched) else fetched)
-        return await super()._addressed(settings, body)
+        return await super()._addressed(settings, body, at)
 
 
 def _env(endpoint: Endpoint, word: str) -> str | None:
