@@ -1,0 +1,179 @@
+"""How many turns a run may take: fixed, or little at first and more while it gets somewhere.
+
+After each turn that is to be followed by another, `loop_control` looks at a snapshot and may raise
+the limit, up to its maximum, or end the run.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Literal, TypeAlias, cast
+
+import msgspec
+
+from windlass.errors import ConfigError, nearest, shown
+from windlass.events import LoopControlDecision
+from windlass.loop.policy import Policy
+from windlass.loop.run import Run
+from windlass.loop.verdict import Outcome, Stop
+from windlass.policies.state import Groups, LoopState, limit_of, state_of
+from windlass.policies.tally import tally
+
+Command: TypeAlias = "Mapping[str, Any] | None"
+Control: TypeAlias = Callable[[LoopState], Command | Awaitable[Command]]
+_ACTIONS = ("none", "extend", "stop")
+_KEYS = ("action", "by", "until", "reason", "status")
+
+
+class IterationBudget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A limit on turns: `IterationBudget(mode="adaptive", initial=4, max=16, extend_by=2)`."""
+
+    mode: Literal["fixed", "adaptive"] = "fixed"
+    initial: int | None = None  # a quarter of max when adaptive, else max
+    max: int | None = None  # 16 when adaptive, else 50
+    extend_by: int | None = None  # 2 when adaptive, else 0
+    expose_decisions: bool | None = None  # in the result; None: when adaptive
+
+    def resolved(self) -> Turns:
+        """With every default in its place."""
+        adaptive = self.mode == "adaptive"
+        most = self.max if self.max is not None else 16 if adaptive else 50
+        first = (
+            self.initial if self.initial is not None else max(1, most // 4) if adaptive else most
+        )
+        if first > most:
+            raise ConfigError(f"iteration_budget: initial {first} is more than max {most}")
+        step = self.extend_by if self.extend_by is not None else 2 if adaptive else 0
+        expose = adaptive if self.expose_decisions is None else self.expose_decisions
+        return Turns(self.mode, first, most, step, expose)
+
+
+class Turns(msgspec.Struct, frozen=True):
+    """A limit on turns, with nothing left open."""
+
+    mode: Literal["fixed", "adaptive"]
+    initial: int
+    max: int
+    extend_by: int
+    expose: bool
+
+
+class Limit(msgspec.Struct, frozen=True):
+    """How far the limit has been raised, and for which turn that was last thought about."""
+
+    current: int = 0
+    extensions: int = 0
+    decided: int = 0
+
+
+class LoopControl(Policy[Limit]):
+    """Ask the function after each turn that goes on; without one, extend where there is progress."""
+
+    memory = Limit
+
+    def __init__(self, turns: Turns, control: Control | None = None, required: Groups = ()) -> None:
+        self.turns, self.control, self.required = turns, control, required
+
+    async def start(self, run: Run) -> None:
+        _allow(run, run.recall(self).current or self.turns.initial)
+
+    async def before_turn(self, run: Run) -> Stop | None:
+        limit: Limit = run.recall(self)
+        if run.turn is None or limit.decided == run.iteration or tally(run).dropped:
+            return None
+        standing = limit_of(run, limit.extensions, self.turns.max)
+        state = state_of(run, standing, self.required)
+        command = await self._command(state)
+        action = command.get("action", "none")
+        old = standing.current_limit
+        new = self._raised(command, old) if action == "extend" else old
+        if action == "stop":
+            reason, status = command.get("reason"), command.get("status") or "stopped"
+            run.note(LoopControlDecision(run.iteration, "stop", old, old, reason, status))
+            return Stop(status, reason or "loop_control")
+        if new > old:
+            run.note(LoopControlDecision(run.iteration, "extend", old, new, command.get("reason")))
+            run.remember(self, Limit(new, limit.extensions + 1, run.iteration))
+            _allow(run, new)
+        return None
+
+    async def end(self, run: Run, outcome: Outcome) -> Outcome:
+        if not self.turns.expose:
+            return outcome
+        limit: Limit = run.recall(self)
+        made = [e for e in run.journal.entries[run.first_entry :] if type(e) is LoopControlDecision]
+        summary = {
+            "mode": self.turns.mode,
+            "initial": self.turns.initial,
+            "max": self.turns.max,
+            "final_limit": limit.current or self.turns.initial,
+            "extensions_used": limit.extensions,
+            "decisions": [_decision(entry) for entry in made],
+        }
+        return msgspec.structs.replace(
+            outcome, fields={**outcome.fields, "adaptive_budget": summary}
+        )
+
+    async def _command(self, state: LoopState) -> Mapping[str, Any]:
+        if self.control is None:
+            return _default(state) if self.turns.mode == "adaptive" else {}
+        answer = self.control(state)
+        if inspect.isawaitable(answer):
+            answer = await answer
+        return _checked(answer)
+
+    def _raised(self, command: Mapping[str, Any], old: int) -> int:
+        until, by = command.get("until"), command.get("by")
+        if until is None:
+            step = by if isinstance(by, int) and by > 0 else self.turns.extend_by
+            until = old + step
+        return max(old, min(int(until), self.turns.max))
+
+
+def _default(state: LoopState) -> Mapping[str, Any]:
+    """Extend at the edge when the end was refused, tools are missing, or a tool was called."""
+    if state.budget.remaining > 0:
+        return {}
+    if state.completion.vetoed:
+        return {"action": "extend", "reason": "completion gate vetoed"}
+    if not state.session.required_tools_satisfied:
+        lacking = ", ".join(state.session.required_tools_missing)
+        return {"action": "extend", "reason": f"required tools missing: {lacking}"}
+    if state.turn.tool_call_count:
+        return {"action": "extend", "reason": state.progress.summary}
+    return {}
+
+
+def _checked(answer: object) -> Mapping[str, Any]:
+    if answer is None:
+        return {}
+    if not isinstance(answer, Mapping):
+        raise ConfigError(f"loop_control answers a dict or None, not {shown(answer)}")
+    command = cast("Mapping[str, Any]", answer)
+    for key in command:
+        if key not in _KEYS:
+            raise ConfigError(f"loop_control answers no {key!r}{nearest(str(key), _KEYS)}")
+    action = command.get("action", "none")
+    if action not in _ACTIONS:
+        raise ConfigError(
+            f"loop_control answers an action of {', '.join(_ACTIONS)}, not {shown(action)}"
+        )
+    for key in ("by", "until"):
+        value = command.get(key)
+        if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
+            raise ConfigError(f"loop_control: {key} is a whole number, not {shown(value)}")
+    for key in ("reason", "status"):
+        value = command.get(key)
+        if value is not None and not isinstance(value, str):
+            raise ConfigError(f"loop_control: {key} is a text, not {shown(value)}")
+    return command
+
+
+def _allow(run: Run, turns: int) -> None:
+    run.ledger.limits = msgspec.structs.replace(run.ledger.limits, iterations=turns)
+
+
+def _decision(entry: LoopControlDecision) -> dict[str, Any]:
+    fields = ("iteration", "action", "old_limit", "new_limit", "reason", "status")
+    return {name: getattr(entry, name) for name in fields}
