@@ -16,6 +16,7 @@ from windlass.callers.breaker import with_circuit_breaker
 from windlass.callers.budget import with_budget
 from windlass.callers.cache import with_cache
 from windlass.callers.caller import Caller, Layer, compose, default_llm_caller
+from windlass.callers.cassette import with_cassette
 from windlass.callers.contract import Answer, Call
 from windlass.callers.escalation import with_escalation
 from windlass.callers.fallback import with_fallback
@@ -34,6 +35,7 @@ __all__ = [
     "default_llm_caller",
     "with_budget",
     "with_cache",
+    "with_cassette",
     "with_circuit_breaker",
     "with_escalation",
     "with_fallback",

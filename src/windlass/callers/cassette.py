@@ -1,0 +1,81 @@
+"""`with_cassette`: what was answered once is played from a file.
+
+The tape is read and written by request: model, system prompt, tools, settings and messages, with
+call ids numbered, since those of two runs are never the same. How it looks: `tape.py`.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Literal, TypeAlias, cast, get_args
+
+from windlass.callers.caller import Layer
+from windlass.callers.options import takes_a_dict
+from windlass.callers.tape import Cassette, Tape, Way
+from windlass.errors import ConfigError, nearest, shown
+from windlass.models.base import Model
+
+Record: TypeAlias = Literal["once", "new", "none", "all"]
+
+
+class Taped(Cassette):
+    """A model behind a tape; what the tape said is marked `via="cassette"`."""
+
+    via = "cassette"
+
+    def __init__(self, tape: Tape, model: Model) -> None:
+        super().__init__(tape, model)
+        self.remote = model.remote  # an error on tape is tried again as it was when it happened
+
+    @property
+    def secrets(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The keys of the model behind."""
+        return self.model.secrets if self.model is not None else ()
+
+    def check(self) -> None:
+        """A tape that is only played needs no key; where there is no tape yet, one is needed."""
+        if self.model is not None and self.asks and not self.tape.replies:
+            self.model.check()
+
+
+class Recording(Layer):
+    """What `with_cassette` makes; the models it wraps share its tape."""
+
+    name = "with_cassette"
+
+    def __init__(self, tape: Tape) -> None:
+        self.tape = tape
+
+    def wrap(self, model: Model) -> Model:
+        """The model behind the tape."""
+        return Taped(self.tape, model)
+
+
+@takes_a_dict
+def with_cassette(path: str | os.PathLike[str], *, record: Record = "once") -> Layer:
+    """Record what the model answers, and play it from then on: `with_cassette("tapes/a.jsonl")`.
+
+    `record="once"` records where there is no such file and plays it where there is; `"new"` plays
+    what is on the tape and records the rest; `"none"` never asks the model, which then needs no key;
+    `"all"` records everything anew. Each reply is played once, in the order of the recording, with the
+    usage it had. A request that the tape lacks is an error that names the nearest and what differs.
+    Keys that the model knows are never written.
+    """
+    if not isinstance(cast("object", path), (str, os.PathLike)) or not str(path):
+        raise ConfigError(f"path is the file of a tape, not {shown(path)}")
+    if record not in get_args(Record):
+        hint = nearest(record, get_args(Record)) if isinstance(cast("object", record), str) else ""
+        raise ConfigError(
+            f"record is 'once', 'new', 'none' or 'all', not {shown(cast('object', record))}{hint}"
+        )
+    file = Path(path)
+    if record == "none" and not file.is_file():
+        raise ConfigError(f"there is no tape {file}; record one with record='once'")
+    ways: dict[Record, Way] = {
+        "once": "play" if file.exists() else "record",
+        "new": "both",
+        "none": "play",
+        "all": "record",
+    }
+    return Recording(Tape(file, ways[record], again="record='all'"))

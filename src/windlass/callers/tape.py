@@ -1,0 +1,340 @@
+"""Tapes: what a real model answered once, kept in a file and played back for ever after.
+
+A tape is JSON lines: `message` lines show each message once, `reply` lines say which messages,
+frame and model a reply belongs to. Secrets that the model knows are never written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, TypeVar, Union
+
+import msgspec
+
+from windlass import seams
+from windlass.errors import ConfigError, ModelError, TestBroken
+from windlass.messages import Message, Text
+from windlass.models.base import Completion, Emit, Frame, Model, Request, Response
+from windlass.models.capabilities import Capabilities
+from windlass.models.mock import MockError, deltas, error_from
+from windlass.redact import Redactor
+from windlass.usage import Usage
+
+FORMAT = 1
+SHOWN = 120  # characters of a message that a tape keeps for a reader
+
+#: What to do about a request: play only, record only, or play what there is and record the rest.
+Way: TypeAlias = Literal["play", "record", "both"]
+
+
+Reply = TypeVar("Reply", Response, "Response | None")
+
+
+class NotOnTape(TestBroken):
+    """The tape holds no (more) reply to this request."""
+
+
+class TapeMessage(msgspec.Struct, frozen=True, tag="message", tag_field="line"):
+    """A message that some request carried, for people to read."""
+
+    digest: str
+    role: str
+    text: str
+
+
+class TapeReply(msgspec.Struct, frozen=True, tag="reply", tag_field="line", omit_defaults=True):
+    """A request by its digests, and what the model said to it."""
+
+    model: str
+    system: str
+    tools: dict[str, str]  # name: digest
+    settings: dict[str, Any]
+    messages: tuple[str, ...]
+    response: Response | None = None
+    error: MockError | None = None
+    format: int = FORMAT
+
+
+Line: TypeAlias = Union[TapeMessage, TapeReply]
+
+
+class Tape:
+    """The file: read whole when it is played, appended to while it is recorded."""
+
+    def __init__(self, path: Path, way: Way, *, again: str) -> None:
+        self.again = again  # what to write to record anew
+        self.path, self.playing, self.recording = path, way != "record", way != "play"
+        self.shown: dict[str, TapeMessage] = {}
+        self.replies: list[TapeReply] = []
+        self.unplayed: list[TapeReply] = []
+        self._anew = way == "record"  # the old tape stands until there is something to replace it
+        if self.playing and (way == "play" or path.exists()):
+            self._read()
+
+    def _read(self) -> None:
+        for number, line in enumerate(self.path.read_bytes().splitlines(), 1):
+            try:
+                read = msgspec.json.decode(line, type=Line)
+            except msgspec.DecodeError as problem:
+                raise ConfigError(f"{self.path}, line {number}: {problem}") from None
+            if isinstance(read, TapeMessage):
+                self.shown[read.digest] = read
+            elif read.format > FORMAT:
+                raise ConfigError(
+                    f"{self.path} was recorded by a newer Windlass; update or re-record"
+                )
+            else:
+                self.replies.append(read)
+        self.unplayed = list(self.replies)
+
+    def write(self, messages: Iterable[TapeMessage], reply: TapeReply) -> None:
+        """Add a reply, and those of its messages that are new."""
+        lines: list[Line] = [it for it in messages if it.digest not in self.shown]
+        self.shown.update({it.digest: it for it in lines if isinstance(it, TapeMessage)})
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("wb" if self._anew else "ab") as file:
+            self._anew = False
+            file.write(b"".join(msgspec.json.encode(line) + b"\n" for line in (*lines, reply)))
+
+    def take(self, asked: TapeReply, messages: Sequence[TapeMessage]) -> TapeReply | None:
+        """The next reply to this request, each once; None where it is to be recorded."""
+        for index, reply in enumerate(self.unplayed):
+            if _same(reply, asked):
+                return self.unplayed.pop(index)
+        if self.recording:
+            return None
+        times = sum(_same(reply, asked) for reply in self.replies)
+        if times:
+            raise NotOnTape(
+                f"{self.path.name} answers this request {times} times, and it was asked once more"
+            )
+        raise NotOnTape(
+            f"{self.path.name} has no reply to this request; {self._hint(asked, messages)}. "
+            f"If the change is meant, record it anew with {self.again}"
+        )
+
+    def _hint(self, asked: TapeReply, messages: Sequence[TapeMessage]) -> str:
+        if not self.replies:
+            return "the tape is empty"
+        closest = max(self.replies, key=lambda it: _closeness(it, asked))
+        number = self.replies.index(closest) + 1
+        nearest = f"the nearest is reply {number} of {len(self.replies)}"
+        return f"{nearest}: {self._difference(closest, asked, messages)}"
+
+    def _difference(
+        self, closest: TapeReply, asked: TapeReply, messages: Sequence[TapeMessage]
+    ) -> str:
+        known = _shared(closest.messages, asked.messages)
+        if closest.model != asked.model:
+            return f"it was recorded with {closest.model}, not {asked.model}"
+        if closest.system != asked.system:
+            return "the system prompt is another"
+        if closest.tools != asked.tools:
+            changed = sorted(dict(closest.tools.items() ^ asked.tools.items()))
+            return f"the tools differ: {', '.join(changed)}"
+        if closest.settings != asked.settings:
+            return f"the settings differ: {closest.settings} on tape, {asked.settings} asked"
+        taped = self._words(closest.messages[known : known + 1])
+        here = (
+            f"{messages[known].role}: {messages[known].text!r}" if known < len(messages) else "none"
+        )
+        return f"message {known + 1} differs: {taped} on tape, {here} asked"
+
+    def _words(self, digests: Sequence[str]) -> str:
+        shown = [self.shown[digest] for digest in digests if digest in self.shown]
+        return f"{shown[0].role}: {shown[0].text!r}" if shown else "none"
+
+
+class Cassette(Model):
+    """What `cassette` makes: a model in front of a model."""
+
+    via: str | None = None  # how a reply is marked that came from the tape
+
+    def __init__(self, tape: Tape, model: Model | None) -> None:
+        self.tape, self.model = tape, model
+        self.redactor = Redactor(_secrets(model))
+        if model is not None:
+            self.provider, self.name = model.provider, model.name
+            self.native_tools, self.context_window = model.native_tools, model.context_window
+        elif tape.replies:
+            self.provider, _, self.name = tape.replies[0].model.partition(":")
+
+    def wrap(self, model: Model) -> Cassette:
+        """Another model on the same tape."""
+        return Cassette(self.tape, model)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """As the model behind says."""
+        return super().capabilities if self.model is None else self.model.capabilities
+
+    @property
+    def asks(self) -> bool:
+        """May the model behind be asked at all?"""
+        return self.model is not None and self.tape.recording
+
+    async def respond(self, request: Request, emit: Emit) -> Response:
+        """As on tape; or as the model says, and then it is on tape."""
+        model = self.model
+
+        async def ask() -> Response:
+            assert model is not None
+            return await model.respond(request, emit)
+
+        return await self._from_tape(request, emit, ask)
+
+    async def complete(self, completion: Completion, emit: Emit) -> Response | None:
+        """As on tape; or as the model goes on, where it can, and then it is on tape."""
+        said = [Message("user", (Text(completion.prefix),))]
+        tail = () if completion.suffix is None else (Message("user", (Text(completion.suffix),)),)
+        frame = Frame(completion.system, (), completion.settings)
+        model = self.model
+
+        async def ask() -> Response | None:
+            assert model is not None
+            return await model.complete(completion, emit)
+
+        return await self._from_tape(Request(said, frame, tail), emit, ask, kind="completion")
+
+    async def count_tokens(self, request: Request) -> int | None:
+        """As the model behind counts; nobody is asked where only the tape may answer."""
+        model = self.model
+        return await model.count_tokens(request) if model is not None and self.asks else None
+
+    async def _from_tape(
+        self,
+        request: Request,
+        emit: Emit,
+        ask: Callable[[], Awaitable[Reply]],
+        *,
+        kind: str | None = None,
+    ) -> Response | Reply:
+        messages = self._messages(request)
+        asked = self._asked(request, messages)
+        if kind is not None:
+            asked = msgspec.structs.replace(asked, settings={**asked.settings, "kind": kind})
+        if self.tape.playing:
+            found = self.tape.take(asked, messages)
+            if found is not None:
+                return await self._play(found, request, emit)
+        try:
+            response = await ask()
+        except ModelError as error:
+            told = MockError(
+                error.category,
+                self.redactor.text(str(error)),
+                error.retry_after,
+                error.http_status,
+                error.code,
+            )
+            self.tape.write(messages, msgspec.structs.replace(asked, error=told))
+            raise
+        if response is not None:
+            clean = self.redactor.value(response)
+            self.tape.write(messages, msgspec.structs.replace(asked, response=clean))
+        return response
+
+    async def _play(self, reply: TapeReply, request: Request, emit: Emit) -> Response:
+        if reply.error is not None:
+            raise error_from(reply.error, self.provider, self.name)
+        if reply.response is None:
+            raise NotOnTape(
+                f"{self.tape.path.name} holds a reply without an answer; record it again"
+            )
+        if request.settings.stream:
+            for event in deltas(reply.response.message):
+                emit(event)
+                await seams.sleep(0)
+        return msgspec.structs.replace(reply.response, via=self.via or reply.response.via)
+
+    async def aclose(self) -> None:
+        """Close the model behind."""
+        if self.model is not None:
+            await self.model.aclose()
+
+    def price(self, usage: Usage) -> float:
+        """What the model behind would charge."""
+        return super().price(usage) if self.model is None else self.model.price(usage)
+
+    def _messages(self, request: Request) -> list[TapeMessage]:
+        ids: dict[str, str] = {}
+        taped: list[TapeMessage] = []
+        for message in (*request.messages, *request.tail):
+            plain = self.redactor.value(_without_ids(message, ids))
+            words = message.text or ", ".join(_other_words(message))
+            shown = self.redactor.text(words)
+            shown = shown if len(shown) <= SHOWN else shown[:SHOWN] + "…"
+            taped.append(TapeMessage(_digest(plain), message.role, shown))
+        return taped
+
+    def _asked(self, request: Request, messages: Sequence[TapeMessage]) -> TapeReply:
+        settings = msgspec.to_builtins(request.settings)
+        # how the reply travels and how long it may take do not change what is said
+        for key in ("stream", "timeout"):
+            settings.pop(key, None)
+        return TapeReply(
+            f"{self.provider}:{self.name}",
+            _digest(self.redactor.text(request.system or "")),
+            {
+                tool.name: _digest(self.redactor.value(msgspec.to_builtins(tool)))
+                for tool in request.tools
+            },
+            self.redactor.value(settings),
+            tuple(message.digest for message in messages),
+        )
+
+
+def _secrets(model: Model | None) -> Iterable[str]:
+    seen: list[str] = []
+    while model is not None:
+        seen += model.secrets
+        model = getattr(model, "model", None)  # a wrapper holds the one that has the key
+    return seen
+
+
+def _without_ids(message: Message, ids: dict[str, str]) -> Any:
+    """The message with its call ids numbered: the ids of two runs are never the same."""
+    plain = msgspec.to_builtins(message)
+    for block in plain.get("content", ()):
+        if block["type"] in ("tool_call", "tool_result") and "id" in block:
+            block["id"] = ids.setdefault(block["id"], f"#{len(ids) + 1}")
+    return plain
+
+
+def _other_words(message: Message) -> Iterable[str]:
+    for block in message.content:
+        text = getattr(block, "text", "") or getattr(block, "name", "")
+        yield f"{msgspec.to_builtins(block)['type']} {text}"
+
+
+def _digest(value: Any) -> str:
+    encoded = msgspec.json.encode(value, order="deterministic")
+    return hashlib.sha256(encoded).hexdigest()[:16]
+
+
+def _same(one: TapeReply, other: TapeReply) -> bool:
+    return (
+        one.messages == other.messages
+        and one.system == other.system
+        and one.tools == other.tools
+        and one.settings == other.settings
+        and one.model == other.model
+    )
+
+
+def _closeness(one: TapeReply, other: TapeReply) -> tuple[int, ...]:
+    frame = (one.model == other.model) + (one.system == other.system) + (one.tools == other.tools)
+    return (
+        _shared(one.messages, other.messages),
+        frame,
+        -abs(len(one.messages) - len(other.messages)),
+    )
+
+
+def _shared(one: Sequence[str], other: Sequence[str]) -> int:
+    return next(
+        (i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b),
+        min(len(one), len(other)),
+    )
