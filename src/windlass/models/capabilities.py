@@ -44,6 +44,7 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     thinking_budget: tuple[int, int] = (0, 32_768)  # the least and the most tokens
     always_thinks: bool = False  # cannot be told not to
     lowering: Lowering = ""  # how all that is written
+    interleaved_beta: str = ""  # the feature that lets it think between calls, asked for with thinking
     structured: tuple[Means, ...] = ("tool", "prompt")  # ways to a typed answer, the best first
     sampling: bool = True  # takes temperature, top_p and top_k
     completion_limit: bool = False  # the limit of its answer is called max_completion_tokens
