@@ -23,7 +23,7 @@ Lowering: TypeAlias = Literal[
     "template",  # chat_template_kwargs.enable_thinking
     "think",  # think: true, false, or a level
     "prompt_mode",  # prompt_mode: "reasoning"
-    "no_think",  # the words /no_think at the end of the system prompt, where they stay put
+    "no_think",  # the words /no_think behind everything the user said
 ]
 
 
@@ -46,9 +46,10 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     lowering: Lowering = ""  # how all that is written
     interleaved_beta: str = ""  # the feature that lets it think between calls, asked for with thinking
     structured: tuple[Means, ...] = ("tool", "prompt")  # ways to a typed answer, the best first
+    schema_beside_tools: bool = True  # takes a schema of its answer and tools in one request
     sampling: bool = True  # takes temperature, top_p and top_k
-    completion_limit: bool = False  # the limit of its answer is called max_completion_tokens
-    system_role: Literal["system", "developer"] = "system"  # who gives it its instructions
+    completion_limit: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    system_role: Literal["system", "developer", "user"] = "system"  # who instructs it
     echoes: bool = True  # takes its plain reasoning back beside its calls
     strict_tools: bool = False  # holds the model to a tool's schema when asked to
     signs_calls: bool = False  # refuses calls in the history that carry no signature
