@@ -46,6 +46,7 @@ class Settings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_f
     cache: bool | None = None  # mark what to cache; None: where a provider charges for misses
     stream: bool = True
     timeout: float | None = None  # seconds for the whole turn
+    task_kind: str | None = None  # for whoever makes the call to look at; no wire sends it
     extra: dict[str, Any] | None = None  # merged into the provider's own request body
 
 
