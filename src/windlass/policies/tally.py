@@ -18,6 +18,7 @@ from windlass.events import (
     NativeToolFallback,
     Replied,
     StallWarning,
+    StepJudgeDecision,
     ToolResulted,
 )
 from windlass.loop.run import Run
@@ -40,6 +41,7 @@ class Tally:
         self.decisions: dict[str, JudgeDecision] = {}
         self.feedback: str | None = None
         self.warnings: list[StallWarning] = []
+        self.step: StepJudgeDecision | None = None
         self.fallback = False
         self.asides: list[Replied] = []  # replies to policies that asked
         self.dropped = False
@@ -53,7 +55,8 @@ class Tally:
     @property
     def vetoed(self) -> bool:
         """A gate refused the end."""
-        return any(decision.verdict == "continue" for decision in self.decisions.values())
+        said = self.decisions.values()
+        return any(each.verdict == "continue" and each.trigger is None for each in said)
 
     def read(self, entry: JournalEntry) -> None:
         """Take one entry into account."""
@@ -67,9 +70,12 @@ class Tally:
             case FinishProposed():
                 self.proposed = entry.reason
             case JudgeDecision():
-                self.decisions[entry.gate] = entry
+                key = entry.gate if entry.trigger is None else f"{entry.gate}:{entry.trigger}"
+                self.decisions[key] = entry
             case FeedbackInjected():
                 self.feedback = entry.text
+            case StepJudgeDecision():
+                self.step = entry
             case StallWarning():
                 self.warnings.append(entry)
             case NativeToolFallback():

@@ -1,0 +1,74 @@
+"""Checks of finished work that the runtime runs itself: evidence, not a claim."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import cast
+
+import msgspec
+
+from windlass import seams
+from windlass.errors import ConfigError, said, shown
+from windlass.events import CheckRan
+from windlass.loop.run import Run
+from windlass.messages import Message
+
+FALLBACK = "The task is not finished yet. Go on with what is missing."
+
+
+class Proposal(msgspec.Struct, frozen=True):
+    """What a completion check is given: why the run would end, and what was said."""
+
+    session_id: str
+    iteration: int
+    reason: str
+    text: str
+    messages: tuple[Message, ...]
+    successful_tool_names: list[str]
+    rejected_tool_names: list[str]
+
+
+Answer = bool | str | None
+Check = Callable[..., Answer | Awaitable[Answer]]
+
+
+async def evidence(run: Run, checks: tuple[Check, ...], proposal: Proposal) -> str | None:
+    """Run every check and put what came of it on record; what failed, in words."""
+    problems: list[str] = []
+    for check in checks:
+        name, started = getattr(check, "__name__", type(check).__name__), seams.monotonic()
+        try:
+            problem = await problem_of(check, proposal)
+        except Exception as error:  # a check that breaks has not passed
+            problem = f"{type(error).__name__}: {said(error)}"
+        took = (seams.monotonic() - started) * 1000
+        run.note(CheckRan(run.iteration, name, problem is None, problem, took))
+        if problem is not None:
+            problems.append(f"{name}: {problem}")
+    return "These checks do not pass:\n" + "\n".join(problems) if problems else None
+
+
+async def problem_of(check: Check, proposal: Proposal) -> str | None:
+    """The problem that the function sees, or None."""
+    answer = check(proposal) if _takes_one(check) else check()
+    if inspect.isawaitable(answer):
+        answer = await answer
+    given = cast("object", answer)
+    if given is None or given is True or given == "":
+        return None
+    if given is False:
+        return FALLBACK
+    if isinstance(given, str):
+        return given
+    raise ConfigError(f"verify_completion answers None, True, False or a text, not {shown(given)}")
+
+
+def _takes_one(check: Check) -> bool:
+    try:
+        inspect.signature(check).bind(None)
+    except TypeError:
+        return False
+    except ValueError:  # it has no signature to look at
+        return True
+    return True

@@ -1,0 +1,113 @@
+"""A judge of single steps: asked about each reply before its calls run; a veto means try again."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from windlass.errors import ModelError, said
+from windlass.events import StepJudgeDecision
+from windlass.loop.policy import Policy
+from windlass.loop.run import Run
+from windlass.loop.turn import Turn
+from windlass.loop.verdict import KeepGoing
+from windlass.models.base import Model
+from windlass.policies.judge import consult, words
+from windlass.policies.tally import tally
+
+VERDICT: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "verdict": {"type": "string", "enum": ["pass", "revise"]},
+        "reasoning": {"type": "string"},
+        "critique": {"type": "string", "description": "What to do differently, to the assistant."},
+        "confidence": {"type": "number", "minimum": 0, "maximum": 1},
+    },
+    "required": ["verdict", "reasoning", "critique", "confidence"],
+    "additionalProperties": False,
+}
+SYSTEM = (
+    "You look at the assistant's last step before any of its tool calls run. Let it pass if it is a "
+    "sensible step towards what the user asked for and does no harm; otherwise ask for a revision "
+    "and say what to do differently."
+)
+_PASSES = frozenset({"pass", "passed", "ok", "approve", "approved", "accept", "accepted", "yes"})
+
+
+class StepJudge(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a step judge looks like: `StepJudge(on_veto="retain", max_attempts=2)`."""
+
+    provider: str | None = None
+    model: str | Model | None = None
+    system: str = SYSTEM
+    on_veto: Literal["replace", "retain"] = "replace"
+    max_attempts: int = 3
+    skip_when_empty: bool = True
+    skip_when_stalled: bool = True
+    skip_when_iterations_remaining: int = 1
+
+
+class Vetoes(msgspec.Struct, frozen=True):
+    """Vetoes in a row."""
+
+    count: int = 0
+
+
+class StepJudging(Policy[Vetoes]):
+    """Ask about every reply; a vetoed one is taken out of the view, or stays with its calls not run."""
+
+    memory = Vetoes
+
+    def __init__(self, judge: StepJudge, model: Model | None = None) -> None:
+        self.judge, self.model = judge, model
+
+    async def after_reply(self, run: Run, turn: Turn) -> KeepGoing | None:
+        if tally(run).step is not None:
+            return None  # asked before a crash, and what it said was no veto: that ends the turn
+        if (reason := self._skip(run, turn)) is not None:
+            run.note(StepJudgeDecision(run.session_id, run.iteration, skipped=True, reason=reason))
+            return None
+        try:
+            answer, took = await consult(run, self.judge.system, VERDICT, "step_judge", self.model)
+        except ModelError as error:  # who only advises must not end the run
+            run.note(StepJudgeDecision(run.session_id, run.iteration, error=said(error)))
+            return None
+        passed = str(answer.get("verdict", "")).strip().lower() in _PASSES
+        confidence = answer.get("confidence")
+        sure = isinstance(confidence, (int, float)) and not isinstance(confidence, bool)
+        critique = words(answer, "critique")
+        run.note(
+            StepJudgeDecision(
+                run.session_id,
+                run.iteration,
+                "pass" if passed else "revise",
+                words(answer, "reasoning"),
+                critique,
+                float(confidence) if sure and confidence is not None else None,
+                judge_duration_ms=took,
+            )
+        )
+        vetoes: Vetoes = run.recall(self)
+        if passed:
+            if vetoes.count:
+                run.remember(self, Vetoes())
+            return None
+        run.remember(self, Vetoes(vetoes.count + 1))
+        run.say(critique or words(answer, "reasoning") or "Try another step.", "step_judge")
+        return KeepGoing("step_judge", drop=self.judge.on_veto == "replace")
+
+    def _skip(self, run: Run, turn: Turn) -> str | None:
+        judge = self.judge
+        if run.recall(self).count >= judge.max_attempts:
+            return "max_attempts_reached"
+        limit = run.ledger.limits.iterations
+        if limit is not None:
+            # the turn under way counts as remaining: with one left, no other could replace it
+            if limit - (run.iteration - 1) <= judge.skip_when_iterations_remaining:
+                return "low_iteration_budget"
+        if judge.skip_when_empty and not turn.calls and not turn.text.strip():
+            return "empty_response"
+        if judge.skip_when_stalled and tally(run).warnings:
+            return "stall_already_detected"
+        return None
