@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -34,7 +35,8 @@ from windlass.messages import (
     ToolResult,
     ToolSpec,
 )
-from windlass.models.base import Frame, Request, Response, Settings
+from windlass.models.base import Completion, Frame, Request, Response, Settings
+from windlass.models.capabilities import Capabilities
 from windlass.models.failures import from_http
 from windlass.models.ndjson import LineDecoder
 from windlass.models.view import Strand
@@ -293,7 +295,8 @@ def test_every_setting_has_its_place() -> None:
         (None, None),
         (True, True),
         (False, False),
-        ({"effort": "high"}, "high"),
+        ({"effort": "high"}, True),  # its row has no levels
+        ({"effort": "none"}, False),
         ({"effort": "minimal"}, True),
         ({"budget_tokens": 2000}, True),
         ({"mode": "disabled"}, False),
@@ -301,6 +304,138 @@ def test_every_setting_has_its_place() -> None:
 )
 def test_thinking(asked: Any, think: Any) -> None:
     assert body(settings={"thinking": asked}).get("think") == think
+
+
+LEVELS = Capabilities(known=True, thinking=True, efforts=("low", "medium", "high"))
+
+
+@pytest.mark.parametrize(
+    ("row", "asked", "think"),
+    [
+        (Capabilities(), {"effort": "high"}, "high"),
+        (Capabilities(), {"effort": "minimal"}, True),
+        (LEVELS, {"effort": "high"}, "high"),
+        (LEVELS, {"effort": "xhigh"}, True),
+        (LEVELS, False, False),
+        (msgspec.structs.replace(LEVELS, always_thinks=True), False, "low"),
+        (Capabilities(known=True), True, None),  # it would be refused
+        (Capabilities(known=True, thinking=True, lowering="no_think"), False, None),
+    ],
+)
+def test_thinking_by_the_row(row: Capabilities, asked: Any, think: Any) -> None:
+    assert json.loads(sent_by(row, thinking=asked)).get("think") == think
+
+
+def sent_by(row: Capabilities, *messages: Message, **settings: Any) -> bytes:
+    model = OllamaChat("m")
+    model.caps = row
+    return b"".join(model.encode(Request(messages, Frame(settings=Settings(**settings)))))
+
+
+SILENT = Capabilities(known=True, thinking=True, lowering="no_think")
+
+
+def test_a_model_without_a_switch_is_told_in_words_not_to_think() -> None:
+    asked = (
+        Message("system", "Be brief."),
+        Message("user", "One?"),
+        Message("assistant", "1"),
+        Message("user", (Text("Two?"), Image(data="aGk="))),
+        Message("user", (Image(data="aGk="),)),
+    )
+    told = json.loads(sent_by(SILENT, *asked, thinking={"mode": "disabled"}))["messages"]
+    assert [m["content"] for m in told] == [
+        "Be brief.", "One? /no_think", "1", "Two? /no_think", "/no_think",
+    ]  # fmt: skip
+    for row, thinking in ((SILENT, True), (SILENT, None), (LEVELS, False)):
+        assert b"/no_think" not in sent_by(row, *asked, thinking=thinking)
+    # who said it himself is not told again
+    already = sent_by(SILENT, Message("user", "Three? /no_think"), thinking=False)
+    assert already.count(b"/no_think") == 1
+
+
+def test_the_words_do_not_move_what_was_sent_before() -> None:
+    model = OllamaChat("m")
+    model.caps = SILENT
+    strand, before = Strand(), b""
+    frame = Frame(settings=Settings(thinking=False))
+    for turn in range(100):
+        strand.items.append(Message("user", f"q{turn}"))
+        sent = b"".join(model.encode(Request(strand.snapshot(), frame)))
+        assert sent.startswith(before.removesuffix(b"]}"))
+        assert json.loads(sent)["messages"][-1]["content"] == f"q{turn} /no_think"
+        strand.items.append(Message("assistant", "a"))
+        before = sent
+    # the same strand, asked to think again, knows nothing of it
+    assert b"/no_think" not in b"".join(model.encode(Request(strand.snapshot(), Frame())))
+
+
+def test_options_by_their_bare_names() -> None:
+    extra = {"num_ctx": 32768, "keep_alive": "30m", "options": {"min_p": 0.1}, "stream": True,
+             "messages": "never", "a_field_of_tomorrow": 1}  # fmt: skip
+    sent = body(Message("user", "q"), settings={"extra": extra, "temperature": 1, "stream": False})
+    assert sent["options"] == {"temperature": 1, "num_ctx": 32768, "min_p": 0.1}
+    assert (sent["keep_alive"], sent["stream"], sent["a_field_of_tomorrow"]) == ("30m", False, 1)
+    assert sent["messages"] == [{"role": "user", "content": "q"}]
+    with pytest.raises(ConfigError, match="'num_ctxt'; did you mean 'num_ctx'"):
+        body(settings={"extra": {"num_ctxt": 1}})
+
+
+def test_an_answer_of_a_given_form() -> None:
+    form = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    assert body(settings={"schema": form})["format"] == form
+    assert body(settings={"response_format": "json"})["format"] == "json"
+    assert body(settings={"schema": form, "extra": {"format": "json"}})["format"] == "json"
+    assert "format" not in body()
+
+
+# --------------------------------------------------------------------------- texts to go on with
+
+GOES_ON = Capabilities(known=True, completes="generate")
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_text_goes_on_and_a_gap_is_filled(stream: bool) -> None:
+    told: list[Any] = []
+    settings = Settings(stream=stream, max_tokens=9, extra={"num_ctx": 4096})
+    async with FakeOllama(Reply("price * amount – ü")) as server:
+        model = OllamaChat("codellama", base_url=f"{server.url}/v1")
+        model.caps = GOES_ON
+        gap = Completion("total = ", ";", "Only code.", settings)
+        filled = await model.complete(gap, told.append)
+        on = await model.complete(Completion("Once ", None, "Tell.", settings), told.append)
+    assert filled is not None and on is not None and not server.refused
+    assert filled.text == on.text == "price * amount – ü"
+    assert (filled.stop_reason, filled.model) == ("end_turn", "codellama")
+    assert filled.usage.output_tokens > 0 and filled.usage.gpu_ms == 3.0
+    assert "".join(t.text for t in told) == filled.text * 2
+    first, second = (asked.json for asked in server.requests)
+    assert {asked.path for asked in server.requests} == {"/api/generate"}
+    asked = {"model": "codellama", "stream": stream, "truncate": False, "shift": False,
+             "options": {"num_predict": 9, "num_ctx": 4096}}  # fmt: skip
+    assert first == {**asked, "prompt": "total = ", "suffix": ";", "system": "Only code."}
+    assert second == {**asked, "prompt": "Tell.\n\nOnce ", "raw": True}
+
+
+async def test_a_model_that_cannot_fill_a_gap_is_asked_in_words() -> None:
+    async with FakeOllama("x") as server:
+        server.inserts = False
+        model = OllamaChat("llama3.2", base_url=server.url)
+        model.caps = GOES_ON
+        assert await model.complete(Completion("a", "b"), lambda _event: None) is None
+        assert await model.complete(Completion("a"), lambda _event: None) is not None
+        model.caps = Capabilities()
+        assert await model.complete(Completion("a"), lambda _event: None) is None
+    assert len(server.requests) == 2
+    async with FakeOllama("x", faults=FAULTS["400_too_long"]) as server:
+        model = OllamaChat("llama3.2", base_url=server.url)
+        model.caps = GOES_ON
+        with pytest.raises(ContextOverflow, match="num_ctx"):
+            await model.complete(Completion("a"), lambda _event: None)
+
+
+async def test_nobody_counts_tokens_there() -> None:
+    assert await MODEL.count_tokens(Request([Message("user", "q")])) is None
 
 
 def test_a_tool_choice_shows_less_to_choose_from() -> None:
@@ -438,6 +573,22 @@ async def test_an_agent_with_two_tools(stream: bool) -> None:
         ("shout", "Error"),
     ]
     assert [m["tool_call_id"] for m in told[-2:]] == [c["id"] for c in told[-3]["tool_calls"]]
+
+
+async def test_the_vendors_client_goes_on_with_a_text_as_we_do() -> None:
+    ollama = pytest.importorskip("ollama")
+    async with FakeOllama(Reply("Grüße", "Hm.")) as server:
+        client = ollama.AsyncClient(host=server.url)
+        asked = {"model": "m", "prompt": "a", "suffix": "b"}
+        whole = await client.generate(**asked)
+        parts = [part async for part in await client.generate(**asked, stream=True)]
+        await client._client.aclose()
+        model = OllamaChat("m", base_url=server.url)
+        model.caps = GOES_ON
+        ours = await model.complete(Completion("a", "b"), lambda _event: None)
+    assert ours is not None and whole.response == ours.text == "Grüße"
+    assert "".join(part.response for part in parts) == ours.text
+    assert [b.text for b in ours.message.content if isinstance(b, Thinking)] == [whole.thinking]
 
 
 async def test_the_vendors_client_reads_the_fake_as_we_do() -> None:

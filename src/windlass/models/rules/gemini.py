@@ -31,16 +31,17 @@ def check(body: Data, sign: Sign | None = None, *, ids: bool = True, signs: bool
 
     `ids`: calls have ids, and results may; `signs`: calls without a signature are refused.
     """
-    _only(body, KNOWN, "")
+    only(body, KNOWN, "")
     _check_tools(body)
     config: Data = body.get("generationConfig", {})
-    _only(config, CONFIG, " at 'generation_config'")
+    only(config, CONFIG, " at 'generation_config'")
     _check_config(config)
     _check_contents(body, sign, ids, signs)
     _check_pairs(body["contents"])
 
 
-def _only(given: Data, known: frozenset[str], where: str) -> None:
+def only(given: Data, known: frozenset[str], where: str) -> None:
+    """Raise `Rejected` for a field that is not known."""
     for key in given:
         if key not in known:
             raise Rejected(
@@ -61,6 +62,8 @@ def _check_tools(body: Data) -> None:
                 )
             if "parameters" in function and "parametersJsonSchema" in function:
                 raise Rejected(f"{where}: set only one of parameters and parameters_json_schema")
+            if "parametersJsonSchema" in function:
+                _check_schema(function["parametersJsonSchema"], f"{where}.parameters_json_schema")
             names.append(name)
     if len(set(names)) != len(names):
         raise Rejected("Duplicate function declaration found")
@@ -81,9 +84,41 @@ def _check_config(config: Data) -> None:
         raise Rejected("You can only set only one of thinking budget and thinking level.")
     if thinking.get("thinkingLevel", "LOW") not in ("MINIMAL", "LOW", "MEDIUM", "HIGH"):
         raise Rejected("Invalid value at 'generation_config.thinking_config.thinking_level'")
+    if "responseJsonSchema" in config:
+        if config.get("responseMimeType") != "application/json":
+            raise Rejected("A response schema needs the response mime type application/json")
+        if "responseSchema" in config:
+            raise Rejected("set only one of response_schema and response_json_schema")
+        _check_schema(config["responseJsonSchema"], "generation_config.response_json_schema")
     limit: Any = config.get("maxOutputTokens", 1)
     if type(limit) is not int or limit < 1:
         raise Rejected("Invalid value at 'generation_config.max_output_tokens'")
+
+
+def _check_schema(schema: Data, where: str) -> None:
+    """The part of JSON Schema that Gemini reads: a reference stands alone and leads somewhere."""
+    defs: object = schema.get("$defs") or {}
+    waiting: list[object] = [schema, *cast("Data", defs).values()]
+    while waiting:
+        here = waiting.pop()
+        if not isinstance(here, dict):
+            raise Rejected(f"Invalid value at '{where}': not a schema")
+        one = cast("Data", here)
+        if odd := one.keys() & {"const", "allOf", "definitions"}:
+            raise Rejected(f"{where}: the field {min(odd)} is not supported")
+        if "$ref" in one:
+            if any(not key.startswith("$") for key in one):
+                raise Rejected(f"{where}: no other fields may be set beside $ref")
+            if str(one["$ref"]).removeprefix("#/$defs/") not in cast("Data", defs):
+                raise Rejected(f"{where}: the reference {one['$ref']} was not found")
+        if any(
+            isinstance(v, bool) or not isinstance(v, (str, int, float)) for v in one.get("enum", ())
+        ):
+            raise Rejected(f"{where}: an enum holds strings and numbers only")
+        waiting += [*one.get("properties", {}).values(), *one.get("anyOf", ())]
+        waiting += [*one.get("oneOf", ()), *one.get("prefixItems", ())]
+        waiting += [one["items"]] if "items" in one else []
+        waiting += [more] if isinstance(more := one.get("additionalProperties"), dict) else []
 
 
 def _check_contents(body: Data, sign: Sign | None, ids: bool, signs: bool) -> None:
@@ -109,7 +144,7 @@ def _check_part(part: Data, where: str, ids: bool) -> None:
     kinds = [key for key in part if key in KINDS]
     if len(kinds) != 1:
         raise Rejected(f"{where}.data: required oneof field 'data' must have one initialized field")
-    _only(part, KINDS | BESIDE, f" at '{where}'")
+    only(part, KINDS | BESIDE, f" at '{where}'")
     if part.get("text") == "" and "thoughtSignature" not in part:
         raise Rejected(f"{where}: the text is empty")
     for key in ("functionCall", "functionResponse"):

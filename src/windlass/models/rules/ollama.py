@@ -12,8 +12,34 @@ def check(body: Data) -> None:
     """Raise `Rejected` for the first rule the request breaks."""
     if not body.get("model"):
         raise Rejected("model is required")
+    _check_fields(body)
     for message in cast("list[Data]", body.get("messages") or []):
         _check_message(message)
+
+
+def check_text(body: Data, *, inserts: bool = True) -> None:
+    """The same for `/api/generate`, where `inserts` says whether the model can fill a gap."""
+    if not body.get("model"):
+        raise Rejected("model is required")
+    _check_fields(body)
+    if not isinstance(body.get("prompt", ""), str) or not isinstance(body.get("suffix", ""), str):
+        raise Rejected("json: cannot unmarshal into Go struct field GenerateRequest.prompt")
+    if body.get("raw") and (body.get("system") or body.get("template") or body.get("context")):
+        raise Rejected("raw mode does not support template, system, or context")
+    if body.get("suffix") and not inserts:
+        raise Rejected(f"registry.ollama.ai/library/{body['model']} does not support insert")
+
+
+def _check_fields(body: Data) -> None:
+    think = body.get("think")
+    if not (think is None or isinstance(think, bool) or think in ("high", "medium", "low", "max")):
+        raise Rejected(f'invalid think value: "{think}" (must be "high", "medium", "low", "max")')
+    if body.get("format") not in (None, "", "json") and not isinstance(body["format"], dict):
+        raise Rejected(f'invalid format: "{body["format"]}"; expected "json" or a JSON schema')
+    for option, kind in (("num_ctx", int), ("num_predict", int), ("temperature", (int, float))):
+        value = cast("Data", body.get("options") or {}).get(option)
+        if value is not None and not isinstance(value, kind):
+            raise Rejected(f'option "{option}" must be of type integer')
 
 
 def _check_message(message: Data) -> None:

@@ -13,6 +13,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 
 import msgspec
 
+from windlass.errors import BadReply
 from windlass.messages import (
     Block,
     Document,
@@ -27,6 +28,7 @@ from windlass.messages import (
 from windlass.models.base import Emit, Frame, Request, Settings
 from windlass.models.wires.common import Access, Framed, HttpModel
 from windlass.models.wires.gemini_reply import GenerateDecoder
+from windlass.models.wires.gemini_schema import dialect
 from windlass.models.wires.gemini_thinking import thinking_config
 from windlass.models.wires.parts import given, inline, schema, wanted_tool
 from windlass.models.wires.values import as_dict, as_list, dumps, joined, safe_name
@@ -62,18 +64,34 @@ class GeminiGenerate(HttpModel):
 
     def asks(self, *, stream: bool) -> str:
         """The address of a request, streamed or plain."""
+        if not stream:
+            return self._method("generateContent")
+        return self._method("streamGenerateContent", "alt=sse")
+
+    def _method(self, name: str, *query: str) -> str:
         parts = urlsplit(self.url)
-        query = [parts.query] if parts.query else []
-        if stream:
-            query.append("alt=sse")
-        method = ":streamGenerateContent" if stream else ":generateContent"
-        path = parts.path + method
-        return urlunsplit((parts.scheme, parts.netloc, path, "&".join(query), ""))
+        asks = "&".join(filter(None, (parts.query, *query)))
+        return urlunsplit((parts.scheme, parts.netloc, f"{parts.path}:{name}", asks, ""))
 
     def decoder(self, request: Request, emit: Emit) -> GenerateDecoder:
         """The decoder of one reply: `feed` it bytes, then `finish`."""
         names = self.framed(request.frame).names
         return GenerateDecoder(self._source(), self._origin, names, emit)
+
+    async def count_tokens(self, request: Request) -> int | None:
+        """The tokens of the request as Google counts them, its system prompt and tools included."""
+        self.check()
+        body = self._counted(self.encode(request))
+        answer = await self._question(request.frame.settings, body, self._method("countTokens"))
+        total = answer.get("totalTokens", 0)  # a count of nothing is left out
+        if type(total) is not int:
+            raise BadReply(f"the count of tokens is no number: {total!r:.80}")
+        return total
+
+    def _counted(self, body: list[bytes]) -> list[bytes]:
+        """The request as the thing to count: as it would be asked, with the model's name in it."""
+        name = dumps({"model": self._resource[1:]})
+        return [b'{"generateContentRequest":', name[:-1], b",", body[0][1:], *body[1:], b"}"]
 
     # ----------------------------------------------------------------------- the frame
 
@@ -93,7 +111,7 @@ class GeminiGenerate(HttpModel):
                         {
                             "name": wire_name(tool.name),
                             "description": tool.description,
-                            "parametersJsonSchema": schema(tool.parameters),
+                            "parametersJsonSchema": dialect(schema(tool.parameters)),
                         }
                         for tool in frame.tools
                     ]
@@ -115,12 +133,17 @@ class GeminiGenerate(HttpModel):
             seed=settings.seed,
             frequencyPenalty=settings.frequency_penalty,
             presencePenalty=settings.presence_penalty,
-            thinkingConfig=thinking_config(settings.thinking, self.info),
+            thinkingConfig=thinking_config(settings.thinking, self.caps),
         )
-        if self.info is None or self.info.sampling:
+        if self.caps.sampling:
             given(
                 config, temperature=settings.temperature, topP=settings.top_p, topK=settings.top_k
             )
+        if settings.schema is not None:
+            config["responseMimeType"] = "application/json"
+            config["responseJsonSchema"] = dialect(settings.schema)
+        elif settings.response_format == "json":
+            config["responseMimeType"] = "application/json"
         return config
 
     # ----------------------------------------------------------------------- messages
@@ -159,7 +182,7 @@ class GeminiGenerate(HttpModel):
                     parts.extend(_media(block))
                 case ToolResult():
                     pass
-        if self.info is None or self.info.signs_calls:
+        if self.caps.signs_calls or not self.caps.known:
             _sign(parts)  # a model nobody knows is a new one, and those want it
         return parts
 
@@ -184,7 +207,7 @@ class GeminiGenerate(HttpModel):
                     }
                     if self.sends_ids:
                         function["id"] = block.id
-                    if media and self.info is not None and self.info.media_results:
+                    if media and self.caps.media_results:
                         function["parts"] = media
                     else:
                         others.extend(media)  # a tool may answer in words only here

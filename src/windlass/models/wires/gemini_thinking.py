@@ -1,10 +1,11 @@
-"""How a Gemini model is asked to think: by a budget, by a level, or not at all, as the catalog says."""
+"""How a Gemini model is asked to think: by a budget, by a level, or not at all, as its row says."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from windlass.models.catalog import ModelInfo
+from windlass.models.capabilities import Capabilities
+from windlass.models.wires.no_think import thinks_not
 from windlass.models.wires.values import as_dict
 
 _LEVELS: Final = ("minimal", "low", "medium", "high")
@@ -14,7 +15,7 @@ _DYNAMIC: Final = -1  # the model decides how much
 
 
 def thinking_config(
-    asked: bool | dict[str, Any] | None, info: ModelInfo | None
+    asked: bool | dict[str, Any] | None, caps: Capabilities
 ) -> dict[str, Any] | None:
     """The `thinkingConfig` for what was asked; None where there is nothing to say.
 
@@ -23,37 +24,33 @@ def thinking_config(
     options = as_dict(asked)
     if asked is None or _NATIVE & options.keys():
         return options or None
-    if info is not None and not info.reasoning:
+    if caps.known and not caps.thinking:
         return None  # asked of a model that cannot, it is refused
-    mode = info.thinking if info is not None else ""
-    if asked is False or options.get("mode") == "disabled":
-        return _off(info)
+    by_level = caps.lowering == "gemini_level" or bool(caps.efforts and not caps.lowering)
+    if thinks_not(asked):
+        return {"thinkingLevel": _level("minimal", caps)} if by_level else _off(caps)
     effort, budget = options.get("effort"), options.get("budget_tokens")
     config: dict[str, Any] = {"includeThoughts": True}
-    if mode == "budget" or (not mode and isinstance(budget, int)):
-        config["thinkingBudget"] = _budget(effort, budget, info)
+    if (caps.known and not by_level) or (not caps.known and isinstance(budget, int)):
+        config["thinkingBudget"] = _budget(effort, budget, caps)
     elif effort is not None or isinstance(budget, int):
-        config["thinkingLevel"] = _level(str(effort or _effort(budget)), info)
+        config["thinkingLevel"] = _level(str(effort or _effort(budget)), caps)
     return config
 
 
-def _off(info: ModelInfo | None) -> dict[str, Any]:
+def _off(caps: Capabilities) -> dict[str, Any]:
     """As little as the model can do."""
-    if info is not None and info.thinking == "level":
-        return {"thinkingLevel": _level("minimal", info)}
-    if info is not None and not info.thinking_off:
-        return {"thinkingBudget": info.thinking_budget[0]}
-    return {"thinkingBudget": 0}
+    return {"thinkingBudget": caps.thinking_budget[0] if caps.always_thinks else 0}
 
 
-def _budget(effort: object, budget: object, info: ModelInfo | None) -> int:
+def _budget(effort: object, budget: object, caps: Capabilities) -> int:
     if not isinstance(budget, int):
         if effort is None:
             return _DYNAMIC
         budget = _TOKENS.get(str(effort), _TOKENS["high"])
-    if info is None or budget < 0:
+    if not caps.known or budget < 0:
         return budget
-    least, most = info.thinking_budget
+    least, most = caps.thinking_budget
     return max(least, min(budget, most))
 
 
@@ -62,8 +59,8 @@ def _effort(budget: object) -> str:
     return next((name for name in _LEVELS if tokens <= _TOKENS[name]), "high")
 
 
-def _level(effort: str, info: ModelInfo | None) -> str:
+def _level(effort: str, caps: Capabilities) -> str:
     """The level by its name, or the next one up that the model has."""
-    known = info.thinking_levels if info is not None and info.thinking_levels else _LEVELS
+    known = [name for name in _LEVELS if name in caps.efforts] or list(_LEVELS)
     at = _LEVELS.index(effort) if effort in _LEVELS else len(_LEVELS)
     return next((name for name in known if _LEVELS.index(name) >= at), known[-1]).upper()

@@ -6,60 +6,39 @@ here do parallel calls arrive apart.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
-from windlass.errors import (
-    BadReply,
-    BadRequest,
-    ConnectionFailed,
-    ContextOverflow,
-    StreamBroken,
-)
-from windlass.events import TextDelta, ThinkingDelta, ToolCallReady
-from windlass.messages import (
-    Block,
-    Document,
-    Image,
-    Message,
-    Text,
-    Thinking,
-    ToolCall,
-    ToolResult,
-    ToolSpec,
-)
-from windlass.models.base import Emit, Frame, Request, Response, Settings, StopReason
-from windlass.models.failures import from_stream
-from windlass.models.ndjson import LineDecoder
+from windlass.errors import BadRequest, ConfigError, ConnectionFailed, ContextOverflow, nearest
+from windlass.messages import Document, Image, Message, Text, Thinking, ToolResult, ToolSpec
+from windlass.models.base import Completion, Emit, Frame, Request, Response, Settings
 from windlass.models.wires.common import HttpModel
-from windlass.models.wires.decoder import Decoder, Framing
+from windlass.models.wires.no_think import thinks_not, told_not_to_think
+from windlass.models.wires.ollama_reply import LinesDecoder
 from windlass.models.wires.parts import given, inline, readable, said_error, schema, wanted_tool
-from windlass.models.wires.values import (
-    arguments,
-    as_dict,
-    as_list,
-    as_text,
-    call_id,
-    dumps,
-    joined,
-    safe_name,
-    whole,
-)
-from windlass.usage import NO_USAGE, Usage
+from windlass.models.wires.values import as_dict, as_list, dumps, joined, safe_name
 
-_BRACE: Final = 0x7B
-_STOPS: Final[dict[str, StopReason]] = {
-    "": "end_turn",
-    "stop": "end_turn",  # also with calls
-    "length": "max_tokens",
-}
+# what has a place of its own in a request; every other word of Ollama's is one of its options
+_TOP: Final = frozenset(
+    "format images keep_alive logprobs options raw shift suffix system template think tools"
+    " top_logprobs truncate".split()
+)
+_OPTIONS: Final = frozenset(
+    "numa num_ctx num_batch num_gpu main_gpu low_vram f16_kv logits_all vocab_only use_mmap"
+    " use_mlock embedding_only num_thread num_keep seed num_predict top_k top_p tfs_z typical_p"
+    " min_p repeat_last_n temperature repeat_penalty presence_penalty frequency_penalty mirostat"
+    " mirostat_tau mirostat_eta penalize_newline stop draft_num_predict".split()
+)
+_OURS: Final = ("model", "stream", "messages", "prompt")
+_LEVELS: Final = ("low", "medium", "high", "max")
 
 
 class OllamaChat(HttpModel):
     """A model that Ollama runs: `w.models.ollama("qwen3")`, `w.models.ollama("qwen3", base_url=…)`.
 
-    What only Ollama knows goes into `extra`:
-    `Settings(extra={"options": {"num_ctx": 32768}, "keep_alive": "30m"})`.
+    What only Ollama knows goes into `extra`, its options by their bare names:
+    `Settings(extra={"num_ctx": 32768, "keep_alive": "30m"})`.
     """
 
     wire = home = "ollama"
@@ -80,50 +59,49 @@ class OllamaChat(HttpModel):
         decoder.streamed = request.frame.settings.stream
         return decoder
 
+    def encode(self, request: Request) -> list[bytes]:
+        """The request's body in pieces: `b"".join(model.encode(request))` is JSON."""
+        return super().encode(told_not_to_think(request, self.caps))
+
     async def respond(self, request: Request, emit: Emit) -> Response:
         """Ask the server; what only its owner can mend is said."""
-        try:
+        with _hints(self.name):
             return await super().respond(request, emit)
-        except (BadRequest, ConnectionFailed, ContextOverflow) as error:
-            match error:
-                case ConnectionFailed():
-                    hint = "is Ollama running there (`ollama serve`)?"
-                case ContextOverflow():
-                    hint = "extra={'options': {'num_ctx': …}} makes room"
-                case BadRequest(http_status=404):
-                    hint = f"`ollama pull {self.name}` fetches a model"
-                case _:
-                    raise
-            error.args = (f"{error}; {hint}",)
+
+    async def complete(self, completion: Completion, emit: Emit) -> Response | None:
+        """Go on with a text, or fill it in; None where the model has no template to fill in by."""
+        if self.caps.completes != "generate":
+            return None
+        self.check()
+        settings = completion.settings
+        decoder = LinesDecoder(self._source(), self._origin, {}, emit)
+        decoder.streamed = settings.stream
+        at = self.url.replace("/api/chat", "/api/generate")
+        try:
+            with _hints(self.name):
+                return await self._exchange(settings, [self._unfinished(completion)], decoder, at)
+        except BadRequest as error:
+            if "does not support insert" in str(error):
+                return None
             raise
+
+    def _unfinished(self, completion: Completion) -> bytes:
+        """The text as it goes to `/api/generate`: bare, or in the model's template for a gap."""
+        body = self._body(completion.settings)
+        if completion.suffix:
+            body |= {"prompt": completion.prefix, "suffix": completion.suffix}
+            given(body, system=completion.system)
+        else:  # in the template of a chat it would be a question to answer, not a text to go on with
+            told = f"{completion.system}\n\n" if completion.system else ""
+            body |= {"prompt": told + completion.prefix, "raw": True}
+        return dumps(body)
 
     # ----------------------------------------------------------------------- the frame
 
     def _head(self, frame: Frame) -> bytes:
         settings = frame.settings
-        extra = dict(settings.extra or {})
-        options: dict[str, Any] = {}
-        given(
-            options,
-            num_predict=settings.max_tokens,
-            temperature=settings.temperature,
-            top_p=settings.top_p,
-            top_k=settings.top_k,
-            stop=settings.stop,
-            seed=settings.seed,
-            frequency_penalty=settings.frequency_penalty,
-            presence_penalty=settings.presence_penalty,
-        )
-        options.update(as_dict(extra.pop("options", None)))
-        body: dict[str, Any] = {
-            "model": self.name,
-            "stream": settings.stream,
-            # too long a history is an error that can be mended, not one that loses its beginning
-            "truncate": False,
-            "shift": False,
-        }
-        if options:
-            body["options"] = options
+        body = self._body(settings)
+        extra_tools = body.pop("tools", None)
         if tools := _offered(settings, frame):
             body["tools"] = [
                 {
@@ -136,13 +114,52 @@ class OllamaChat(HttpModel):
                 }
                 for tool in tools
             ]
-        given(body, think=_think(settings.thinking))
-        body.update(extra)
-        body.pop("messages", None)
+        if extra_tools:
+            body["tools"] = [*as_list(body.get("tools")), *as_list(extra_tools)]
         head = dumps(body)[:-1] + b',"messages":['
         if not frame.system:
             return head
         return head + dumps({"role": "system", "content": frame.system}) + b","
+
+    def _body(self, settings: Settings) -> dict[str, Any]:
+        """What a chat and a text to go on with are asked alike."""
+        extra, options = _sorted_out(settings.extra or {})
+        asked: dict[str, Any] = {}
+        given(
+            asked,
+            num_predict=settings.max_tokens,
+            stop=settings.stop,
+            seed=settings.seed,
+            frequency_penalty=settings.frequency_penalty,
+            presence_penalty=settings.presence_penalty,
+        )
+        if self.caps.sampling:
+            given(
+                asked, temperature=settings.temperature, top_p=settings.top_p, top_k=settings.top_k
+            )
+        body: dict[str, Any] = {
+            "model": self.name,
+            "stream": settings.stream,
+            # too long a history is an error that can be mended, not one that loses its beginning
+            "truncate": False,
+            "shift": False,
+        }
+        if asked or options:
+            body["options"] = {**asked, **options}
+        form = settings.schema or ("json" if settings.response_format == "json" else None)
+        given(body, think=self._think(settings.thinking), format=form)
+        body.update(extra)
+        return body
+
+    def _think(self, asked: bool | dict[str, Any] | None) -> bool | str | None:
+        caps = self.caps
+        if asked is None or caps.lowering == "no_think" or (caps.known and not caps.thinking):
+            return None
+        if thinks_not(asked):
+            return caps.efforts[0] if caps.always_thinks and caps.efforts else False
+        effort = as_dict(asked).get("effort")
+        levels = caps.efforts or (() if caps.known else _LEVELS)
+        return str(effort) if effort in levels else True
 
     # ----------------------------------------------------------------------- messages
 
@@ -179,21 +196,47 @@ class OllamaChat(HttpModel):
         return [out]
 
 
+@contextmanager
+def _hints(name: str) -> Generator[None]:
+    """Say beside an error what only the server's owner can do about it."""
+    try:
+        yield
+    except (BadRequest, ConnectionFailed, ContextOverflow) as error:
+        match error:
+            case ConnectionFailed():
+                hint = "is Ollama running there (`ollama serve`)?"
+            case ContextOverflow():
+                hint = "ollama={'num_ctx': …} makes room"
+            case BadRequest(http_status=404):
+                hint = f"`ollama pull {name}` fetches a model"
+            case _:
+                raise
+        error.args = (f"{error}; {hint}",)
+        raise
+
+
+def _sorted_out(extra: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The user's own fields, and those that belong among the options."""
+    body: dict[str, Any] = {}
+    options: dict[str, Any] = {}
+    for key, value in extra.items():
+        if key in _OURS:
+            continue
+        if key in _OPTIONS:
+            options[key] = value
+        elif key in _TOP or not (near := nearest(key, sorted(_OPTIONS | _TOP))):
+            body[key] = value
+        else:
+            raise ConfigError(f"Ollama has no option {key!r}{near}")
+    return body, options | as_dict(body.pop("options", None))
+
+
 def _offered(settings: Settings, frame: Frame) -> Sequence[ToolSpec]:
     """The tools to show. The wire cannot force a call, but it can show less to choose from."""
     choice, name = wanted_tool(settings, frame)
     if choice == "none":
         return ()
     return [tool for tool in frame.tools if choice != "tool" or tool.name == name]
-
-
-def _think(asked: bool | dict[str, Any] | None) -> bool | str | None:
-    if asked is None or isinstance(asked, bool):
-        return asked
-    if asked.get("mode") == "disabled":
-        return False
-    effort = asked.get("effort")
-    return effort if effort in ("low", "medium", "high", "max") else True
 
 
 def _said(message: Message) -> list[dict[str, Any]]:
@@ -237,99 +280,3 @@ def _user(blocks: Sequence[Text | Image | Document]) -> dict[str, Any]:
 def _unreadable(document: Document) -> str:
     title = document.title or "Document"
     return f"{title}: {document.url or f'({document.media_type}, which this model cannot read)'}"
-
-
-class LinesDecoder(Decoder):
-    """Ollama's reply: a stream of lines, or the one line of a plain reply.
-
-    Calls come whole, so a token limit never leaves half of one. `done` ends the reply; until then
-    it is broken, whatever came.
-    """
-
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
-        self._text: list[str] = []
-        self._thought: list[str] = []
-        self._calls: list[ToolCall] = []
-        self.streamed = True  # whether lines were asked for
-        self._begun = False
-        self._last: dict[str, Any] = {}
-
-    def _framing(self, start: bytes) -> Framing | None:
-        return LineDecoder() if self.streamed and start[0] == _BRACE else None
-
-    def finish(self) -> Response:
-        """The reply, or the error that it is."""
-        body = b"".join(self._body).strip()
-        if self._frames is None and body[:1] == b"{":
-            self._plain(body)
-        lines = self._frames
-        if isinstance(lines, LineDecoder) and not self.done and (rest := lines.rest):
-            try:
-                self._event("", rest)  # the last line may end without a line break
-            except BadReply:
-                if self._begun:
-                    raise StreamBroken("the stream ended inside a line") from None
-                raise
-        if self._begun and not self.streamed and not self.done:
-            raise BadReply("the reply is not done")
-        return super().finish() if not self.done else self._response()
-
-    def _plain(self, body: bytes) -> None:
-        """Take a body that is one object, or the lines of a server that streams unasked."""
-        try:
-            whole = self._json(body)
-        except BadReply:
-            self._frames = LineDecoder()
-            for name, line in self._frames.feed(body):
-                self._event(name, line)
-        else:
-            self._take(whole)
-
-    def _event(self, name: str, data: bytes) -> bool:
-        self._take(self._json(data))
-        return True
-
-    def _take(self, line: dict[str, Any]) -> None:
-        if error := line.get("error"):
-            raise from_stream(error, self.source)
-        self._begun = True
-        message = as_dict(line.get("message"))
-        if thought := as_text(message.get("thinking")):
-            self._thought.append(thought)
-            self.emit(ThinkingDelta(thought))
-        if text := as_text(message.get("content")):
-            self._text.append(text)
-            self.emit(TextDelta(text))
-        for call in as_list(message.get("tool_calls")):
-            self._call(as_dict(call))
-        if line.get("done") is True:
-            self._last = line
-            self.done = self.complete = True
-
-    def _call(self, call: dict[str, Any]) -> None:
-        function = as_dict(call.get("function"))
-        name = as_text(function.get("name"))
-        values, raw = arguments(function.get("arguments"))
-        made = ToolCall(call_id(call.get("id")), self.names.get(name, name), values, raw)
-        self._calls.append(made)
-        if raw is None:
-            self.emit(ToolCallReady(made))
-
-    def _response(self) -> Response:
-        blocks: list[Block] = []
-        if thought := "".join(self._thought):
-            blocks.append(Thinking(thought, None, self.origin))
-        if text := "".join(self._text):
-            blocks.append(Text(text))
-        stop = _STOPS.get(as_text(self._last.get("done_reason")), "unknown")
-        if self._calls:
-            blocks.extend(self._calls)
-            stop = "tool_use"
-        message = Message("assistant", tuple(blocks))
-        return Response(message, self._counted(), stop, as_text(self._last.get("model")) or None)
-
-    def _counted(self) -> Usage:
-        # a prompt that was cached as a whole is not counted by the server
-        read, written = self._last.get("prompt_eval_count"), self._last.get("eval_count")
-        return Usage(whole(read), whole(written)) if read or written else NO_USAGE

@@ -25,6 +25,7 @@ ERRORS = {
     504: ("DEADLINE_EXCEEDED", "Deadline expired before operation could complete."),
     529: ("UNAVAILABLE", "The model is overloaded. Please try again later."),
 }
+METHODS = "generateContent|streamGenerateContent|countTokens"
 VERSIONS = ("v1", "v1alpha", "v1beta", "v1beta1")
 CODES = {
     "context_length_exceeded": "The input token count (1200000) exceeds the maximum number of"
@@ -53,22 +54,34 @@ class FakeGemini(FakeServer):
 
     def serves(self, asked: Asked) -> bool:
         _, version, rest = asked.path.split("/", 2) if asked.path.count("/") > 1 else ("", "", "")
-        below = re.escape(self.path.split("/", 2)[2]) + r"[\w.@-]+:(stream)?[gG]enerateContent"
+        below = re.escape(self.path.split("/", 2)[2]) + rf"[\w.@-]+:(?:{METHODS})"
         return version in VERSIONS and re.fullmatch(below, rest) is not None
 
     def streams(self, asked: Asked) -> bool:
         return asked.path.endswith(":streamGenerateContent")
 
     def check(self, asked: Asked) -> None:
-        gemini_rules.check(asked, self.given_key(asked), self.api_key, ids=self.ids)
+        body = self.counts(asked.json) if _counting(asked) else asked.json
+        gemini_rules.check(body, self.given_key(asked), self.api_key, ids=self.ids)
         if self.streams(asked) and "alt=sse" not in asked.query.split("&"):
             raise Rejected("this server streams events only: ask with alt=sse")
+
+    def counts(self, body: Data) -> Data:
+        """The request whose tokens are to be counted."""
+        gemini_rules.only(body, frozenset({"generateContentRequest", "contents"}), "")
+        held: Data = body.get("generateContentRequest") or body
+        name = held.get("model", "models/m")
+        if not isinstance(name, str) or not name.startswith("models/"):
+            raise Rejected("* CountTokensRequest.model: unexpected model name format")
+        return {key: value for key, value in held.items() if key != "model"}
 
     def given_key(self, asked: Asked) -> str:
         """The key that came with the request."""
         return asked.headers.get("x-goog-api-key", "")
 
     def plain(self, asked: Asked, reply: Reply) -> Data:
+        if _counting(asked):
+            return {"totalTokens": usage_of(asked, reply).input_tokens}
         parts: list[Data] = []
         if reply.thinking:
             parts.append({"text": reply.thinking, "thought": True})
@@ -141,8 +154,17 @@ class FakeVertex(FakeGemini):
     path = f"{base}/publishers/google/models/"
     ids = False
 
+    def counts(self, body: Data) -> Data:
+        known = frozenset("model contents systemInstruction tools generationConfig".split())
+        gemini_rules.only(body, known, "")
+        return {key: value for key, value in body.items() if key != "model"}
+
     def given_key(self, asked: Asked) -> str:
         return asked.headers.get("authorization", "").removeprefix("Bearer ")
+
+
+def _counting(asked: Asked) -> bool:
+    return asked.path.endswith(":countTokens")
 
 
 def _about(asked: Asked) -> Data:

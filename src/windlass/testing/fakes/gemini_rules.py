@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from windlass.models.rules import gemini as rules
-from windlass.models.rules.base import Rejected
-from windlass.testing.fakes.reply import Asked, signature
+from windlass.models.rules.base import Data, Rejected
+from windlass.testing.fakes.reply import signature
 
 FOREIGN = rules.FOREIGN
+only = rules.only
 
 
-def check(asked: Asked, given: str, api_key: str | None, *, ids: bool) -> None:
+def check(body: Data, given: str, api_key: str | None, *, ids: bool) -> None:
     """Raise `Rejected` for the first rule the request breaks."""
     if api_key is not None and given != api_key:
         if ids:
             words = "API key not valid. Please pass a valid API key."
             raise Rejected(words, code="API_KEY_INVALID")
         raise Rejected("Request had invalid authentication credentials.", status=401)
-    rules.check(asked.json, signature, ids=ids)
+    rules.check(body, signature, ids=ids)
 
 
 def call_signature(name: str) -> str:

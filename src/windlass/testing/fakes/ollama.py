@@ -1,4 +1,4 @@
-"""A fake Ollama: `POST /api/chat`, plain and by the line, as the server writes them."""
+"""A fake Ollama: `/api/chat` and `/api/generate`, plain and by the line, as the server writes them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from windlass.testing.fakes.ollama_twists import REFRAMES, REWRITES
 from windlass.testing.fakes.reply import Asked, Reply, cut, usage_of
 from windlass.testing.fakes.server import FakeServer, Rejected
 
+GENERATE = "/api/generate"
 CREATED = "2026-01-02T03:04:05.000006Z"  # an answer must not depend on when it was asked for
 ERRORS = {
     400: "invalid request",
@@ -36,7 +37,11 @@ class FakeOllama(FakeServer):
         model = OllamaChat("qwen3", base_url=server.url)
     ```
     Calls have no ids, and `done_reason` is `stop` with calls too. Without `stream` it streams.
+    `/api/generate` goes on with a text by the same script; `inserts` says whether the model has a
+    template for a text with a gap.
     """
+
+    inserts = True
 
     wire = "ollama"
     path = "/api/chat"
@@ -45,6 +50,9 @@ class FakeOllama(FakeServer):
     media = "application/x-ndjson"
     rewrites = REWRITES
     reframes = REFRAMES
+
+    def serves(self, asked: Asked) -> bool:
+        return asked.path in (self.path, GENERATE)
 
     def streams(self, asked: Asked) -> bool:
         return cast("Data", asked.json).get("stream") is not False
@@ -59,9 +67,16 @@ class FakeOllama(FakeServer):
             f"Bearer {self.api_key}"
         ):
             raise Rejected("unauthorized", status=401)
-        rules.check(asked.json)
+        body: Data = asked.json
+        if asked.path == GENERATE:
+            rules.check_text(body, inserts=self.inserts)
+        else:
+            rules.check(body)
 
     def plain(self, asked: Asked, reply: Reply) -> Data:
+        if asked.path == GENERATE:
+            thought = {"thinking": reply.thinking} if reply.thinking else {}
+            return {**_shell(asked), "response": reply.text, **thought, **_end(asked, reply)}
         message: Data = {"role": "assistant", "content": reply.text}
         if reply.thinking:
             message["thinking"] = reply.thinking
@@ -74,6 +89,10 @@ class FakeOllama(FakeServer):
         said += [{"content": piece} for piece in cut(reply.text)]
         said += [{"content": "", "tool_calls": [call]} for call in _asked_for(reply)]
         shell = _shell(asked)
+        if asked.path == GENERATE:
+            texts = [{"response": m.pop("content"), **m, "done": False} for m in said]
+            ends = {"response": "", **_end(asked, reply)}
+            return [Frame({**shell, **line}) for line in [*texts, ends]]
         lines = [{**shell, "message": {"role": "assistant", **m}, "done": False} for m in said]
         last = {**shell, "message": {"role": "assistant", "content": ""}, **_end(asked, reply)}
         return [Frame(line) for line in [*lines, last]]
