@@ -6,6 +6,7 @@ each other. Nothing is kept but a place in the journal, so it is the same after 
 
 from __future__ import annotations
 
+from collections import Counter
 from weakref import WeakKeyDictionary
 
 from windlass.events import (
@@ -31,6 +32,7 @@ class Tally:
         self.place = place
         self.successful: dict[str, None] = {}
         self.rejected: dict[str, None] = {}
+        self.told: Counter[str] = Counter()  # feedback so far, by its kind
         self._turn()
 
     def _turn(self) -> None:
@@ -74,6 +76,7 @@ class Tally:
                 self.decisions[key] = entry
             case FeedbackInjected():
                 self.feedback = entry.text
+                self.told[entry.feedback] += 1
             case StepJudgeDecision():
                 self.step = entry
             case StallWarning():

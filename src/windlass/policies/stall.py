@@ -1,0 +1,201 @@
+"""A run that goes in circles: warned, told off, held back or ended, as configured.
+
+One policy, three configurations: adjacent repeats of a call (`stall_diagnostics`), tiers by how
+often a call gave the same result (`loop_detect_*`), whole turns in a window (`loop_detection`).
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal
+
+import msgspec
+
+from windlass.errors import ConfigError, shown
+from windlass.events import LoopDetected, StallWarning
+from windlass.loop.policy import Policy
+from windlass.loop.run import Run, digest_of
+from windlass.loop.turn import Turn
+from windlass.loop.verdict import Outcome, Stop
+from windlass.messages import Text, ToolCall, ToolResult
+from windlass.policies.repeats import repeats
+from windlass.policies.tally import tally
+
+Action = Literal["warn", "inject", "terminate", "continue"]
+ACTIONS = ("warn", "inject", "terminate", "continue")
+
+
+class StallDiagnostics(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The same call in a row: `StallDiagnostics(threshold=3, max_feedback=1)`."""
+
+    enabled: bool = True
+    threshold: int = 3
+    inject_feedback: bool = True
+    max_feedback: int = 1
+    exempt_tools: tuple[str, ...] = ()
+    include_arguments: bool = False
+
+
+class LoopTiers(msgspec.Struct, frozen=True):
+    """The same call with the same result: a hint, another answer, no run at all."""
+
+    warn: int = 2
+    block: int = 3
+    skip: int = 4
+
+
+class LoopDetectionInfo(msgspec.Struct, frozen=True):
+    """What a function for `on_loop_detected` is given."""
+
+    kind: Literal["tool_repetition", "text_repetition"]
+    detail: str
+    repetitions: int
+
+
+Handler = Callable[[LoopDetectionInfo], Any | Awaitable[Any]]
+
+
+class LoopDetection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The same turn again: `LoopDetection(max_repetitions=3, on_loop_detected="terminate")`."""
+
+    max_repetitions: int = 3
+    window: int = 4
+    on_loop_detected: Action | Handler = "warn"
+
+
+class Stall(Policy[None]):
+    """Look at each reply before its calls run, and at each result."""
+
+    def __init__(
+        self,
+        diagnostics: StallDiagnostics | None = None,
+        tiers: LoopTiers | None = None,
+        detection: LoopDetection | None = None,
+    ) -> None:
+        self.diagnostics, self.tiers, self.detection = diagnostics, tiers, detection
+        exempt = diagnostics.exempt_tools if diagnostics is not None else ()
+        self.exempt = frozenset(exempt)
+
+    # ----------------------------------------------------------------- moments
+
+    async def after_reply(self, run: Run, turn: Turn) -> Stop | None:
+        seen = repeats(run, self.exempt)
+        if self.diagnostics is not None and not seen.warned:
+            self._adjacent(run, turn, self.diagnostics)
+        if self.detection is not None and not seen.detected:
+            return await self._whole_turns(run, self.detection)
+        return None
+
+    async def before_tool(self, run: Run, call: ToolCall) -> ToolResult | None:
+        if self.tiers is None:
+            return None
+        seen = repeats(run, self.exempt)
+        times, _ = seen.counts.get(seen.calls.get(call.id, ""), (0, ""))
+        if times + 1 < self.tiers.skip:
+            return None
+        words = f"Not run: {call.name} gave the same result {times} times. {_REDIRECT}"
+        return ToolResult(call.id, words, True, call.name, "denied")
+
+    async def after_tool(self, run: Run, call: ToolCall, result: ToolResult) -> ToolResult:
+        if self.tiers is None:
+            return result
+        times = repeats(run, self.exempt).count_of.get(call.id, 0)
+        if times >= self.tiers.block:
+            words = f"{call.name} gave the same result {times} times. {_REDIRECT}"
+            return msgspec.structs.replace(result, content=words)
+        if times >= self.tiers.warn:
+            hint = f"[{call.name} has now given this same result {times} times. {_REDIRECT}]"
+            content = result.content
+            if isinstance(content, str):
+                return msgspec.structs.replace(result, content=f"{content}\n\n{hint}")
+            return msgspec.structs.replace(result, content=(*content, Text(hint)))
+        return result
+
+    async def end(self, run: Run, outcome: Outcome) -> Outcome:
+        fields = dict(outcome.fields)
+        entries = run.journal.entries[run.first_entry :]
+        if self.diagnostics is not None:
+            warnings = [_shown(entry) for entry in entries if type(entry) is StallWarning]
+            fields["repeated_tool_calls"] = repeats(run, self.exempt).repeated
+            fields["stall_warnings"] = warnings
+            fields["suspected_loop"] = bool(warnings)
+        if self.detection is not None:
+            fields["loop_detected"] = outcome.stop_reason == "loop_detected"
+        return msgspec.structs.replace(outcome, fields=fields)
+
+    # ----------------------------------------------------------------- configurations
+
+    def _adjacent(self, run: Run, turn: Turn, rules: StallDiagnostics) -> None:
+        streaks = repeats(run, self.exempt).streaks
+        for call in turn.calls:
+            times = streaks.get(call.id, 0)
+            if times < rules.threshold:
+                continue
+            run.note(
+                StallWarning(
+                    run.iteration,
+                    call.name,
+                    times,
+                    rules.threshold,
+                    digest_of(call.arguments),
+                    digest_of((call.name, call.arguments)),
+                    call.arguments if rules.include_arguments else None,
+                )
+            )
+            if rules.inject_feedback and tally(run).told["stall"] < rules.max_feedback:
+                run.say(
+                    f"You called {call.name} {times} times in a row with the same arguments. "
+                    f"{_REDIRECT}",
+                    "stall",
+                )
+
+    async def _whole_turns(self, run: Run, rules: LoopDetection) -> Stop | None:
+        seen, times = repeats(run, self.exempt), rules.max_repetitions
+        window = max(rules.window, times)
+        info: LoopDetectionInfo | None = None
+        if _repeated(seen.turns[-window:], times):
+            names = ", ".join(call.name for call in run.turn.calls) if run.turn else ""
+            detail = f"the same calls {times} turns in a row: {names}"
+            info = LoopDetectionInfo("tool_repetition", detail, times)
+        elif _repeated(seen.texts[-window:], times):
+            detail = f"the same words {times} turns in a row"
+            info = LoopDetectionInfo("text_repetition", detail, times)
+        if info is None:
+            return None
+        action = await _action(rules.on_loop_detected, info)
+        if action in ("warn", "inject") and not seen.armed:
+            action = "terminate"  # it was told so, and does it again
+        run.note(LoopDetected(run.iteration, info.kind, info.detail, action, info.repetitions))
+        if action == "terminate":
+            return Stop("stuck", "loop_detected")
+        if action != "continue":
+            run.say(f"You repeat yourself: {info.detail}. {_REDIRECT}", "loop_detected")
+        return None
+
+
+_REDIRECT = "Try something else, or say what keeps you from going on."
+
+
+def _repeated(marks: list[str], times: int) -> bool:
+    tail = marks[-times:]
+    return len(tail) == times and bool(tail[0]) and all(mark == tail[0] for mark in tail)
+
+
+async def _action(asked: Action | Handler, info: LoopDetectionInfo) -> str:
+    if not callable(asked):
+        return asked
+    answer = asked(info)
+    if inspect.isawaitable(answer):
+        answer = await answer
+    if answer is None:
+        return "continue"
+    if answer not in ACTIONS:
+        raise ConfigError(f"on_loop_detected answers {', '.join(ACTIONS)}, not {shown(answer)}")
+    return answer
+
+
+def _shown(entry: StallWarning) -> dict[str, Any]:
+    fields = msgspec.to_builtins(entry)
+    fields.pop("kind", None)
+    return fields
