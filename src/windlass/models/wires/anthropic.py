@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from windlass.errors import ConfigError
+from windlass.errors import BadReply, ConfigError, shown
 from windlass.messages import (
     Block,
     Document,
@@ -25,13 +25,27 @@ from windlass.messages import (
 )
 from windlass.models.base import Emit, Frame, Request, Settings
 from windlass.models.wires.anthropic_reply import MessagesDecoder
-from windlass.models.wires.claude_thinking import OFF, claude_thinking
+from windlass.models.wires.claude_cache import (
+    LOOK_BACK,
+    last_answered,
+    mark_before,
+    mark_of,
+    marked,
+)
+from windlass.models.wires.claude_schema import closed, open_object
+from windlass.models.wires.claude_thinking import claude_betas, claude_thinking, is_forced
 from windlass.models.wires.common import HttpModel
-from windlass.models.wires.parts import given, inline, schema
-from windlass.models.wires.values import as_dict, dumps, joined, safe_name, whole
+from windlass.models.wires.parts import given, inline, schema, wanted_tool
+from windlass.models.wires.values import as_dict, dumps, joined, loads, safe_name, whole
 
 VERSION: Final = "2023-06-01"
 MAX_TOKENS: Final = 16_384  # of a reply, where the settings do not say: the wire wants a number
+_SEARCHES: Final = ("bm25", "regex")
+# what a request to count tokens may hold
+_COUNTED: Final = frozenset(
+    "model system tools tool_choice thinking output_config cache_control mcp_servers"
+    " context_management speed".split()
+)
 
 
 class AnthropicMessages(HttpModel):
@@ -50,48 +64,162 @@ class AnthropicMessages(HttpModel):
     def _headers(self) -> dict[str, str]:
         return {"anthropic-version": VERSION, **super()._headers()}
 
+    async def _addressed(
+        self, settings: Settings, body: Sequence[bytes], at: str | None = None
+    ) -> tuple[str, dict[str, str]]:
+        url, headers = await super()._addressed(settings, body, at)
+        forced = is_forced(settings)
+        thinks = claude_thinking(self.caps, settings, MAX_TOKENS, forced=forced)
+        if names := claude_betas(self.caps, settings, on=thinks.on):
+            own = [name.strip() for name in headers.get("anthropic-beta", "").split(",")]
+            headers["anthropic-beta"] = ",".join(dict.fromkeys(filter(None, [*own, *names])))
+        return url, headers
+
     def decoder(self, request: Request, emit: Emit) -> MessagesDecoder:
         """The decoder of one reply: `feed` it bytes, then `finish`."""
         names = self.framed(request.frame).names
         return MessagesDecoder(self._source(), self._origin, names, emit)
 
+    async def count_tokens(self, request: Request) -> int | None:
+        """The tokens of the request as Anthropic counts them; None where nobody can say."""
+        if not self.caps.counts_tokens:
+            return None
+        self.check()
+        head, *rest = self.encode(request)
+        fields = as_dict(loads(head + b"]}"))
+        fields = {word: value for word, value in fields.items() if word in _COUNTED}
+        body = [dumps(fields)[:-1] + b',"messages":[', *rest]
+        path, mark, query = self.url.partition("?")
+        at = f"{path}/count_tokens{mark}{query}"
+        answer = await self._question(request.frame.settings, body, at)
+        if type(total := answer.get("input_tokens")) is not int:
+            raise BadReply(f"the count of tokens is no number: {total!r:.80}")
+        return total
+
+    # ----------------------------------------------------------------------- the request
+
+    def encode(self, request: Request) -> list[bytes]:
+        """The request's body in pieces: `b"".join(model.encode(request))` is JSON.
+
+        What is cached ends where the messages end: behind them the tail may change every time.
+        """
+        body = super().encode(request)
+        settings = request.frame.settings
+        mark = mark_of(settings, self.caps.prompt_caching)
+        if mark is None:
+            return body
+        messages = request.messages
+        skip = self._hoisted(messages) if messages and messages[0].role == "system" else 0
+        tail = len(body) - 1 - len(request.tail)
+        held = body[1:tail]
+        self._mark_far(held, messages, skip, mark)
+        if self.provider == "anthropic" and not request.tail:
+            # by itself it finds the last block; other servers of the wire may not know the word
+            body[-1] = b'],"cache_control":' + dumps(mark) + b"}"
+        else:
+            self._mark_last(held, messages, skip, mark)
+        body[1:tail] = held
+        return body
+
+    def _mark_last(
+        self, held: list[bytes], messages: Sequence[Message], skip: int, mark: dict[str, Any]
+    ) -> None:
+        for at in range(len(messages) - 1, skip - 1, -1):
+            if next(self._blocks(messages[at].content), None) is not None:
+                if messages[at].role == "assistant":
+                    return  # it goes on with its own words, of which not every block takes a mark
+                place = next(n for n in range(len(held) - 1, -1, -1) if held[n])
+                held[place] = marked(held[place], mark)
+                return
+
+    def _mark_far(
+        self, held: list[bytes], messages: Sequence[Message], skip: int, mark: dict[str, Any]
+    ) -> None:
+        """A turn of very many blocks hides what was cached before it, unless that is marked too."""
+        before = last_answered(messages, skip)
+        if before is None:
+            return
+        new = messages[before + 1 :]
+        if sum(len(message.content) for message in new) <= LOOK_BACK:
+            return
+        sizes = [len(self._message(message)) for message in new]
+        stripped = bool(held) and not b"".join(held[-2:]).endswith(b",")
+        if self._message(messages[before]):
+            mark_before(held, sum(sizes) - stripped, mark)
+
     # ----------------------------------------------------------------------- the frame
 
     def _head(self, frame: Frame) -> bytes:
+        return dumps(self._fields(frame))[:-1] + b',"messages":['
+
+    def _fields(self, frame: Frame) -> dict[str, Any]:
         settings = frame.settings
-        thinking, effort = claude_thinking(self.info, settings, MAX_TOKENS)
+        if settings.response_format is not None:
+            raise ConfigError(
+                f"{self.provider} has no JSON mode: give a schema, or ask for JSON in words"
+            )
+        mark = mark_of(settings, self.caps.prompt_caching)
+        forced = bool(frame.tools) and is_forced(settings)
+        if forced and not self.caps.forces_calls:
+            raise ConfigError(
+                f"{self.name} cannot be made to call a tool: leave tool_choice at 'auto'"
+            )
+        thinks = claude_thinking(self.caps, settings, MAX_TOKENS, forced=forced)
         body: dict[str, Any] = {
             "model": self.name,
-            "max_tokens": self._max_tokens(settings, thinking),
+            "max_tokens": self._max_tokens(settings, thinks.thinking),
             "stream": settings.stream,
         }
+        tools = self._tools(frame)
         if frame.system and frame.system.strip():
             body["system"] = frame.system
-        if frame.tools:
-            body["tools"] = [
-                {
-                    "name": safe_name(tool.name),
-                    "description": tool.description,
-                    "input_schema": schema(tool.parameters),
-                }
-                for tool in frame.tools
-            ]
-            if choice := _choice(settings, thinking is not None and thinking != OFF, frame):
+            if mark is not None:  # behind the system prompt, so behind the tools too
+                text = {"type": "text", "text": frame.system, "cache_control": mark}
+                body["system"] = [text]
+        elif mark is not None and (here := [t for t in tools if not t.get("defer_loading")]):
+            here[-1]["cache_control"] = mark
+        if tools:
+            body["tools"] = tools
+            if frame.tools and (choice := _choice(settings, frame)) is not None:
                 body["tool_choice"] = choice
-        if thinking is not None:
-            body["thinking"] = thinking
-        if effort is not None:
-            body["output_config"] = {"effort": effort}
-        if self.info is None or self.info.sampling:
-            if thinking is None or thinking == OFF:  # a thinking model sets its own temperature
+        if thinks.thinking is not None:
+            body["thinking"] = thinks.thinking
+        if config := _output(settings, thinks.effort):
+            body["output_config"] = config
+        if self.caps.sampling:
+            if not thinks.on:  # a thinking model sets its own temperature
                 given(body, temperature=settings.temperature, top_k=settings.top_k)
             given(body, top_p=settings.top_p)
         if settings.stop:
             body["stop_sequences"] = settings.stop
-        if settings.extra:
-            body.update(settings.extra)
-        body.pop("messages", None)
-        return dumps(body)[:-1] + b',"messages":['
+        _add(body, settings.extra or {})
+        return body
+
+    def _tools(self, frame: Frame) -> list[dict[str, Any]]:
+        search = frame.settings.tool_search
+        tools: list[dict[str, Any]] = []
+        if search is not None:
+            if search not in _SEARCHES:
+                raise ConfigError(
+                    f"{self.provider} searches tools by 'bm25' or 'regex', not {shown(search)}"
+                )
+            kind = f"tool_search_tool_{search}"
+            tools.append({"type": f"{kind}_20251119", "name": kind})
+        for tool in frame.tools:
+            parameters, strict = schema(tool.parameters), False
+            if tool.strict and self.caps.strict_tools and open_object(parameters) is None:
+                parameters, strict = closed(parameters), True
+            spec: dict[str, Any] = {
+                "name": safe_name(tool.name),
+                "description": tool.description,
+                "input_schema": parameters,
+            }
+            if strict:
+                spec["strict"] = True
+            if tool.defer_loading and search is not None:
+                spec["defer_loading"] = True
+            tools.append(spec)
+        return tools
 
     def _max_tokens(self, settings: Settings, thinking: dict[str, Any] | None) -> int:
         if settings.max_tokens is not None:
@@ -149,29 +277,38 @@ class AnthropicMessages(HttpModel):
                     yield _document(block)
 
 
-def _choice(settings: Settings, thinking: bool, frame: Frame) -> dict[str, Any] | None:
-    asked = settings.tool_choice
+def _choice(settings: Settings, frame: Frame) -> dict[str, Any] | None:
     choice: dict[str, Any] | None
-    match asked:
-        case None:
+    match wanted_tool(settings, frame):
+        case (None, _):
             choice = None
-        case "auto" | "none":
-            choice = {"type": asked}
-        case "required" | "any":
+        case ("required", _):
             choice = {"type": "any"}
-        case {"name": str(name)}:
+        case ("tool", name):
             choice = {"type": "tool", "name": safe_name(name)}
-        case str(name) if any(tool.name == name for tool in frame.tools):
-            choice = {"type": "tool", "name": safe_name(name)}
-        case _:
-            raise ConfigError(
-                f"tool_choice is 'auto', 'none', 'required' or {{'name': …}}, not {asked!r}"
-            )
-    if thinking and choice is not None and choice["type"] in ("any", "tool"):
-        choice = {"type": "auto"}  # a thinking model may not be forced
+        case (word, _):
+            choice = {"type": word}
     if settings.parallel_tool_calls is False and (choice is None or choice["type"] != "none"):
         choice = {**(choice or {"type": "auto"}), "disable_parallel_tool_use": True}
     return choice
+
+
+def _output(settings: Settings, effort: str | None) -> dict[str, Any]:
+    config: dict[str, Any] = {}
+    given(config, effort=effort)
+    if settings.schema is not None:
+        config["format"] = {"type": "json_schema", "schema": closed(settings.schema)}
+    return config
+
+
+def _add(body: dict[str, Any], extra: dict[str, Any]) -> None:
+    """Put in what the user wants besides; `output_config` has several homes and is merged."""
+    for word, value in extra.items():
+        if word in ("messages", "cache_control"):
+            continue
+        if word == "output_config" and isinstance(value, dict):
+            value = {**body.get(word, {}), **cast("dict[str, Any]", value)}
+        body[word] = value
 
 
 def _result(result: ToolResult) -> dict[str, Any]:
@@ -206,13 +343,13 @@ def _image(image: Image) -> dict[str, Any]:
 
 def _document(document: Document) -> dict[str, Any]:
     source: dict[str, Any]
-    if document.url is not None:
+    if (here := inline(document)) is None:
         source = {"type": "url", "url": document.url}
-    elif document.media_type.startswith("text/"):
-        text = base64.b64decode(document.data or "").decode("utf-8", "replace")
+    elif here[0].startswith("text/"):
+        text = base64.b64decode(here[1]).decode("utf-8", "replace")
         source = {"type": "text", "media_type": "text/plain", "data": text}
     else:
-        source = {"type": "base64", "media_type": document.media_type, "data": document.data or ""}
+        source = {"type": "base64", "media_type": here[0], "data": here[1]}
     block: dict[str, Any] = {"type": "document", "source": source}
     if document.title is not None:
         block["title"] = document.title

@@ -9,13 +9,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from hashlib import sha256
 from typing import Any, Final, Unpack, cast
 from urllib.parse import quote, urlsplit, urlunsplit
 
 import msgspec
 
-from windlass.errors import ConfigError
+from windlass.errors import BadReply, ConfigError
 from windlass.messages import (
     Document,
     Image,
@@ -29,16 +28,29 @@ from windlass.messages import (
 from windlass.models.base import Emit, Frame, Request, Settings
 from windlass.models.endpoints import ENDPOINTS
 from windlass.models.view import chained
+from windlass.models.wires.bedrock_parts import file_block, result_block, wire_id
 from windlass.models.wires.bedrock_reply import ConverseDecoder
-from windlass.models.wires.claude_thinking import OFF, claude_thinking
+from windlass.models.wires.claude_schema import closed, open_object
+from windlass.models.wires.claude_thinking import (
+    Thinks,
+    claude_betas,
+    claude_thinking,
+    is_forced,
+    nearest_level,
+)
 from windlass.models.wires.common import Access, HttpModel
-from windlass.models.wires.parts import given, inline, schema, wanted_tool
+from windlass.models.wires.parts import given, schema, wanted_tool
 from windlass.models.wires.sigv4 import Signer
-from windlass.models.wires.values import as_dict, dumps, safe_name
+from windlass.models.wires.values import as_dict, dumps, loads, safe_name
 
 _LIMIT: Final = (
     16_384  # tokens of a reply, only to choose a budget for thinking where none is given
 )
+_REGIONS: Final = re.compile(r"^(?:us|eu|apac|global|jp|au|ca|sa|us-gov)\.")
+# what a request to count tokens may hold
+_COUNTED: Final = frozenset({"system", "toolConfig", "additionalModelRequestFields"})
+_CACHE_POINT: Final = {"cachePoint": {"type": "default"}}
+_POINT: Final = b"," + dumps(_CACHE_POINT)
 _NO_TOOLS: Final[dict[str, Any]] = {
     "tools": [
         {
@@ -94,9 +106,12 @@ class BedrockConverse(HttpModel):
         return "authorization" not in self.headers
 
     def _url(self, base: str) -> str:
+        return self._method(base, self.name, "converse")
+
+    def _method(self, base: str, name: str, verb: str) -> str:
         parts = urlsplit(base.replace("{region}", self.region or "us-east-1"))
         # an ARN holds slashes; a colon stays, so that what is signed is what is sent
-        path = f"{parts.path.rstrip('/')}/model/{quote(self.name, safe=':')}/converse"
+        path = f"{parts.path.rstrip('/')}/model/{quote(name, safe=':')}/{verb}"
         return urlunsplit((parts.scheme, parts.netloc, path, parts.query, ""))
 
     def _auth(self, key: str) -> dict[str, str]:
@@ -119,6 +134,23 @@ class BedrockConverse(HttpModel):
         names = self.framed(request.frame).names
         return ConverseDecoder(self._source(), self._origin, names, emit)
 
+    async def count_tokens(self, request: Request) -> int | None:
+        """The tokens of the request as Bedrock counts them; None where nobody can say."""
+        name = _REGIONS.sub("", self.name)  # models are counted under their own names
+        if not self.caps.counts_tokens or name.startswith("arn:"):
+            return None
+        self.check()
+        head, *rest = self.encode(request)
+        fields = as_dict(loads(head + b"]}"))
+        fields = {word: value for word, value in fields.items() if word in _COUNTED}
+        start = dumps(fields)[:-1] + b"," if fields else b"{"
+        body = [b'{"input":{"converse":', start + b'"messages":[', *rest, b"}}"]
+        at = self._method(self.base_url, name, "count-tokens")
+        answer = await self._question(request.frame.settings, body, at)
+        if type(total := answer.get("inputTokens")) is not int:
+            raise BadReply(f"the count of tokens is no number: {total!r:.80}")
+        return total
+
     # ----------------------------------------------------------------------- the request
 
     def encode(self, request: Request) -> list[bytes]:
@@ -137,10 +169,25 @@ class BedrockConverse(HttpModel):
             f"{self._cached}/{skip}",
             lambda among, at: self._turn(among, at, skip) if at >= skip else b"",
         )
+        if self._caches(frame.settings) and self._takes_point(messages, skip):
+            turns.append(_POINT)  # behind the messages and before the tail, which may change
         if request.tail:
             among = [*messages, *request.tail]
             turns += [self._turn(among, at, skip) for at in range(len(messages), len(among))]
         return [head, *turns, b"]}]}" if any(turns) else b"]}"]
+
+    def _caches(self, settings: Settings) -> bool:
+        return self.caps.prompt_caching if settings.cache is None else settings.cache
+
+    def _takes_point(self, messages: Sequence[Message], skip: int) -> bool:
+        """Whether a cache point may stand behind these messages."""
+        for at in range(len(messages) - 1, skip - 1, -1):
+            blocks = list(self._blocks(messages[at]))
+            if blocks:
+                # behind a document other than a PDF a point is refused
+                files = [block["document"]["format"] for block in blocks if "document" in block]
+                return _side(messages[at]) == b"user" and not any(f != "pdf" for f in files)
+        return False
 
     def _turn(self, among: Sequence[Message], at: int, skip: int) -> bytes:
         """What opens a turn or goes on with it; it is closed when the other side speaks."""
@@ -162,46 +209,98 @@ class BedrockConverse(HttpModel):
         return self._bare[1]
 
     def _head(self, frame: Frame, tools: dict[str, Any] | None = None) -> bytes:
+        body = self._fields(frame, tools)
+        return (dumps(body)[:-1] + b"," if body else b"{") + b'"messages":['
+
+    def _fields(self, frame: Frame, tools: dict[str, Any] | None) -> dict[str, Any]:
         settings = frame.settings
-        thinking, more = self._thinking(settings)
+        self._refuse(settings)
+        forced = _offers(frame) and is_forced(settings)
+        if forced and not self.caps.forces_calls:
+            raise ConfigError(
+                f"{self.name} cannot be made to call a tool: leave tool_choice at 'auto'"
+            )
+        thinking, more = self._thinking(settings, forced)
         limits: dict[str, Any] = {}
         given(limits, maxTokens=settings.max_tokens, stopSequences=settings.stop)
-        if self.info is None or self.info.sampling:
+        if self.caps.sampling:
             given(limits, topP=settings.top_p)
             if not thinking:  # a thinking model sets its own temperature
                 given(limits, temperature=settings.temperature)
-        body: dict[str, Any] = {}
+        caches, body = self._caches(settings), dict[str, Any]()
         if frame.system and frame.system.strip():
-            body["system"] = [{"text": frame.system}]
+            body["system"] = [{"text": frame.system}, *([_CACHE_POINT] if caches else ())]
         if limits:
             body["inferenceConfig"] = limits
-        if tools := tools or _tool_config(frame, thinking):
+        if tools := tools or self._tool_config(frame):
+            if caches and "system" not in body and self.caps.lowering == "claude":
+                # a point behind the system prompt has the tools before it; only Claude takes one here
+                tools = {**tools, "tools": [*tools["tools"], _CACHE_POINT]}
             body["toolConfig"] = tools
         body.update(more)
+        if settings.schema is not None:
+            body = _merged(body, {"outputConfig": {"textFormat": _format(settings.schema)}})
         body = _merged(body, settings.extra or {})
         body.pop("messages", None)
-        return (dumps(body)[:-1] + b"," if body else b"{") + b'"messages":['
+        return body
 
-    def _thinking(self, settings: Settings) -> tuple[bool, dict[str, Any]]:
-        """Whether the model is asked to think, and where in the body it is asked."""
-        asked = settings.thinking
-        if asked is None or (self.info is None and "type" not in as_dict(asked)):
-            return False, {}
-        if self.info is not None and self.info.thinking == "level":
-            off = asked is False or as_dict(asked).get("mode") == "disabled"
+    def _refuse(self, settings: Settings) -> None:
+        """An option that has no place on this wire is an error, and never passed over."""
+        if settings.response_format is not None:
+            raise ConfigError("bedrock has no JSON mode: give a schema, or ask for JSON in words")
+        if settings.tool_search is not None:
+            raise ConfigError("bedrock has no search among tools of its own: search in the client")
+        claude = self.caps.lowering == "claude" or not self.caps.known
+        if not claude and (settings.beta or settings.interleaved_thinking):
+            raise ConfigError(f"{self.name} has no beta features: they are Claude's")
+
+    def _thinking(self, settings: Settings, forced: bool) -> tuple[bool, dict[str, Any]]:
+        """Whether the model is asked to think, and what the body says of it."""
+        asked, caps = settings.thinking, self.caps
+        if caps.lowering == "nova" and asked is not None:
+            own = as_dict(asked)
+            off = asked is False or own.get("mode") == "disabled" or forced
             config: dict[str, Any] = {"type": "disabled"} if off else {"type": "enabled"}
             if not off:
-                levels = self.info.thinking_levels
-                effort = as_dict(asked).get("effort")
-                config["maxReasoningEffort"] = effort if effort in levels else "medium"
+                level = nearest_level(own.get("effort"), caps.efforts)
+                config["maxReasoningEffort"] = level or "medium"
             return not off, {"additionalModelRequestFields": {"reasoningConfig": config}}
-        thinking, effort = claude_thinking(self.info, settings, _LIMIT)
-        body: dict[str, Any] = {}
-        if thinking is not None:
-            body["additionalModelRequestFields"] = {"thinking": thinking}
-        if effort is not None:
-            body["outputConfig"] = {"effort": effort}
-        return thinking is not None and thinking != OFF, body
+        thinks = Thinks()
+        if caps.lowering == "claude" or "type" in as_dict(asked):
+            thinks = claude_thinking(caps, settings, _LIMIT, forced=forced)
+        fields: dict[str, Any] = {}
+        given(fields, thinking=thinks.thinking)
+        if names := claude_betas(caps, settings, on=thinks.on):
+            fields["anthropic_beta"] = names
+        body: dict[str, Any] = {"additionalModelRequestFields": fields} if fields else {}
+        if thinks.effort is not None:
+            body["outputConfig"] = {"effort": thinks.effort}
+        return thinks.on, body
+
+    def _tool_config(self, frame: Frame) -> dict[str, Any] | None:
+        choice, name = wanted_tool(frame.settings, frame)
+        if not frame.tools or choice == "none":  # there is no word for "none": nothing is offered
+            return None
+        specs: list[dict[str, Any]] = []
+        for tool in frame.tools:
+            parameters, strict = schema(tool.parameters), False
+            if tool.strict and self.caps.strict_tools and open_object(parameters) is None:
+                parameters, strict = closed(parameters), True
+            spec: dict[str, Any] = {"name": safe_name(tool.name)}
+            if tool.description:
+                spec["description"] = tool.description
+            spec["inputSchema"] = {"json": parameters}
+            if strict:
+                spec["strict"] = True
+            specs.append({"toolSpec": spec})
+        config: dict[str, Any] = {"tools": specs}
+        if choice == "auto":
+            config["toolChoice"] = {"auto": {}}
+        elif choice == "required":
+            config["toolChoice"] = {"any": {}}
+        elif choice == "tool":
+            config["toolChoice"] = {"tool": {"name": safe_name(name)}}
+        return config
 
     # ----------------------------------------------------------------------- messages
 
@@ -230,18 +329,18 @@ class BedrockConverse(HttpModel):
                 case ToolCall():
                     yield self._call(block)
                 case ToolResult():
-                    yield _result(block)
+                    yield result_block(block)
                 case Thinking():
                     yield from self._thought(block)
                 case Opaque(origin, data):
                     if origin == self._origin and (native := as_dict(data)):
                         yield native
                 case Image() | Document():
-                    yield _file(block)
+                    yield file_block(block)
 
     def _call(self, call: ToolCall) -> dict[str, Any]:
         use: dict[str, Any] = {
-            "toolUseId": _id(call.id),
+            "toolUseId": wire_id(call.id),
             "name": safe_name(call.name),
             "input": call.arguments,
         }
@@ -257,14 +356,6 @@ class BedrockConverse(HttpModel):
             yield {"reasoningContent": opaque}
         elif "signature" in opaque:  # models that do not sign their thoughts do not take them back
             yield {"reasoningContent": {"reasoningText": {"text": block.text, **opaque}}}
-
-
-_ID: Final = re.compile(r"[a-zA-Z0-9_.:-]{1,64}\Z")
-
-
-def _id(id: str) -> str:
-    """The call's id as the wire takes it; the same for a call and its result."""
-    return id if _ID.match(id) else safe_name(id)
 
 
 def _side(message: Message) -> bytes:
@@ -284,25 +375,12 @@ def _offers(frame: Frame) -> bool:
     return bool(frame.tools) and frame.settings.tool_choice != "none"
 
 
-def _tool_config(frame: Frame, thinking: bool) -> dict[str, Any] | None:
-    choice, name = wanted_tool(frame.settings, frame)
-    if not frame.tools or choice == "none":  # there is no word for "none": nothing is offered
-        return None
-    specs: list[dict[str, Any]] = []
-    for tool in frame.tools:
-        spec: dict[str, Any] = {"name": safe_name(tool.name)}
-        if tool.description:
-            spec["description"] = tool.description
-        spec["inputSchema"] = {"json": schema(tool.parameters)}
-        specs.append({"toolSpec": spec})
-    config: dict[str, Any] = {"tools": specs}
-    if choice == "auto" or (choice is not None and thinking):  # a thinking model is not forced
-        config["toolChoice"] = {"auto": {}}
-    elif choice == "required":
-        config["toolChoice"] = {"any": {}}
-    elif choice == "tool":
-        config["toolChoice"] = {"tool": {"name": safe_name(name)}}
-    return config
+def _format(schema: dict[str, Any]) -> dict[str, Any]:
+    """How the answer is to be written: the schema goes as text."""
+    title = schema.get("title")
+    name = safe_name(title) if isinstance(title, str) and title else "answer"
+    text = dumps(closed(schema)).decode()
+    return {"type": "json_schema", "structure": {"jsonSchema": {"schema": text, "name": name}}}
 
 
 def _merged(body: dict[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
@@ -316,69 +394,3 @@ def _merged(body: dict[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
             value = [*cast("list[Any]", before), *cast("Sequence[Any]", value)]
         out[key] = value
     return out
-
-
-def _result(result: ToolResult) -> dict[str, Any]:
-    parts: list[dict[str, Any]] = []
-    if isinstance(result.content, str) or result.is_error:  # pictures in an error are refused
-        if result.text and not result.text.isspace():
-            parts.append({"text": result.text})
-    else:
-        for part in result.content:
-            if not isinstance(part, Text):
-                parts.append(_file(part))
-            elif part.text and not part.text.isspace():
-                parts.append({"text": part.text})
-    block: dict[str, Any] = {
-        "toolUseId": _id(result.id),
-        "content": parts or [{"text": "(no output)"}],
-    }
-    if result.is_error:  # said only where it matters: some vendors do not know the word
-        block["status"] = "error"
-    return {"toolResult": block}
-
-
-_IMAGES: Final = {"image/png", "image/jpeg", "image/gif", "image/webp"}
-_DOCUMENTS: Final = {
-    "application/pdf": "pdf",
-    "text/csv": "csv",
-    "application/msword": "doc",
-    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": "docx",
-    "application/vnd.ms-excel": "xls",
-    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": "xlsx",
-    "text/html": "html",
-    "text/markdown": "md",
-}
-
-
-def _file(file: Image | Document) -> dict[str, Any]:
-    """A picture or a document as the wire takes it, or words about it where it does not."""
-    source: dict[str, Any] | None = None
-    if isinstance(file, Image):
-        media_type, data = inline(file) or (file.media_type, None)
-        form = media_type.partition("/")[2] if media_type in _IMAGES else None
-    else:
-        data, text = file.data, file.media_type.startswith("text/")
-        form = _DOCUMENTS.get(file.media_type, "txt" if text else None)
-    if file.url is not None and file.url.startswith("s3://"):
-        source = {"s3Location": {"uri": file.url}}
-    elif data is not None:
-        source = {"bytes": data}
-    if source is None or form is None:
-        return {"text": _words(file)}
-    if isinstance(file, Image):
-        return {"image": {"format": form, "source": source}}
-    return {"document": {"format": form, "name": _name(file), "source": source}}
-
-
-def _words(file: Image | Document) -> str:
-    kind = "Image" if isinstance(file, Image) else file.title or "Document"
-    where = file.url if file.url is not None and not file.url.startswith("data:") else None
-    return f"{kind}: {where or f'({file.media_type}, which cannot be shown here)'}"
-
-
-def _name(document: Document) -> str:
-    """A name of allowed characters that no other document of the conversation has."""
-    mark = sha256((document.data or document.url or "").encode()).hexdigest()[:8]
-    title = re.sub(r"[^a-zA-Z0-9()\[\]-]+", " ", document.title or "").strip()[:150]
-    return f"{title or 'document'} {mark}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from typing import Any, Final, Literal, TypeAlias
+from urllib.parse import unquote_to_bytes
 
 from windlass.errors import ConfigError
 from windlass.messages import Document, Image, ToolResult
@@ -33,14 +34,16 @@ def said_error(result: ToolResult) -> str:
     return text
 
 
-def inline(image: Image) -> tuple[str, str] | None:
-    """Media type and base64 of a picture that is here, be it in a `data:` address."""
-    if image.url is None:
-        return image.media_type, image.data or ""
-    if not image.url.startswith("data:"):
+def inline(file: Image | Document) -> tuple[str, str] | None:
+    """Media type and base64 of a picture or document that is here, be it in a `data:` address."""
+    if file.url is None:
+        return file.media_type, file.data or ""
+    if not file.url.startswith("data:"):
         return None
-    head, _, data = image.url[5:].partition(",")
-    return head.partition(";")[0] or image.media_type, data
+    head, _, data = file.url[5:].partition(",")
+    if not head.endswith(";base64"):
+        data = base64.b64encode(unquote_to_bytes(data)).decode()
+    return head.partition(";")[0] or file.media_type, data
 
 
 def readable(document: Document) -> str | None:
