@@ -21,7 +21,7 @@ _COMMANDS = {
     "run": ("windlass.cli.run:run", "Run an agent on a task and watch it work."),
     "chat": ("windlass.cli.chat:chat", "Talk with an agent, turn by turn, in one session."),
     "sessions": ("windlass.cli.sessions:sessions", "List, show, resume, export and remove sessions."),
-    "models": ("windlass.cli.info:models", "Known models, their prices, and whose keys are set."),
+    "models": ("windlass.cli.models:models", "Known models and prices; `doctor` examines one."),
     "config": ("windlass.cli.info:config", "Show or check the settings that apply here."),
     "demo": ("windlass.cli.demo.show:demo", "A refund that survives SIGKILL: offline, no key, seconds."),
 }  # fmt: skip

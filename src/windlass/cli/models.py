@@ -1,0 +1,173 @@
+"""`windlass models`: what is known of models, and what can be found out about one."""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from typing import Any
+
+import click
+
+from windlass.cli.main import debug_option
+from windlass.cli.options import json_option
+
+_COMMANDS = {
+    "list": ("windlass.cli.models:show", "Known models: prices, sizes and what they can do."),
+    "doctor": ("windlass.cli.doctor:doctor", "Probe a model with a few tiny calls."),
+}
+
+
+class _Models(click.Group):
+    """Loads a command when it is asked for; without any, the list is meant."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names."""
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command itself."""
+        if cmd_name not in _COMMANDS:
+            return None
+        module, _, name = _COMMANDS[cmd_name][0].partition(":")
+        return getattr(import_module(module), name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that is meant, or the nearest one in the error."""
+        from windlass.errors import nearest
+
+        if args[0] not in _COMMANDS:
+            hint = nearest(args[0], _COMMANDS) or f"; there is {' and '.join(_COMMANDS)}"
+            raise click.UsageError(f"no command {args[0]!r}{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list of commands, without loading any."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, words) for name, (_, words) in _COMMANDS.items()])
+
+
+provider_option = click.option("--provider", "-p", metavar="NAME", help="Of this provider alone.")
+
+
+@click.group(cls=_Models, invoke_without_command=True)
+@provider_option
+@json_option
+@debug_option
+@click.pass_context
+def models(ctx: click.Context, provider: str | None, as_json: bool) -> None:
+    """Known models, and what can be found out about one.
+
+    Without a command it lists them: `windlass models --provider openai`.
+    """
+    if ctx.invoked_subcommand is None:
+        listed(provider, as_json)
+    elif provider is not None or as_json:
+        name = "--provider" if provider is not None else "--json"
+        raise click.UsageError(f"write {name} behind {ctx.invoked_subcommand}", ctx)
+
+
+@click.command("list")
+@provider_option
+@json_option
+@debug_option
+def show(provider: str | None, as_json: bool) -> None:
+    """Known models with price, size and abilities, and the providers whose key is set.
+
+    Prices are dollars per million tokens. Models that are not listed work too; they cost nothing on
+    paper.
+    """
+    listed(provider, as_json)
+
+
+def listed(provider: str | None, as_json: bool) -> None:
+    """Print the list."""
+    from windlass.cli.paper import out
+    from windlass.errors import ConfigError, nearest
+    from windlass.models import catalog
+    from windlass.models.endpoints import ENDPOINTS
+
+    known = [*ENDPOINTS, "mock"]
+    if provider is not None and provider not in known and provider not in catalog.models():
+        raise ConfigError(f"provider {provider!r} is not known{nearest(provider, known)}")
+    infos = [
+        info
+        for name, entries in catalog.models().items()
+        if provider in (None, name)
+        for info in entries
+    ]
+    providers = [_provider(name) for name in known if provider in (None, name)]
+    if as_json:
+        out().json({"models": [_model(info) for info in infos], "providers": providers})
+        return
+    paper = out()
+    if infos:
+        head = ("MODEL", "IN", "OUT", "CACHED", "CONTEXT", "REPLY", "TOOLS", "ALSO")
+        rows = [
+            (
+                f"{info.provider}:{info.name}", _price(info.input), _price(info.output),
+                _price(info.cache_read), _size(info.context_window), _size(info.max_output),
+                "native" if _abilities(info).native_tools else "text", _also(info),
+            )
+            for info in infos
+        ]  # fmt: skip
+        paper.table(head, rows, ("IN", "OUT", "CACHED", "CONTEXT", "REPLY"))
+        paper.line("")
+    rows = [(p["name"], _key_state(p), p["default_model"] or "") for p in providers]
+    paper.table(("PROVIDER", "KEY", "DEFAULT MODEL"), rows)
+
+
+def _abilities(info: Any) -> Any:
+    from windlass.models.matrix import capabilities_of
+
+    return capabilities_of(info.provider, info.name)
+
+
+def _also(info: Any) -> str:
+    """What else it can do, in a few words."""
+    can = _abilities(info)
+    words = {
+        "thinks": can.thinking,
+        "schema": "schema" in can.structured,
+        "search": bool(can.tool_search),
+        "cache": can.prompt_caching,
+    }
+    return " ".join(word for word, holds in words.items() if holds)
+
+
+def _provider(name: str) -> dict[str, Any]:
+    from windlass.models.endpoints import ENDPOINTS
+
+    if name == "mock":
+        return {"name": "mock", "key_env": [], "key_set": None, "default_model": "mock"}
+    endpoint = ENDPOINTS[name]
+    found = next((variable for variable in endpoint.key_env if os.environ.get(variable)), None)
+    return {
+        "name": name,
+        "key_env": list(endpoint.key_env),
+        "key_set": found,
+        "default_model": endpoint.default_model,
+    }
+
+
+def _key_state(provider: dict[str, Any]) -> str:
+    if not provider["key_env"]:
+        return "none needed"
+    if provider["key_set"]:
+        return f"{provider['key_set']} is set"
+    return f"missing: {provider['key_env'][0]}"
+
+
+def _model(info: Any) -> dict[str, Any]:
+    import msgspec
+
+    return {"name": info.name, **msgspec.to_builtins(info)}
+
+
+def _price(usd: float | None) -> str:
+    return "" if usd is None else f"{usd:.3f}".rstrip("0").rstrip(".") if usd else "0"
+
+
+def _size(tokens: int | None) -> str:
+    return "" if tokens is None else f"{tokens:,}"
