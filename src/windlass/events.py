@@ -44,6 +44,9 @@ class RunStarted(Entry, tag="run_start", frozen=True):
     model: str
     name: str | None = None
     metadata: dict[str, Any] | None = None
+    tenant: str | None = None  # of the caller
+    request_id: str | None = None  # what the run was asked in, as the host names it
+    conversation_id: str | None = None
 
 
 class RunEnded(Entry, tag="outcome", frozen=True):

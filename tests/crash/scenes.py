@@ -15,7 +15,7 @@ from pathlib import Path
 import windlass as w
 from windlass.agents.agent import Agent  # loaded once, in the process that all others fork from
 from windlass.errors import NoSuchSession
-from windlass.events import JournalEntry, Replied, RunEnded, ToolResulted
+from windlass.events import JournalEntry, Replied, RunEnded, RunStarted, ToolResulted
 from windlass.loop.replay import requests_of
 from windlass.models.audit import audit
 from windlass.models.wires.anthropic import AnthropicMessages
@@ -126,6 +126,7 @@ async def check(scene: Scene) -> dict:
     store = open_store(f"sqlite:///{scene.folder / 'runs.db'}")
     await store.verify(SESSION)
     entries = await store.read(SESSION)
+    paid = Counter((c.run, c.input_tokens, c.tool_calls) for c in await store.calls())
     await store.aclose()
     problems += audit([*messages_of(entries), w.Message("user", "next")])
     results = Counter(e.call_id for e in entries if type(e) is ToolResulted)
@@ -133,6 +134,9 @@ async def check(scene: Scene) -> dict:
     replies = [e for e in entries if type(e) is Replied]
     if len(replies) != scene.params["turns"] + 1:
         problems.append(f"{len(replies)} replies")
+    run_id = next(e.run_id for e in entries if type(e) is RunStarted)
+    if paid != Counter((run_id, e.usage.input_tokens, len(e.message.tool_calls)) for e in replies):
+        problems.append(f"the books say {sorted(paid)}, which is not what the journal says")
     if sum(e.status == "done" for e in entries if type(e) is RunEnded) != 1:
         problems.append("not ended once")
     problems += _charges(scene.folder, _done(entries, "charge"))

@@ -13,6 +13,7 @@ import threading
 import pytest
 
 from windlass.errors import Corrupt, Full, Locked, StaleWriter, StoreError
+from windlass.events import ReplyFailed
 from windlass.store import schema
 from windlass.store.sqlite import SqliteStore
 from windlass.testing.store_pieces import (
@@ -202,6 +203,30 @@ async def test_garbled_pages_are_a_typed_error(tmp_path):
     with pytest.raises(StoreError):
         await store.read("s")
         await store.verify("s")
+    await store.aclose()
+
+
+async def test_a_file_from_before_the_books_is_upgraded_and_says_so(tmp_path, caplog):
+    """The journals are as they were; the books begin now."""
+    first = SqliteStore(tmp_path / "sessions.db")
+    journal = await first.open("s")
+    await add(journal, note(1))
+    await journal.close()
+    await first.aclose()
+    with sqlite3.connect(first.path) as db:
+        db.executescript(
+            "DROP VIEW windlass_model_calls; DROP TABLE windlass_calls; DROP TABLE windlass_runs;"
+            "ALTER TABLE windlass_sessions DROP COLUMN run;"
+            "UPDATE windlass_meta SET value = '1' WHERE key = 'schema'"
+        )
+    db.close()
+    store = SqliteStore(first.path)
+    journal = await store.open("s")
+    assert "upgraded" in caplog.text and "cost table" in caplog.text
+    assert numbers(journal.entries) == [1]
+    await add(journal, ReplyFailed("timeout", "late", "p", "m"))
+    await journal.close()
+    assert [(c.session, c.outcome) for c in await store.calls()] == [("s", "timeout")]
     await store.aclose()
 
 

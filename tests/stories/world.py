@@ -90,6 +90,10 @@ async def kept(out: RunResult, model: Any = None, *, text: bool = False) -> None
     assert not audit([*out.all_messages, w.Message("user", "?")]) or out.status == "suspended"
     recorded = sum((e.usage for e in out.entries if type(e) is Replied), NO_USAGE)
     assert out.usage == recorded, "I5: usage is the sum of recorded calls"
+    calls = await store.calls(session=out.session_id, run=out._run.run_id)
+    made = [e for e in out.entries if type(e) in (Replied, ReplyFailed)]
+    assert len(calls) == len(made), "I5: every call is on the books"
+    assert sum(call.usage.total_tokens for call in calls) == recorded.total_tokens
     if model is not None:
         _requests_can_be_rebuilt(entries, model.requests, text=text)
     await store.verify(out.session_id)

@@ -7,11 +7,12 @@ implementation must do.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar, cast
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar, Unpack, cast
 
 import msgspec
 
 from windlass.events import JournalEntry, ToolResulted
+from windlass.store.calls import ModelCall, Which
 
 T = TypeVar("T")
 
@@ -185,6 +186,18 @@ class Store(Protocol):
 
     async def prune(self, older_than: float) -> list[str]:
         """Delete sessions not touched since this time (epoch seconds); their ids."""
+        ...
+
+    async def calls(self, **which: Unpack[Which]) -> list[ModelCall]:
+        """The books: a row for every model call on record, the oldest first.
+
+        `await store.calls(tenant="acme", since=yesterday)`. The calls of a run are on the books
+        as soon as its journal is stored, and stay there when the session is deleted.
+        """
+        ...
+
+    async def record_calls(self, calls: Sequence[ModelCall]) -> None:
+        """Put calls on the books that no journal holds: those of `llm_call`."""
         ...
 
     async def aclose(self) -> None: ...

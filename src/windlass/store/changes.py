@@ -8,8 +8,8 @@ from typing import Any, cast
 from windlass import seams
 from windlass.errors import StoreError
 from windlass.events import FORMAT, JournalEntry, SessionOpened
+from windlass.store import books, reading
 from windlass.store import journal as written
-from windlass.store import reading
 from windlass.store.base import InboxItem
 from windlass.store.jobs import Line
 
@@ -68,13 +68,14 @@ def _insert(
     hash_ = written.link(genesis, 0, at, written.digest(payload))
     notes = written.notes_of(entries)
     metadata = written.encode_value(opened.metadata, "metadata").decode()
-    key = reading.next_key(db)
+    key, run = reading.next_key(db), books.begin(db, opened.session_id, entries)
     cursor = db.execute(
         "INSERT INTO windlass_sessions (id, epoch, rows, entries, head, created_at, updated_at,"
-        " parent_id, root_id, branch_at, status, title, metadata, last_key)"
-        " VALUES (?, 1, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " parent_id, root_id, branch_at, status, title, metadata, last_key, run)"
+        " VALUES (?, 1, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (opened.session_id, len(entries), hash_, at, at, opened.parent_id, opened.root_id,
-         opened.branch_at, notes.status, notes.title, metadata if opened.metadata else None, key),
+         opened.branch_at, notes.status, notes.title, metadata if opened.metadata else None, key,
+         run),
     )  # fmt: skip
     sid = cast(int, cursor.lastrowid)
     payload, cuts, blobs = reading.split(payload)
@@ -86,7 +87,7 @@ def _insert(
     db.executemany(
         "INSERT OR IGNORE INTO windlass_blob_uses VALUES (?, ?)", [(name, sid) for name, _ in blobs]
     )
-    return sid, 1, 1, len(entries), hash_, key
+    return sid, 1, 1, len(entries), hash_, key, run
 
 
 def fork(

@@ -11,27 +11,18 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from windlass.errors import Corrupt, StaleWriter, StoreError
+from windlass.store import books, reading, schema
 from windlass.store import journal as written
-from windlass.store import reading, schema
 from windlass.store.body import Guard, refuse_twice
 from windlass.store.jobs import Append, Call, Commit, Line
 
 _FENCE = """UPDATE windlass_sessions
-    SET rows = ?, entries = ?, head = ?, last_key = ?, updated_at = ?
+    SET rows = ?, entries = ?, head = ?, last_key = ?, run = ?, updated_at = ?
     WHERE sid = ? AND epoch = ? AND rows = ? AND head = ?"""
 _STANDS = "SELECT 1 FROM windlass_sessions WHERE sid = ? AND epoch = ? AND rows = ? AND head = ?"
 
 
-def _inserts(table: str, width: int) -> list[tuple[int, str]]:
-    """Statements for many rows at once, the largest first: (values it takes, statement)."""
-    row = f"({', '.join('?' * width)})"
-    return [
-        (rows * width, f"INSERT INTO {table} VALUES {', '.join([row] * rows)}")
-        for rows in (64, 16, 4, 1)
-    ]
-
-
-_ROWS = _inserts("windlass_rows", 9)
+_ROWS = books.inserts("windlass_rows", 9)
 
 
 class Redo(Exception):
@@ -87,11 +78,12 @@ def _append_rows(
     fences: list[tuple[Any, ...]] = []
     rows: list[Any] = []
     key = reading.next_key(connection)
+    page: books.Page | None = None
     beside: list[tuple[Line, Append]] = []
     blobs: list[tuple[Line, bytes, bytes]] = []
     for line, appends in group:
         sid, at = line.sid, 0.0
-        seq, count, head, last = line.stands
+        seq, count, head, last, run = line.stands
         for job in appends:
             assert type(job) is Append
             payload, at = job.payload, job.at
@@ -105,11 +97,15 @@ def _append_rows(
             notes = job.notes
             if notes.results:
                 _check_results(line, notes.results)
+            if notes.paid:
+                if page is None:
+                    page = books.Page(connection)
+                run = page.enter(line, notes.paid, run, at)
             if notes.status_changed or notes.title is not None or job.takes:
                 beside.append((line, job))
             seq += 1
             count += job.count
-        line.next = (seq, count, head, last)
+        line.next = (seq, count, head, last, run)
         before = line.stands
         if seq != before[0]:
             fences.append((*line.next, at, sid, line.epoch, before[0], before[2]))
@@ -117,7 +113,9 @@ def _append_rows(
         return
     if connection.executemany(_FENCE, fences).rowcount != len(fences):
         raise Redo
-    _insert(connection, _ROWS, rows)
+    books.insert(connection, _ROWS, rows)
+    if page is not None:
+        page.write()
     for line, name, data in blobs:
         connection.execute("INSERT OR IGNORE INTO windlass_blobs VALUES (?, ?)", (name, data))
         connection.execute(
@@ -132,17 +130,6 @@ def _check_results(line: Line, calls: Sequence[str]) -> None:
         if call_id in line.results or call_id in line.fresh:
             raise SecondResult
         line.fresh.add(call_id)
-
-
-def _insert(
-    connection: sqlite3.Connection, statements: list[tuple[int, str]], values: list[Any]
-) -> None:
-    """Insert rows given one after another, in few statements: each lets go of Python's lock."""
-    done = 0
-    for size, statement in statements:
-        while len(values) - done >= size:
-            connection.execute(statement, values[done : done + size])
-            done += size
 
 
 def _write_line(connection: sqlite3.Connection, guard: Guard, line: Line) -> None:

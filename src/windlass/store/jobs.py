@@ -14,15 +14,16 @@ from windlass.events import JournalEntry
 from windlass.store import journal as written
 from windlass.store.base import InboxItem
 
-Place: TypeAlias = tuple[int, int, bytes, int]  # rows, entries, the last row's hash and key
-NOWHERE: Place = (0, 0, b"", 0)
+# rows, entries, the last row's hash and key, the number of the run that its calls belong to
+Place: TypeAlias = tuple[int, int, bytes, int, int]
+NOWHERE: Place = (0, 0, b"", 0, 0)
 
 
 class Line:
     """The writer's side of a journal: where it stands, and what waits to be written."""
 
     __slots__ = (
-        "awaited", "backlog", "bodies", "done", "epoch", "fresh", "loop", "mail_seen", "next",
+        "asks", "awaited", "backlog", "bodies", "done", "epoch", "fresh", "loop", "mail_seen", "next",
         "owner", "results", "session_id", "sid", "stands",
     )  # fmt: skip
 
@@ -37,6 +38,7 @@ class Line:
         self.fresh: set[str] = set()  # and those that have it in the group under way
         self.backlog: deque[Append | Commit] = deque()
         self.bodies = False  # there is a commit in the backlog
+        self.asks: tuple[int, str, str] = (0, "", "")  # a run by number, and whom it asks
 
 
 class Owner(Protocol):

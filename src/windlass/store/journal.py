@@ -16,6 +16,8 @@ from windlass.errors import Corrupt, StoreError
 from windlass.events import (
     FORMAT,
     JournalEntry,
+    Replied,
+    ReplyFailed,
     RunEnded,
     RunStarted,
     Said,
@@ -205,13 +207,15 @@ class Notes(msgspec.Struct):
     status: str | None = None
     status_changed: bool = False
     title: str | None = None
+    paid: tuple[RunStarted | Replied | ReplyFailed, ...] = ()  # for the books, in their order
 
     def then(self, later: Notes) -> Notes:
         """These, and those of the entries that follow."""
         last = later if later.status_changed else self
         title = self.title if self.title is not None else later.title
         changed = self.status_changed or later.status_changed
-        return Notes(self.results + later.results, last.status, changed, title)
+        results, paid = self.results + later.results, self.paid + later.paid
+        return Notes(results, last.status, changed, title, paid)
 
 
 _NONE = Notes()
@@ -233,8 +237,13 @@ def _result(notes: Notes, entry: ToolResulted) -> None:
     notes.results += (entry.call_id,)
 
 
-def _started(notes: Notes, _entry: RunStarted) -> None:
+def _started(notes: Notes, entry: RunStarted) -> None:
     notes.status, notes.status_changed = None, True
+    notes.paid += (entry,)
+
+
+def _asked(notes: Notes, entry: Replied | ReplyFailed) -> None:
+    notes.paid += (entry,)
 
 
 def _ended(notes: Notes, entry: RunEnded) -> None:
@@ -249,6 +258,8 @@ def _said(notes: Notes, entry: Said) -> None:
 _NOTED: dict[type, Callable[[Notes, Any], None]] = {
     ToolResulted: _result,
     RunStarted: _started,
+    Replied: _asked,
+    ReplyFailed: _asked,
     RunEnded: _ended,
     Said: _said,
 }

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 from weakref import ref
 
 from windlass import seams
@@ -16,6 +17,7 @@ from windlass.errors import Locked, NoSuchSession, StoreError, nearest
 from windlass.events import FORMAT, JournalEntry, SessionOpened, ToolResulted
 from windlass.store import journal as written
 from windlass.store.base import Head, InboxItem, InboxKind, Row, SessionInfo
+from windlass.store.calls import ModelCall, Which, among, calls_in
 
 if TYPE_CHECKING:
     import sqlite3
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from windlass.store.body import Guard
 
 T = TypeVar("T")
+MOST_CALLS = 10_000  # that are on no journal, or on one that is gone: the latest stay
 
 
 class MemoryJournal:
@@ -151,6 +154,7 @@ class MemoryStore:
         self._sessions: dict[str, MemoryJournal] = {}
         self._passing: dict[str, ref[MemoryJournal]] = {}
         self._sweep_at = 256
+        self._calls: deque[ModelCall] = deque(maxlen=MOST_CALLS)
         self._transaction = threading.Lock()
         self._connection: sqlite3.Connection | None = None
         self._guard: Guard | None = None
@@ -322,6 +326,7 @@ class MemoryStore:
             return False
         if session.held:
             raise Locked(f"session {session_id!r} is being written; close it first")
+        self._calls += _calls(session)
         self._sessions.pop(session_id, None)
         self._passing.pop(session_id, None)
         return True
@@ -334,8 +339,20 @@ class MemoryStore:
             if not session.held and session.touched < older_than
         ]
         for session_id in old:
-            self._sessions.pop(session_id, None)
+            self._calls += _calls(self._sessions.pop(session_id))
         return old
+
+    async def calls(self, **which: Unpack[Which]) -> list[ModelCall]:
+        """The books, made from the journals; of a session nobody named, while somebody has it."""
+        passing = [session for kept in self._passing.values() if (session := kept()) is not None]
+        sessions = {session.session_id: session for session in (*passing, *self._sessions.values())}
+        found = [call for session in sessions.values() for call in _calls(session)]
+        return among([*self._calls, *found], which)
+
+    async def record_calls(self, calls: Sequence[ModelCall]) -> None:
+        """Put calls on the books that no journal holds."""
+        written.encode_value(calls, "a model call")
+        self._calls += calls
 
     async def aclose(self) -> None:
         """Let go of the database of bodies, if there was one."""
@@ -369,6 +386,10 @@ def result_in(entries: Sequence[JournalEntry], call_id: str) -> ToolResulted | N
 
 def _closed(session_id: str) -> StoreError:
     return StoreError(f"session {session_id!r} was closed by this writer; open it again")
+
+
+def _calls(session: MemoryJournal) -> list[ModelCall]:
+    return calls_in(session.entries, session.session_id, session.row_ends())
 
 
 def _opening(session: MemoryJournal) -> SessionOpened:

@@ -14,7 +14,7 @@ from windlass.store import journal as written
 from windlass.store.base import Head, InboxItem, Row, SessionInfo
 
 T = TypeVar("T")
-Found: TypeAlias = tuple[int, int, int, int, bytes, int]
+Found: TypeAlias = tuple[int, int, int, int, bytes, int, int]
 BLOB_BYTES = 64 * 1024
 _LITERAL = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')
 
@@ -35,7 +35,7 @@ _INFO = """SELECT id, created_at, updated_at, entries, parent_id, root_id, branc
 
 
 def find(connection: sqlite3.Connection, session_id: str) -> Found:
-    """The session's number, epoch, row count, entry count, head and the key of its last row."""
+    """The session's number, epoch, row count, entry count, head, the key of its last row, and the run."""
     found = look_up(connection, session_id)
     if found is None:
         raise unknown(connection, session_id)
@@ -45,10 +45,10 @@ def find(connection: sqlite3.Connection, session_id: str) -> Found:
 def look_up(connection: sqlite3.Connection, session_id: str) -> Found | None:
     """The same, or None."""
     found = connection.execute(
-        "SELECT sid, epoch, rows, entries, head, last_key FROM windlass_sessions WHERE id = ?",
+        "SELECT sid, epoch, rows, entries, head, last_key, run FROM windlass_sessions WHERE id = ?",
         (session_id,),
     ).fetchone()
-    if found is not None and tuple(map(type, found)) != (int, int, int, int, bytes, int):
+    if found is not None and tuple(map(type, found)) != (int, int, int, int, bytes, int, int):
         raise Corrupt(f"session {session_id!r}: its head is not what it was")
     return found
 
@@ -131,7 +131,7 @@ def rows(connection: sqlite3.Connection, session_id: str) -> list[Row]:
 
 def backwards(connection: sqlite3.Connection, session_id: str) -> Iterator[Row]:
     """The same from the last to the first: each names the one before it."""
-    sid, _epoch, seq, _entries, _head, key = find(connection, session_id)
+    sid, _epoch, seq, _entries, _head, key, _run = find(connection, session_id)
     while seq or key:
         seq -= 1
         fields = connection.execute(

@@ -10,7 +10,7 @@ from pathlib import Path
 from windlass import seams
 from windlass.errors import Corrupt, Full, Locked, StoreError
 
-SCHEMA = 1  # of the tables; the journal's own format is `events.FORMAT`
+SCHEMA = 2  # of the tables; the journal's own format is `events.FORMAT`
 
 log = logging.getLogger("windlass.store")
 
@@ -27,6 +27,7 @@ CREATE TABLE windlass_sessions (
     entries INTEGER NOT NULL,
     head BLOB NOT NULL,
     last_key INTEGER NOT NULL,
+    run INTEGER NOT NULL DEFAULT 0,
     created_at REAL NOT NULL,
     updated_at REAL NOT NULL,
     parent_id TEXT,
@@ -61,6 +62,50 @@ CREATE TABLE windlass_inbox (
     at REAL NOT NULL
 );
 CREATE INDEX windlass_inbox_of ON windlass_inbox (sid);
+"""
+BOOKS = """
+CREATE TABLE windlass_runs (
+    n INTEGER PRIMARY KEY,
+    session TEXT,
+    run TEXT,
+    door TEXT,
+    tenant TEXT,
+    caller TEXT,
+    request TEXT,
+    conversation TEXT,
+    provider TEXT,
+    model TEXT
+);
+CREATE TABLE windlass_calls (
+    n INTEGER PRIMARY KEY,
+    run INTEGER NOT NULL,
+    at REAL NOT NULL,
+    input_tokens INTEGER,
+    output_tokens INTEGER,
+    cost_usd REAL,
+    latency_ms REAL,
+    tool_calls INTEGER,
+    cache_read_tokens INTEGER DEFAULT 0,
+    cache_write_tokens INTEGER DEFAULT 0,
+    reasoning_tokens INTEGER DEFAULT 0,
+    gpu_ms REAL DEFAULT 0.0,
+    attempts INTEGER DEFAULT 1,
+    provider TEXT,
+    model TEXT,
+    outcome TEXT,
+    purpose TEXT,
+    via TEXT
+);
+CREATE VIEW windlass_model_calls AS
+    SELECT c.n AS n, c.at AS at, r.tenant AS tenant, r.caller AS caller, r.request AS request,
+        r.conversation AS conversation, r.session AS session, r.run AS run, r.door AS door,
+        coalesce(c.provider, r.provider, '') AS provider, coalesce(c.model, r.model, '') AS model,
+        c.purpose AS purpose, c.input_tokens AS input_tokens, c.output_tokens AS output_tokens,
+        c.cache_read_tokens AS cache_read_tokens, c.cache_write_tokens AS cache_write_tokens,
+        c.reasoning_tokens AS reasoning_tokens, c.gpu_ms AS gpu_ms, c.cost_usd AS cost_usd,
+        c.latency_ms AS latency_ms, c.attempts AS attempts, c.tool_calls AS tool_calls,
+        coalesce(c.outcome, 'ok') AS outcome, c.via AS via
+    FROM windlass_calls AS c LEFT JOIN windlass_runs AS r ON r.n = c.run;
 """
 
 # The comment keeps these out of reach of a body: a cached statement is not asked about again.
@@ -122,9 +167,7 @@ def _make_tables(connection: sqlite3.Connection, path: Path) -> None:
         connection.execute(BEGIN)
         try:
             if _version(connection) is None:  # another process may have been faster
-                for statement in TABLES.split(";"):
-                    if statement.strip():
-                        connection.execute(statement)
+                _run_all(connection, TABLES + BOOKS)
                 connection.execute("INSERT INTO windlass_meta VALUES ('schema', ?)", (str(SCHEMA),))
             commit(connection)
         except BaseException:
@@ -134,10 +177,38 @@ def _make_tables(connection: sqlite3.Connection, path: Path) -> None:
     found = _version(connection)
     if found is None or not found.isdecimal():
         raise Corrupt(f"{path} says schema {found!r}; restore it from a backup")
+    if int(found) == 1:
+        _upgrade(connection, path)
     if int(found) > SCHEMA:
         raise StoreError(
             f"{path} has schema {found}; this version knows up to {SCHEMA}: upgrade windlass"
         )
+
+
+def _run_all(connection: sqlite3.Connection, statements: str) -> None:
+    for statement in statements.split(";"):
+        if statement.strip():
+            connection.execute(statement)
+
+
+def _upgrade(connection: sqlite3.Connection, path: Path) -> None:
+    """A file from before there were books: they begin now."""
+    connection.execute(BEGIN)
+    try:
+        if _version(connection) == "1":  # another process may have been faster
+            connection.execute(
+                "ALTER TABLE windlass_sessions ADD COLUMN run INTEGER NOT NULL DEFAULT 0"
+            )
+            _run_all(connection, BOOKS)
+            connection.execute(
+                "UPDATE windlass_meta SET value = ? WHERE key = 'schema'", (str(SCHEMA),)
+            )
+        commit(connection)
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute(ROLLBACK)
+        raise
+    log.warning("%s was upgraded: model calls made before now are not in its cost table", path)
 
 
 def _version(connection: sqlite3.Connection) -> str | None:

@@ -14,14 +14,15 @@ import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 from windlass import seams
 from windlass.errors import Corrupt, Locked, StoreError
 from windlass.events import JournalEntry, SessionOpened, ToolResulted
-from windlass.store import changes, reading, schema
+from windlass.store import books, changes, reading, schema
 from windlass.store import journal as written
 from windlass.store.base import Head, InboxItem, InboxKind, Row, SessionInfo
+from windlass.store.calls import ModelCall, Which, chosen
 from windlass.store.jobs import Again, Append, Call, Commit, Forget, Jobs, Line
 from windlass.store.memory import result_in
 from windlass.store.outbox import Outboxes
@@ -342,6 +343,17 @@ class SqliteStore:
         return await self._write(
             lambda db: changes.remove(db, "updated_at < ?", (older_than,), held)
         )
+
+    async def calls(self, **which: Unpack[Which]) -> list[ModelCall]:
+        """The books, as far as they are on disk."""
+        chosen(which)
+        return await self._read(lambda db: books.calls(db, which))
+
+    async def record_calls(self, calls: Sequence[ModelCall]) -> None:
+        """Put calls on the books that no journal holds."""
+        if calls:
+            written.encode_value(calls, "a model call")
+            await self._write(lambda db: books.record(db, calls))
 
     def share(self) -> bool:
         """One more user, who will call `aclose` too; False once it is closed or left behind a fork."""

@@ -1,0 +1,168 @@
+"""The books: one row for every model call, whoever made it and whatever became of it.
+
+A row says what the journal says of the call, without its words. It outlives the session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, TypedDict, cast
+
+import msgspec
+
+from windlass.errors import ConfigError, nearest, shown
+from windlass.events import JournalEntry, Replied, ReplyFailed, RunStarted
+from windlass.usage import Usage
+
+
+class ModelCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One model call: who asked whom, what it took and how it ended.
+
+    ```python
+    for call in await store.calls(tenant="acme", since=yesterday):
+        print(call.model, call.input_tokens, call.cost_usd, call.outcome)
+    ```
+    """
+
+    at: float  # when it went on the record
+    provider: str
+    model: str
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    reasoning_tokens: int = 0
+    gpu_ms: float = 0.0
+    cost_usd: float = 0.0
+    latency_ms: float = 0.0
+    attempts: int = 1
+    tool_calls: int = 0  # that the reply asks for
+    outcome: str = "ok"  # or the category of the error
+    purpose: str | None = None  # of a call beside the turns: "judge", "shadow", …
+    via: str | None = None  # "cache", "fallback", "escalation"
+    door: str | None = None  # agent_loop, agent, llm_call, …
+    tenant: str | None = None
+    caller: str | None = None
+    request: str | None = None
+    conversation: str | None = None
+    session: str | None = None
+    run: str | None = None
+
+    @property
+    def usage(self) -> Usage:
+        """Its tokens."""
+        return Usage(
+            self.input_tokens,
+            self.output_tokens,
+            self.cache_read_tokens,
+            self.cache_write_tokens,
+            self.reasoning_tokens,
+            None,
+            self.gpu_ms,
+        )
+
+
+class Which(TypedDict, total=False):
+    """Which calls: from `since`, before `until` (epoch seconds), and of this tenant, model and so on."""
+
+    since: float | None
+    until: float | None
+    tenant: str | None
+    caller: str | None
+    request: str | None
+    conversation: str | None
+    session: str | None
+    run: str | None
+    provider: str | None
+    model: str | None
+
+
+def chosen(which: Which) -> dict[str, Any]:
+    """What is asked for, checked; what is None does not matter."""
+    asked: dict[str, Any] = {}
+    for name, value in cast("dict[str, object]", which).items():
+        if name not in Which.__optional_keys__:
+            raise ConfigError(
+                f"calls are not chosen by {name!r}{nearest(name, Which.__optional_keys__)}"
+            )
+        if value is None:
+            continue
+        timed = name in ("since", "until")
+        if not isinstance(value, (int, float) if timed else str) or isinstance(value, bool):
+            kind = "a time in seconds" if timed else "a text"
+            raise ConfigError(f"{name} is {kind}, not {shown(value)}")
+        asked[name] = value
+    return asked
+
+
+def among(calls: Iterable[ModelCall], which: Which) -> list[ModelCall]:
+    """The calls that are asked for, the oldest first."""
+    asked = chosen(which)
+    since, until = asked.pop("since", None), asked.pop("until", None)
+    found = [
+        call
+        for call in calls
+        if (since is None or call.at >= since)
+        and (until is None or call.at < until)
+        and all([getattr(call, name) == value for name, value in asked.items()])
+    ]
+    return sorted(found, key=lambda call: call.at)
+
+
+def call_of(
+    entry: Replied | ReplyFailed, run: RunStarted | None, session: str | None, at: float
+) -> ModelCall:
+    """The row of an entry that a run put on the record."""
+    usage = entry.usage
+    return ModelCall(
+        at=at,
+        provider=entry.provider,
+        model=entry.model,
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        cache_read_tokens=usage.cache_read_tokens,
+        cache_write_tokens=usage.cache_write_tokens,
+        reasoning_tokens=usage.reasoning_tokens,
+        gpu_ms=usage.gpu_ms,
+        cost_usd=entry.cost_usd,
+        latency_ms=entry.duration_ms,
+        attempts=entry.attempts,
+        tool_calls=len(entry.message.tool_calls) if isinstance(entry, Replied) else 0,
+        outcome="ok" if isinstance(entry, Replied) else entry.category,
+        purpose=entry.purpose,
+        via=entry.via if isinstance(entry, Replied) else None,
+        session=session,
+        **({} if run is None else _facts(run)),
+    )
+
+
+def _facts(run: RunStarted) -> dict[str, str | None]:
+    return {
+        "door": run.door,
+        "tenant": run.tenant,
+        "caller": run.caller,
+        "request": run.request_id,
+        "conversation": run.conversation_id,
+        "run": run.run_id,
+    }
+
+
+def calls_in(
+    entries: Sequence[JournalEntry], session: str, ends: Sequence[tuple[int, float]]
+) -> list[ModelCall]:
+    """The rows of a journal whose rows end there and then.
+
+    What stands in its first row was copied from the session it was forked from, and is on the
+    books there.
+    """
+    found: list[ModelCall] = []
+    run: RunStarted | None = None
+    first = 0
+    for number, (end, at) in enumerate(ends):
+        for entry in entries[first:end]:
+            if type(entry) is RunStarted:
+                run = entry
+            elif number and (type(entry) is Replied or type(entry) is ReplyFailed):
+                found.append(call_of(entry, run, session, at))
+        first = end
+    return found
