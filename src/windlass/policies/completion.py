@@ -2,7 +2,8 @@
 
 Three modes. With native tools a reply without calls is the end. Where tools are written as text,
 and where there are none, the model says so with a sentinel. Until then text-only turns are nudged,
-and too many of them in a row mean that the run is stuck.
+and too many of them in a row mean that the run is stuck. Some tools may end the run by working, and
+some must have worked before it counts as done.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from windlass.events import LoopStuck
 from windlass.loop.policy import Policy
 from windlass.loop.run import Run
 from windlass.loop.turn import Turn
-from windlass.loop.verdict import Finish, KeepGoing, Stop, Verdict
+from windlass.loop.verdict import Finish, KeepGoing, Outcome, Stop, Verdict
+from windlass.policies.tally import missing, tally
 
 Mode = Literal["native", "text", "none"]
 SENTINEL = "##DONE##"
@@ -33,6 +35,12 @@ NUDGES: dict[str, str] = {
     "none": "You have not finished. Go on, or write {sentinel} if the task is done.",
 }
 
+CURT_NUDGES: dict[str, str] = {
+    "native": "You have not finished. Call a tool to go on.",
+    "text": "You have not finished. Go on with a <tool_call>.",
+    "none": "You have not finished. Go on.",
+}
+
 CONTRACTS: dict[str, str] = {
     "native": "When the whole task is done, say so and write {sentinel} in your reply.",
     "text": "When the whole task is done, write <done>{sentinel}</done> in your reply.",
@@ -44,6 +52,16 @@ class Talked(msgspec.Struct, frozen=True):
     """How many turns in a row had no tool call."""
 
     turns: int = 0
+
+
+class TurnPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a turn should look like: `TurnPolicy(require_action_or_yield=True, max_prose_chars=400)`."""
+
+    require_action_or_yield: bool = (
+        False  # words alone do not end a run in which no tool has worked
+    )
+    allow_done_sentinel: bool = True  # nudges offer the sentinel as a way out
+    max_prose_chars: int | None = None  # who writes more is told to be brief
 
 
 class Completion(Policy[Talked]):
@@ -59,11 +77,17 @@ class Completion(Policy[Talked]):
         sentinel: str | None,
         max_nudges: int = 8,
         nudge: str | None = None,
+        stop_after: frozenset[str] = frozenset(),
+        required: tuple[tuple[str, ...], ...] = (),
+        shape: TurnPolicy | None = None,
     ) -> None:
         self.mode: Mode = mode
         self.loop_until_done, self.sentinel = loop_until_done, sentinel
         self.max_nudges = max_nudges
-        self.nudge = nudge or NUDGES[mode].format(sentinel=sentinel or SENTINEL)
+        self.stop_after, self.required = stop_after, required
+        self.shape = shape = shape or TurnPolicy()
+        offers = NUDGES if shape.allow_done_sentinel else CURT_NUDGES
+        self.nudge = nudge or offers[mode].format(sentinel=sentinel or SENTINEL)
 
     async def after_turn(self, run: Run, turn: Turn) -> Verdict | None:
         talked: Talked = run.recall(self)
@@ -73,25 +97,59 @@ class Completion(Policy[Talked]):
         if self.sentinel is not None and says_done(turn.text, self.sentinel, self.mode):
             return Finish("sentinel")
         if turn.calls:
-            return None
-        if not self.loop_until_done:
-            return Finish("natural")
-        if self.mode == "native" and self.sentinel is None and turn.text.strip():
-            return Finish("natural")
-        return KeepGoing("not done")
+            worked = self.stop_after and not self.stop_after.isdisjoint(tally(run).worked)
+            return Finish("natural") if worked else None
+        if self.shape.require_action_or_yield and not tally(run).successful:
+            return KeepGoing("no action")
+        if self.loop_until_done and self.mode == "native" and self.sentinel is None:
+            if turn.text.strip():
+                return Finish("natural")
+        if self.required and not missing(self.required, run):
+            return Finish("required_tools_satisfied")
+        return KeepGoing("not done") if self.loop_until_done else Finish("natural")
 
     async def before_turn(self, run: Run) -> Stop | None:
-        if not self.loop_until_done or run.turn is None:
+        turn = run.turn
+        if turn is None:
             return None
         talked: Talked = run.recall(self)
-        if talked.turns == 0:
-            return None
-        if talked.turns > self.max_nudges:
+        nudges = self.loop_until_done or self.shape.require_action_or_yield
+        if nudges and talked.turns > self.max_nudges:
             run.note(LoopStuck(talked.turns - 1))
             return Stop("stuck", "max_nudges")
-        if run.messages[-1].role == "assistant":  # nobody else has spoken since
-            run.say(self.nudge, "nudge")
+        if nudges and talked.turns and run.messages[-1].role == "assistant":
+            run.say(self.nudge + self._too_long(run, turn), "nudge")  # nobody else has spoken since
+        elif turn.calls and (brief := self._too_long(run, turn)):
+            run.say(brief.strip(), "brief")
         return None
+
+    async def before_finish(self, run: Run, turn: Turn, finish: Finish) -> KeepGoing | None:
+        lacking = missing(self.required, run) if self.required else None
+        if not lacking:
+            return None
+        run.say(
+            f"These tools must have worked before you are done: {', '.join(lacking)}.",
+            "required_tools",
+        )
+        return KeepGoing("required_tools")
+
+    async def end(self, run: Run, outcome: Outcome) -> Outcome:
+        lacking = missing(self.required, run) if self.required else None
+        if not lacking or outcome.error is not None or outcome.status in _AS_IT_IS:
+            return outcome
+        fields = {**outcome.fields, "missing_required_tools": lacking}
+        return msgspec.structs.replace(
+            outcome, status="failed", stop_reason="missing_required_tools", fields=fields
+        )
+
+    def _too_long(self, run: Run, turn: Turn) -> str:
+        most = self.shape.max_prose_chars
+        if most is None or len(visible(turn.text, self.sentinel)) <= most:
+            return ""
+        return f" Keep what you write under {most} characters."
+
+
+_AS_IT_IS = frozenset({"provider_error", "suspended", "cancelled", "cancelling"})
 
 
 def says_done(text: str, sentinel: str, mode: Mode) -> bool:
