@@ -12,6 +12,7 @@ from windlass.errors import ConfigError, ModelError, nearest, said
 from windlass.models.capabilities import Capabilities
 from windlass.models.probes import answers, calls, edges
 from windlass.models.probes.patient import Enough, Finding, Make, Patient
+from windlass.models.rows import ABILITIES
 from windlass.usage import Usage
 
 Probe: TypeAlias = Callable[[Patient], Awaitable[Finding]]
@@ -100,7 +101,7 @@ async def examine(
             reason = "it was not reached"
         elif finding.status == "skipped" and reason is None:
             reason = finding.detail
-    row = _row(findings)
+    row = _row(findings, patient.caps)
     model = patient.model
     return Report(
         model.provider, model.name, findings, row, contradictions(row, patient.caps),
@@ -137,7 +138,7 @@ _LACKS: dict[str, dict[str, Any]] = {
 }
 
 
-def _row(findings: Sequence[Finding]) -> dict[str, Any]:
+def _row(findings: Sequence[Finding], known: Capabilities) -> dict[str, Any]:
     facts: dict[str, Any] = {}
     structured: list[str] = []
     for finding in findings:
@@ -147,7 +148,20 @@ def _row(findings: Sequence[Finding]) -> dict[str, Any]:
     if {"json", "schema"} <= tried:
         order = ("schema", "json", "tool", "prompt")
         facts["structured"] = sorted({*structured, "prompt"}, key=order.index)
+    if not facts.keys().isdisjoint(ABILITIES):
+        # the first rule that speaks of any of these speaks of all: what it left out would be lost
+        for key in ABILITIES:
+            value: Any = getattr(known, key)
+            if value != getattr(_NOTHING, key):
+                facts.setdefault(key, _listed(value))
     return {key: facts[key] for key in Capabilities.__struct_fields__ if key in facts}
+
+
+def _listed(value: Any) -> Any:
+    return [*value] if isinstance(value, tuple) else value  # pyright: ignore[reportUnknownVariableType]
+
+
+_NOTHING = Capabilities()
 
 
 def contradictions(row: dict[str, Any], known: Capabilities) -> list[str]:

@@ -19,14 +19,17 @@ from typing import Any
 import msgspec
 
 from windlass.errors import ConfigError
+from windlass.models.rows import glob_problem
 
 _SAFE = re.compile(r"[A-Za-z0-9_-]+\Z")
 
 
 def as_toml(provider: str, model: str, row: Mapping[str, Any]) -> str:
     """The row as it stands in the file: `[[capabilities.provider.openai]]` and its fields."""
+    if problem := glob_problem(model) or ("*" in model and "a star in it matches other models too"):
+        raise ConfigError(f"no row can be about {model!r} alone: {problem}")
     head = provider if _SAFE.match(provider) else _value(provider)
-    lines = [f"[[capabilities.provider.{head}]]", f"model_match = {_value(_literally(model))}"]
+    lines = [f"[[capabilities.provider.{head}]]", f"model_match = {_value(model)}"]
     lines += [f"{key} = {_value(value)}" for key, value in row.items()]
     return "\n".join(lines) + "\n"
 
@@ -88,11 +91,6 @@ def _digest(body: str) -> str:
 def _quoted(model: str) -> str:
     """A name that can stand in a comment: a model's name comes from the command line."""
     return "".join(c if c.isprintable() else "?" for c in model)
-
-
-def _literally(model: str) -> str:
-    """A glob that matches this name alone."""
-    return re.sub(r"([*?\[])", r"[\1]", model)
 
 
 def _value(value: Any) -> str:

@@ -1,0 +1,388 @@
+"""`windlass models doctor` against servers with one thing wrong: it finds that, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import signal
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from windlass.errors import ConfigError
+from windlass.models.probes import examine
+from windlass.models.probes.examine import PROBES
+from windlass.models.probes.row import as_toml, merged, write
+from windlass.models.providers import resolve
+from windlass.testing.fakes import (
+    Asked,
+    Body,
+    FakeAnthropic,
+    FakeOpenAI,
+    Rejected,
+    Reply,
+    Silence,
+    Status,
+    Twist,
+)
+
+from .conftest import start
+
+KEY = "sk-canary-0123456789abcdef"
+
+
+def words_of(body: dict[str, Any]) -> str:
+    return json.dumps(body.get("messages"))
+
+
+class Bright:
+    """A model that does what it is asked, but for what it `lacks`."""
+
+    def __init__(self, *lacks: str) -> None:
+        self.lacks = frozenset(lacks)
+
+    def __call__(self, body: dict[str, Any], _headers: Any) -> Reply:
+        said, tools = words_of(body), body.get("tools")
+        if "long poem" in said:
+            cut = None if "finish_reason" in self.lacks else "max_tokens"
+            return Reply("The sea", stop_reason=cut)
+        if "59.90" in said:
+            return Reply("" if "loop" in self.lacks else "It costs 59.90.")
+        if tools and (reply := self.called(body, said)):
+            return reply
+        if "json_schema" in json.dumps(body.get("response_format") or {}):
+            right = '{"colour": "teal", "count": 3}'
+            return Reply('{"fruit": "apple"}' if "schema" in self.lacks else right)
+        if body.get("response_format"):
+            return Reply("An apple." if "json" in self.lacks else '{"name": "apple"}')
+        if "password" in said:
+            return Reply("PLUM")
+        if "17 * 23" in said:
+            asked = body.get("reasoning_effort") or body.get("chat_template_kwargs")
+            thinks = "thinking" not in self.lacks and asked
+            off = asked in ("none", {"enable_thinking": False})
+            return Reply("391", thinking="17 times 23 is 391" if thinks and not off else "")
+        return Reply("red hello, one, two, three, four, five")
+
+    def called(self, body: dict[str, Any], said: str) -> Reply | None:
+        choice = body.get("tool_choice")
+        if "tools" in self.lacks:
+            return Reply("I have no tools.")
+        if isinstance(choice, dict):
+            wrong = "choice_named" in self.lacks
+            return Reply(tool_calls=[("look_up", {"order": "A-1"}) if wrong else ("clock", {})])
+        if "Say hello" in said:
+            if choice != "required" or "choice_required" in self.lacks:
+                return None
+            return Reply(tool_calls=[("clock", {})])
+        orders = ["A-1", "A-2"] if "at once" in said and "parallel" not in self.lacks else ["A-1"]
+        arguments = [{"nr": o} if "arguments" in self.lacks else {"order": o} for o in orders]
+        return Reply(tool_calls=[("look_up", a) for a in arguments])
+
+
+class Picky(FakeOpenAI):
+    """An OpenAI that knows its model's name, and refuses what it is told to."""
+
+    refuses: tuple[str, ...] = ()
+
+    def check(self, asked: Asked) -> None:
+        super().check(asked)
+        if asked.json["model"] != "gpt-4o":
+            raise Rejected("The model does not exist.", status=404, code="model_not_found")
+        for word in self.refuses:
+            if word in asked.body.decode():
+                raise Rejected(f"'{word}' is not supported by this model.")
+
+
+async def doctor(script, *, server=Picky, faults=None, refuses=(), model="openai:gpt-4o", **more):
+    async with server(
+        script, faults=faults, api_key=KEY, also=["chat_template_kwargs", "reasoning", "thinking"]
+    ) as fake:
+        fake.refuses = refuses
+
+        def make(name=None, api_key=None):
+            provider, _, named = model.partition(":")
+            return resolve(name or named, provider, base_url=fake.url, api_key=api_key or KEY)
+
+        report = await examine(make, **{"max_usd": 100, **more})
+        return report, fake
+
+
+def not_right(report) -> set[str]:
+    return {finding.name for finding in report.findings if finding.status != "pass"}
+
+
+#: What no fake OpenAI has: Chat Completions has neither, and gpt-4o does not think.
+NEVER = {"count_tokens", "completion", "thinking", "thinking_off", "effort"}
+
+
+async def test_a_model_that_can_do_everything_holds_a_loop():
+    report, fake = await doctor(Bright("thinking"))
+    assert not_right(report) <= NEVER
+    assert report.holds_a_loop
+    assert [finding.name for finding in report.findings] == list(PROBES)
+    assert report.row["native_tools"] is True
+    assert report.row["structured"] == ["schema", "json", "tool", "prompt"]
+    assert report.calls <= 30 and report.cost_usd > 0 and report.priced
+    assert not [it for it in fake.refused if it.status not in (401, 404)]
+
+
+def if_streamed(fault):
+    return lambda _index, asked: fault if asked.streamed else None
+
+
+def if_called(fault, *, streamed):
+    def choose(_index, asked):
+        return fault if asked.json.get("tools") and asked.streamed is streamed else None
+
+    return choose
+
+
+@pytest.mark.parametrize(
+    ("lacks", "faults", "refuses", "found", "holds"),
+    [
+        (("parallel",), None, (), {"parallel": "unsupported"}, True),
+        (("choice_required",), None, (), {"choice_required": "unsupported"}, True),
+        (("choice_named",), None, (), {"choice_named": "unsupported"}, True),
+        (("json",), None, (), {"json": "unsupported"}, True),
+        (("schema",), None, (), {"schema": "unsupported"}, True),
+        (("finish_reason",), None, (), {"finish_reason": "unsupported"}, True),
+        (("loop",), None, (), {"loop": "fail"}, False),
+        ((), None, ("image_url",), {"image": "unsupported"}, True),
+        ((), None, ("json_schema",), {"schema": "unsupported"}, True),
+        ((), None, ("json_object",), {"json": "unsupported"}, True),
+        ((), None, ('"tool"',), {"loop": "fail"}, False),
+        ((), if_streamed(Twist("no_usage")), (), {"stream_usage": "unsupported"}, True),
+        ((), if_called(Twist("call_cut_short"), streamed=True), (),
+         {"streamed_arguments": "fail"}, True),
+        ((), if_streamed(Body("ignores_stream")), (), {"stream": "unsupported"}, True),
+        ((), if_streamed(Status(500)), (),
+         {"stream": "fail", "stream_usage": "fail", "streamed_arguments": "fail",
+          "system": "fail", "loop": "fail"}, False),
+    ],
+)  # fmt: skip
+async def test_it_finds_exactly_what_is_broken(lacks, faults, refuses, found, holds):
+    report, _ = await doctor(Bright("thinking", *lacks), faults=faults, refuses=refuses)
+    status = {it.name: it.status for it in report.findings}
+    assert {name: status[name] for name in not_right(report) - NEVER} == found
+    assert report.holds_a_loop is holds
+
+
+async def test_a_model_without_tools_cannot_hold_a_loop_and_the_row_says_so():
+    report, _ = await doctor(Bright("tools", "thinking"))
+    status = {it.name: it.status for it in report.findings}
+    assert status["tools"] == "unsupported" and not report.holds_a_loop
+    assert report.row["native_tools"] is False
+    assert any("native_tools" in line for line in report.contradictions)
+    refused, _ = await doctor(Bright("thinking"), refuses=('"tools"',))
+    assert {it.name: it.status for it in refused.findings}["tools"] == "unsupported"
+    assert refused.row["native_tools"] is False
+
+
+async def test_arguments_that_do_not_fit_are_a_failure():
+    report, _ = await doctor(Bright("arguments", "thinking"))
+    tools = next(it for it in report.findings if it.name == "tools")
+    assert tools.status == "fail" and "do not fit the schema" in tools.detail
+
+
+async def test_a_wrong_key_is_found_at_once_and_nothing_else_is_asked():
+    async with Picky("hello", api_key="another") as fake:
+        report = await examine(
+            lambda name=None, api_key=None: resolve("openai:gpt-4o", base_url=fake.url, api_key=KEY)
+        )
+    assert report.findings[0].status == "fail" and "key" in report.findings[0].detail
+    assert {it.status for it in report.findings[1:]} == {"skipped"}
+    assert (len(fake.requests), report.holds_a_loop, report.row) == (1, False, {})
+    assert KEY not in str(report)
+
+
+async def test_nobody_there():
+    report = await examine(
+        lambda name=None, api_key=None: resolve("x", base_url="http://127.0.0.1:1/v1")
+    )
+    assert report.findings[0].status == "fail" and "cannot reach" in report.findings[0].detail
+
+
+async def test_money_and_time_are_bounded():
+    report, fake = await doctor(Bright("thinking"), max_usd=0.0)
+    assert not fake.requests and {it.status for it in report.findings} == {"skipped"}
+    report, fake = await doctor(Bright("thinking"), max_usd=0.008)
+    assert 0 < len(fake.requests) < 15 and report.cost_usd <= 0.008
+    assert "could pass $0.008" in report.findings[-1].detail
+    report, fake = await doctor(Bright(), faults=Silence("before_headers"), timeout=0.05)
+    assert report.findings[0].status == "fail"
+
+
+async def test_a_busy_provider_is_asked_again():
+    busy = [Status(429, retry_after=0.001, dialect="ms"), *([None] * 60)]
+    report, _ = await doctor(Bright("thinking"), faults=busy)
+    assert report.holds_a_loop
+
+
+async def test_one_probe_alone_and_a_misspelt_one():
+    report, _ = await doctor(Bright(), only=["parallel"])
+    assert [it.name for it in report.findings] == ["reach", "parallel"]
+    assert not report.holds_a_loop
+    with pytest.raises(ConfigError, match="did you mean 'parallel'"):
+        await doctor(Bright(), only=["paralell"])
+
+
+async def test_the_anthropic_wire():
+    def script(body, _headers):
+        said = json.dumps(body["messages"])
+        if "long poem" in said:
+            return Reply("The sea", stop_reason="max_tokens")
+        if body.get("tools") and "59.90" not in said:
+            choice = body.get("tool_choice") or {}
+            if choice.get("type") == "tool":
+                return Reply(tool_calls=[("clock", {})])
+            both = ["A-1", "A-2"] if "at once" in said else ["A-1"]
+            return Reply(tool_calls=[("look_up", {"order": order}) for order in both])
+        thinks = (body.get("thinking") or {}).get("type", "disabled") != "disabled"
+        return Reply("PLUM, red, hello, 391, 59.90", thinking="hm" if thinks else "")
+
+    async with FakeAnthropic(script, api_key=KEY) as fake:
+
+        def make(name=None, api_key=None):
+            named = name or "claude-sonnet-4-5"
+            return resolve(named, "anthropic", base_url=fake.url, api_key=api_key or KEY)
+
+        report = await examine(make, max_usd=100)
+    status = {it.name: it.status for it in report.findings}
+    assert report.holds_a_loop
+    for name in ("stream", "stream_usage", "parallel", "streamed_arguments", "thinking"):
+        assert status[name] == "pass", report.findings
+    assert report.row["thinking"] is True
+
+
+# --------------------------------------------------------------------------- the file
+
+ROW = {"native_tools": True, "structured": ["schema", "json"], "call_ids": "9"}
+FILE = Path("windlass.toml")
+
+
+def test_a_row_is_toml_that_says_the_same():
+    text = as_toml("openai", 'odd "name"\\n', ROW)
+    read = tomllib.loads(text)["capabilities"]["provider"]["openai"]
+    assert read == [{"model_match": 'odd "name"\\n', **ROW}]
+    assert "my own" in tomllib.loads(as_toml("my own", "m", {}))["capabilities"]["provider"]
+    with pytest.raises(ConfigError, match="no row can be about"):
+        as_toml("openai", "gpt-*", ROW)
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "",
+        "# mine\n[store]\nurl = 'memory:'  # kept",
+        "# mine\r\n[store]\r\nurl = 'memory:'\r\n",
+        "[[capabilities.provider.openai]]\nmodel_match = 'gpt-4o'\n\n\n",
+    ],
+)
+def test_the_user_s_text_is_never_lost(before):
+    once, done = merged(before, "openai", "gpt-4o", ROW, FILE)
+    assert done == "added" and once.startswith(before)
+    assert ("\r\n" in before) is ("\r\n" in once.removeprefix(before))
+    again, done = merged(once, "openai", "gpt-4o", ROW, FILE)
+    assert (again, done) == (once, "unchanged")
+    after = once + "# and this\n"
+    changed, done = merged(after, "openai", "gpt-4o", {"native_tools": False}, FILE)
+    assert done == "replaced" and changed.startswith(before) and changed.endswith("# and this\n")
+    rows = tomllib.loads(changed)["capabilities"]["provider"]["openai"]
+    assert rows[-1] == {"model_match": "gpt-4o", "native_tools": False}
+    other, done = merged(changed, "openai", "gpt-4o-mini", ROW, FILE)
+    assert done == "added" and other.startswith(changed)
+
+
+def test_a_row_that_was_changed_by_hand_is_left_alone():
+    once, _ = merged("", "openai", "gpt-4o", ROW, FILE)
+    mine = once.replace('call_ids = "9"', 'call_ids = "40"  # I know better')
+    with pytest.raises(ConfigError, match=r"windlass.toml:1: .* changed by hand"):
+        merged(mine, "openai", "gpt-4o", {}, FILE)
+
+
+def test_a_file_that_would_break_stays_as_it_was(project: Path):
+    file = project / "windlass.toml"
+    text = "capabilities.provider.openai = []\n"
+    file.write_text(text)
+    with pytest.raises(ConfigError, match="add the row by hand"):
+        write(file, "openai", "gpt-4o", ROW)
+    assert file.read_text() == text and list(project.iterdir()) == [file]
+    file.write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigError, match="not UTF-8"):
+        write(file, "openai", "gpt-4o", ROW)
+
+
+def test_a_link_stays_a_link_and_keeps_its_mode(project: Path):
+    real = project / "real.toml"
+    real.write_text("# mine\n")
+    real.chmod(0o600)
+    (project / "windlass.toml").symlink_to(real)
+    assert write(project / "windlass.toml", "openai", "gpt-4o", ROW) == "added"
+    assert (project / "windlass.toml").is_symlink() and real.stat().st_mode & 0o777 == 0o600
+
+
+# --------------------------------------------------------------------------- the command
+
+
+@pytest.fixture
+async def server():
+    async with Picky(Bright("thinking"), api_key=KEY) as fake:
+        fake.also = frozenset({"chat_template_kwargs"})
+        yield fake
+
+
+async def doctored(*args: str, **more: Any) -> tuple[int, str, str]:
+    import asyncio
+
+    process = start("models", "doctor", *args, **more)
+    out, err = await asyncio.to_thread(process.communicate)
+    return process.returncode, out, err
+
+
+async def test_the_command_prints_a_table_a_price_and_a_row(server, monkeypatch, project: Path):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    (project / "windlass.toml").write_text("# mine\n")
+    code, out, err = await doctored("openai/gpt-4o", "--base-url", server.url, "--write")
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[0].split()[:2] == ["reach", "pass"]
+    assert any(line.startswith("parallel") and "2 calls in one reply" in line for line in lines)
+    assert "[[capabilities.provider.openai]]" in lines and 'model_match = "gpt-4o"' in lines
+    assert lines[-1] == "can hold a loop with tools" and "row added: windlass.toml" in lines
+    assert "$0." in out and KEY not in out
+    text = (project / "windlass.toml").read_text()
+    assert text.startswith("# mine\n")
+    rows = tomllib.loads(text)["capabilities"]["provider"]["openai"]
+    assert rows[0]["native_tools"] is True
+
+
+async def test_json_and_a_failure(server, monkeypatch):
+    monkeypatch.setenv("MY_KEY", "wrong")
+    code, out, err = await doctored(
+        "gpt-4o", "--base-url", server.url, "--key-env", "MY_KEY", "--json"
+    )
+    report = json.loads(out)
+    assert code == 1 and report["holds_a_loop"] is False
+    assert report["findings"][0]["status"] == "fail"
+    assert "reach" in err
+
+
+def test_mistakes_are_one_line(windlass):
+    assert "OPENAI_API_KEY" in windlass("models", "doctor", "openai/gpt-4o", code=2).stderr
+    bad = windlass("models", "doctor", "x", "--base-url", "u", "--key-env", "NO", code=2).stderr
+    assert "--key-env NO: the variable is not set" in bad
+    assert "windlass: error" in windlass("models", "doctor", "opnai/gpt", code=2).stderr
+
+
+async def test_ctrl_c_is_clean(monkeypatch):
+    import asyncio
+
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    async with Picky("hello", api_key=KEY, faults=Silence("before_headers")) as fake:
+        process = start("models", "doctor", "openai/gpt-4o", "--base-url", fake.url)
+        await fake.arrived()
+        process.send_signal(signal.SIGINT)
+        out, err = await asyncio.to_thread(process.communicate)
+    assert (process.returncode, err.strip(), out) == (130, "windlass: cancelled", "")
