@@ -21,14 +21,14 @@ from windlass.errors import (
 from windlass.events import BudgetExhausted, HistoryRepaired, Replied, ReplyFailed
 from windlass.loop.ledger import Reserve, Spent
 from windlass.loop.policy import misplaced
-from windlass.loop.reply import cost_of, take
+from windlass.loop.reply import attempts_of, cost_of, take
 from windlass.loop.run import Run, aged
 from windlass.loop.turn import Turn
 from windlass.messages import Message, Text, Thinking, ToolCall, ToolResult
 from windlass.models.audit import audit, repair
 from windlass.models.base import Aside, Emit, Model, Request, Response, silent
 from windlass.models.view import View
-from windlass.usage import Usage
+from windlass.usage import NO_USAGE, Usage
 
 MOST_MENDED = 8  # times in one turn; a policy that says TryAgain for ever does not hold the run
 
@@ -111,7 +111,8 @@ async def call_model(
     try:
         response = take(await model.respond(request, emit), run.call_ids)
     except BaseException as error:
-        failed = _unanswered(run, model, reserve, error, purpose)
+        took = (seams.monotonic() - started) * 1000
+        failed = _unanswered(run, model, reserve, error, purpose, took)
         if failed is error:
             raise
         raise failed from error
@@ -127,6 +128,7 @@ async def call_model(
         run.ledger.settle(reserve, tokens + used, cost + paid)
     else:
         run.ledger.settle(reserve, tokens, cost)
+    run.books.count(usage)
     run.input_tokens += usage.input_tokens
     run.output_tokens += usage.output_tokens
     message = response.message
@@ -172,7 +174,12 @@ async def _held_back(
 
 
 def _unanswered(
-    run: Run, model: Model, reserve: Reserve | None, error: BaseException, purpose: str | None
+    run: Run,
+    model: Model,
+    reserve: Reserve | None,
+    error: BaseException,
+    purpose: str | None,
+    took: float,
 ) -> BaseException:
     """Put a call that gave no reply on the record; the error to go on with."""
     run.ledger.settle(reserve, 0, 0.0)
@@ -184,7 +191,18 @@ def _unanswered(
     if failed is None:
         return error
     category = attribute(failed, "category") or "model_error"
-    run.record(ReplyFailed(category, said(failed), model.provider, model.name, purpose))
+    run.books.count(NO_USAGE)
+    run.record(
+        ReplyFailed(
+            category,
+            said(failed),
+            model.provider,
+            model.name,
+            purpose,
+            duration_ms=took,
+            attempts=attempts_of(failed),
+        )
+    )
     return failed
 
 
@@ -218,6 +236,7 @@ def _beside(
                 reply.attempts,
             )
         )
+        run.books.count(usage)
         run.input_tokens += usage.input_tokens
         run.output_tokens += usage.output_tokens
         tokens += usage.input_tokens + usage.output_tokens

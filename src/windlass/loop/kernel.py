@@ -10,41 +10,24 @@ import asyncio
 from enum import IntEnum
 from typing import Any
 
-from windlass.errors import (
-    ModelError,
-    StoreError,
-    WindlassError,
-    attribute,
-    said,
-)
 from windlass.events import (
     BudgetExhausted,
     FinishProposed,
-    InboxTaken,
     IterationEnd,
     IterationStart,
-    RunEnded,
     Suspended,
 )
-from windlass.loop.ask import OutOfBudget, ask
-from windlass.loop.calls import (
-    PATIENCE,
-    answer,
-    close_calls,
-    close_recorded,
-    drop_early,
-    gate,
-    run_calls,
-)
+from windlass.loop.ask import ask
+from windlass.loop.calls import close_calls, drop_early, gate, run_calls
 from windlass.loop.eager import Eager
+from windlass.loop.ending import end, failed, undisturbed
+from windlass.loop.mail import hear_item, last_word, take_mail
 from windlass.loop.policy import misplaced
 from windlass.loop.run import Run
 from windlass.loop.turn import Turn
 from windlass.loop.verdict import Finish, KeepGoing, Outcome, Stop, Suspend, Verdict, strongest
-from windlass.loop.watch import log
 from windlass.messages import Message, Opaque, Text
 from windlass.models.view import Strand
-from windlass.store.base import InboxItem
 from windlass.tools.base import Tool
 
 
@@ -86,14 +69,14 @@ async def drive(run: Run, at: Stage = Stage.OPEN, finish: Finish | None = None) 
         if run.redactor is not None:
             run.redactor.scrub(error)
         exception = error
-        verdict = _failed(run, error)
+        verdict = failed(run, error)
     if run.watch is not None:
         run.watch.stop()
-    ending = _end(run, verdict, exception)
+    ending = end(run, verdict, exception)
     waits = run.moments.end or run.lingering or run.threads or run.early
     if run.journal.immediate and not waits:
         return await ending  # nothing in it waits, so nothing can disturb it
-    return await _undisturbed(ending)
+    return await undisturbed(ending)
 
 
 async def _turn(run: Run, at: Stage, finish: Finish | None) -> Verdict:
@@ -123,7 +106,7 @@ async def _turn(run: Run, at: Stage, finish: Finish | None) -> Verdict:
 async def _open(run: Run) -> Stop | Suspend | None:
     """May a turn begin? The policies first, then the post, and the limits have the last word."""
     if run.journal.mail and (verdict := take_mail(run)) is not None:
-        return verdict
+        return verdict if type(verdict) is Stop else _park(run, verdict, "turn", None)
     for door in run.moments.before_turn:
         verdict = await door(run)
         if type(verdict) is Suspend:
@@ -224,10 +207,10 @@ async def _may_finish(run: Run, turn: Turn, finish: Finish) -> Verdict:
             if type(verdict) is not KeepGoing and type(verdict) is not Stop:
                 raise misplaced(door, verdict, "KeepGoing, Stop, Suspend or None")
             return await _ended(run, turn, verdict)
-    if run.journal.mail and (last_word := _last_word(run)) is not None:
-        run.record(IterationEnd(turn.number, "keep_going", last_word.kind))
-        _hear_item(run, last_word)
-        return KeepGoing(last_word.kind)
+    if run.journal.mail and (word := last_word(run)) is not None:
+        run.record(IterationEnd(turn.number, "keep_going", word.kind))
+        hear_item(run, word)
+        return KeepGoing(word.kind)
     return _judged(run, turn, finish)
 
 
@@ -260,55 +243,6 @@ def _park(run: Run, suspend: Suspend, stage: Any, turn: Turn | None) -> Suspend:
     return suspend
 
 
-# --------------------------------------------------------------------------- the inbox
-
-
-def _last_word(run: Run) -> InboxItem | None:
-    """What someone still has to say to a run that would stop: what came too late for this turn first."""
-    mail = run.journal.mail
-    late = next((item for item in mail if item.kind == "steer"), None)
-    return late or next((item for item in mail if item.kind == "follow_up"), None)
-
-
-def take_mail(run: Run) -> Stop | Suspend | None:
-    """Take what was posted to the session; follow-ups stay until the run would have stopped."""
-    for item in list(run.journal.mail):
-        match item.kind:
-            case "follow_up":
-                continue
-            case "steer" | "resume":
-                _hear_item(run, item)
-            case "cancel":
-                _taken(run, item)
-                return Stop("cancelled", str(item.payload or "cancelled"))
-            case "suspend":
-                _taken(run, item)
-                payload = item.fields
-                suspend = Suspend(
-                    str(payload.get("reason") or "suspended"),
-                    payload.get("conditions"),
-                    str(payload.get("initiator") or "operator"),
-                )
-                return _park(run, suspend, "turn", None)
-            case "decision" | "result":
-                _taken(run, item)  # for a call that is no longer open
-    return None
-
-
-def _taken(run: Run, item: InboxItem) -> None:
-    run.journal.take(item)
-    run.record(InboxTaken(item.id, item.kind, item.payload))
-
-
-def _hear_item(run: Run, item: InboxItem) -> None:
-    _taken(run, item)
-    if item.payload:
-        run.hear(Message("user", (Text(str(item.payload)),), item.kind))
-
-
-# --------------------------------------------------------------------------- start and end
-
-
 async def _start(run: Run) -> None:
     brought: list[Tool] = []
     for start in run.moments.start:
@@ -321,120 +255,6 @@ async def _start(run: Run) -> None:
         frame = run.frame
         specs = (*frame.tools, *(tool.spec for tool in brought))
         run.reframe(type(frame)(frame.system, specs, frame.settings), "policy tools")
-
-
-def _failed(run: Run, error: BaseException) -> Stop:
-    """The verdict on a drive that an error ended."""
-    if isinstance(error, OutOfBudget):
-        return Stop("budget_exhausted", error.spent.limit)
-    turn, kind = run.turn, type(error).__name__
-    detail: dict[str, Any] = {
-        "category": attribute(error, "category") or "internal",
-        "reason": attribute(error, "code") or kind,
-        "kind": kind,
-        "provider": attribute(error, "provider") or run.model.provider,
-        "model": attribute(error, "model") or run.model.name,
-        "message": said(error),
-        "phase": "model" if isinstance(error, ModelError) else "run",
-        "tool_format": "text" if (run.plan.metadata or {}).get("mode") == "text" else "native",
-        "after_tool_result": turn is not None and bool(turn.results),
-    }
-    if isinstance(error, ModelError):
-        status = attribute(error, "status") or "provider_error"  # an llm_caller may name its own
-        return Stop(status, detail["category"], detail)
-    if isinstance(error, StoreError):
-        detail["category"] = "store"
-    elif not isinstance(error, WindlassError):
-        log.exception("run %s failed", run.run_id)
-    return Stop("failed", detail["kind"], detail)
-
-
-async def _end(run: Run, verdict: Verdict | None, exception: BaseException | None) -> Outcome:
-    """Answer what is open, let the policies close, and put the outcome on the record."""
-    turn = run.turn
-    if isinstance(verdict, Suspend):
-        outcome = Outcome("suspended", verdict.reason)
-    else:
-        assert isinstance(verdict, (Stop, Finish))
-        error = verdict.error if isinstance(verdict, Stop) else None
-        status = verdict.status
-        if isinstance(exception, StoreError):  # the run may be ahead of what could be written
-            close_recorded(run, verdict.reason or status)
-        elif turn is not None and turn.open:
-            try:
-                await close_calls(run, turn, verdict.reason or status)
-            except Exception:  # the policy that ended the run, once more
-                log.exception("a policy failed at the end of run %s", run.run_id)
-                answer(run, turn)
-            run.record(IterationEnd(turn.number, "stop", verdict.reason, status))
-        if run.lingering or run.threads:
-            await _last_wait(run)
-        if status == "cancelled" and (run.lingering or run.threads):
-            status = "cancelling"
-        outcome = Outcome(status, verdict.reason, error, exception)
-    for end in run.moments.end:
-        try:
-            outcome = await end(run, outcome) or outcome
-        except Exception:
-            log.exception("a policy failed at the end of run %s", run.run_id)
-    try:
-        if run.journal.mail:
-            for item in [item for item in run.journal.mail if item.kind == "cancel"]:
-                _taken(run, item)
-        run.record(RunEnded(run.run_id, outcome.status, outcome.stop_reason, outcome.error))
-        run.journal.flush()
-        await run.journal.durable()
-        if not (run.threads or run.lingering):
-            await run.journal.close()
-    except StoreError as error:
-        return await _end_again(run, error)
-    return outcome
-
-
-async def _end_again(run: Run, error: StoreError) -> Outcome:
-    """The end could not be written. If it was taken back, for what was in it, it is written without."""
-    stop = _failed(run, error)
-    outcome = Outcome("failed", stop.reason, stop.error, error)
-    try:
-        if type(run.journal.entries[-1]) is RunEnded:  # it waits for a disk, or is refused for good
-            if not (run.threads or run.lingering):
-                await run.journal.close()
-            return outcome
-        close_recorded(run, outcome.stop_reason or outcome.status)
-        run.record(RunEnded(run.run_id, outcome.status, outcome.stop_reason, outcome.error))
-        run.journal.flush()
-        await run.journal.durable()
-        if not (run.threads or run.lingering):
-            await run.journal.close()
-    except StoreError:
-        log.exception("the end of run %s is not on record", run.run_id)
-    return outcome
-
-
-async def _last_wait(run: Run) -> None:
-    """Give what was cancelled a moment to end; the rest outlives the run and is somebody else's."""
-    waits: set[asyncio.Future[Any]] = {*run.lingering}
-    waits |= {asyncio.wrap_future(thread) for thread in run.threads if not thread.done()}
-    if waits:
-        await asyncio.wait(waits, timeout=PATIENCE)
-        run.lingering = {task for task in run.lingering if not task.done()}
-
-
-async def _undisturbed(ending: Any) -> Outcome:
-    """Await the end of a run to its end, however often somebody cancels meanwhile."""
-    task = asyncio.ensure_future(ending)
-    cancelled = False
-    while not task.done():
-        try:
-            await asyncio.shield(task)
-        except asyncio.CancelledError:
-            cancelled = True
-        except Exception:
-            break
-    if cancelled and (current := asyncio.current_task()) is not None:
-        while current.cancelling():
-            current.uncancel()
-    return task.result()
 
 
 _GO_ON = KeepGoing()

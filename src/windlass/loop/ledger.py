@@ -13,6 +13,7 @@ import asyncio
 import msgspec
 
 from windlass.errors import ConfigError, shown
+from windlass.usage import Usage
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -66,8 +67,9 @@ class Reserve:
 class Ledger:
     """The books of one run, or of a tree of runs."""
 
-    __slots__ = ("_held_tokens", "_held_usd", "_settled", "iterations", "kept_back", "lasting",
-                 "limits", "parent", "seconds", "tokens", "usd")  # fmt: skip
+    __slots__ = ("_held_tokens", "_held_usd", "_waiting", "calls", "input_tokens", "iterations",
+                 "kept_back", "lasting", "limits", "output_tokens", "parent", "seconds", "tokens",
+                 "usd")  # fmt: skip
 
     def __init__(
         self, limits: Limits = NO_LIMITS, parent: Ledger | None = None, *, lasting: bool = False
@@ -78,7 +80,22 @@ class Ledger:
         self.seconds = 0.0  # that earlier drives of the run were at work
         self.kept_back = 0.0  # the share of each limit that only a closing answer may spend
         self._held_tokens, self._held_usd = 0, 0.0
-        self._settled: asyncio.Event | None = None
+        self._waiting: list[asyncio.Future[None]] | None = None
+        self.calls = self.input_tokens = self.output_tokens = 0  # counted at the root alone
+
+    @property
+    def root(self) -> Ledger:
+        """The books above all others."""
+        ledger = self
+        while ledger.parent is not None:
+            ledger = ledger.parent
+        return ledger
+
+    def count(self, usage: Usage) -> None:
+        """One more call, and its tokens."""
+        self.calls += 1
+        self.input_tokens += usage.input_tokens
+        self.output_tokens += usage.output_tokens
 
     @property
     def metered(self) -> bool:
@@ -179,9 +196,8 @@ class Ledger:
             if reserve is not None:
                 ledger._held_tokens -= reserve.tokens
                 ledger._held_usd -= reserve.usd
-                if ledger._settled is not None:
-                    ledger._settled.set()
-                    ledger._settled = None
+                if ledger._waiting is not None:
+                    ledger._wake()
             ledger = ledger.parent
 
     def restore(self, iterations: int, tokens: int, usd: float, seconds: float = 0.0) -> None:
@@ -234,9 +250,25 @@ class Ledger:
 
     async def wait_for_settling(self) -> None:
         """Until some sibling's call is settled."""
-        if self._settled is None:
-            self._settled = asyncio.Event()
-        await self._settled.wait()
+        settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if self._waiting is None:
+            self._waiting = []
+        self._waiting.append(settled)
+        await settled
+
+    def _wake(self) -> None:
+        """Let those who wait look again, each on its own event loop."""
+        waiting, self._waiting = self._waiting, None
+        for settled in waiting or ():
+            try:
+                settled.get_loop().call_soon_threadsafe(_set, settled)
+            except RuntimeError:  # its loop is closed: nobody waits there any more
+                pass
+
+
+def _set(settled: asyncio.Future[None]) -> None:
+    if not settled.done():
+        settled.set_result(None)
 
 
 def _lower(room: int, left: int, capped: bool) -> tuple[int, bool]:

@@ -13,7 +13,7 @@ from typing import Any, cast, get_args
 import msgspec
 
 from windlass import seams
-from windlass.errors import BadReply, shown
+from windlass.errors import BadReply, attribute, shown
 from windlass.loop.turn import UNNAMED
 from windlass.messages import (
     Block,
@@ -52,6 +52,7 @@ def take(response: object, ids: set[str]) -> Response:
                 fine = type(message.content) is tuple and response.stop_reason in _REASONS
                 fine = fine and message.kind is response.native_id is response.via is None
                 fine = fine and response.provider is None and response.asides == ()
+                fine = fine and type(response.attempts) is int
                 fine = fine and (response.model is None or response.model.isascii())
                 if fine and _new(message.content, ids):
                     return response
@@ -126,6 +127,12 @@ def cost_of(model: Model, usage: Usage) -> float | None:
     return None
 
 
+def attempts_of(error: BaseException) -> int:
+    """How often the provider was asked in vain."""
+    told = attribute(error, "attempts")
+    return max(1, _count(int(told))) if told is not None and told.isdecimal() else 1
+
+
 def _possible(usage: object) -> bool:
     """Is it a Usage, and is every count a count?"""
     global _looked_at
@@ -139,7 +146,9 @@ def _possible(usage: object) -> bool:
     others = usage.cache_read_tokens, usage.cache_write_tokens, usage.reasoning_tokens
     if not all([type(count) is int and 0 <= count < _MOST for count in others]):
         return False
-    usd = usage.cost_usd
+    usd, gpu = usage.cost_usd, usage.gpu_ms
+    if not (type(gpu) is float and 0 <= gpu < _MOST):
+        return False
     if inputs + outputs >= _MOST or not (usd is None or (type(usd) is float and 0 <= usd < _MOST)):
         return False
     _looked_at = usage
@@ -177,6 +186,7 @@ def sound(response: object) -> Response:
         _text_or_none(response.provider),
         _text_or_none(response.via),
         _asides(response.asides),
+        max(1, _count(response.attempts)),
     )
 
 

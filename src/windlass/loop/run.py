@@ -25,6 +25,8 @@ from windlass.events import (
     Noted,
     Remembered,
     Reminded,
+    Replied,
+    ReplyFailed,
     Reshaped,
     Said,
     ToolCallUpdate,
@@ -175,12 +177,13 @@ def digest_of(value: object) -> str:
 class Run:
     """A run in progress. Policies get it at every moment."""
 
-    __slots__ = ("answers", "audited", "call_ids", "caller", "caller_name", "coerced", "committed", "deps", "drains", "early",
+    __slots__ = ("answers", "audited", "books", "call_ids", "caller", "caller_name", "coerced", "committed", "conversation_id", "deps", "drains", "early",
                  "emit",                  "first_entry", "frame", "frame_digest", "held", "host_results", "interruption",
-                 "iteration", "journal", "ledger", "lingering", "loop", "memory", "metered", "model",
+                 "iteration", "journal", "ledger", "lingering", "loop", "memory", "model",
+                 "request_id",
                  "moments", "number", "on_record", "plan", "pool_factory", "record", "redactor", "reminders", "run_id",
                  "session_id", "show", "sized", "started_at", "store", "strand", "task", "thread", "threads", "tools", "took", "turn", "watch",
-                 "input_tokens", "output_tokens", "_pool", "__weakref__")  # fmt: skip
+                 "input_tokens", "output_tokens", "_metered", "_pool", "__weakref__")  # fmt: skip
 
     def __init__(
         self,
@@ -203,7 +206,10 @@ class Run:
         self.on_record: Frame | None = None  # the frame of that digest
         self.run_id, self.session_id, self.deps = run_id, journal.session_id, deps
         self.caller, self.caller_name = caller, str(caller)
-        self.ledger, self.metered = ledger, ledger.metered
+        self.ledger, self._metered = ledger, ledger.metered
+        self.books = ledger.root
+        self.request_id: str | None = None  # as the host names them, for the books
+        self.conversation_id: str | None = None
         self.redactor = redactor
         self.strand = Strand()
         self.audited = 0
@@ -249,6 +255,11 @@ class Run:
         else:
             self.record = journal.append
 
+    @property
+    def metered(self) -> bool:
+        """Does a limit need an estimate before each call? That of all runs may be set at any time."""
+        return self._metered or self.books.limits is not NO_LIMITS
+
     # ----------------------------------------------------------------- what policies use
 
     def say(self, text: str, kind: str, ttl: int | None = None) -> None:
@@ -292,6 +303,8 @@ class Run:
     def note(self, event: JournalEntry | str, data: Any = None) -> None:
         """Put something on the record: one of the events, or a name and data of your own."""
         plain((event, data), "a note")
+        if isinstance(event, (Replied, ReplyFailed)):
+            raise ConfigError("a model call is put on record by run.ask, never by a note")
         self.record(Noted(event, data) if isinstance(event, str) else event)
 
     def recall(self, policy: Policy[Any]) -> Any:

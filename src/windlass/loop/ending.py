@@ -1,0 +1,132 @@
+"""How a drive ends: what is open is answered, the policies close, the outcome is on the record.
+
+Whatever happens meanwhile: a store that fails, somebody who cancels once more, threads that stay.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from windlass.errors import ModelError, StoreError, WindlassError, attribute, said
+from windlass.events import IterationEnd, RunEnded
+from windlass.loop.ask import OutOfBudget
+from windlass.loop.calls import PATIENCE, answer, close_calls, close_recorded
+from windlass.loop.mail import taken
+from windlass.loop.run import Run
+from windlass.loop.verdict import Finish, Outcome, Stop, Suspend, Verdict
+from windlass.loop.watch import log
+
+
+def failed(run: Run, error: BaseException) -> Stop:
+    """The verdict on a drive that an error ended."""
+    if isinstance(error, OutOfBudget):
+        return Stop("budget_exhausted", error.spent.limit)
+    turn, kind = run.turn, type(error).__name__
+    detail: dict[str, Any] = {
+        "category": attribute(error, "category") or "internal",
+        "reason": attribute(error, "code") or kind,
+        "kind": kind,
+        "provider": attribute(error, "provider") or run.model.provider,
+        "model": attribute(error, "model") or run.model.name,
+        "message": said(error),
+        "phase": "model" if isinstance(error, ModelError) else "run",
+        "tool_format": "text" if (run.plan.metadata or {}).get("mode") == "text" else "native",
+        "after_tool_result": turn is not None and bool(turn.results),
+    }
+    if isinstance(error, ModelError):
+        status = attribute(error, "status") or "provider_error"  # an llm_caller may name its own
+        return Stop(status, detail["category"], detail)
+    if isinstance(error, StoreError):
+        detail["category"] = "store"
+    elif not isinstance(error, WindlassError):
+        log.exception("run %s failed", run.run_id)
+    return Stop("failed", detail["kind"], detail)
+
+
+async def end(run: Run, verdict: Verdict | None, exception: BaseException | None) -> Outcome:
+    """Answer what is open, let the policies close, and put the outcome on the record."""
+    turn = run.turn
+    if isinstance(verdict, Suspend):
+        outcome = Outcome("suspended", verdict.reason)
+    else:
+        assert isinstance(verdict, (Stop, Finish))
+        error = verdict.error if isinstance(verdict, Stop) else None
+        status = verdict.status
+        if isinstance(exception, StoreError):  # the run may be ahead of what could be written
+            close_recorded(run, verdict.reason or status)
+        elif turn is not None and turn.open:
+            try:
+                await close_calls(run, turn, verdict.reason or status)
+            except Exception:  # the policy that ended the run, once more
+                log.exception("a policy failed at the end of run %s", run.run_id)
+                answer(run, turn)
+            run.record(IterationEnd(turn.number, "stop", verdict.reason, status))
+        if run.lingering or run.threads:
+            await _last_wait(run)
+        if status == "cancelled" and (run.lingering or run.threads):
+            status = "cancelling"
+        outcome = Outcome(status, verdict.reason, error, exception)
+    for close in run.moments.end:
+        try:
+            outcome = await close(run, outcome) or outcome
+        except Exception:
+            log.exception("a policy failed at the end of run %s", run.run_id)
+    try:
+        if run.journal.mail:
+            for item in [item for item in run.journal.mail if item.kind == "cancel"]:
+                taken(run, item)
+        run.record(RunEnded(run.run_id, outcome.status, outcome.stop_reason, outcome.error))
+        run.journal.flush()
+        await run.journal.durable()
+        if not (run.threads or run.lingering):
+            await run.journal.close()
+    except StoreError as error:
+        return await _end_again(run, error)
+    return outcome
+
+
+async def _end_again(run: Run, error: StoreError) -> Outcome:
+    """The end could not be written. If it was taken back, for what was in it, it is written without."""
+    stop = failed(run, error)
+    outcome = Outcome("failed", stop.reason, stop.error, error)
+    try:
+        if type(run.journal.entries[-1]) is RunEnded:  # it waits for a disk, or is refused for good
+            if not (run.threads or run.lingering):
+                await run.journal.close()
+            return outcome
+        close_recorded(run, outcome.stop_reason or outcome.status)
+        run.record(RunEnded(run.run_id, outcome.status, outcome.stop_reason, outcome.error))
+        run.journal.flush()
+        await run.journal.durable()
+        if not (run.threads or run.lingering):
+            await run.journal.close()
+    except StoreError:
+        log.exception("the end of run %s is not on record", run.run_id)
+    return outcome
+
+
+async def _last_wait(run: Run) -> None:
+    """Give what was cancelled a moment to end; the rest outlives the run and is somebody else's."""
+    waits: set[asyncio.Future[Any]] = {*run.lingering}
+    waits |= {asyncio.wrap_future(thread) for thread in run.threads if not thread.done()}
+    if waits:
+        await asyncio.wait(waits, timeout=PATIENCE)
+        run.lingering = {task for task in run.lingering if not task.done()}
+
+
+async def undisturbed(ending: Any) -> Outcome:
+    """Await the end of a run to its end, however often somebody cancels meanwhile."""
+    task = asyncio.ensure_future(ending)
+    cancelled = False
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            cancelled = True
+        except Exception:
+            break
+    if cancelled and (current := asyncio.current_task()) is not None:
+        while current.cancelling():
+            current.uncancel()
+    return task.result()
