@@ -203,7 +203,10 @@ class Agent(Generic[Deps, Output]):
         other._options = {**self._options, **check_agent(options, door, also)}
         if model is not None:
             other._options["model"] = model
-            other._options.pop("provider", None)
+            for name in ("provider", "model_tier"):
+                other._options.pop(name, None)
+        elif options.get("model_tier") is not None:
+            other._options.pop("model", None)
         other._system, other._plan = system, None
         return other
 

@@ -2,22 +2,42 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, cast
+
+import msgspec
+
 from windlass import seams
 from windlass.agents.runtime import current_runtime
 from windlass.loop.reply import sound
-from windlass.models.base import Emit, Model, Request, Response
+from windlass.loop.watch import CleanShow
+from windlass.models.base import Emit, Model, Request, Response, silent
+
+if TYPE_CHECKING:
+    from windlass.loop.watch import Sink
 
 
 async def ask_once(model: Model, request: Request, emit: Emit) -> Response:
-    """Ask and get a sound reply; every call of `llm_call` and its like goes through here."""
+    """Ask and get a sound reply; every call of `llm_call` and its like goes through here.
+
+    Neither what is shown while it comes nor the reply itself holds a secret that is known.
+    """
     runtime = current_runtime()
     runtime.learn(tuple(model.secrets))
+    redactor, clean = runtime.redactor, None
+    if redactor is not None and emit is not silent:
+        clean = CleanShow(redactor, cast("Sink", emit))
     seams.point("model.before_request")
     try:
-        response: Response = sound(await model.respond(request, emit))
+        response: Response = sound(await model.respond(request, clean or emit))
     except Exception as error:
-        if runtime.redactor is not None:
-            runtime.redactor.scrub(error)
+        if redactor is not None:
+            redactor.scrub(error)
         raise
     seams.point("model.after_reply")
+    if clean is not None:
+        clean.flush()
+    if redactor is not None:
+        message = redactor.value(response.message)
+        if message is not response.message:
+            response = msgspec.structs.replace(response, message=message)
     return response

@@ -9,12 +9,15 @@ from typing import Any, cast
 import msgspec
 
 from windlass.agents.checks import words
-from windlass.agents.options import LoopOptions, given, settings_of, with_environment
+from windlass.agents.options import LoopOptions, given, with_environment
+from windlass.agents.settings import PLAIN, settings_for, usual_settings
 from windlass.errors import ConfigError, nearest, shown
 from windlass.loop.ledger import NO_LIMITS, Limits
 from windlass.loop.policy import Policy
 from windlass.loop.run import Plan
-from windlass.models.base import Model
+from windlass.models.base import Model, Settings
+from windlass.models.capabilities import Capabilities
+from windlass.models.reasoning import Task
 from windlass.policies.budget import BudgetGuard
 from windlass.policies.closing import ClosingAnswer
 from windlass.policies.completion import CONTRACTS, SENTINEL, Completion, Mode
@@ -66,13 +69,21 @@ def assemble(options: Mapping[str, Any], system: str | None, door: str) -> Plan:
         choice_fits(options, tools)
     if system is not None:
         system = words("system", system)
-    mode = _mode(options, model, bool(tools))
+    mode, task = _mode(options, model, bool(tools)), _task(tools)
+    caps = model.capabilities
     if _FEW.issuperset(options):
         turns, name = options.get("max_iterations"), options.get("name")
-        plan = _usual(door, system, mode, tools, turns, name)
+        thinks = caps if caps.thinking else None
+        plan = _usual(door, system, mode, tools, turns, name, thinks)
     else:
-        plan = _planned(options, system, door, mode, tools)
+        settings = settings_for(options, caps, model.provider, task)
+        plan = _planned(options, system, door, mode, tools, settings)
     return plan.of(_wrapped(model, mode))
+
+
+def _task(tools: Sequence[Tool]) -> Task:
+    """What a loop is for, where nobody says."""
+    return "agent" if tools else "chat"
 
 
 _FEW = frozenset({"model", "tools", "max_iterations", "name"})
@@ -86,10 +97,12 @@ def _usual(
     tools: tuple[Tool, ...],
     turns: int | None,
     name: str | None,
+    thinks: Capabilities | None,
 ) -> Plan:
     """Agents that differ in little else than their model are made again and again."""
     options = {"name": name} if turns is None else {"name": name, "max_iterations": turns}
-    return _planned(options, system, door, mode, tools)
+    settings = usual_settings(thinks, _task(tools)) if thinks is not None else PLAIN
+    return _planned(options, system, door, mode, tools, settings)
 
 
 def _planned(
@@ -98,6 +111,7 @@ def _planned(
     door: str,
     mode: Mode,
     tools: tuple[Tool, ...],
+    settings: Settings,
 ) -> Plan:
     """All of a plan but its model."""
     defaults = _LOOP_DEFAULTS if door == "agent_loop" else _AGENT_DEFAULTS
@@ -112,7 +126,7 @@ def _planned(
         name=options.get("name"),
         system=system,
         tools=tools,
-        settings=settings_of(options),
+        settings=settings,
         policies=_policies(options, mode, sentinel, limits, door),
         limits=limits,
         concurrency=options.get("max_concurrent_tools", defaults["max_concurrent_tools"]),
@@ -127,8 +141,9 @@ def model_of(options: Mapping[str, Any]) -> Model:
     """The model that the options name, or the one they hold."""
     model = options.get("model")
     if isinstance(model, Model):
-        if options.get("provider") is not None:
-            raise ConfigError("provider goes with a model's name, not with a Model object")
+        for name in ("provider", "model_tier"):
+            if options.get(name) is not None:
+                raise ConfigError(f"{name} goes with a model's name, not with a Model object")
         if type(model.name) is not str or type(model.provider) is not str:
             raise ConfigError(
                 f"a model's provider and name are texts, not {shown((model.provider, model.name))}"
@@ -136,7 +151,12 @@ def model_of(options: Mapping[str, Any]) -> Model:
         return model
     from windlass.models.providers import resolve
 
-    return resolve(model, options.get("provider"))
+    tier = options.get("model_tier")
+    if tier is None:
+        return resolve(model, options.get("provider"))
+    if model is not None:
+        raise ConfigError("model_tier and model both say which model is asked: give one of them")
+    return cast("Any", resolve)(None, options.get("provider"), tier=tier)
 
 
 def choice_fits(options: Mapping[str, Any], tools: Sequence[Tool]) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, cast, get_args
 
 import msgspec
 
@@ -15,6 +15,7 @@ from windlass.errors import ConfigError, nearest, shown
 from windlass.loop.ledger import Limits
 from windlass.loop.policy import Policy
 from windlass.models.base import Model
+from windlass.models.reasoning import LEVELS, Task
 
 _MOST = 2**63 - 1  # a journal, a database and a wire can hold it
 _LONGEST = 10**9  # seconds; who wants no limit says None
@@ -133,9 +134,51 @@ def _tool_choice(name: str, value: Any) -> Any:
 def _thinking(name: str, value: Any) -> Any:
     if isinstance(value, bool):
         return value
-    if isinstance(value, dict):
-        return _plain(name, cast("dict[Any, Any]", value))
-    raise ConfigError(f'{name} is True, False or {{"budget_tokens": …}}, not {shown(value)}')
+    if not isinstance(value, dict):
+        raise ConfigError(
+            f'{name} is True, False, {{"budget_tokens": …}} or {{"mode": …, "effort": …}}, '
+            f"not {shown(value)}"
+        )
+    asked = _plain(name, cast("dict[Any, Any]", value))
+    if not asked:
+        raise ConfigError(f"{name} is an empty dict: say True, or what is wanted")
+    if not _NATIVE_THINKING.isdisjoint(asked):
+        return asked  # in a provider's own words
+    for key, given in asked.items():
+        check = _THINKING.get(key)
+        if check is None:
+            raise no_key(name, key, _THINKING)
+        check(f"{name}.{key}", given)
+    return asked
+
+
+def _policy(name: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return "auto" if value else "off"
+    return _one_of("auto", "off", *LEVELS)(name, value)
+
+
+def _texts(name: str, value: Any) -> tuple[str, ...]:
+    if not _all(value, str) or not all(value):
+        raise ConfigError(f"{name} is a list of texts, not {shown(value)}")
+    return tuple([words(name, one) for one in value])
+
+
+def provider_dict(name: str, value: Any) -> dict[str, Any]:
+    """What a provider is told in its own words: `ollama={"num_ctx": 32768}`."""
+    if not isinstance(value, dict):
+        raise ConfigError(f"{name} is a dict of what {name} alone understands, not {shown(value)}")
+    own = _plain(name, cast("dict[Any, Any]", value))
+    force = own.get("force_native_tool_search", False)
+    if not isinstance(force, bool):
+        raise ConfigError(f"{name}.force_native_tool_search is True or False, not {shown(force)}")
+    return own
+
+
+def _transcript(name: str, value: Any) -> Any:
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"{name} is a dict like reply.transcript, not {shown(value)}")
+    return cast("Mapping[str, Any]", value)
 
 
 def _budget(name: str, value: Any) -> Limits | None:
@@ -228,6 +271,16 @@ def _llm_caller(name: str, value: Any) -> Any:
     return value
 
 
+_number_of_tokens = _number(0, whole=True)
+_effort = _one_of("none", *LEVELS, "max")
+_THINKING: dict[str, Callable[[str, Any], Any]] = {
+    "mode": _one_of("enabled", "adaptive", "effort", "disabled"),
+    "effort": _effort,
+    "budget_tokens": _number_of_tokens,
+}
+# Anthropic's, Bedrock's and DeepSeek's word; Gemini's
+_NATIVE_THINKING = frozenset({"type", "thinkingBudget", "thinkingLevel", "includeThoughts"})
+
 CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "max_tokens": _optional(_number(1, whole=True)),
     "temperature": _optional(_number(0, 2)),
@@ -239,6 +292,18 @@ CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "presence_penalty": _optional(_number(-2, 2)),
     "tool_choice": _optional(_tool_choice),
     "thinking": _optional(_thinking),
+    "model_tier": _optional(_text),
+    "reasoning_policy": _policy,
+    "reasoning_scale": _one_of("small", "medium", "large"),
+    "reasoning_task": _optional(_one_of(*get_args(Task))),
+    "reasoning_effort": _optional(_effort),
+    "interleaved_thinking": _optional(_flag),
+    "anthropic_beta_features": _optional(_texts),
+    "cache": _optional(_flag),
+    "task_kind": _optional(_text),
+    "response_format": _optional(_one_of("text", "json")),
+    "schema_retries": _number(0, 100, whole=True),
+    "transcript": _optional(_transcript),
     "stream": _flag,
     "timeout": _optional(_number(0)),
     "llm_caller": _llm_caller,

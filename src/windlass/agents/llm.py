@@ -9,14 +9,16 @@ from typing import Any, Unpack
 import msgspec
 
 from windlass.agents.asking import ask_once
-from windlass.agents.options import CallOptions, merged
+from windlass.agents.continuing import Past
+from windlass.agents.options import CallKeywords, merged
 from windlass.agents.preparing import Prepared, prepare
+from windlass.agents.transcripts import events_of
 from windlass.errors import StreamBroken
 from windlass.events import LiveEvent, StreamRestarted, TextDelta, ToolCallReady
 from windlass.loop.reply import cost_of
 from windlass.messages import Block, Message, Thinking, ToolCall
-from windlass.models.base import Emit, silent
-from windlass.usage import Usage
+from windlass.models.base import Emit, Model, Response, silent
+from windlass.usage import NO_USAGE, Usage
 
 
 class LLMResult(msgspec.Struct, frozen=True):
@@ -31,6 +33,9 @@ class LLMResult(msgspec.Struct, frozen=True):
     request: tuple[Message, ...] = ()
     native_id: str | None = None
     via: str | None = None  # "cache", "fallback", "escalation": how the caller came by it
+    data: Any = None  # the answer as a value, where a schema or JSON was asked for
+    past: Past = Past("")  # what it goes on from
+    continued: int = 0  # messages of it
 
     @property
     def text(self) -> str:
@@ -78,14 +83,16 @@ class LLMResult(msgspec.Struct, frozen=True):
 
     @property
     def transcript(self) -> dict[str, Any]:
-        """The exchange as a transcript."""
-        messages = [msgspec.to_builtins(m) for m in (*self.request, self.message)]
+        """The whole conversation, to go on from: `llm_call("…", transcript=reply.transcript)`."""
+        said, past = (*self.request, self.message), self.past
+        known = past.events
+        told = said[self.continued :] if known else said
         return {
-            "id": self.native_id or "",
-            "messages": messages,
-            "events": [],
-            "summary": None,
-            "metadata": {"model": self.model, "provider": self.provider},
+            "id": past.id,
+            "messages": [msgspec.to_builtins(message) for message in said],
+            "events": [*known, *events_of(told)],
+            "summary": past.summary,
+            "metadata": {**past.metadata, "model": self.model, "provider": self.provider},
         }
 
     def __str__(self) -> str:
@@ -98,6 +105,7 @@ class Chunk(msgspec.Struct, frozen=True):
     text: str = ""
     tool_call: ToolCall | None = None
     finish_reason: str | None = None
+    data: Any = None  # with the end: the answer as a value, where a schema or JSON was asked for
 
     def __str__(self) -> str:
         return self.text
@@ -108,14 +116,17 @@ async def llm_call(
     system: str | None = None,
     options: Mapping[str, Any] | None = None,
     /,
-    **more: Unpack[CallOptions],
+    **more: Unpack[CallKeywords],
 ) -> LLMResult:
     """Ask a model once. Raises a `ModelError` when it cannot answer.
 
     ```python
     reply = await w.llm_call("What is 2 + 2?", provider="openai", model="gpt-4o")
     print(reply.text, reply.cost_usd)
+    reply = await w.llm_call("Who wrote Emma?", schema={"author": "string", "year": "integer"})
+    print(reply.data["author"])
     ```
+    With `schema` an answer that does not fit, also after `schema_retries` more tries, is a `BadReply`.
     """
     return await _call(prepare(prompt, system, merged(options, more, "llm_call")), silent)
 
@@ -125,11 +136,12 @@ async def llm_stream(
     system: str | None = None,
     options: Mapping[str, Any] | None = None,
     /,
-    **more: Unpack[CallOptions],
+    **more: Unpack[CallKeywords],
 ) -> AsyncIterator[Chunk]:
     """Ask a model once and get the reply in pieces: `async for chunk in w.llm_stream("…")`.
 
     A reply that breaks off after its first piece is a `StreamBroken`: nobody can unsay the piece.
+    With a schema the last piece has the value as `data`.
     """
     prepared = prepare(prompt, system, merged(options, more, "llm_stream"), "llm_stream")
     queue: asyncio.Queue[Chunk | StreamRestarted | None] = asyncio.Queue()
@@ -158,23 +170,50 @@ async def llm_stream(
             yield Chunk(result.text)
         for call in () if asked else result.tool_calls:
             yield Chunk(tool_call=call)
-        yield Chunk(finish_reason=result.stop_reason)
+        yield Chunk(finish_reason=result.stop_reason, data=result.data)
     finally:
         task.cancel()
         await asyncio.wait({task})
 
 
 async def _call(prepared: Prepared, emit: Emit) -> LLMResult:
-    model, request = prepared.model, prepared.request
-    response = await ask_once(model, request, emit)
+    model, request, wanted = prepared.model, prepared.request, prepared.wanted
+    if wanted is None:
+        response = await ask_once(model, request, emit)
+        return _result(prepared, response, response.usage, paid_for(model, response))
+    emit = wanted.show(emit)
+    usage, cost, attempt = NO_USAGE, 0.0, 1
+    while True:
+        response = await ask_once(model, request, emit)
+        usage, cost = usage + response.usage, cost + paid_for(model, response)
+        reading = wanted.read(response)
+        if not reading.problems:
+            return _result(prepared, reading.response, usage, cost, reading.data)
+        if attempt > wanted.retries:
+            raise wanted.failed(reading, attempt)
+        request, attempt = wanted.again(request, reading), attempt + 1
+
+
+def paid_for(model: Model, response: Response) -> float:
+    """What the reply cost, with all that was paid for on the way to it."""
+    return (cost_of(model, response.usage) or 0.0) + sum(a.cost_usd for a in response.asides)
+
+
+def _result(
+    prepared: Prepared, response: Response, usage: Usage, cost: float, data: Any = None
+) -> LLMResult:
+    model = prepared.model
     return LLMResult(
         response.message,
-        response.usage,
+        usage,
         response.stop_reason,
         response.model or model.name,
         response.provider or model.provider,
-        (cost_of(model, response.usage) or 0.0) + sum(a.cost_usd for a in response.asides),
-        tuple(request.messages),
+        cost,
+        tuple(prepared.request.messages),
         response.native_id,
         response.via,
+        data,
+        prepared.past,
+        prepared.continued,
     )

@@ -8,7 +8,7 @@ from typing import Any, Unpack
 from windlass.agents import driver
 from windlass.agents.assemble import assemble, check_loop
 from windlass.agents.driver import conduct
-from windlass.agents.options import LoopOptions, merged
+from windlass.agents.options import LoopKeywords, merged
 from windlass.agents.prompt import asked_to_run
 from windlass.agents.results import LoopResult
 from windlass.agents.runtime import current_runtime
@@ -21,7 +21,7 @@ async def agent_loop(
     system: str | None = None,
     options: Mapping[str, Any] | None = None,
     /,
-    **more: Unpack[LoopOptions],
+    **more: Unpack[LoopKeywords],
 ) -> LoopResult:
     """Run an agent loop and return its result, whatever happens; `status` says how it ended.
 

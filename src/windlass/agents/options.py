@@ -9,23 +9,25 @@ from typing import Any, TypeAlias, TypedDict, cast
 
 from windlass.access.caller import Caller
 from windlass.agents.abort import Abort
-from windlass.agents.checks import CHECKS, no_key
+from windlass.agents.checks import CHECKS, provider_dict
 from windlass.errors import ConfigError, nearest, shown
 from windlass.events import Event
 from windlass.loop.ledger import Limits
 from windlass.loop.policy import Policy
 from windlass.messages import Message
-from windlass.models.base import Model, Settings
+from windlass.models.base import Model
+from windlass.models.endpoints import ENDPOINTS
 from windlass.store.base import Store
 
 Budget: TypeAlias = Limits
 
 
-class CallOptions(TypedDict, total=False):
-    """What a single model call takes."""
+class TurnOptions(TypedDict, total=False):
+    """What every model call takes, a single one and each turn of a loop."""
 
     provider: str
     model: str | Model
+    model_tier: str
     max_tokens: int
     temperature: float
     top_p: float
@@ -36,8 +38,18 @@ class CallOptions(TypedDict, total=False):
     presence_penalty: float
     tool_choice: str | dict[str, Any]
     thinking: bool | dict[str, Any]
+    reasoning_policy: str | bool
+    thinking_policy: str | bool
+    reasoning_scale: str
+    problem_scale: str
+    reasoning_task: str
+    reasoning_effort: str
+    interleaved_thinking: bool
+    anthropic_beta_features: Sequence[str]
+    cache: bool
     stream: bool
     timeout: float
+    task_kind: str
     messages: Sequence[Any]
     tools: Sequence[Any]
     llm_caller: Callable[..., Any] | None
@@ -45,7 +57,41 @@ class CallOptions(TypedDict, total=False):
     llm_backoff_ms: int
 
 
-class _SharedOptions(CallOptions, total=False):
+class CallOptions(TurnOptions, total=False):
+    """What a single model call takes."""
+
+    response_format: str
+    schema: Any
+    schema_retries: int
+    transcript: Mapping[str, Any]
+
+
+class ProviderOptions(TypedDict, total=False):
+    """What one provider alone understands, under its name; any configured provider has such a dict."""
+
+    anthropic: dict[str, Any]
+    openai: dict[str, Any]
+    openrouter: dict[str, Any]
+    huggingface: dict[str, Any]
+    ollama: dict[str, Any]
+    local: dict[str, Any]
+    llamacpp: dict[str, Any]
+    mlx: dict[str, Any]
+    together: dict[str, Any]
+    groq: dict[str, Any]
+    deepseek: dict[str, Any]
+    fireworks: dict[str, Any]
+    mistral: dict[str, Any]
+    gemini: dict[str, Any]
+    vertex: dict[str, Any]
+    bedrock: dict[str, Any]
+
+
+class CallKeywords(CallOptions, ProviderOptions, total=False):
+    """What `llm_call` and `llm_stream` take by name."""
+
+
+class _SharedOptions(TurnOptions, total=False):
     """What the loop as a function and an agent's run both take."""
 
     tool_format: str
@@ -80,7 +126,11 @@ class LoopOptions(_SharedOptions, total=False):
     persistent: bool
 
 
-class RunOptions(_SharedOptions, total=False):
+class LoopKeywords(LoopOptions, ProviderOptions, total=False):
+    """What `agent_loop` takes by name."""
+
+
+class RunOptions(_SharedOptions, ProviderOptions, total=False):
     """What `Agent.run` takes: what belongs to one run, and any option of the agent, changed for it."""
 
     system: str
@@ -105,7 +155,11 @@ SUPERSEDED = {
     "max_tool_iterations": "max_iterations",
 }
 
-_SETTINGS = frozenset(Settings.__struct_fields__) - {"extra", "parallel_tool_calls"}
+_ALSO_CALLED = {
+    "persistent": "loop_until_done",
+    "thinking_policy": "reasoning_policy",
+    "problem_scale": "reasoning_scale",
+}
 
 
 def given(
@@ -117,18 +171,32 @@ def given(
     """
     checked: dict[str, Any] = {}
     for name, value in options.items():
-        if name == "persistent":
-            warnings.warn("persistent is now loop_until_done", DeprecationWarning, stacklevel=3)
-            name = "loop_until_done"
-            if name in options:
-                raise ConfigError("persistent and loop_until_done are the same option: give one")
-        if name not in known:
-            raise _unknown(name, known | also, door)
         check = CHECKS.get(name)
+        if name not in known:
+            check = _provider_check(name, options)
+            if check is None:
+                raise _unknown(name, known | also, door)
+        elif name in _ALSO_CALLED:
+            if name == "persistent":
+                warnings.warn("persistent is now loop_until_done", DeprecationWarning, stacklevel=3)
+            first = _ALSO_CALLED[name]
+            if first in options:
+                raise ConfigError(f"{name} and {first} are the same option: give one")
+            name, check = first, CHECKS[first]
         if check is not None:
             value = check(name, value)
         checked[name] = value
     return checked
+
+
+def _provider_check(name: object, options: Mapping[str, Any]) -> Any:
+    """What checks a provider's own dict, if the name is one of a provider."""
+    if not isinstance(name, str):
+        return None
+    model = options.get("model")
+    if isinstance(model, Model) and model.provider == name:
+        return provider_dict
+    return provider_dict if name in ENDPOINTS or name == "mock" else None
 
 
 def merged(options: object, more: Mapping[str, Any], door: str) -> dict[str, Any]:
@@ -145,24 +213,11 @@ def _unknown(name: object, known: frozenset[str], door: str) -> ConfigError:
         return ConfigError(f"{door} has no option {shown(name)}: an option's name is a text")
     if name in SUPERSEDED:
         return ConfigError(f"{door} has no option {name!r}; use {SUPERSEDED[name]!r}")
+    if name in CallOptions.__optional_keys__:
+        return ConfigError(f"{door} has no option {name!r}: it is one of llm_call")
     return ConfigError(f"{door} has no option {shown(name)}{nearest(name, known)}")
 
 
-def settings_of(options: Mapping[str, Any]) -> Settings:
-    """The part of the options that goes with every model call; `llm_options` has the last word."""
-    extra = options.get("llm_options")
-    if not extra and _SETTINGS.isdisjoint(options):
-        return _PLAIN
-    chosen = {name: options[name] for name in _SETTINGS & options.keys()}
-    if extra:
-        for name in extra:
-            if name not in _SETTINGS:
-                raise no_key("llm_options", name, _SETTINGS)
-        chosen |= {name: CHECKS[name](name, value) for name, value in extra.items()}
-    return Settings(**chosen) if chosen else _PLAIN
-
-
-_PLAIN = Settings()
 _SAID = {"1": True, "true": True, "yes": True, "on": True,
          "0": False, "false": False, "no": False, "off": False}  # fmt: skip
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from windlass.agents.assemble import choice_fits, model_of, reached
 from windlass.agents.checks import words
-from windlass.agents.options import CallOptions, given, settings_of, with_environment
+from windlass.agents.continuing import Past, new_past, read_transcript
+from windlass.agents.options import CallOptions, given, with_environment
 from windlass.agents.prompt import asked
+from windlass.agents.settings import settings_for
+from windlass.agents.structured import Wanted, wanted
 from windlass.errors import BadRequest, ConfigError
+from windlass.messages import Message
 from windlass.models.audit import audit
 from windlass.models.base import Frame, Model, Request
 from windlass.tools.function import as_tools
@@ -23,6 +28,9 @@ class Prepared(msgspec.Struct, frozen=True):
 
     model: Model
     request: Request
+    wanted: Wanted | None = None  # the shape that its answer is to have
+    past: Past = Past("")
+    continued: int = 0  # messages that were said before this call
 
 
 def prepare(
@@ -34,21 +42,62 @@ def prepare(
             raise ConfigError("system is given twice: as the second argument and as an option")
         system = typed.pop("system")
     options = given(typed, CALL_OPTIONS, door)
-    given_messages = options.get("messages")
-    if prompt is None and given_messages is None:
-        raise ConfigError(f"{door} needs a prompt, or messages=[…]")
-    messages = asked(prompt if given_messages is None else given_messages)
-    if not messages:
-        raise ConfigError("the prompt is empty: a model needs something to answer")
+    messages, past, continued = _said(prompt, options, door)
     if system is not None:
         system = words("system", system)
-    if problems := audit(messages):
-        raise BadRequest(f"these messages cannot be sent: {'; '.join(problems)}")
     model, chosen = model_of(options), options
     if model.remote:
         chosen = with_environment(options)
-    model = reached(model, options)
+    caps = model.capabilities
     tools = as_tools(options.get("tools"))
     choice_fits(options, tools)
     specs = tuple(tool.spec for tool in tools)
-    return Prepared(model, Request(messages, Frame(system, specs, settings_of(chosen))))
+    settings = settings_for(chosen, caps, model.provider, "chat")
+    frame = Frame(_with_summary(system, past, messages), specs, settings)
+    shape = wanted(options, caps, frame)
+    if shape is not None:
+        frame = shape.framed(frame)
+    model = reached(model, options)
+    if frame.tools and not model.native_tools:
+        from windlass.models.wrappers.text_tools import TextTools
+
+        model = TextTools(model)
+    return Prepared(model, Request(messages, frame), shape, past, continued)
+
+
+def _said(
+    prompt: Any, options: Mapping[str, Any], door: str
+) -> tuple[tuple[Message, ...], Past, int]:
+    """The messages of the call: those given, or those of a transcript and then the prompt."""
+    instead, transcript = options.get("messages"), options.get("transcript")
+    if instead is not None and transcript is not None:
+        raise ConfigError("messages and transcript both say what came before: give one of them")
+    past, continued = new_past(), 0
+    if transcript is not None:
+        before, past = read_transcript(transcript)
+        continued = len(before)
+        messages = (*before, *(() if prompt is None else asked(prompt)))
+        if prompt is None and _answered(messages):
+            raise ConfigError(f"{door} goes on from a transcript with a prompt: say something")
+    elif prompt is None and instead is None:
+        raise ConfigError(f"{door} needs a prompt, or messages=[…]")
+    else:
+        messages = asked(prompt if instead is None else instead)
+    if not messages:
+        raise ConfigError("the prompt is empty: a model needs something to answer")
+    if problems := audit(messages):
+        raise BadRequest(f"these messages cannot be sent: {'; '.join(problems)}")
+    return messages, past, continued
+
+
+def _answered(messages: Sequence[Message]) -> bool:
+    return bool(messages) and messages[-1].role == "assistant"
+
+
+def _with_summary(system: str | None, past: Past, messages: Sequence[Message]) -> str | None:
+    """What a transcript says of the time before its messages, where they do not say it themselves."""
+    summary = past.summary
+    if not summary or any(summary in message.text for message in messages):
+        return system
+    told = f"What was said before, in short:\n{summary}"
+    return f"{system}\n\n{told}" if system else told

@@ -52,6 +52,21 @@ def transcript_of(entries: Sequence[JournalEntry]) -> Transcript:
     }
 
 
+def events_of(messages: Iterable[Message]) -> list[dict[str, Any]]:
+    """The events that these messages are, where there is no journal that tells of more."""
+    reader = _Reader()
+    for message in messages:
+        for block in message.content:
+            if isinstance(block, Thinking):
+                kind = "thinking_summary" if _is_summary(block) else "private_reasoning"
+                reader.add(kind, "private", block.text, message.role)
+            elif isinstance(block, ToolResult):
+                _result(reader, block.id, block)
+        if message.role != "tool":
+            _message(reader, message)
+    return reader.events
+
+
 def transcript_events(transcript: Transcript) -> list[dict[str, Any]]:
     """Everything that happened, in order: `{kind, visibility, role, text, …}`."""
     return [dict(event) for event in cast("list[dict[str, Any]]", transcript.get("events") or [])]
@@ -244,10 +259,14 @@ def _answered(reader: _Reader, entry: ToolMessage) -> None:
     for call_id in entry.calls:
         result: ToolResult | None = shown.get(call_id) or results.get(call_id)
         if result is not None:
-            reader.add(
-                "tool_result", "internal", result.text, "tool", name=result.name,
-                call_id=call_id, outcome=result.outcome, is_error=result.is_error,
-            )  # fmt: skip
+            _result(reader, call_id, result)
+
+
+def _result(reader: _Reader, call_id: str, result: ToolResult) -> None:
+    reader.add(
+        "tool_result", "internal", result.text, "tool", name=result.name,
+        call_id=call_id, outcome=result.outcome, is_error=result.is_error,
+    )  # fmt: skip
 
 
 def _taken(reader: _Reader, entry: InboxTaken) -> None:

@@ -47,6 +47,15 @@ def as_returns(given: Any, whose: str) -> Json | None:
         ) from None
 
 
+def as_schema(given: Mapping[str, Any], whose: str) -> Json:
+    """A JSON Schema of anything, whose own copy it is; the shorthand stands for an object."""
+    copy = _copied(given, whose)
+    plain = not copy or isinstance(copy.get("enum"), list) or isinstance(copy.get("not"), dict)
+    if plain or ("const" in copy and not isinstance(copy["const"], dict)):
+        return copy
+    return copy if _is_schema(copy) else _from_shorthand(copy, whose)
+
+
 def _copied(given: Mapping[str, Any], whose: str) -> Json:
     try:
         return msgspec.json.decode(msgspec.json.encode(dict(given)))

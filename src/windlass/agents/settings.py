@@ -1,0 +1,101 @@
+"""From options to the settings that go with every model call, as the model at hand understands them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+from windlass.agents.checks import CHECKS, no_key
+from windlass.errors import ConfigError
+from windlass.models.base import Settings
+from windlass.models.capabilities import Capabilities
+from windlass.models.reasoning import Task, Wish, choose
+
+#: The options that are settings under their own name.
+SAME: Final = frozenset(
+    {"max_tokens", "temperature", "top_p", "top_k", "stop", "seed", "frequency_penalty",
+     "presence_penalty", "tool_choice", "cache", "stream", "timeout", "task_kind",
+     "interleaved_thinking"}
+)  # fmt: skip
+_REASONING: Final = frozenset(
+    {"thinking", "reasoning_policy", "reasoning_scale", "reasoning_task", "reasoning_effort"}
+)
+_ALL: Final = SAME | _REASONING | {"anthropic_beta_features"}
+_OURS: Final = frozenset(
+    {"force_native_tool_search"}
+)  # keys of a provider's dict that are not sent
+
+PLAIN: Final = Settings()
+
+
+def settings_for(
+    options: Mapping[str, Any], caps: Capabilities, provider: str, task: Task
+) -> Settings:
+    """The settings of each call to a model that can do `caps`; `llm_options` have the last word.
+
+    `task` is what the door is for, where nobody says what the work is.
+    """
+    own = options.get(provider)
+    extra = options.get("llm_options")
+    if not extra and not own and _ALL.isdisjoint(options):
+        return usual_settings(caps, task) if caps.thinking else PLAIN
+    if extra:
+        options = {**options, **_turn_options(extra)}
+    chosen: dict[str, Any] = {name: options[name] for name in SAME & options.keys()}
+    chosen["thinking"] = thinking = _thinking(options, caps, task)
+    if beta := options.get("anthropic_beta_features"):
+        chosen["beta"] = beta
+    if _interleaves(options, caps, thinking, task):
+        chosen["interleaved_thinking"] = True
+    if own:
+        chosen["extra"] = {name: own[name] for name in own if name not in _OURS} or None
+    return Settings(**chosen)
+
+
+@lru_cache(maxsize=256)
+def usual_settings(caps: Capabilities, task: Task) -> Settings:
+    """What a model that thinks is told when no option says anything; one object for many runs."""
+    thinking = choose(caps, Wish(task=task))
+    return PLAIN if thinking is None else Settings(thinking=thinking)
+
+
+def _turn_options(extra: Mapping[str, Any]) -> dict[str, Any]:
+    for name in extra:
+        if name not in _ALL:
+            raise no_key("llm_options", name, _ALL)
+    return {name: CHECKS[name](name, value) for name, value in extra.items()}
+
+
+def _thinking(options: Mapping[str, Any], caps: Capabilities, task: Task) -> Any:
+    asked, effort = options.get("thinking"), options.get("reasoning_effort")
+    if effort is not None:
+        _agree(asked, effort)
+    wish = Wish(
+        asked,
+        effort,
+        options.get("reasoning_policy", "auto"),
+        options.get("reasoning_scale", "medium"),
+        options.get("reasoning_task") or task,
+        options.get("max_tokens"),
+    )
+    return choose(caps, wish)
+
+
+def _agree(asked: Any, effort: str) -> None:
+    """Two words on the same thing must not contradict each other."""
+    if asked is False or (isinstance(asked, dict) and asked.get("mode") == "disabled"):  # pyright: ignore[reportUnknownMemberType]
+        raise ConfigError("thinking is off and reasoning_effort is given: leave one of them out")
+    if isinstance(asked, dict) and asked.get("effort", effort) != effort:  # pyright: ignore[reportUnknownMemberType]
+        raise ConfigError("thinking.effort and reasoning_effort are the same: give one of them")
+
+
+def _interleaves(options: Mapping[str, Any], caps: Capabilities, thinking: Any, task: Task) -> bool:
+    """In a loop, `thinking=True` is the one switch that lets Claude think between its calls too."""
+    return (
+        task == "agent"
+        and caps.lowering == "claude"
+        and options.get("thinking") is True
+        and options.get("interleaved_thinking") is None
+        and thinking is not None
+    )
