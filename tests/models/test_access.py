@@ -46,6 +46,6 @@ def test_an_unknown_word_is_refused_with_the_nearest(wire: str) -> None:
 @pytest.mark.parametrize("wire", MADE)
 def test_what_a_wire_takes_is_spelled_once(wire: str) -> None:
     made = getattr(w.models, wire)
-    own = {"region", "profile", "sign", "token", "project", "location"}
+    own = {"region", "profile", "sign", "token", "project", "location", "api_version"}
     named = inspect.signature(made.__init__).parameters
     assert set(named) - own == {"self", "name", "access"}

@@ -255,7 +255,7 @@ def test_settings() -> None:
     ("thinking", "sent"),
     [
         (True, {"effort": "medium"}),
-        (False, None),
+        (False, {"effort": "none"}),
         ({"effort": "xhigh"}, {"effort": "xhigh"}),
         ({"budget_tokens": 1000}, {"effort": "low"}),
         ({"effort": "low", "summary": "auto"}, {"effort": "low", "summary": "auto"}),

@@ -184,16 +184,22 @@ class HttpModel(Model):
             )
         else:
             head = self.framed(frame).head
-            body = pieces(messages, self._cached, self._message)
+            body = self._pieces(messages)
         body.insert(0, head)
-        for message in request.tail:
-            body.append(self._message(message))
+        body += self._tail(request)
         for at in range(len(body) - 1, -1, -1):
             if body[at]:
                 body[at] = body[at].removesuffix(b",")
                 break
         body.append(b"]}")
         return body
+
+    def _pieces(self, messages: Sequence[Message]) -> list[bytes]:
+        """The messages, of which only the new ones are encoded."""
+        return pieces(messages, self._cached, self._message)
+
+    def _tail(self, request: Request) -> list[bytes]:
+        return [self._message(message) for message in request.tail]
 
     def framed(self, frame: Frame) -> Framed:
         """The frame's bytes, made once as long as somebody holds the frame."""

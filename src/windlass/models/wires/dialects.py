@@ -1,68 +1,19 @@
-"""Where the servers that speak Chat Completions differ: reasoning, ids, and what they refuse."""
+"""Where the servers that speak Chat Completions differ: plain data, one row for each.
+
+What differs from model to model is a row of the capabilities, not one of these.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from hashlib import sha256
 from typing import Any, Final, Literal
 
 import msgspec
 
 from windlass.errors import ConfigError
-from windlass.models.catalog import ModelInfo
+from windlass.models.capabilities import Lowering
 from windlass.models.endpoints import ENDPOINTS, Endpoint, Wire
-from windlass.models.wires.values import as_dict, safe_name
 
-Thinking = bool | dict[str, Any]
 _SHAPES: Final = ("openai_chat", "openai_responses")
-_REASONING: Final = ("o1", "o3", "o4", "gpt-5", "gpt-6")
-
-
-def _effort(asked: Thinking) -> str:
-    options = as_dict(asked)
-    if effort := options.get("effort"):
-        return str(effort)
-    budget = options.get("budget_tokens")
-    if not isinstance(budget, int):
-        return "medium"
-    return "low" if budget <= 2048 else "medium" if budget <= 8192 else "high"
-
-
-def _off(asked: Thinking) -> bool:
-    return asked is False or as_dict(asked).get("mode") == "disabled"
-
-
-def _by_effort(asked: Thinking, reasons: bool | None) -> dict[str, Any]:
-    if reasons is False or _off(asked):
-        return {}  # there is no word for "off" that every model takes
-    return {"reasoning_effort": _effort(asked)}
-
-
-def _openrouter(asked: Thinking, reasons: bool | None) -> dict[str, Any]:
-    options = as_dict(asked)
-    if _off(asked):
-        return {"reasoning": {"enabled": False}}
-    if effort := options.get("effort"):
-        return {"reasoning": {"effort": effort}}
-    if budget := options.get("budget_tokens"):
-        return {"reasoning": {"max_tokens": budget}}
-    return {"reasoning": {"enabled": True}}
-
-
-def _together(asked: Thinking, reasons: bool | None) -> dict[str, Any]:
-    return {"reasoning": {"enabled": not _off(asked)}}
-
-
-def _deepseek(asked: Thinking, reasons: bool | None) -> dict[str, Any]:
-    return {"thinking": {"type": "disabled" if _off(asked) else "enabled"}}
-
-
-def _ollama(asked: Thinking, reasons: bool | None) -> dict[str, Any]:
-    return {"reasoning_effort": "none" if _off(asked) else _effort(asked)}
-
-
-def _template(asked: Thinking, reasons: bool | None) -> dict[str, Any]:
-    return {"chat_template_kwargs": {"enable_thinking": not _off(asked)}}
 
 
 def openai_shaped(provider: str, base_url: str | None, wire: Wire) -> Endpoint:
@@ -80,29 +31,21 @@ def openai_shaped(provider: str, base_url: str | None, wire: Wire) -> Endpoint:
 class Dialect(msgspec.Struct, frozen=True):
     """One server's way of speaking."""
 
-    reasoning: Callable[[Thinking, bool | None], dict[str, Any]] = _by_effort
-    strict_reasoning: bool = False  # models that reason refuse sampling and `max_tokens`
+    lowering: Lowering = "effort"  # how it asks a model to think that no row knows
     encrypts: bool = False  # over Responses, reasoning comes back encrypted when asked for
+    fewest: int = 1  # tokens of a reply that it can be held to over Responses
     usage_on_request: bool = True  # a stream counts tokens only when asked to
     top_k: bool = True
     seed: str = "seed"
     required: str = "required"
-    ids: Literal["any", "40", "9"] = "any"
     echoes: tuple[str, ...] = ("reasoning_details", "reasoning_content")
+    caches: bool = False  # takes cache points, and passes them on
+    searches: Literal["", "forwarded", "responses"] = "forwarded"  # where its tool search is
+    counts: bool = False  # counts the tokens of a Responses request
+    alternates: bool = False  # wants an assistant's word between a result and a user's
+    prefix: bool = False  # goes on with an assistant's message only where it is marked
 
-    def reasons(self, info: ModelInfo | None, name: str) -> bool:
-        """Whether the model reasons, by the catalog or else by what its maker's names begin with."""
-        return info.reasoning if info is not None else name.startswith(_REASONING)
-
-    def call_id(self, id: str) -> str:
-        """The id as this server takes it; the same for a call and its result."""
-        if self.ids == "9":
-            if len(id) == 9 and id.isascii() and id.isalnum():
-                return id
-            return sha256(id.encode("utf-8", "surrogatepass")).hexdigest()[:9]
-        return safe_name(id, 40) if self.ids == "40" else id or "call"
-
-    def echo(self, opaque: dict[str, Any], text: str, calls: bool) -> dict[str, Any]:
+    def echo(self, opaque: dict[str, Any], text: str, plain: bool) -> dict[str, Any]:
         """What of the model's reasoning goes back to it.
 
         `reasoning_details` always; plain reasoning only beside tool calls, where the models that
@@ -111,27 +54,37 @@ class Dialect(msgspec.Struct, frozen=True):
         if "reasoning_details" in opaque and "reasoning_details" in self.echoes:
             return {"reasoning_details": opaque["reasoning_details"]}
         field = opaque.get("field")
-        return {field: text} if calls and field in self.echoes else {}
+        if field not in self.echoes:
+            return {}
+        if field == "content":  # a part of what was said, before its words
+            return {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": text}]}]}
+        return {field: text} if plain else {}
 
 
+_OPENAI: Final = Dialect(encrypts=True, fewest=16, top_k=False, searches="responses")
 DIALECTS: Final[dict[str, Dialect]] = {
     "plain": Dialect(),
-    "openai": Dialect(strict_reasoning=True, encrypts=True, top_k=False, ids="40"),
+    "openai": msgspec.structs.replace(_OPENAI, counts=True),
+    "azure": _OPENAI,
     "openrouter": Dialect(
-        reasoning=_openrouter, encrypts=True, echoes=("reasoning_details", "reasoning")
+        lowering="openrouter",
+        encrypts=True,
+        echoes=("reasoning_details", "reasoning"),
+        caches=True,
     ),
-    "together": Dialect(reasoning=_together),
+    "together": Dialect(lowering="enabled"),
     "groq": Dialect(top_k=False, echoes=()),  # refuses fields it does not know
-    "deepseek": Dialect(reasoning=_deepseek, top_k=False),
+    "deepseek": Dialect(lowering="type", top_k=False),
     "mistral": Dialect(
-        reasoning=lambda _asked, _reasons: {},
+        lowering="",
         usage_on_request=False,
         top_k=False,
         seed="random_seed",
         required="any",
-        ids="9",
-        echoes=(),
+        echoes=("content",),
+        alternates=True,
+        prefix=True,
     ),
-    "ollama": Dialect(reasoning=_ollama, echoes=("reasoning",)),
-    "local": Dialect(reasoning=_template),
+    "ollama": Dialect(lowering="think", echoes=("reasoning",)),
+    "local": Dialect(lowering="template"),
 }

@@ -8,7 +8,9 @@ OpenRouter, HuggingFace, Together, Groq, DeepSeek, Fireworks, Mistral, Ollama's 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Unpack, cast
+from functools import cached_property
+from hashlib import sha256
+from typing import Any, Final, cast
 
 from windlass.errors import ConfigError
 from windlass.messages import (
@@ -19,54 +21,118 @@ from windlass.messages import (
     Thinking,
     ToolResult,
 )
-from windlass.models.base import Emit, Frame, Request, Settings
-from windlass.models.endpoints import Endpoint, Wire
-from windlass.models.wires.common import Access, HttpModel
-from windlass.models.wires.dialects import DIALECTS, Dialect, openai_shaped
+from windlass.models.base import Completion, Emit, Frame, Request, Response, Settings
+from windlass.models.view import chained
+from windlass.models.wires.completions import TextDecoder, completion_body
+from windlass.models.wires.decoder import Decoder
+from windlass.models.wires.dialects import Dialect
+from windlass.models.wires.lowerings import lowered
+from windlass.models.wires.no_think import told_not_to_think
 from windlass.models.wires.openai_reply import ChatDecoder
-from windlass.models.wires.parts import given, readable, said_error, schema
-from windlass.models.wires.values import as_dict, dumps, joined, safe_name
+from windlass.models.wires.openai_responses import OpenAIResponses
+from windlass.models.wires.openai_shaped import OpenAIShaped
+from windlass.models.wires.openai_tools import arguments_text, chat_tools
+from windlass.models.wires.parts import given, readable, said_error
+from windlass.models.wires.strict import answer_format
+from windlass.models.wires.values import as_dict, dumps, safe_name
+
+_CACHED: Final = {"type": "ephemeral"}
+_BETWEEN: Final = b'{"role":"assistant","content":"OK."},'
+_COMPLETIONS: Final = {
+    "completions": "/completions",
+    "fim": "/fim/completions",
+    "infill": "/infill",
+}
 
 
-class OpenAIChat(HttpModel):
+class OpenAIChat(OpenAIShaped):
     """A model behind `/chat/completions`: `w.models.openai_chat("gpt-4o", api_key=…)`.
 
     Any server of that shape by its address: `openai_chat("qwen3", base_url="http://host:8000/v1")`.
+    A deployment at Azure: `openai_chat("my-gpt", provider="azure", base_url="https://….azure.com")`.
     """
 
-    wire: ClassVar[Wire] = "openai_chat"
-    home = "openai"
+    wire = "openai_chat"
+    path = "/chat/completions"
 
-    def __init__(self, name: str, **access: Unpack[Access]) -> None:
-        super().__init__(name, **access)
-        self.dialect: Dialect = DIALECTS[self.endpoint.dialect]
+    @cached_property
+    def over_responses(self) -> OpenAIResponses:
+        """The same model over OpenAI's other wire, for what only that one can do."""
+        return OpenAIResponses(
+            self.name,
+            api_version=self.api_version,
+            api_key=self._key,
+            base_url=self.base_url if self._own_url else None,
+            headers=self.headers,
+            timeout=self.timeout,
+            endpoint=self.endpoint,
+            timeouts=self.timeouts,
+            transport=self._transport,
+        )
 
-    @classmethod
-    def _endpoint(cls, provider: str, base_url: str | None) -> Endpoint:
-        return openai_shaped(provider, base_url, cls.wire)
+    def _elsewhere(self, settings: Settings) -> OpenAIResponses | None:
+        """The other wire where this one cannot do what is asked: OpenAI searches tools only there."""
+        if settings.tool_search is None or self.dialect.searches != "responses":
+            return None
+        return self.over_responses
 
-    def _url(self, base: str) -> str:
-        return joined(base, "/chat/completions", when=lambda own: own or "/v1")
+    async def respond(self, request: Request, emit: Emit) -> Response:
+        """Ask the provider, streamed or plain as the settings say."""
+        if (other := self._elsewhere(request.settings)) is not None:
+            return await other.respond(request, emit)
+        return await super().respond(request, emit)
 
-    def _auth(self, key: str) -> dict[str, str]:
-        return {"authorization": f"Bearer {key}"}
+    def encode(self, request: Request) -> list[bytes]:
+        """The request's body in pieces: `b"".join(model.encode(request))` is JSON."""
+        if (other := self._elsewhere(request.settings)) is not None:
+            return other.encode(request)
+        body = super().encode(told_not_to_think(request, self.caps))
+        if self.dialect.prefix and _ends_in_own_words(request):
+            at = next(n for n in range(len(body) - 2, -1, -1) if body[n])
+            body[at] = body[at].removesuffix(b"}") + b',"prefix":true}'
+        return body
 
-    def decoder(self, request: Request, emit: Emit) -> ChatDecoder:
+    def decoder(self, request: Request, emit: Emit) -> Decoder:
         """The decoder of one reply: `feed` it bytes, then `finish`."""
+        if (other := self._elsewhere(request.settings)) is not None:
+            return other.decoder(request, emit)
         names = self.framed(request.frame).names
         return ChatDecoder(self._source(), self._origin, names, emit)
+
+    async def count_tokens(self, request: Request) -> int | None:
+        """The tokens of this request, as the provider's other wire counts them."""
+        if not (self.dialect.counts and self.caps.counts_tokens):
+            return None
+        return await self.over_responses.count_tokens(request)
+
+    async def complete(self, completion: Completion, emit: Emit) -> Response | None:
+        """Go on with a text; None where the model can only be asked in words."""
+        if (path := _COMPLETIONS.get(self.caps.completes)) is None:
+            return None
+        self.check()
+        body = completion_body(
+            completion,
+            self.name,
+            self.caps,
+            seed=self.dialect.seed,
+            counts=self.dialect.usage_on_request,
+        )
+        made = ChatDecoder if self.caps.completes == "fim" else TextDecoder
+        decoder = made(self._source(), self._origin, {}, emit)
+        at = self._at(path)
+        if self.caps.completes == "infill":  # llama.cpp's own, not under /v1
+            at = at.replace("/v1/infill", "/infill")
+        return await self._exchange(completion.settings, [body], decoder, at)
 
     # ----------------------------------------------------------------------- the frame
 
     def _head(self, frame: Frame) -> bytes:
-        settings, dialect = frame.settings, self.dialect
+        settings, dialect, caps = frame.settings, self.dialect, self.caps
         body: dict[str, Any] = {"model": self.name, "stream": settings.stream}
         if settings.stream and dialect.usage_on_request:
             body["stream_options"] = {"include_usage": True}
-        reasons = dialect.reasons(self.info, self.name)
-        limit = "max_completion_tokens" if reasons and dialect.strict_reasoning else "max_tokens"
-        given(body, **{limit: settings.max_tokens, "stop": settings.stop})
-        if not (reasons and dialect.strict_reasoning):
+        given(body, **{caps.completion_limit: settings.max_tokens, "stop": settings.stop})
+        if caps.sampling:
             given(
                 body,
                 temperature=settings.temperature,
@@ -75,40 +141,61 @@ class OpenAIChat(HttpModel):
                 presence_penalty=settings.presence_penalty,
             )
         given(body, **{dialect.seed: settings.seed})
-        if dialect.top_k:
+        if dialect.top_k and caps.sampling:
             given(body, top_k=settings.top_k)
+        if (form := answer_format(settings)) is not None:
+            body["response_format"] = _wrapped(form)
         if frame.tools:
-            body["tools"] = [
-                {
-                    "type": "function",
-                    "function": {
-                        "name": safe_name(tool.name),
-                        "description": tool.description,
-                        "parameters": schema(tool.parameters),
-                    },
-                }
-                for tool in frame.tools
-            ]
+            body["tools"] = chat_tools(frame, caps)
             given(body, tool_choice=_choice(settings, frame, dialect))
             given(body, parallel_tool_calls=settings.parallel_tool_calls)
-        if settings.thinking is not None:
-            known = self.info is not None
-            body.update(dialect.reasoning(settings.thinking, reasons if known else None))
-        body.update(settings.extra or {})
+        body.update(lowered(settings.thinking, caps, dialect.lowering))
+        if caches := self._caches(settings):
+            body["cache_control"] = _CACHED  # at the end of each request, wherever that is
+        for key, value in (settings.extra or {}).items():
+            known = body.get(key)
+            both = isinstance(known, dict) and isinstance(value, dict)
+            body[key] = {**cast("dict[str, Any]", known), **value} if both else value
         body.pop("messages", None)
         head = dumps(body)[:-1] + b',"messages":['
         if not frame.system:
             return head
-        return head + dumps({"role": "system", "content": frame.system}) + b","
+        content: Any = frame.system
+        if caches:  # a point of its own: other conversations begin with the same words
+            content = [{"type": "text", "text": frame.system, "cache_control": _CACHED}]
+        return head + dumps({"role": caps.system_role, "content": content}) + b","
+
+    def _caches(self, settings: Settings) -> bool:
+        return self.dialect.caches and self.caps.prompt_caching and settings.cache is not False
 
     # ----------------------------------------------------------------------- messages
+
+    def _pieces(self, messages: Sequence[Message]) -> list[bytes]:
+        if not self.dialect.alternates:
+            return super()._pieces(messages)
+        return chained(messages, self._cached, self._bridged)
+
+    def _bridged(self, messages: Sequence[Message], at: int) -> bytes:
+        """A message, with a word of the assistant's before it where the server wants one."""
+        bridge = at and messages[at].role == "user" and messages[at - 1].role == "tool"
+        return (_BETWEEN if bridge else b"") + self._message(messages[at])
+
+    def _tail(self, request: Request) -> list[bytes]:
+        messages = request.messages
+        last = [messages[-1]] if messages else []
+        if self.dialect.alternates:
+            every = [*last, *request.tail]
+            tail = [self._bridged(every, at) for at in range(len(last), len(every))]
+        else:
+            tail = super()._tail(request)
+        return tail
 
     def _message(self, message: Message) -> bytes:
         match message.role:
             case "assistant":
                 parts = [self._assistant(message)]
             case "system":
-                parts = [{"role": "system", "content": message.text}]
+                parts = [{"role": self.caps.system_role, "content": message.text}]
             case _:
                 parts = self._said(message)
         return b"".join([dumps(part) + b"," for part in parts if part is not None])
@@ -120,7 +207,12 @@ class OpenAIChat(HttpModel):
         out: dict[str, Any] = {"role": "assistant", "content": text or None}
         for block in message.content:
             if type(block) is Thinking and block.origin == self._origin:
-                out.update(self.dialect.echo(as_dict(block.opaque), block.text, bool(calls)))
+                echo = self.dialect.echo(as_dict(block.opaque), block.text, bool(calls))
+                if not (self.caps.echoes or "reasoning_details" in echo):
+                    continue
+                if text and (parts := echo.get("content")):
+                    parts.append({"type": "text", "text": text})
+                out.update(echo)
         if calls:
             out["tool_calls"] = [
                 {
@@ -128,7 +220,7 @@ class OpenAIChat(HttpModel):
                     "type": "function",
                     "function": {
                         "name": safe_name(call.name),
-                        "arguments": dumps(call.arguments).decode(),
+                        "arguments": arguments_text(call),
                     },
                 }
                 for call in calls
@@ -154,11 +246,30 @@ class OpenAIChat(HttpModel):
             elif type(block) is Text or type(block) is Image or type(block) is Document:
                 others.append(block)
         if others:
+            if out and self.dialect.alternates:
+                out.append({"role": "assistant", "content": "OK."})
             out.append({"role": "user", "content": _content(others)})
         return out
 
     def _id(self, id: str) -> str:
-        return self.dialect.call_id(id)
+        """The id as this model takes it; the same for a call and its result."""
+        if self.caps.call_ids == "9":
+            if len(id) == 9 and id.isascii() and id.isalnum():
+                return id
+            return sha256(id.encode("utf-8", "surrogatepass")).hexdigest()[:9]
+        return safe_name(id, 40) if self.caps.call_ids == "40" else id or "call"
+
+
+def _ends_in_own_words(request: Request) -> bool:
+    last = (request.tail or request.messages)[-1:]
+    return bool(last) and last[0].role == "assistant" and bool(last[0].text)
+
+
+def _wrapped(form: dict[str, Any]) -> dict[str, Any]:
+    """The form of an answer as this wire writes it."""
+    if form["type"] != "json_schema":
+        return form
+    return {"type": "json_schema", "json_schema": {k: v for k, v in form.items() if k != "type"}}
 
 
 def _choice(settings: Settings, frame: Frame, dialect: Dialect) -> Any:

@@ -24,7 +24,7 @@ from windlass.models.wires.values import (
 )
 from windlass.usage import NO_USAGE, Usage
 
-_STOPS: Final[dict[str, StopReason]] = {
+STOPS: Final[dict[str, StopReason]] = {
     "": "end_turn",
     "stop": "end_turn",
     "eos": "end_turn",
@@ -144,6 +144,7 @@ class ChatDecoder(Decoder):
                 self._said(text)
             for thought in as_list(part.get("thinking")):
                 if text := as_text(as_dict(thought).get("text")):
+                    self._field = "content"  # goes back as a part of the content
                     self._thought.append(text)
                     self.emit(ThinkingDelta(text))
 
@@ -246,7 +247,7 @@ class ChatDecoder(Decoder):
     def _stopped(self) -> StopReason:
         if "".join(self._refusal).strip():
             return "refusal"
-        return _STOPS.get(self._finish or "", "unknown")
+        return STOPS.get(self._finish or "", "unknown")
 
     def _reply(self, calls: list[ToolCall]) -> Response:
         stop = self._stopped()
@@ -265,7 +266,7 @@ class ChatDecoder(Decoder):
         if not blocks and not self._finish and not self._usage and stop != "refusal":
             raise BadReply("the reply is empty: neither text nor a tool call")
         message = Message("assistant", tuple(blocks))
-        return Response(message, self._counted(), stop, self._model, self._id)
+        return Response(message, counted(self._usage), stop, self._model, self._id)
 
     def _thinking(self) -> Thinking | None:
         text = "".join(self._thought)
@@ -276,24 +277,25 @@ class ChatDecoder(Decoder):
         opaque = {"field": self._field} if self._field else None
         return Thinking(text, opaque, self.origin)
 
-    def _counted(self) -> Usage:
-        usage = self._usage
-        if not usage:
-            return NO_USAGE
-        prompt = as_dict(usage.get("prompt_tokens_details"))
-        completion = as_dict(usage.get("completion_tokens_details"))
-        return Usage(
-            whole(usage.get("prompt_tokens")),
-            whole(usage.get("completion_tokens")),
-            whole(
-                prompt.get("cached_tokens")
-                or usage.get("prompt_cache_hit_tokens")
-                or usage.get("num_cached_tokens")
-            ),
-            whole(prompt.get("cache_write_tokens")),
-            whole(completion.get("reasoning_tokens")),
-            amount(usage.get("cost")),
-        )
+
+def counted(usage: dict[str, Any]) -> Usage:
+    """The tokens, under whichever names a server counts them."""
+    if not usage:
+        return NO_USAGE
+    prompt = as_dict(usage.get("prompt_tokens_details"))
+    completion = as_dict(usage.get("completion_tokens_details"))
+    return Usage(
+        whole(usage.get("prompt_tokens")),
+        whole(usage.get("completion_tokens")),
+        whole(
+            prompt.get("cached_tokens")
+            or usage.get("prompt_cache_hit_tokens")
+            or usage.get("num_cached_tokens")
+        ),
+        whole(prompt.get("cache_write_tokens")),
+        whole(completion.get("reasoning_tokens")),
+        amount(usage.get("cost")),
+    )
 
 
 def _quiet(_event: object) -> None:

@@ -8,11 +8,11 @@ an item names something stored over there and is not sent back with a call.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Final, Unpack
+from typing import Any, Final, Unpack
 
 import msgspec
 
-from windlass.errors import ConfigError
+from windlass.errors import BadReply, ConfigError
 from windlass.messages import (
     Block,
     Document,
@@ -25,18 +25,38 @@ from windlass.messages import (
     ToolResult,
 )
 from windlass.models.base import Emit, Frame, Request, Settings
-from windlass.models.endpoints import Endpoint, Wire
-from windlass.models.wires.common import Access, HttpModel
-from windlass.models.wires.dialects import DIALECTS, Dialect, openai_shaped
+from windlass.models.endpoints import Endpoint
+from windlass.models.wires.common import Access
+from windlass.models.wires.lowerings import lowered, over_responses
 from windlass.models.wires.openai_responses_reply import ResponsesDecoder
-from windlass.models.wires.parts import given, readable, said_error, schema
-from windlass.models.wires.values import as_dict, as_list, dumps, joined, safe_name
+from windlass.models.wires.openai_shaped import OpenAIShaped
+from windlass.models.wires.openai_tools import (
+    arguments_text,
+    is_search,
+    responses_tools,
+    search_call,
+    search_output,
+    searches_here,
+)
+from windlass.models.wires.parts import given, readable, said_error
+from windlass.models.wires.strict import answer_format
+from windlass.models.wires.values import as_dict, as_list, dumps, safe_name
 
 ENCRYPTED: Final = "reasoning.encrypted_content"
-FEWEST: Final = 16  # tokens of a reply that OpenAI can be held to
+# what of a request is counted; the rest is refused where tokens are counted
+_COUNTED: Final = (
+    "model",
+    "input",
+    "instructions",
+    "parallel_tool_calls",
+    "reasoning",
+    "text",
+    "tool_choice",
+    "tools",
+)
 
 
-class OpenAIResponses(HttpModel):
+class OpenAIResponses(OpenAIShaped):
     """A model behind `/responses`: `w.models.openai_responses("gpt-5.4", api_key=…)`.
 
     Other servers of that shape by their address, or by their name where it is known:
@@ -44,62 +64,63 @@ class OpenAIResponses(HttpModel):
     with `extra={"tools": [{"type": "web_search"}]}` and join those of the agent.
     """
 
-    wire: ClassVar[Wire] = "openai_responses"
-    home = "openai"
+    wire = "openai_responses"
+    path = "/responses"
 
-    def __init__(self, name: str, **access: Unpack[Access]) -> None:
+    def __init__(
+        self, name: str, *, api_version: str | None = None, **access: Unpack[Access]
+    ) -> None:
         if (endpoint := access.get("endpoint")) is not None:
             access["endpoint"] = _owned(endpoint)
-        super().__init__(name, **access)
-        self.dialect: Dialect = DIALECTS[self.endpoint.dialect]
+        super().__init__(name, api_version=api_version, **access)
 
     @classmethod
     def _endpoint(cls, provider: str, base_url: str | None) -> Endpoint:
-        return _owned(openai_shaped(provider, base_url, cls.wire))
-
-    def _url(self, base: str) -> str:
-        return joined(base, "/responses", when=lambda own: own or "/v1")
-
-    def _auth(self, key: str) -> dict[str, str]:
-        return {"authorization": f"Bearer {key}"}
+        return _owned(super()._endpoint(provider, base_url))
 
     def decoder(self, request: Request, emit: Emit) -> ResponsesDecoder:
         """The decoder of one reply: `feed` it bytes, then `finish`."""
         names = self.framed(request.frame).names
-        limit = request.settings.max_tokens
-        return ResponsesDecoder(self._source(), self._origin, names, emit, limit=limit)
+        settings, tools = request.settings, request.tools
+        search = tools[0].name if settings.tool_search == "client" and tools else None
+        return ResponsesDecoder(
+            self._source(), self._origin, names, emit, limit=settings.max_tokens, search=search
+        )
+
+    async def count_tokens(self, request: Request) -> int | None:
+        """The tokens of this request as the provider counts them."""
+        if not (self.dialect.counts and self.caps.counts_tokens):
+            return None
+        self.check()
+        whole = as_dict(msgspec.json.decode(b"".join(self.encode(request))))
+        asked = dumps({key: whole[key] for key in _COUNTED if key in whole})
+        at = self._at("/responses/input_tokens")
+        found = (await self._question(request.settings, [asked], at)).get("input_tokens")
+        if type(found) is not int:
+            raise BadReply("the provider counted no tokens")
+        return found
 
     # ----------------------------------------------------------------------- the frame
 
     def _head(self, frame: Frame) -> bytes:
-        settings, dialect = frame.settings, self.dialect
-        reasons = self.dialect.reasons(self.info, self.name)
+        settings, dialect, caps = frame.settings, self.dialect, self.caps
         body: dict[str, Any] = {"model": self.name, "stream": settings.stream, "store": False}
-        if reasons and dialect.encrypts:
+        if caps.thinking and dialect.encrypts:
             body["include"] = [ENCRYPTED]
         limit = settings.max_tokens
-        if limit is not None and dialect.strict_reasoning:
-            limit = max(limit, FEWEST)  # less is refused
+        if limit is not None:
+            limit = max(limit, dialect.fewest)  # less is refused
         given(body, instructions=frame.system or None, max_output_tokens=limit)
-        if not (reasons and dialect.strict_reasoning):
+        if caps.sampling:
             given(body, temperature=settings.temperature, top_p=settings.top_p)
+        if (form := answer_format(settings)) is not None:
+            body["text"] = {"format": form}
         if frame.tools:
-            body["tools"] = [
-                {
-                    "type": "function",
-                    "name": safe_name(tool.name),
-                    "description": tool.description,
-                    "parameters": schema(tool.parameters),
-                    "strict": False,  # left out it means yes, which few schemas are written for
-                }
-                for tool in frame.tools
-            ]
+            body["tools"] = responses_tools(frame, caps)
             given(body, tool_choice=_choice(settings, frame))
             given(body, parallel_tool_calls=settings.parallel_tool_calls)
-        if settings.thinking is not None:
-            known = self.info is not None
-            asked = dialect.reasoning(settings.thinking, reasons if known else None)
-            given(body, reasoning=_reasoning(asked, as_dict(settings.thinking)))
+        written = lowered(settings.thinking, caps, dialect.lowering)
+        body.update(over_responses(written, settings.thinking))
         _join(body, settings.extra or {})
         return dumps(body)[:-1] + b',"input":['
 
@@ -110,9 +131,10 @@ class OpenAIResponses(HttpModel):
             case "assistant":
                 items = self._assistant(message.content)
             case "system":
-                items = [{"role": "system", "content": message.text}] if message.text else []
+                said = {"role": self.caps.system_role, "content": message.text}
+                items = [said] if message.text else []
             case _:
-                items = _said(message.content)
+                items = self._said(message.content)
         return b"".join([dumps(item) + b"," for item in items])
 
     def _assistant(self, content: Sequence[Block]) -> list[dict[str, Any]]:
@@ -130,7 +152,8 @@ class OpenAIResponses(HttpModel):
                     spoken["content"].append({"type": "output_text", "text": text})
                     continue
                 case ToolCall():
-                    items.append(_call(block, ours))
+                    native = is_search(block.id) and searches_here(self.caps)
+                    items.append(search_call(block) if native else _call(block, ours))
                 case Thinking(_, opaque):
                     if ours and _stands_alone(item := as_dict(opaque)):
                         items.append(item)
@@ -145,6 +168,23 @@ class OpenAIResponses(HttpModel):
         items = [item for item in items if item.get("content") != [] or item["type"] != "message"]
         while items and items[-1].get("type") == "reasoning":
             items.pop()  # cut off before it came to anything: refused without what follows it
+        return items
+
+    def _said(self, content: Sequence[Block]) -> list[dict[str, Any]]:
+        """A user's or the tools' words: an item for each result, then what else was said."""
+        items: list[dict[str, Any]] = []
+        others: list[Text | Image | Document] = []
+        for block in content:
+            if type(block) is ToolResult:
+                if is_search(block.id) and searches_here(self.caps):
+                    items.append(search_output(block, self.caps))
+                    continue
+                output = {"type": "function_call_output", "call_id": safe_name(block.id)}
+                items.append({**output, "output": _output(block)})
+            elif type(block) is Text or type(block) is Image or type(block) is Document:
+                others.append(block)
+        if others:
+            items.append({"role": "user", "content": _content(others)})
         return items
 
 
@@ -164,7 +204,7 @@ def _call(call: ToolCall, ours: bool) -> dict[str, Any]:
         "type": "function_call",
         "call_id": safe_name(call.id),
         "name": safe_name(call.name),
-        "arguments": dumps(call.arguments).decode(),
+        "arguments": arguments_text(call),
     }
     return {**item, **as_dict(call.opaque)} if ours else item
 
@@ -174,21 +214,6 @@ def _stands_alone(item: dict[str, Any]) -> bool:
     return item.get("type") == "reasoning" and bool(
         item.get("encrypted_content") or item.get("content")
     )
-
-
-def _said(content: Sequence[Block]) -> list[dict[str, Any]]:
-    """A user's or the tools' words: an item for each result, then what else was said."""
-    items: list[dict[str, Any]] = []
-    others: list[Text | Image | Document] = []
-    for block in content:
-        if type(block) is ToolResult:
-            output = {"type": "function_call_output", "call_id": safe_name(block.id)}
-            items.append({**output, "output": _output(block)})
-        elif type(block) is Text or type(block) is Image or type(block) is Document:
-            others.append(block)
-    if others:
-        items.append({"role": "user", "content": _content(others)})
-    return items
 
 
 def _output(result: ToolResult) -> str | list[dict[str, Any]]:
@@ -235,18 +260,6 @@ def _choice(settings: Settings, frame: Frame) -> Any:
             raise ConfigError(
                 f"tool_choice is 'auto', 'none', 'required' or {{'name': …}}, not {asked!r}"
             )
-
-
-def _reasoning(asked: dict[str, Any], options: dict[str, Any]) -> dict[str, Any] | None:
-    """What Chat Completions would be asked, as this wire writes it, and a summary if wanted.
-
-    A summary is not asked for unasked: OpenAI refuses one to organisations it has not verified.
-    """
-    reasoning = dict(as_dict(asked.get("reasoning")))
-    given(reasoning, effort=asked.get("reasoning_effort"))
-    if reasoning:
-        given(reasoning, summary=options.get("summary"))
-    return reasoning or None
 
 
 def _join(body: dict[str, Any], extra: dict[str, Any]) -> None:

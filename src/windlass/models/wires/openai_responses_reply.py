@@ -12,6 +12,7 @@ from windlass.messages import Block, Message, Opaque, Text, Thinking, ToolCall
 from windlass.models.base import Response, StopReason
 from windlass.models.failures import from_stream
 from windlass.models.wires.decoder import Decoder
+from windlass.models.wires.openai_tools import SEARCH_ID
 from windlass.models.wires.values import (
     amount,
     arguments,
@@ -78,9 +79,10 @@ class ResponsesDecoder(Decoder):
     limit cut, keeps its text in `raw`, as on the other wires.
     """
 
-    def __init__(self, *args: Any, limit: int | None = None) -> None:
+    def __init__(self, *args: Any, limit: int | None = None, search: str | None = None) -> None:
         super().__init__(*args)
         self._limit = limit  # of tokens, as asked for
+        self._search = search  # the tool that answers searches which we run
         self._items: list[_Item] = []
         self._known: dict[str | int, _Item] = {}  # by id and by place
         self._ready: list[ToolCall] = []  # already told
@@ -176,7 +178,7 @@ class ResponsesDecoder(Decoder):
         streamed = item.joined("output_text") + item.joined("refusal")
         item.data = dict(data) if data.get("type") else {**item.data, **data}
         item.done = True
-        if item.data.get("type") == "function_call":
+        if _is_call(item.data):
             item.data["call_id"] = call_id(item.data.get("call_id"))
         for block in self._blocks(item.data):
             if type(block) is Text and not streamed:
@@ -209,7 +211,7 @@ class ResponsesDecoder(Decoder):
         output = [as_dict(item) for item in as_list(self._final.get("output"))]
         streamed = [item.made() for item in self._items]
         for item, known in zip(output, streamed, strict=False):
-            both = item.get("type") == known.get("type") == "function_call"
+            both = _is_call(item) and item.get("type") == known.get("type")
             if both and not item.get("call_id"):  # an id that we made up is not made up twice
                 item["call_id"] = known.get("call_id")
         reply = self._reply(output or streamed)
@@ -277,6 +279,11 @@ class ResponsesDecoder(Decoder):
         match item.get("type"):
             case "function_call":
                 return [self._call(item)]
+            case "tool_search_call" if item.get("execution") == "client" and self._search:
+                id = SEARCH_ID + call_id(item.get("call_id"))
+                values, raw = arguments(item.get("arguments"))
+                mark = {"type": "tool_search_call"}
+                return [ToolCall(id, self._search, values, raw, mark, self.origin)]
             case "message" if item.get("role", "assistant") == "assistant":
                 return self._message(item)
             case "reasoning":
@@ -311,6 +318,14 @@ class ResponsesDecoder(Decoder):
             rest or None,
             self.origin if rest else None,
         )
+
+
+def _is_call(item: dict[str, Any]) -> bool:
+    """Whether an item is answered by us, and so needs an id."""
+    kind = item.get("type")
+    return kind == "function_call" or (
+        kind == "tool_search_call" and item.get("execution") == "client"
+    )
 
 
 def _check(response: dict[str, Any], decoder: Decoder) -> None:
