@@ -77,6 +77,7 @@ class Plan:
         tool_timeout: float | None = 120.0,
         validation: Validation = "strict",
         metadata: dict[str, Any] | None = None,
+        offered: tuple[ToolSpec, ...] | None = None,  # None: all of them, as they are
     ) -> None:
         self.model, self.door, self.name, self.metadata = model, door, name, metadata
         self.policies = tuple(policies)
@@ -87,7 +88,7 @@ class Plan:
         self.tool_timeout = tool_timeout
         settings = settings or _SETTINGS
         self.reply_tokens = settings.max_tokens or 16384
-        offer = _offer(system, tuple(tools), settings)
+        offer = _offer(system, tuple(tools), settings, offered)
         self.tools: Mapping[str, Tool] = offer.tools
         self.eager = eager and offer.reads
         self.frame, self.framed, self.digest = offer.frame, offer.framed, offer.framed.digest
@@ -116,15 +117,22 @@ class _Offer(NamedTuple):
 
 
 _SETTINGS = Settings()
-_offers: dict[tuple[str | None, tuple[int, ...], int], _Offer] = {}
+_offers: dict[tuple[str | None, tuple[int, ...], int, int], _Offer] = {}
 
 
-def _offer(system: str | None, tools: tuple[Tool, ...], settings: Settings) -> _Offer:
+def _offer(
+    system: str | None,
+    tools: tuple[Tool, ...],
+    settings: Settings,
+    specs: tuple[ToolSpec, ...] | None,
+) -> _Offer:
     """Kept for a while: agents are made again and again with the same parts."""
-    key = (system, tuple(map(id, tools)), id(settings))
+    key = (system, tuple(map(id, tools)), id(settings), id(specs))
     known = _offers.get(key)  # it holds the parts, so that their ids stay theirs
     if known is None:
-        frame = Frame(system, tuple([tool.spec for tool in tools]), settings)
+        if specs is None:
+            specs = tuple([tool.spec for tool in tools])
+        frame = Frame(system, specs, settings)
         reads = any([tool.effect == "read_only" for tool in tools])
         if len(_offers) >= 256:
             _offers.clear()
