@@ -43,6 +43,7 @@ class ModelError(WindlassError):
 
     category: ClassVar[str] = "model_error"
     transient: ClassVar[bool] = False
+    attempts: int = 1  # how often the provider was asked in vain
 
     def __init__(
         self,

@@ -60,6 +60,8 @@ async def start(
     ledger: Ledger | None = None,
     run_id: str | None = None,
     parent_id: str | None = None,
+    request_id: str | None = None,
+    conversation_id: str | None = None,
 ) -> Start:
     """Begin a new run. On a session with history it goes on from there."""
     home = store or runtime.store
@@ -70,6 +72,7 @@ async def start(
             continue_session(run, _closed(run))
         model = plan.model
         run.first_entry = len(journal.entries)
+        run.request_id, run.conversation_id = request_id, conversation_id
         run.record(
             RunStarted(
                 run.run_id,
@@ -79,6 +82,9 @@ async def start(
                 model.name,
                 plan.name,
                 plan.metadata,
+                run.caller.tenant,
+                request_id,
+                conversation_id,
             )  # fmt: skip
         )
         run.reframe(plan.frame, "start")
@@ -114,6 +120,8 @@ async def resume(
         if state.run is None:
             raise NoSuchSession(f"session {session_id!r} has never run: start it with a prompt")
         run = _run(plan, home, journal, runtime, caller, deps, sinks, ledger, state.run.run_id)
+        run.request_id = state.run.request_id
+        run.conversation_id = state.run.conversation_id
         if state.view.open and not state.open_calls:  # so no run leaves it: mend what can be mended
             state = _closed(run)
         if not state.unfinished:

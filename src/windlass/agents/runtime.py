@@ -15,7 +15,7 @@ from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from windlass.loop.ledger import Ledger, Limits
+from windlass.loop.ledger import NO_LIMITS, Ledger, Limits
 from windlass.loop.run import Run
 from windlass.models.mock import MockQueue, current_queue
 from windlass.redact import RedactingFilter, Redactor, Secret
@@ -57,7 +57,7 @@ class Runtime:
         self._tokens: list[tuple[Token[Any], Token[Any]]] = []
         self.memory = MemoryStore()  # for runs without a store
         self.mock: MockQueue = MockQueue()
-        self.ledger = Ledger(budget, lasting=True) if budget is not None else None
+        self.ledger = Ledger(budget or NO_LIMITS, lasting=True)
         self.lingering: set[asyncio.Task[None]] = set()
         _living.add(self)
 

@@ -56,6 +56,8 @@ async def _delegate(
         begun = await driver.start(
             plan, as_messages(task), runtime, session_id=child_id, store=store, caller=ctx.caller,
             deps=ctx.deps, ledger=books, parent_id=ctx.session_id,
+            request_id=parent.request_id if parent is not None else None,
+            conversation_id=parent.conversation_id if parent is not None else None,
         )  # fmt: skip
     out: AgentResult[Any] = AgentResult(begun.run, await conduct(begun, runtime))
     if out.status == "suspended":

@@ -6,6 +6,8 @@ from collections.abc import Collection
 from contextvars import ContextVar
 from typing import Literal, TypeAlias, get_args
 
+import msgspec
+
 from windlass import seams
 from windlass.errors import ConfigError, ModelError, nearest, shown
 from windlass.events import StreamRestarted
@@ -55,17 +57,18 @@ class Retrying(Holding):
     async def respond(self, request: Request, emit: Emit) -> Response:
         """The first answer that comes."""
         attempt, asked = 1, self.model.respond
+        in_vain = 0  # what is held may try more than once itself
         while attempt < self.attempts:
             watched = Shown(emit)
             try:
-                return await (
-                    asked(request, watched)
-                    if attempt == 1
-                    else self._again(attempt, request, watched)
-                )
+                if attempt == 1:
+                    return await asked(request, watched)
+                return await self._again(attempt, request, watched, in_vain)
             except ModelError as error:
+                in_vain += error.attempts
                 wait = self._wait(error, attempt)
                 if wait is None or not self._worth_it(error):
+                    error.attempts = in_vain
                     raise
                 if watched.anything:
                     emit(StreamRestarted(f"{error.category}: {error}"))
@@ -73,14 +76,21 @@ class Retrying(Holding):
             attempt += 1
         if attempt == 1:
             return await asked(request, emit)
-        return await self._again(attempt, request, emit)
+        try:
+            return await self._again(attempt, request, emit, in_vain)
+        except ModelError as error:
+            error.attempts += in_vain
+            raise
 
-    async def _again(self, attempt: int, request: Request, emit: Emit) -> Response:
+    async def _again(self, attempt: int, request: Request, emit: Emit, in_vain: int) -> Response:
         before = attempt_under_way.set(attempt)
         try:
-            return await self.model.respond(request, emit)
+            response = await self.model.respond(request, emit)
         finally:
             attempt_under_way.reset(before)
+        if type(response) is not Response:
+            return response  # no reply at all: whoever asked will find out
+        return msgspec.structs.replace(response, attempts=in_vain + response.attempts)
 
     def _worth_it(self, error: ModelError) -> bool:
         if ended(error):
