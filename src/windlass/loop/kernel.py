@@ -24,11 +24,11 @@ from windlass.loop.ending import end, failed, undisturbed
 from windlass.loop.mail import hear_item, last_word, take_mail
 from windlass.loop.policy import misplaced
 from windlass.loop.run import Run
+from windlass.loop.starting import start
 from windlass.loop.turn import Turn
 from windlass.loop.verdict import Finish, KeepGoing, Outcome, Stop, Suspend, Verdict, strongest
 from windlass.messages import Message, Opaque, Text
 from windlass.models.view import Strand
-from windlass.tools.base import Tool
 
 
 class Stage(IntEnum):
@@ -52,7 +52,7 @@ async def drive(run: Run, at: Stage = Stage.OPEN, finish: Finish | None = None) 
         if run.interruption is not None:
             raise asyncio.CancelledError
         if run.moments.start:
-            await _start(run)
+            await start(run)
         verdict: Verdict | None = None
         while verdict is None or type(verdict) is KeepGoing:
             verdict = await _turn(run, at, finish)
@@ -106,7 +106,7 @@ async def _turn(run: Run, at: Stage, finish: Finish | None) -> Verdict:
 async def _open(run: Run) -> Stop | Suspend | None:
     """May a turn begin? The policies first, then the post, and the limits have the last word."""
     if run.journal.mail and (verdict := take_mail(run)) is not None:
-        return verdict if type(verdict) is Stop else _park(run, verdict, "turn", None)
+        return _park(run, verdict, "turn", None) if isinstance(verdict, Suspend) else verdict
     for door in run.moments.before_turn:
         verdict = await door(run)
         if type(verdict) is Suspend:
@@ -241,20 +241,6 @@ def _park(run: Run, suspend: Suspend, stage: Any, turn: Turn | None) -> Suspend:
     waiting = tuple(c.id for c in turn.calls if c.id not in turn.results) if turn else ()
     run.record(Suspended(suspend.reason, stage, suspend.initiator, suspend.conditions, waiting))
     return suspend
-
-
-async def _start(run: Run) -> None:
-    brought: list[Tool] = []
-    for start in run.moments.start:
-        for tool in await start(run) or ():
-            if not isinstance(tool, Tool):
-                raise misplaced(start, tool, "a list of tools or None")
-            brought.append(tool)
-    if brought:
-        run.tools = {**run.tools, **{tool.name: tool for tool in brought}}
-        frame = run.frame
-        specs = (*frame.tools, *(tool.spec for tool in brought))
-        run.reframe(type(frame)(frame.system, specs, frame.settings), "policy tools")
 
 
 _GO_ON = KeepGoing()

@@ -1,0 +1,32 @@
+"""How a drive begins, and how a run goes on under another plan."""
+
+from __future__ import annotations
+
+from windlass.loop.policy import misplaced
+from windlass.loop.run import Plan, Run
+from windlass.tools.base import Tool
+
+
+async def start(run: Run) -> None:
+    """Let the policies begin; the tools they bring join the others."""
+    brought: list[Tool] = []
+    for begin in run.moments.start:
+        for tool in await begin(run) or ():
+            if not isinstance(tool, Tool):
+                raise misplaced(begin, tool, "a list of tools or None")
+            brought.append(tool)
+    if brought:
+        run.tools = {**run.tools, **{tool.name: tool for tool in brought}}
+        frame = run.frame
+        specs = (*frame.tools, *(tool.spec for tool in brought))
+        run.reframe(type(frame)(frame.system, specs, frame.settings), "policy tools")
+
+
+async def adopt(run: Run, plan: Plan, why: str) -> None:
+    """Go on under another plan from the next moment on. What policies remember they keep by name."""
+    run.plan, run.model, run.moments = plan, plan.model, plan.moments
+    run.tools = plan.tools
+    run.ledger.limits = plan.limits
+    run.reframe(plan.frame, why)
+    if run.moments.start:
+        await start(run)

@@ -1,0 +1,138 @@
+"""A function of yours after every turn: it may speak, stop the run, or change its options."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, cast
+
+import msgspec
+
+from windlass.errors import ConfigError, nearest, shown
+from windlass.loop.policy import Policy
+from windlass.loop.run import Run, plain
+from windlass.loop.turn import Turn
+from windlass.loop.verdict import KeepGoing, Stop, Verdict
+from windlass.policies.completion import visible
+from windlass.policies.tally import tally
+
+_KEYS = ("message", "stop", "stop_reason", "next_options", "llm_options", "veto")
+
+
+class TurnToolResult(msgspec.Struct, frozen=True):
+    """One call of the turn, as a callback sees it."""
+
+    tool_name: str
+    ok: bool
+    status: str
+    rendered_result: str
+    error: str | None = None
+
+
+class TurnInfo(msgspec.Struct, frozen=True):
+    """What `post_turn_callback` is given: `turn.tool_results`, `turn.text`, …"""
+
+    session_id: str
+    iteration: int  # counted from 0
+    has_tool_calls: bool
+    dispatch: list[dict[str, Any]] | None
+    tool_results: list[TurnToolResult]
+    tool_count: int
+    successful_tool_names: list[str]
+    rejected_tool_names: list[str]
+    session_successful_tools: list[str]
+    session_rejected_tools: list[str]
+    text: str
+    visible_text: str
+
+
+Callback = Callable[[TurnInfo], Any | Awaitable[Any]]
+#: Puts changed options into effect: `await change(run, next_options, llm_options)`.
+Change = Callable[[Run, dict[str, Any], dict[str, Any]], Awaitable[None]]
+
+
+class Changed(msgspec.Struct, frozen=True):
+    """The options that the function has changed so far."""
+
+    options: dict[str, Any] = {}
+    llm_options: dict[str, Any] = {}
+
+
+class PostTurn(Policy[Changed]):
+    """Ask the function after each turn and do what it says."""
+
+    memory = Changed
+
+    def __init__(self, callback: Callback, change: Change) -> None:
+        self.callback, self.change = callback, change
+
+    async def start(self, run: Run) -> None:
+        changed: Changed = run.recall(self)
+        if changed.options or changed.llm_options:
+            await self.change(run, changed.options, changed.llm_options)
+
+    async def after_turn(self, run: Run, turn: Turn) -> Verdict | None:
+        answer = self.callback(_info(run, turn))
+        if inspect.isawaitable(answer):
+            answer = await answer
+        said = _checked(answer)
+        if message := said.get("message"):
+            run.say(message, "post_turn")
+        if said.get("stop"):
+            return Stop("done", said.get("stop_reason") or "post_turn_stop")
+        options: dict[str, Any] = dict(said.get("next_options") or {})
+        llm: dict[str, Any] = dict(said.get("llm_options") or {})
+        if options or llm:
+            changed: Changed = run.recall(self)
+            own = {name: value for name, value in options.items() if not name.startswith("_")}
+            changed = Changed({**changed.options, **own}, {**changed.llm_options, **llm})
+            run.remember(self, changed)
+            await self.change(run, changed.options, changed.llm_options)
+        return KeepGoing("post_turn_callback") if said.get("veto") else None
+
+
+def _info(run: Run, turn: Turn) -> TurnInfo:
+    counted = tally(run)
+    results: list[TurnToolResult] = []
+    for call in turn.calls:
+        result = turn.shown.get(call.id) or turn.results.get(call.id)
+        if result is None:
+            continue
+        ok = result.outcome == "ok" and not result.is_error
+        error = None if ok else result.text
+        status = result.outcome if ok or result.outcome != "ok" else "error"
+        results.append(TurnToolResult(call.name, ok, status, result.text, error))
+    sentinel = (run.plan.metadata or {}).get("sentinel")
+    calls = [{"id": c.id, "name": c.name, "arguments": c.arguments} for c in turn.calls]
+    return TurnInfo(
+        run.session_id, run.iteration - 1, bool(turn.calls), calls or None, results,
+        len(turn.calls), counted.worked, counted.failed, list(counted.successful),
+        list(counted.rejected), turn.text, visible(turn.text, sentinel),
+    )  # fmt: skip
+
+
+def _checked(answer: object) -> Mapping[str, Any]:
+    """What the function said, as one kind of answer."""
+    if answer is None or answer is False or answer == "":
+        return {}
+    if answer is True:
+        return {"stop": True}
+    if isinstance(answer, str):
+        return {"message": answer}
+    if not isinstance(answer, Mapping):
+        raise ConfigError(
+            f"post_turn_callback answers a text, a bool, a dict or None, not {shown(answer)}"
+        )
+    said = cast("Mapping[str, Any]", answer)
+    for key in said:
+        if key not in _KEYS:
+            raise ConfigError(f"post_turn_callback answers no {key!r}{nearest(str(key), _KEYS)}")
+    for key in ("message", "stop_reason"):
+        if said.get(key) is not None and not isinstance(said[key], str):
+            raise ConfigError(f"post_turn_callback: {key} is a text, not {shown(said[key])}")
+    for key in ("next_options", "llm_options"):
+        given = said.get(key)
+        if given is not None and not isinstance(given, Mapping):
+            raise ConfigError(f"post_turn_callback: {key} is a dict, not {shown(given)}")
+        plain(given, f"post_turn_callback: {key}")
+    return said
