@@ -14,6 +14,7 @@ _HOMES = {
     "access.caller": ("Caller",),
     "agents.abort": ("Abort",),
     "agents.agent": ("Agent",),
+    "agents.completing": ("llm_completion",),
     "agents.llm": ("Chunk", "LLMResult", "llm_call", "llm_stream"),
     "agents.loop": ("agent_loop",),
     "agents.options": ("Budget", "LoopOptions"),

@@ -24,6 +24,9 @@ from windlass.agents.abort import (
 from windlass.agents.agent import (
     Agent as Agent,
 )
+from windlass.agents.completing import (
+    llm_completion as llm_completion,
+)
 from windlass.agents.llm import (
     Chunk as Chunk,
 )

@@ -128,7 +128,7 @@ async def llm_call(
     ```
     With `schema` an answer that does not fit, also after `schema_retries` more tries, is a `BadReply`.
     """
-    return await _call(prepare(prompt, system, merged(options, more, "llm_call")), silent)
+    return await told(prepare(prompt, system, merged(options, more, "llm_call")), silent)
 
 
 async def llm_stream(
@@ -154,7 +154,7 @@ async def llm_stream(
         elif isinstance(event, StreamRestarted):
             queue.put_nowait(event)
 
-    task = asyncio.ensure_future(_call(prepared, emit))
+    task = asyncio.ensure_future(told(prepared, emit))
     task.add_done_callback(lambda _: queue.put_nowait(None))
     try:
         said = asked = False
@@ -176,7 +176,8 @@ async def llm_stream(
         await asyncio.wait({task})
 
 
-async def _call(prepared: Prepared, emit: Emit) -> LLMResult:
+async def told(prepared: Prepared, emit: Emit) -> LLMResult:
+    """Make the call, as often as its answer needs to fit, and tell what came of it."""
     model, request, wanted = prepared.model, prepared.request, prepared.wanted
     if wanted is None:
         response = await ask_once(model, request, emit)

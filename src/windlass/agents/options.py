@@ -22,8 +22,8 @@ from windlass.store.base import Store
 Budget: TypeAlias = Limits
 
 
-class TurnOptions(TypedDict, total=False):
-    """What every model call takes, a single one and each turn of a loop."""
+class ModelOptions(TypedDict, total=False):
+    """Which model is asked, and how it is to answer."""
 
     provider: str
     model: str | Model
@@ -36,7 +36,6 @@ class TurnOptions(TypedDict, total=False):
     seed: int
     frequency_penalty: float
     presence_penalty: float
-    tool_choice: str | dict[str, Any]
     thinking: bool | dict[str, Any]
     reasoning_policy: str | bool
     thinking_policy: str | bool
@@ -44,17 +43,23 @@ class TurnOptions(TypedDict, total=False):
     problem_scale: str
     reasoning_task: str
     reasoning_effort: str
-    interleaved_thinking: bool
-    anthropic_beta_features: Sequence[str]
-    cache: bool
     stream: bool
     timeout: float
     task_kind: str
-    messages: Sequence[Any]
-    tools: Sequence[Any]
     llm_caller: Callable[..., Any] | None
     llm_retries: int
     llm_backoff_ms: int
+
+
+class TurnOptions(ModelOptions, total=False):
+    """What every turn of a conversation takes, a single call's and each of a loop."""
+
+    tool_choice: str | dict[str, Any]
+    interleaved_thinking: bool
+    anthropic_beta_features: Sequence[str]
+    cache: bool
+    messages: Sequence[Any]
+    tools: Sequence[Any]
 
 
 class CallOptions(TurnOptions, total=False):
@@ -85,6 +90,10 @@ class ProviderOptions(TypedDict, total=False):
     gemini: dict[str, Any]
     vertex: dict[str, Any]
     bedrock: dict[str, Any]
+
+
+class CompletionKeywords(ModelOptions, ProviderOptions, total=False):
+    """What `llm_completion` takes by name."""
 
 
 class CallKeywords(CallOptions, ProviderOptions, total=False):
