@@ -36,7 +36,7 @@ def searches(message: Message, tools: Iterable[str] = ()) -> list[Search]:
     own = {safe_name(name): name for name in tools}
     found: dict[str, Search] = {}
     for block in _native(message):
-        if (search := _anthropic(block, found)) is not None:
+        if (search := _anthropic(block, found) or _openai(block, found)) is not None:
             found[search.search_id] = search
     return [
         search._replace(tool_names=tuple([own.get(name, name) for name in search.tool_names]))
@@ -76,3 +76,33 @@ def _anthropic(block: dict[str, Any], found: dict[str, Search]) -> Search | None
         begun = found.get(id) or Search(id, None, "hosted", ())
         return begun._replace(tool_names=tuple(filter(None, names)))
     return None
+
+
+def _openai(block: dict[str, Any], found: dict[str, Search]) -> Search | None:
+    """The search that this item of OpenAI's begins or ends.
+
+    Question and answer of a search that runs over there share no id: an answer is that of the latest
+    question without one.
+    """
+    kind = block.get("type")
+    id = as_text(block.get("call_id")) or as_text(block.get("id"))
+    if kind == "tool_search_call":
+        given = as_dict(block.get("arguments"))
+        return Search(id, next(iter(given.values()), None), "hosted", ())
+    if kind == "tool_search_output":
+        names = tuple(_named(as_list(block.get("tools"))))
+        open_ = [search for search in found.values() if not search.tool_names]
+        begun = found.get(id) or (open_[-1] if open_ else Search(id, None, "hosted", ()))
+        return begun._replace(tool_names=names)
+    return None
+
+
+def _named(tools: list[Any]) -> Iterator[str]:
+    """The tools of an answer, those inside namespaces too."""
+    for tool in map(as_dict, tools):
+        if tool.get("type") == "namespace":
+            yield from _named(as_list(tool.get("tools")))
+        elif name := as_text(as_dict(tool.get("function")).get("name")) or as_text(
+            tool.get("name")
+        ):
+            yield name

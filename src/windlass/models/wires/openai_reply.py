@@ -8,7 +8,7 @@ import msgspec
 
 from windlass.errors import BadReply
 from windlass.events import TextDelta, ThinkingDelta, ToolCallReady
-from windlass.messages import Block, Message, Text, Thinking, ToolCall
+from windlass.messages import Block, Message, Opaque, Text, Thinking, ToolCall
 from windlass.models.base import Response, StopReason
 from windlass.models.failures import from_stream
 from windlass.models.wires.decoder import Decoder
@@ -36,6 +36,9 @@ STOPS: Final[dict[str, StopReason]] = {
     "model_length": "max_tokens",
     "content_filter": "refusal",
 }
+
+
+_SEARCH: Final = ("tool_search_call", "tool_search_output")
 
 
 class _Call:
@@ -76,6 +79,7 @@ class ChatDecoder(Decoder):
         self._thought: list[str] = []
         self._field: str | None = None  # where plain reasoning came from
         self._details: list[dict[str, Any]] = []
+        self._searches: list[dict[str, Any]] = []
         self._calls: list[_Call] = []
         self._last: _Call | None = None
         self._made: dict[int, ToolCall] = {}  # by place in _calls: those already told
@@ -115,8 +119,11 @@ class ChatDecoder(Decoder):
         if content := delta.get("content"):
             self._said(content)
         if calls := delta.get("tool_calls"):
-            for call in as_list(calls):
-                self._call_delta(as_dict(call))
+            for call in map(as_dict, as_list(calls)):
+                if call.get("type") in _SEARCH:  # the provider's own, passed on by a router
+                    self._searches.append(call)
+                else:
+                    self._call_delta(call)
         if details := delta.get("reasoning_details"):
             for detail in as_list(details):
                 self._detail(as_dict(detail))
@@ -230,7 +237,9 @@ class ChatDecoder(Decoder):
         legacy = as_dict(message.get("function_call"))
         self._delta({k: v for k, v in message.items() if k not in ("tool_calls", "function_call")})
         self.emit = emit
-        asked = [as_dict(call) for call in as_list(message.get("tool_calls"))]
+        every = [as_dict(call) for call in as_list(message.get("tool_calls"))]
+        asked = [call for call in every if call.get("type") not in _SEARCH]
+        self._searches = [call for call in every if call.get("type") in _SEARCH]
         if not asked and legacy.get("name"):
             asked = [{"function": legacy}]
         calls = [
@@ -254,6 +263,7 @@ class ChatDecoder(Decoder):
         blocks: list[Block] = []
         if thinking := self._thinking():
             blocks.append(thinking)
+        blocks += [Opaque(self.origin, item) for item in self._searches]
         if text := "".join([*self._text, *self._refusal]):
             blocks.append(Text(text))
         if stop == "refusal":
