@@ -155,6 +155,8 @@ def if_called(fault, *, streamed):
         ((), None, ('"tool"',), {"loop": "fail"}, False),
         ((), if_streamed(Twist("no_usage")), (), {"stream_usage": "unsupported"}, True),
         ((), if_called(Twist("call_cut_short"), streamed=True), (),
+         {"streamed_arguments": "unsupported"}, True),
+        ((), if_called(Twist("no_arguments"), streamed=True), (),
          {"streamed_arguments": "fail"}, True),
         ((), if_streamed(Body("ignores_stream")), (), {"stream": "unsupported"}, True),
         ((), if_streamed(Status(500)), (),

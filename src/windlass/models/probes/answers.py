@@ -8,10 +8,11 @@ import msgspec
 
 from windlass.errors import ModelError
 from windlass.events import TextDelta
-from windlass.messages import Thinking
-from windlass.models.base import Model, Settings
+from windlass.messages import Message, Text, Thinking
+from windlass.models.base import Frame, Model, Request, Settings
 from windlass.models.capabilities import Lowering
 from windlass.models.probes.patient import Finding, Patient, Seen
+from windlass.models.wires.common import HttpModel
 
 HELLO = "Reply with the single word: hello"
 COLOURS = ("vermilion", "teal")
@@ -81,7 +82,8 @@ async def stream(patient: Patient) -> Finding:
     if seen.raw.lstrip()[:1] == b"{" and patient.wire not in ("ollama", ""):
         return Finding("", "unsupported", "a stream was asked for, and one JSON body came")
     first = "" if seen.first_s is None else f", the first after {seen.first_s:.2f} s"
-    return Finding("", "pass", f"{len(deltas)} pieces{first}")
+    count = "one piece" if len(deltas) == 1 else f"{len(deltas)} pieces"
+    return Finding("", "pass", f"{count}{first}")
 
 
 async def stream_usage(patient: Patient) -> Finding:
@@ -215,9 +217,19 @@ async def effort(patient: Patient) -> Finding:
     low = {"mode": "effort", "effort": "low"}
     if not patient.expresses(model, Settings(thinking=low), Settings(thinking=True)):
         return Finding("", "unsupported", "this way of asking knows no levels")
+    if not _writes_level(model, low):
+        return Finding("", "unsupported", "a level is written as a number of tokens")
     await patient.ask(SUM, model=model, thinking=low, max_tokens=2048)
-    facts = {"reasoning_effort_supported": True, "efforts": ["low", "medium", "high"]}
+    facts: dict[str, Any] = {"reasoning_effort_supported": True}
+    if not patient.caps.efforts:
+        facts["efforts"] = ["low", "medium", "high"]
     return Finding("", "pass", "low is taken", facts=facts)
+
+
+def _writes_level(model: Model, chosen: dict[str, Any]) -> bool:
+    frame = Frame(None, (), Settings(thinking=chosen))
+    request = Request([Message("user", (Text(SUM),))], frame)
+    return isinstance(model, HttpModel) and b'"low"' in b"".join(model.encode(request)).lower()
 
 
 async def _quiet(patient: Patient) -> Seen:

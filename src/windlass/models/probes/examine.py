@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -127,7 +128,9 @@ async def _found(name: str, probe: Probe, patient: Patient) -> Finding:
 def _refused(name: str, error: ModelError) -> Finding:
     """A refusal is an answer; anything else that went wrong is a failure."""
     words = " ".join(said(error, 200).split())
-    if error.category in ("bad_request", "refused"):
+    # some servers call it their own failure that they cannot do a thing
+    polite = error.category == "server_error" and re.search(r"not support|unsupported", words, re.I)
+    if error.category in ("bad_request", "refused") or polite:
         return Finding(name, "unsupported", words, facts=_LACKS.get(name, {}))
     return Finding(name, "fail", f"{error.category}: {words}")
 
@@ -135,6 +138,7 @@ def _refused(name: str, error: ModelError) -> Finding:
 _LACKS: dict[str, dict[str, Any]] = {
     "tools": {"native_tools": False},
     "thinking": {"thinking": False},
+    "count_tokens": {"counts_tokens": False},
 }
 
 
