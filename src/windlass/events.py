@@ -274,6 +274,12 @@ class NativeToolFallback(Entry, tag="native_tool_fallback", frozen=True):
     calls: int
 
 
+class NativeToolRejected(Entry, tag="native_tool_fallback_rejected", frozen=True):
+    """Calls that were written as text were not run."""
+
+    calls: int
+
+
 class ToolSearchQueried(Entry, tag="tool_search_query", frozen=True):
     """A search among the deferred tools; `mode` says who ran it."""
 
@@ -406,6 +412,7 @@ JournalEntry: TypeAlias = Union[
     BudgetExhausted,
     LoopStuck,
     NativeToolFallback,
+    NativeToolRejected,
     ToolSearchQueried,
     ToolSearchResulted,
     JudgeDecision,

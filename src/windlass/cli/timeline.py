@@ -29,6 +29,7 @@ from windlass.events import (
     LoopDetected,
     LoopStuck,
     NativeToolFallback,
+    NativeToolRejected,
     Noted,
     ProgressReported,
     Remembered,
@@ -290,6 +291,7 @@ _TOLD: dict[type, Callable[[Any], Iterator[Step]]] = {
     FeedbackInjected: _nothing,  # what was said follows as a message
     BudgetExhausted: _budget,
     LoopStuck: _simple("stuck", lambda e: words.count(e.nudges, "nudge"), "yellow"),
+    NativeToolRejected: _simple("fallback", lambda e: f"{e.calls} written calls were refused"),
     NativeToolFallback: _simple("fallback", lambda e: f"{e.calls} calls were written as text"),
     ToolSearchQueried: _simple("search", lambda e: f"tools for {e.query!r}"),
     ToolSearchResulted: _simple("found", lambda e: ", ".join(e.tool_names) or "no tool"),

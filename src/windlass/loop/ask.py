@@ -155,6 +155,8 @@ async def call_model(
             response.attempts,
         )  # fmt: skip
     )
+    for note in response.notes:
+        run.note(note)
     return response
 
 

@@ -51,7 +51,9 @@ def take(response: object, ids: set[str]) -> Response:
             if type(message) is Message and message.role == "assistant":
                 fine = type(message.content) is tuple and response.stop_reason in _REASONS
                 fine = fine and message.kind is response.native_id is response.via is None
-                fine = fine and response.provider is None and response.asides == ()
+                fine = (
+                    fine and response.provider is None and response.asides == response.notes == ()
+                )
                 fine = fine and type(response.attempts) is int
                 fine = fine and (response.model is None or response.model.isascii())
                 if fine and _new(message.content, ids):
@@ -187,7 +189,13 @@ def sound(response: object) -> Response:
         _text_or_none(response.via),
         _asides(response.asides),
         max(1, _count(response.attempts)),
+        _notes(response.notes),
     )
+
+
+def _notes(notes: object) -> tuple[Entry, ...]:
+    given = cast("tuple[object, ...]", notes) if isinstance(notes, tuple) else ()
+    return tuple([note for note in given if isinstance(note, Entry)])
 
 
 def _asides(asides: object) -> tuple[Aside, ...]:

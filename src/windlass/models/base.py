@@ -97,6 +97,7 @@ class Response(msgspec.Struct, frozen=True, gc=False):
     via: str | None = None  # how, where not by asking: "cache", "fallback", "escalation"
     asides: tuple[Aside, ...] = ()  # other replies that were paid for on the way
     attempts: int = 1  # how often the provider was asked for it
+    notes: tuple[Any, ...] = ()  # events that go on record with the reply
 
     @property
     def text(self) -> str:

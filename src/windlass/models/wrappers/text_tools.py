@@ -19,7 +19,7 @@ from windlass.models.base import Emit, Frame, Model, Request, Response
 from windlass.models.view import derive
 from windlass.usage import Usage
 
-_OPEN, _CLOSE = "<tool_call>", "</tool_call>"
+OPEN, _CLOSE = "<tool_call>", "</tool_call>"
 _CALL = re.compile(r"<tool_call>(.*?)(?:</tool_call>|\Z)", re.DOTALL)
 
 _CONTRACT = """
@@ -97,9 +97,9 @@ def write(message: Message) -> Message:
 
 def _call_text(call: ToolCall) -> str:
     if call.raw is not None:
-        return f"{_OPEN}{call.raw}{_CLOSE}"
+        return f"{OPEN}{call.raw}{_CLOSE}"
     body = msgspec.json.encode({"name": call.name, "arguments": call.arguments}).decode()
-    return f"{_OPEN}{body}{_CLOSE}"
+    return f"{OPEN}{body}{_CLOSE}"
 
 
 def _results(message: Message) -> tuple[Block, ...]:
@@ -120,7 +120,7 @@ def _results(message: Message) -> tuple[Block, ...]:
 def read_reply(response: Response) -> Response:
     """The reply with its written calls as calls."""
     text = response.message.text
-    if _OPEN not in text:
+    if OPEN not in text:
         return response
     others = [block for block in response.message.content if not isinstance(block, Text)]
     blocks: list[Block] = [*others]
@@ -165,7 +165,7 @@ class _Filter:
             return
         self.held += event.text
         while True:
-            tag = _CLOSE if self.inside else _OPEN
+            tag = _CLOSE if self.inside else OPEN
             place = self.held.find(tag)
             if place < 0:
                 break
@@ -174,7 +174,7 @@ class _Filter:
             self.held = self.held[place + len(tag) :]
             self.inside = not self.inside
         if not self.inside:
-            keep = _could_begin(self.held, _OPEN)
+            keep = _could_begin(self.held, OPEN)
             self._show(self.held[: len(self.held) - keep])
             self.held = self.held[len(self.held) - keep :]
 

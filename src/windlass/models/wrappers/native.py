@@ -1,0 +1,75 @@
+"""A model with native tools that does not always use them: empty replies, and calls written as text.
+
+An empty reply says nothing and is asked for again. Calls in `<tool_call>` blocks are read as what
+they are; each is marked, so that a policy may refuse them, and the reply carries a note of it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from windlass.events import NativeToolFallback
+from windlass.messages import Message, Text, Thinking, ToolCall
+from windlass.models.base import Aside, Emit, Request, Response
+from windlass.models.wrappers.holding import Holding
+from windlass.models.wrappers.text_tools import OPEN, read_reply
+
+#: The mark of a call that was written as text; bound to no provider, so it is never echoed.
+WRITTEN: Final[dict[str, Any]] = {"written_as_text": True}
+EMPTY: Final = "empty_completion"  # the purpose under which an empty reply is on the books
+RETRIES = 2
+
+
+def written(call: ToolCall) -> bool:
+    """Did the model write this call as text?"""
+    return call.origin is None and call.opaque == WRITTEN
+
+
+class Native(Holding):
+    """Asks again where a reply is empty, and reads calls that were written as text."""
+
+    async def respond(self, request: Request, emit: Emit) -> Response:
+        """The first reply that says something, with its calls as calls."""
+        response = await self.model.respond(request, emit)
+        if not request.frame.tools:
+            return response
+        content = response.message.content
+        if not content or _says_nothing(response):
+            response = await self._again(request, emit, response)
+        if not response.message.tool_calls and OPEN in response.message.text:
+            return _read(response)
+        return response
+
+    async def _again(self, request: Request, emit: Emit, empty: Response) -> Response:
+        asides: tuple[Aside, ...] = ()
+        for _ in range(RETRIES):
+            asides += (Aside(EMPTY, empty, self.model.price(empty.usage)),)
+            empty = await self.model.respond(request, emit)
+            if not _says_nothing(empty):
+                break
+        return msgspec.structs.replace(empty, asides=(*empty.asides, *asides))
+
+
+def _says_nothing(response: Response) -> bool:
+    if response.stop_reason not in ("end_turn", "unknown"):
+        return False  # it was cut off, or refused: asking again would not help
+    for block in response.message.content:
+        if not (type(block) is Thinking or (type(block) is Text and not block.text.strip())):
+            return False
+    return True
+
+
+def _read(response: Response) -> Response:
+    read = read_reply(response)
+    content = tuple(
+        msgspec.structs.replace(block, opaque=WRITTEN) if type(block) is ToolCall else block
+        for block in read.message.content
+    )
+    count = len(Message("assistant", content).tool_calls)
+    return msgspec.structs.replace(
+        read,
+        message=Message("assistant", content),
+        notes=(*read.notes, NativeToolFallback(count)),
+    )
