@@ -103,6 +103,7 @@ _HOMES = {
     "tools.base": ("Parked", "Retry", "Tool", "ToolContext"),
     "tools.function": ("tool",),
     "tools.registry": ("tool_define", "tool_registry", "tool_select"),
+    "tools.tool_search": ("ToolSearch",),
     "usage": ("Usage",),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}

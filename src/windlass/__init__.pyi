@@ -333,6 +333,9 @@ from windlass.tools.registry import (
 from windlass.tools.registry import (
     tool_select as tool_select,
 )
+from windlass.tools.tool_search import (
+    ToolSearch as ToolSearch,
+)
 from windlass.usage import (
     Usage as Usage,
 )

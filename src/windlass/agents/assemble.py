@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
@@ -24,6 +24,9 @@ from windlass.policies.completion import CONTRACTS, SENTINEL, Completion, Mode
 from windlass.policies.result_cap import ResultCap
 from windlass.tools.base import Tool
 from windlass.tools.function import as_tools
+
+if TYPE_CHECKING:
+    from windlass.agents.disclosing import Disclosure
 
 LOOP_OPTIONS = LoopOptions.__optional_keys__ | {"system"}
 AGENT_OPTIONS = (LOOP_OPTIONS - {"max_iterations", "persistent", "messages", "run_id"}) | {
@@ -77,7 +80,12 @@ def assemble(options: Mapping[str, Any], system: str | None, door: str) -> Plan:
         plan = _usual(door, system, mode, tools, turns, name, thinks)
     else:
         settings = settings_for(options, caps, model.provider, task)
-        plan = _planned(options, system, door, mode, tools, settings)
+        disclosure = None
+        if options.get("tool_search") is not None:
+            from windlass.agents.disclosing import disclosed
+
+            disclosure = disclosed(options, tools, model, text=mode == "text")
+        plan = _planned(options, system, door, mode, tools, settings, disclosure)
     return plan.of(_wrapped(model, mode))
 
 
@@ -112,6 +120,7 @@ def _planned(
     mode: Mode,
     tools: tuple[Tool, ...],
     settings: Settings,
+    disclosure: Disclosure | None = None,
 ) -> Plan:
     """All of a plan but its model."""
     defaults = _LOOP_DEFAULTS if door == "agent_loop" else _AGENT_DEFAULTS
@@ -119,6 +128,9 @@ def _planned(
     if sentinel is not None:
         contract = CONTRACTS[mode].format(sentinel=sentinel)
         system = f"{system}\n\n{contract}" if system else contract
+    if disclosure is not None:
+        tools = disclosure.tools
+        system, settings = disclosure.framed(system, settings)
     limits = _limits(options, defaults["max_iterations"])
     return Plan(
         _NOBODY,
@@ -127,13 +139,14 @@ def _planned(
         system=system,
         tools=tools,
         settings=settings,
-        policies=_policies(options, mode, sentinel, limits, door),
+        policies=_policies(options, mode, sentinel, limits, door, disclosure),
         limits=limits,
         concurrency=options.get("max_concurrent_tools", defaults["max_concurrent_tools"]),
         eager=options.get("eager_tools", True),
         tool_timeout=options.get("tool_timeout", 120.0),
         validation=options.get("tool_arg_validation", "strict"),
         metadata=_metadata(mode, sentinel),
+        offered=disclosure.offered if disclosure is not None else None,
     )
 
 
@@ -232,7 +245,12 @@ def _wrapped(model: Model, mode: Mode) -> Model:
 
 
 def _policies(
-    options: Mapping[str, Any], mode: Mode, sentinel: str | None, limits: Limits, door: str
+    options: Mapping[str, Any],
+    mode: Mode,
+    sentinel: str | None,
+    limits: Limits,
+    door: str,
+    disclosure: Disclosure | None,
 ) -> list[Policy[Any]]:
     chosen: list[Policy[Any]] = []
     if limits.tokens is not None or limits.usd is not None:  # first: nobody overrules a budget
@@ -252,6 +270,8 @@ def _policies(
         from windlass.callers.turn import TurnTold
 
         chosen.append(TurnTold())  # it decides nothing: a caller is told which turn it is asked in
+    if disclosure is not None:
+        chosen.append(disclosure.policy)  # before whoever narrows what is on offer
     chosen += options.get("policies", ())
     if options.get("closing_answer"):
         chosen.append(ClosingAnswer())

@@ -16,6 +16,7 @@ from windlass.loop.ledger import Limits
 from windlass.loop.policy import Policy
 from windlass.models.base import Model
 from windlass.models.reasoning import LEVELS, Task
+from windlass.tools.tool_search import as_tool_search
 
 _MOST = 2**63 - 1  # a journal, a database and a wire can hold it
 _LONGEST = 10**9  # seconds; who wants no limit says None
@@ -291,6 +292,7 @@ CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "frequency_penalty": _optional(_number(-2, 2)),
     "presence_penalty": _optional(_number(-2, 2)),
     "tool_choice": _optional(_tool_choice),
+    "tool_search": as_tool_search,
     "thinking": _optional(_thinking),
     "model_tier": _optional(_text),
     "reasoning_policy": _policy,

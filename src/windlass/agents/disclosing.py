@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -49,8 +49,10 @@ def disclosed(
     search: ToolSearch | None = options.get("tool_search")
     if search is None:
         return None
-    if not sort(tools, search).deferred:
+    parts = sort(tools, search)
+    if not parts.deferred:
         return None
+    _choice_is_seen(options.get("tool_choice"), parts.deferred)
     own: Mapping[str, Any] = options.get(model.provider) or {}
     forced = bool(own.get("force_native_tool_search"))
     native = _native(search, model, text=text, forced=forced)
@@ -80,6 +82,16 @@ def _made(tools: tuple[Tool, ...], search: ToolSearch, native: str | None) -> Di
         ClientVault(vault),
         shown if search.include_stub_listing else None,
     )
+
+
+def _choice_is_seen(choice: Any, deferred: Sequence[Tool]) -> None:
+    names = [tool.name for tool in deferred]
+    if isinstance(choice, dict) and cast("dict[str, Any]", choice).get("name") in names:
+        name = cast("dict[str, Any]", choice)["name"]
+        raise ConfigError(
+            f"tool_choice names {name!r}, which is deferred: a model is not made to call what it does "
+            "not see; name it in tool_search.always_loaded"
+        )
 
 
 def _native(search: ToolSearch, model: Model, *, text: bool, forced: bool) -> str | None:

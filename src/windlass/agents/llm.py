@@ -12,9 +12,9 @@ from windlass.agents.asking import ask_once
 from windlass.agents.continuing import Past
 from windlass.agents.options import CallKeywords, merged
 from windlass.agents.preparing import Prepared, prepare
-from windlass.agents.transcripts import events_of
+from windlass.agents.transcripts import events_of, told_by
 from windlass.errors import StreamBroken
-from windlass.events import LiveEvent, StreamRestarted, TextDelta, ToolCallReady
+from windlass.events import JournalEntry, LiveEvent, StreamRestarted, TextDelta, ToolCallReady
 from windlass.loop.reply import cost_of
 from windlass.messages import Block, Message, Thinking, ToolCall
 from windlass.models.base import Emit, Model, Response, silent
@@ -36,6 +36,7 @@ class LLMResult(msgspec.Struct, frozen=True):
     data: Any = None  # the answer as a value, where a schema or JSON was asked for
     past: Past = Past("")  # what it goes on from
     continued: int = 0  # messages of it
+    searches: tuple[JournalEntry, ...] = ()  # for tools, on the way to it
 
     @property
     def text(self) -> str:
@@ -90,7 +91,12 @@ class LLMResult(msgspec.Struct, frozen=True):
         return {
             "id": past.id,
             "messages": [msgspec.to_builtins(message) for message in said],
-            "events": [*known, *events_of(told)],
+            "events": [
+                *known,
+                *events_of(told[:-1]),
+                *told_by(self.searches),
+                *events_of(told[-1:]),
+            ],
             "summary": past.summary,
             "metadata": {**past.metadata, "model": self.model, "provider": self.provider},
         }
@@ -217,4 +223,5 @@ def _result(
         data,
         prepared.past,
         prepared.continued,
+        tuple(prepared.search.events) if prepared.search is not None else (),
     )

@@ -18,6 +18,7 @@ from windlass.messages import Message
 from windlass.models.base import Model
 from windlass.models.endpoints import ENDPOINTS
 from windlass.store.base import Store
+from windlass.tools.tool_search import ToolSearch
 
 Budget: TypeAlias = Limits
 
@@ -60,6 +61,7 @@ class TurnOptions(ModelOptions, total=False):
     cache: bool
     messages: Sequence[Any]
     tools: Sequence[Any]
+    tool_search: bool | str | dict[str, Any] | ToolSearch
 
 
 class CallOptions(TurnOptions, total=False):

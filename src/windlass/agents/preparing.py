@@ -10,8 +10,10 @@ import msgspec
 from windlass.agents.assemble import choice_fits, model_of, reached
 from windlass.agents.checks import words
 from windlass.agents.continuing import Past, new_past, read_transcript
+from windlass.agents.disclosing import disclosed
 from windlass.agents.options import CallOptions, given, with_environment
 from windlass.agents.prompt import asked
+from windlass.agents.searching import Searching
 from windlass.agents.settings import settings_for
 from windlass.agents.structured import Wanted, wanted
 from windlass.errors import BadRequest, ConfigError
@@ -31,6 +33,7 @@ class Prepared(msgspec.Struct, frozen=True):
     wanted: Wanted | None = None  # the shape that its answer is to have
     past: Past = Past("")
     continued: int = 0  # messages that were said before this call
+    search: Searching | None = None  # the model, where it finds its tools by searching
 
 
 def prepare(
@@ -53,7 +56,13 @@ def prepare(
     choice_fits(options, tools)
     specs = tuple(tool.spec for tool in tools)
     settings = settings_for(chosen, caps, model.provider, "chat")
-    frame = Frame(_with_summary(system, past, messages), specs, settings)
+    system = _with_summary(system, past, messages)
+    disclosure = None
+    if options.get("tool_search") is not None:
+        disclosure = disclosed(options, tools, model, text=not model.native_tools)
+    if disclosure is not None:
+        specs, (system, settings) = disclosure.offered, disclosure.framed(system, settings)
+    frame = Frame(system, specs, settings)
     shape = wanted(options, caps, frame)
     if shape is not None:
         frame = shape.framed(frame)
@@ -62,7 +71,10 @@ def prepare(
         from windlass.models.wrappers.text_tools import TextTools
 
         model = TextTools(model)
-    return Prepared(model, Request(messages, frame), shape, past, continued)
+    search = None
+    if disclosure is not None:
+        model = search = Searching(model, disclosure)
+    return Prepared(model, Request(messages, frame), shape, past, continued, search)
 
 
 def _said(

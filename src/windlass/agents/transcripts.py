@@ -26,6 +26,8 @@ from windlass.events import (
     ToolIntended,
     ToolMessage,
     ToolResulted,
+    ToolSearchQueried,
+    ToolSearchResulted,
     kind_of,
 )
 from windlass.messages import Message, Opaque, Thinking, ToolResult
@@ -64,6 +66,14 @@ def events_of(messages: Iterable[Message]) -> list[dict[str, Any]]:
                 _result(reader, block.id, block)
         if message.role != "tool":
             _message(reader, message)
+    return reader.events
+
+
+def told_by(entries: Iterable[JournalEntry]) -> list[dict[str, Any]]:
+    """The events that these entries are."""
+    reader = _Reader()
+    for entry in entries:
+        reader.read(entry)
     return reader.events
 
 
@@ -269,6 +279,22 @@ def _result(reader: _Reader, call_id: str, result: ToolResult) -> None:
     )  # fmt: skip
 
 
+def _queried(reader: _Reader, entry: ToolSearchQueried) -> None:
+    text = entry.query if isinstance(entry.query, str) else ""
+    reader.add(
+        "tool_search_query", "internal", text, search_id=entry.search_id, query=entry.query,
+        metadata={"mode": entry.mode, "strategy": entry.strategy},
+    )  # fmt: skip
+
+
+def _found(reader: _Reader, entry: ToolSearchResulted) -> None:
+    reader.add(
+        "tool_search_result", "internal", ", ".join(entry.tool_names), search_id=entry.search_id,
+        tool_names=list(entry.tool_names), diagnostic=entry.diagnostic,
+        evicted=list(entry.evicted), metadata={"mode": entry.mode},
+    )  # fmt: skip
+
+
 def _taken(reader: _Reader, entry: InboxTaken) -> None:
     text = entry.payload if isinstance(entry.payload, str) else ""
     reader.add("host_input", "internal", text, name=entry.item, data=_without_kind(entry))
@@ -295,6 +321,8 @@ _TELL: dict[type, Callable[[_Reader, Any], None]] = {
     ToolIntended: _intended,
     ToolResulted: _resulted,
     ToolMessage: _answered,
+    ToolSearchQueried: _queried,
+    ToolSearchResulted: _found,
     InboxTaken: _taken,
     Reshaped: _reshaped,
 }
