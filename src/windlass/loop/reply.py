@@ -14,6 +14,7 @@ import msgspec
 
 from windlass import seams
 from windlass.errors import BadReply, attribute, shown
+from windlass.events import Entry
 from windlass.loop.turn import UNNAMED
 from windlass.messages import (
     Block,
