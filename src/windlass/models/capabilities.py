@@ -6,6 +6,8 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from windlass.models.endpoints import Wire
+
 Search: TypeAlias = Literal["bm25", "regex", "hosted", "client"]
 Mode: TypeAlias = Literal["enabled", "adaptive", "effort", "disabled"]
 Effort: TypeAlias = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
@@ -44,13 +46,16 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     thinking_budget: tuple[int, int] = (0, 32_768)  # the least and the most tokens
     always_thinks: bool = False  # cannot be told not to
     lowering: Lowering = ""  # how all that is written
-    interleaved_beta: str = ""  # the feature that lets it think between calls, asked for with thinking
+    interleaved_beta: str = (
+        ""  # the feature that lets it think between calls, asked for with thinking
+    )
     structured: tuple[Means, ...] = ("tool", "prompt")  # ways to a typed answer, the best first
     schema_beside_tools: bool = True  # takes a schema of its answer and tools in one request
     sampling: bool = True  # takes temperature, top_p and top_k
     completion_limit: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     system_role: Literal["system", "developer", "user"] = "system"  # who instructs it
     echoes: bool = True  # takes its plain reasoning back beside its calls
+    forces_calls: bool = True  # takes a tool_choice that demands a call
     strict_tools: bool = False  # holds the model to a tool's schema when asked to
     signs_calls: bool = False  # refuses calls in the history that carry no signature
     media_results: bool = False  # takes pictures and documents inside a tool's result
@@ -58,3 +63,4 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     tool_names: Literal["64", "dotted"] = "64"  # which names it takes as they are
     counts_tokens: bool = False  # has an endpoint that counts
     completes: Literal["", "completions", "fim", "infill", "generate"] = ""  # how text goes on
+    wire: Wire | None = None  # the only one it is served over, where that is not its provider's
