@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import hashlib
-import hmac
 import json
 from contextlib import closing
 from typing import Any
 
+import msgspec
 import pytest
 
 import windlass as w
-from windlass.errors import AuthFailed, ConfigError
+from windlass.errors import ConfigError
 from windlass.messages import (
     Document,
     Image,
@@ -27,9 +26,7 @@ from windlass.messages import (
     ToolSpec,
 )
 from windlass.models.base import Frame, Request, Settings
-from windlass.models.providers import resolve
 from windlass.models.view import Strand
-from windlass.models.wires import sigv4
 from windlass.models.wires.bedrock import BedrockConverse
 from windlass.testing.fakes import FakeBedrock, Reply, conversation
 
@@ -43,7 +40,8 @@ ODD = ToolSpec("my.odd tool", "", {})
 def body(
     *messages: Message, model: BedrockConverse = MODEL, tail: Any = (), **frame: Any
 ) -> dict[str, Any]:
-    settings = Settings(**frame.pop("settings", {}))
+    """The request's body, without cache points unless they are asked for."""
+    settings = Settings(**{"cache": False, **frame.pop("settings", {})})
     request = Request(messages, Frame(settings=settings, **frame), tail)
     return json.loads(b"".join(model.encode(request)))
 
@@ -173,13 +171,14 @@ def test_each_message_is_encoded_once_however_long_the_run(monkeypatch: pytest.M
         BedrockConverse, "_head", lambda self, *a: (heads.append(a[0]), head(self, *a))[1]
     )
     frame, strand, before, snapshots = Frame("be brief", (ADD,)), Strand(), b"", []
+    point = b',{"cachePoint":{"type":"default"}}]}]}'
     for turn in range(150):
         strand.items.append(Message("user", f"q{turn}"))
         snapshots.append(strand.snapshot())
         sent = b"".join(model.encode(Request(snapshots[-1], frame)))
         strand.items.append(Message("assistant", (ToolCall(f"c{turn}", "add", {"a": turn}),)))
         strand.items.append(Message("tool", (ToolResult(f"c{turn}", "1", name="add"),)))
-        assert sent.startswith(before.removesuffix(b"]}]}"))
+        assert sent.startswith(before.removesuffix(point)) and sent.endswith(point)
         before = sent
     assert len(seen) == 3 * 150 - 2 and len(heads) == 1
     for view in snapshots[::7]:  # older snapshots read as a plain list does
@@ -257,27 +256,85 @@ def test_there_is_no_word_for_no_tools() -> None:
         body(tools=(ADD,), settings={"tool_choice": "sometimes"})
 
 
+BETWEEN = "interleaved-thinking-2025-05-14"
+
+
 def test_thinking_as_each_model_takes_it() -> None:
     def asked(name: str, **settings: Any) -> dict[str, Any]:
         model = BedrockConverse(name, api_key="k", region="r")
         return body(model=model, tools=(ADD,), settings={"temperature": 0.5, **settings})
 
-    sent = asked(CLAUDE, thinking={"budget_tokens": 2000}, tool_choice="required")
+    sent = asked(CLAUDE, thinking={"budget_tokens": 2000}, tool_choice="auto")
     thinking = {"type": "enabled", "budget_tokens": 2000}
-    assert sent["additionalModelRequestFields"] == {"thinking": thinking}
+    assert sent["additionalModelRequestFields"]["thinking"] == thinking
     assert "inferenceConfig" not in sent  # a thinking model sets its own temperature
-    assert sent["toolConfig"]["toolChoice"] == {"auto": {}}  # and is not forced
+    forced = asked(CLAUDE, thinking={"budget_tokens": 2000}, tool_choice="required")
+    assert forced["additionalModelRequestFields"] == {"thinking": {"type": "disabled"}}
+    assert forced["toolConfig"]["toolChoice"] == {"any": {}}
     off = asked(CLAUDE, thinking=False)
     assert off["additionalModelRequestFields"] == {"thinking": {"type": "disabled"}}
     assert off["inferenceConfig"] == {"temperature": 0.5}
     sent = asked("anthropic.claude-opus-4-8-v1:0", thinking={"effort": "low"})
-    assert sent["additionalModelRequestFields"] == {"thinking": {"type": "adaptive"}}
+    assert sent["additionalModelRequestFields"]["thinking"] == {"type": "adaptive"}
     assert sent["outputConfig"] == {"effort": "low"}
     unknown = "mistral.novel-v1:0"
     assert "additionalModelRequestFields" not in asked(unknown, thinking=True)
     own = {"type": "enabled", "budget_tokens": 1024}
     sent = asked(unknown, thinking=own)
     assert sent["additionalModelRequestFields"] == {"thinking": own}
+
+
+def test_beta_features_stand_in_the_body() -> None:
+    opus = BedrockConverse("us.anthropic.claude-opus-4-6-v1:0", api_key="k", region="r")
+    sent = body(model=opus, settings={"thinking": True, "beta": ("b",)})
+    assert sent["additionalModelRequestFields"] == {
+        "thinking": {"type": "adaptive"},
+        "anthropic_beta": ["b", BETWEEN],
+    }
+    plain = body(model=opus, settings={"thinking": True, "interleaved_thinking": False})
+    assert "anthropic_beta" not in plain["additionalModelRequestFields"]
+    nova = BedrockConverse("amazon.nova-pro-v1:0", api_key="k", region="r")
+    for settings in ({"beta": ("b",)}, {"interleaved_thinking": True}):
+        with pytest.raises(ConfigError, match="has no beta features"):
+            body(model=nova, settings=settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [({"response_format": "json"}, "no JSON mode"), ({"tool_search": "bm25"}, "no search")],
+)
+def test_what_has_no_place_on_the_wire_is_refused(settings: Any, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        body(Message("user", "q"), tools=(ADD,), settings=settings)
+
+
+def test_a_model_that_cannot_be_made_to_call_says_so() -> None:
+    llama = BedrockConverse("meta.llama3-1-70b-instruct-v1:0", api_key="k", region="r")
+    with pytest.raises(ConfigError, match="cannot be made to call a tool"):
+        body(model=llama, tools=(ADD,), settings={"tool_choice": "required"})
+    assert body(model=llama, tools=(ADD,), settings={"tool_choice": "auto"})["toolConfig"]
+
+
+def test_a_schema_goes_as_text() -> None:
+    schema = {"title": "My point", "type": "object", "properties": {"x": {"type": "integer"}}}
+    opus = BedrockConverse("anthropic.claude-opus-4-8-v1:0", api_key="k", region="r")
+    sent = body(model=opus, settings={"schema": schema, "thinking": {"effort": "low"}})
+    config = sent["outputConfig"]
+    text = config["textFormat"]["structure"]["jsonSchema"].pop("schema")
+    assert json.loads(text) == {**schema, "additionalProperties": False}
+    assert config["effort"] == "low" and config["textFormat"]["type"] == "json_schema"
+    assert config["textFormat"]["structure"]["jsonSchema"]["name"].startswith("My_point")
+
+
+def test_a_strict_tool_where_the_model_can_be_held_to_it() -> None:
+    strict = msgspec.structs.replace(ADD, strict=True)
+    model = BedrockConverse(CLAUDE, api_key="k", region="r")
+    for can in (False, True):
+        model.caps = msgspec.structs.replace(model.caps, strict_tools=can)
+        (tool,) = body(model=model, tools=(strict,))["toolConfig"]["tools"]
+        assert tool["toolSpec"].get("strict", False) is can
+        closed = tool["toolSpec"]["inputSchema"]["json"].get("additionalProperties")
+        assert closed is (False if can else None)
 
 
 @pytest.mark.parametrize(
@@ -301,114 +358,6 @@ def test_a_vendors_model_is_known_under_amazons_name() -> None:
     arn = f"arn:aws:bedrock:us-east-1:1:inference-profile/{CLAUDE}"
     assert BedrockConverse(arn, api_key="k", region="r").info == MODEL.info
     assert BedrockConverse("qwen.novel-v1:0", api_key="k", region="r").info is None
-
-
-# --------------------------------------------------------------------------- the address
-
-
-def address(model: Any, stream: bool = True) -> Any:
-    return asyncio.run(model._addressed(Settings(stream=stream), [b"{}"]))
-
-
-def test_addresses() -> None:
-    url, headers = address(MODEL)
-    host = "https://bedrock-runtime.us-east-1.amazonaws.com"
-    assert url == f"{host}/model/{CLAUDE}/converse-stream"
-    assert headers["authorization"] == "Bearer k"
-    assert address(MODEL, stream=False)[0] == f"{host}/model/{CLAUDE}/converse"
-    arn = BedrockConverse("arn:aws:bedrock:x:1:p/q", api_key="k", base_url="http://gate/b/?v=1")
-    assert address(arn)[0] == "http://gate/b/model/arn:aws:bedrock:x:1:p%2Fq/converse-stream?v=1"
-
-
-def test_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_BEARER_TOKEN_BEDROCK"):
-        monkeypatch.delenv(name, raising=False)
-    named = resolve("bedrock:amazon.nova-pro-v1:0", environ={"AWS_DEFAULT_REGION": "eu-west-1"})
-    assert named.url.startswith("https://bedrock-runtime.eu-west-1.amazonaws.com/model/amazon.nova")
-    keyed = resolve("bedrock:m", environ={"AWS_REGION": "r", "AWS_BEARER_TOKEN_BEDROCK": "sesame"})
-    keyed.check()
-    assert keyed.secrets == ("sesame",)
-    with pytest.raises(ConfigError, match="AWS_REGION"):
-        BedrockConverse("m", api_key="k").check()
-    monkeypatch.setenv("AWS_REGION", "us-west-2")
-    assert "us-west-2" in BedrockConverse("m", api_key="k").url
-
-
-def test_without_key_and_without_botocore_the_way_out_is_named(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.delenv("AWS_BEARER_TOKEN_BEDROCK", raising=False)
-    monkeypatch.setattr(sigv4, "find_spec", lambda _name: None)
-    with pytest.raises(ConfigError, match=r"windlass\[bedrock\].*AWS_BEARER_TOKEN_BEDROCK"):
-        BedrockConverse("m", region="r").check()
-    BedrockConverse("m", base_url="http://gate").check()  # a gateway of one's own asks for nothing
-    BedrockConverse("m", region="r", headers={"authorization": "Bearer x"}).check()
-
-
-# --------------------------------------------------------------------------- the signature
-
-
-def expected_signature(secret: str, url: str, headers: dict[str, str], region: str) -> str:
-    """What Amazon would compute, from its published recipe."""
-    host, _, path = url.removeprefix("https://").partition("/")
-    known = {**headers, "host": host}
-    names = sorted(
-        ("content-type", "host", "x-amz-content-sha256", "x-amz-date", "x-amz-security-token")
-    )
-    canonical = "\n".join(
-        [
-            "POST",
-            "/" + path.replace("%", "%25").replace(":", "%3A"),
-            "",
-            *[f"{name}:{known[name]}" for name in names],
-            "",
-            ";".join(names),
-            known["x-amz-content-sha256"],
-        ]
-    )
-    day = known["x-amz-date"][:8]
-    scope = f"{day}/{region}/bedrock/aws4_request"
-    digest = hashlib.sha256(canonical.encode()).hexdigest()
-    to_sign = "\n".join(["AWS4-HMAC-SHA256", known["x-amz-date"], scope, digest])
-    key = f"AWS4{secret}".encode()
-    for part in (day, region, "bedrock", "aws4_request", to_sign):
-        key = hmac.new(key, part.encode(), hashlib.sha256).digest()
-    return key.hex()
-
-
-@pytest.mark.parametrize("name", [CLAUDE, "arn:aws:bedrock:us-east-1:1:inference-profile/x"])
-def test_a_signed_request(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("botocore")
-    monkeypatch.delenv("AWS_BEARER_TOKEN_BEDROCK", raising=False)
-    monkeypatch.delenv("AWS_PROFILE", raising=False)
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wJalrXUtnFEMI")
-    monkeypatch.setenv("AWS_SESSION_TOKEN", "session-token")
-    model = BedrockConverse(name, region="us-east-1")
-    model.check()
-    url, headers = asyncio.run(model._addressed(Settings(), [b'{"messages"', b":[]}"]))
-    assert headers["x-amz-content-sha256"] == hashlib.sha256(b'{"messages":[]}').hexdigest()
-    assert headers["x-amz-security-token"] == "session-token"
-    given = headers["authorization"].rpartition("Signature=")[2]
-    assert given == expected_signature("wJalrXUtnFEMI", url, headers, "us-east-1")
-
-
-async def test_no_credentials_is_a_typed_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("botocore")
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
-    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
-    for name in (
-        "AWS_BEARER_TOKEN_BEDROCK", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE",
-        "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI",
-    ):  # fmt: skip
-        monkeypatch.delenv(name, raising=False)
-    ask = Request([Message("user", "q")])
-    with pytest.raises(AuthFailed, match="AWS_BEARER_TOKEN_BEDROCK"):
-        await BedrockConverse("m", region="r").respond(ask, lambda _event: None)
-    with pytest.raises(AuthFailed, match="nobody"):
-        model = BedrockConverse("m", region="r", profile="nobody")
-        await model.respond(ask, lambda _event: None)
 
 
 # --------------------------------------------------------------------------- together
@@ -439,7 +388,9 @@ async def test_an_agent_with_two_tools(stream: bool) -> None:
     assert server.requests[0].path.endswith("/converse-stream" if stream else "/converse")
     [_, turn, results] = server.requests[1].json["messages"]
     assert "reasoningContent" in turn["content"][0]  # signed, and checked by the server
-    assert [block["toolResult"].get("status") for block in results["content"]] == [None, "error"]
+    *blocks, point = results["content"]
+    assert [block["toolResult"].get("status") for block in blocks] == [None, "error"]
+    assert point == {"cachePoint": {"type": "default"}}
 
 
 async def test_a_session_begun_elsewhere_goes_on_here() -> None:

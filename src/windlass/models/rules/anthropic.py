@@ -25,16 +25,33 @@ ID = re.compile(r"[a-zA-Z0-9_-]+")
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
+COUNTED = KNOWN - set(
+    "max_tokens stream temperature top_p top_k stop_sequences metadata service_tier container"
+    " inference_geo".split()
+)
+EFFORTS = ("low", "medium", "high", "xhigh", "max")
+
+
+def check_count(body: Data, sign: Sign | None = None) -> None:
+    """The same for a request that only asks how many tokens it has."""
+    for key in body:
+        if key not in COUNTED:
+            raise Rejected(f"{key}: Extra inputs are not permitted")
+    check({**body, "max_tokens": 2**31}, sign)
+
+
 def check(body: Data, sign: Sign | None = None) -> None:
     """Raise `Rejected` for the first rule the request breaks."""
     _check_shape(body)
     _check_tools(body)
     _check_thinking(body)
+    _check_output(body.get("output_config") or {})
     messages: list[Data] = body["messages"]
     _check_roles(messages)
     for at, message in enumerate(messages):
         _check_content(at, message, sign, last=at == len(messages) - 1)
     _check_pairs(messages)
+    _check_searches(messages, [tool.get("name", "") for tool in body.get("tools", [])])
     _check_cache(body)
 
 
@@ -65,6 +82,11 @@ def _check_tools(body: Data) -> None:
     names: list[str] = []
     for at, tool in enumerate(tools):
         where = f"tools.{at}.custom"
+        if tool.get("defer_loading") and "cache_control" in tool:
+            raise Rejected(
+                f"tools.{at}: Tool '{tool.get('name')}' cannot have both defer_loading=true and"
+                " cache_control set. Tools with defer_loading cannot use prompt caching."
+            )
         if "type" in tool and tool["type"] != "custom":
             names.append(tool.get("name", ""))
             continue  # the provider's own tools have other fields
@@ -74,6 +96,10 @@ def _check_tools(body: Data) -> None:
             raise Rejected(f"{where}.input_schema: Field required")
         if tool["input_schema"].get("type") != "object":
             raise Rejected(f"{where}.input_schema.type: Input should be 'object'")
+        if tool.get("strict"):
+            _check_closed(tool["input_schema"], where)
+    if tools and all(tool.get("defer_loading") for tool in tools):
+        raise Rejected("At least one tool must have defer_loading=false.")
     if len(set(names)) != len(names):
         raise Rejected("tools: Tool names must be unique.")
     choice: Data | None = body.get("tool_choice")
@@ -102,10 +128,61 @@ def _check_thinking(body: Data) -> None:
             )
         if thinking["budget_tokens"] >= body["max_tokens"]:
             raise Rejected("`max_tokens` must be greater than `thinking.budget_tokens`.")
-    if body.get("tool_choice", {}).get("type") in ("any", "tool"):
-        raise Rejected("Thinking may not be enabled when tool_choice forces tool use.")
+        if body.get("tool_choice", {}).get("type") in ("any", "tool"):
+            raise Rejected("Thinking may not be enabled when tool_choice forces tool use.")
     if body.get("temperature", 1) != 1:
         raise Rejected("`temperature` may only be set to 1 when thinking is enabled.")
+
+
+def _check_output(config: Data) -> None:
+    effort = config.get("effort")
+    if effort is not None and effort not in EFFORTS:
+        raise Rejected(f"output_config.effort: Input should be one of {', '.join(EFFORTS)}")
+    form: Data | None = config.get("format")
+    if form is not None:
+        if form.get("type") != "json_schema" or not isinstance(form.get("schema"), dict):
+            raise Rejected("output_config.format: Input should be a JSON schema")
+        _check_closed(form["schema"], "output_config.format.schema")
+
+
+def _check_closed(schema: object, where: str) -> None:
+    """Every object says that it has no other keys, and nothing is said that nobody can hold to."""
+    if isinstance(schema, list):
+        for part in cast("list[object]", schema):
+            _check_closed(part, where)
+    if not isinstance(schema, dict):
+        return
+    words = cast("Data", schema)
+    if words.get("type") == "object" and words.get("additionalProperties") is not False:
+        raise Rejected(
+            f"{where}: For 'object' type, 'additionalProperties' must be explicitly set to false"
+        )
+    for word in ("minimum", "maximum", "minLength", "maxLength", "maxItems", "multipleOf"):
+        if word in words and not isinstance(words[word], dict):
+            raise Rejected(f"{where}: property '{word}' is not supported")
+    for name, part in words.items():
+        if name not in ("enum", "const", "required", "default"):
+            _check_closed(part, where)
+
+
+def _check_searches(messages: list[Data], names: list[str]) -> None:
+    """What a search found is known, and it stands behind the search."""
+    begun: set[str] = set()
+    for at, message in enumerate(messages):
+        for number, block in enumerate(blocks_of(message)):
+            where = f"messages.{at}.content.{number}"
+            if block["type"] == "server_tool_use":
+                begun.add(block.get("id", ""))
+            if block["type"].endswith("_tool_result") and block["type"] != "mcp_tool_result":
+                if block.get("tool_use_id") not in begun:
+                    raise Rejected(f"{where}: no server_tool_use for this {block['type']}")
+            if block["type"] != "tool_search_tool_result":
+                continue
+            for one in block["content"].get("tool_references", []):
+                if one["tool_name"] not in names:
+                    raise Rejected(
+                        f"{where}: Tool reference '{one['tool_name']}' not found in available tools"
+                    )
 
 
 def _check_roles(messages: list[Data]) -> None:
@@ -226,16 +303,32 @@ def _check_answers(at: int, blocks: list[Data], asked: list[str]) -> None:
 
 
 def _check_cache(body: Data) -> None:
-    marked = _marks(body)
+    marked = "cache_control" in body
+    system: Any = body.get("system")
+    marked += _marks([] if isinstance(system, str) else system or [])
+    marked += _marks(body.get("tools") or [])
+    for at, message in enumerate(body["messages"]):
+        blocks = blocks_of(message)
+        marked += _marks(blocks)
+        for number, block in enumerate(blocks):
+            if "cache_control" in block and block["type"].endswith("thinking"):
+                where = f"messages.{at}.content.{number}.{block['type']}.cache_control"
+                raise Rejected(f"{where}: Extra inputs are not permitted")
     if marked > 4:
         raise Rejected(f"A maximum of 4 blocks with cache_control may be provided. Found {marked}.")
 
 
-def _marks(value: object) -> int:
-    if isinstance(value, dict):
-        fields = cast("Data", value)
-        return ("cache_control" in fields) + sum(_marks(one) for one in fields.values())
-    return sum(_marks(one) for one in cast("list[object]", value)) if isinstance(value, list) else 0
+def _marks(blocks: object) -> int:
+    count = 0
+    for block in cast("list[Data]", blocks):
+        mark: object = block.get("cache_control")
+        if mark is not None:
+            count += 1
+            if not isinstance(mark, dict) or cast("Data", mark).get("type") != "ephemeral":
+                raise Rejected("cache_control.type: Input should be 'ephemeral'")
+        if block.get("type") == "tool_result" and isinstance(block.get("content"), list):
+            count += _marks(block["content"])
+    return count
 
 
 def _match(pattern: re.Pattern[str], value: object, where: str) -> None:

@@ -17,6 +17,21 @@ ID = re.compile(r"[a-zA-Z0-9_.:-]{1,64}")
 DOCUMENT = re.compile(r"(?!.*\s\s)[a-zA-Z0-9\s()\[\]-]{1,200}")
 
 
+COUNTED = frozenset({"messages", "system", "toolConfig", "additionalModelRequestFields"})
+
+
+def check_count(body: Data, sign: Sign | None = None) -> None:
+    """The same for a request that only asks how many tokens it has."""
+    asked: object = body.get("input")
+    inner: object = cast("Data", asked).get("converse") if isinstance(asked, dict) else None
+    if set(body) != {"input"} or not isinstance(inner, dict):
+        raise Rejected("input: exactly one of invokeModel and converse must be set.")
+    for key in cast("Data", inner):
+        if key not in COUNTED:
+            raise Rejected(f"Unknown field: input.converse.{key}")
+    check(cast("Data", inner), sign)
+
+
 def check(body: Data, sign: Sign | None = None) -> None:
     """Raise `Rejected` for the first rule the request breaks."""
     for key in body:
@@ -33,6 +48,35 @@ def check(body: Data, sign: Sign | None = None) -> None:
             raise Rejected("A conversation must alternate between user and assistant roles.")
         _check_message(message, tools, sign)
     _check_pairs(messages)
+    _check_points(body)
+    _check_output(body.get("outputConfig") or {})
+
+
+def _check_points(body: Data) -> None:
+    """Where a cache point may stand: behind something, and at most four times."""
+    tools: list[Data] = body.get("toolConfig", {}).get("tools", [])
+    places = [body.get("system") or [], tools, *(m["content"] for m in body["messages"])]
+    count = 0
+    for blocks in cast("list[list[Data]]", places):
+        for before, block in zip([None, *blocks], blocks, strict=False):
+            if "cachePoint" not in block:
+                continue
+            count += 1
+            if block["cachePoint"].get("type") != "default" or before is None:
+                raise Rejected("The cachePoint is not valid.")
+            if before.get("document", {}).get("format", "pdf") != "pdf":
+                raise Rejected("The model returned the following errors: type: Field required")
+    if count > 4:
+        raise Rejected(f"A maximum of 4 cache points may be provided. Found {count}.")
+
+
+def _check_output(config: Data) -> None:
+    form: Data | None = config.get("textFormat")
+    if form is None:
+        return
+    told: Data = form.get("structure", {}).get("jsonSchema", {})
+    if form.get("type") != "json_schema" or not isinstance(told.get("schema"), str):
+        raise Rejected("outputConfig.textFormat is not valid.")
 
 
 def _check_tools(body: Data) -> bool:
@@ -43,6 +87,8 @@ def _check_tools(body: Data) -> bool:
         raise Rejected("toolConfig.tools must have at least 1 item.")
     names: list[str] = []
     for tool in cast("list[Data]", config["tools"]):
+        if "cachePoint" in tool or "systemTool" in tool:
+            continue
         spec: Data = tool.get("toolSpec", {})
         names.append(spec.get("name", ""))
         if not NAME.fullmatch(names[-1]) or "json" not in spec.get("inputSchema", {}):

@@ -48,10 +48,15 @@ class FakeAnthropic(FakeServer):
     rewrites = REWRITES
     reframes = REFRAMES
 
+    def serves(self, asked: Asked) -> bool:
+        return asked.path in (self.path, f"{self.path}/count_tokens")
+
     def check(self, asked: Asked) -> None:
         anthropic_rules.check(asked, self.api_key)
 
     def plain(self, asked: Asked, reply: Reply) -> Data:
+        if anthropic_rules.counting(asked):
+            return {"input_tokens": usage_of(asked, reply).input_tokens}
         return {
             **_shell(asked),
             "content": _blocks(asked, reply),
@@ -101,18 +106,74 @@ def _shell(asked: Asked) -> Data:
 
 
 def _blocks(asked: Asked, reply: Reply) -> list[Data]:
-    blocks: list[Data] = []
+    blocks: list[Data] = _resumed(asked)
     if reply.thinking:
         sign = signature(reply.thinking)
         blocks.append({"type": "thinking", "thinking": reply.thinking, "signature": sign})
     if reply.text:
         blocks.append({"type": "text", "text": reply.text})
     for number, (name, arguments) in enumerate(reply.tool_calls):
-        call_id = hashlib.sha256(f"{asked.seed}:{number}".encode()).hexdigest()[:22]
+        blocks += _found(asked, name, number)
+        call_id = _id(asked, f"{number}")
         blocks.append(
             {"type": "tool_use", "id": f"toolu_01{call_id}", "name": name, "input": arguments}
         )
+    if reply.stop == "pause_turn":
+        look: Data = {"query": reply.text or "the web"}
+        id = f"srvtoolu_01{_id(asked, 'pause')}"
+        blocks.append({"type": "server_tool_use", "id": id, "name": "web_search", "input": look})
     return blocks
+
+
+def _id(asked: Asked, what: str) -> str:
+    return hashlib.sha256(f"{asked.seed}:{what}".encode()).hexdigest()[:22]
+
+
+def _resumed(asked: Asked) -> list[Data]:
+    """What came of a tool of the provider's own that was still at work when the turn paused."""
+    last: Data = asked.json["messages"][-1]
+    if last["role"] != "assistant":
+        return []
+    blocks = anthropic_rules.blocks_of(last)
+    done = {block.get("tool_use_id") for block in blocks}
+    pages = [{"type": "web_search_result", "url": "https://example.org", "title": "A page"}]
+    return [
+        {"type": "web_search_tool_result", "tool_use_id": block["id"], "content": pages}
+        for block in blocks
+        if block["type"] == "server_tool_use" and block["id"] not in done
+    ]
+
+
+def _found(asked: Asked, name: str, number: int) -> list[Data]:
+    """The search that a model needs before it can call a tool that was kept from it."""
+    tools: list[Data] = asked.json.get("tools", [])
+    search = next((t for t in tools if t.get("type", "").startswith("tool_search_tool_")), None)
+    deferred = any(t.get("name") == name and t.get("defer_loading") for t in tools)
+    if search is None or not deferred or name in _known(asked):
+        return []
+    id = f"srvtoolu_01{_id(asked, f'search {number}')}"
+    reference = {"type": "tool_reference", "tool_name": name}
+    content = {"type": "tool_search_tool_search_result", "tool_references": [reference]}
+    return [
+        {
+            "type": "server_tool_use",
+            "id": id,
+            "name": search["name"],
+            "input": {"query": name.replace("_", " ")},
+        },
+        {"type": "tool_search_tool_result", "tool_use_id": id, "content": content},
+    ]
+
+
+def _known(asked: Asked) -> set[str]:
+    """The deferred tools that a search in the history has found."""
+    return {
+        one["tool_name"]
+        for message in asked.json["messages"]
+        for block in anthropic_rules.blocks_of(message)
+        if block["type"] == "tool_search_tool_result"
+        for one in block["content"].get("tool_references", [])
+    }
 
 
 def _block_events(index: int, block: Data) -> list[Data]:
@@ -136,6 +197,8 @@ def _opening(block: Data) -> tuple[Data, list[Data]]:
         return {"type": "text", "text": ""}, [
             {"type": "text_delta", "text": piece} for piece in cut(block["text"])
         ]
+    if block["type"].endswith("_tool_result"):
+        return block, []  # what the provider's own tools answer comes whole
     text = msgspec.json.encode(block["input"]).decode() if block["input"] else ""
     pieces = ["", *cut(text)]  # the first is always empty; without arguments it is the only one
     return {**block, "input": {}}, [

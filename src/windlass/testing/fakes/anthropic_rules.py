@@ -6,11 +6,19 @@ from windlass.models.rules import anthropic as rules
 from windlass.models.rules.base import Rejected
 from windlass.testing.fakes.reply import Asked, signature
 
+blocks_of = rules.blocks_of
+
 
 def check(asked: Asked, api_key: str | None) -> None:
     """Raise `Rejected` for the first rule the request breaks."""
     _check_headers(asked.headers, api_key)
-    rules.check(asked.json, signature)
+    told = rules.check_count if counting(asked) else rules.check
+    told(asked.json, signature)
+
+
+def counting(asked: Asked) -> bool:
+    """Whether the client only wants to know how many tokens there are."""
+    return asked.path.endswith("/count_tokens")
 
 
 def _check_headers(headers: dict[str, str], api_key: str | None) -> None:

@@ -19,6 +19,7 @@ from windlass.testing.fakes.server import FakeServer, Rejected
 if TYPE_CHECKING:
     from aiohttp import web
 
+VERBS = ("converse", "converse-stream", "count-tokens")
 STOPS = {"refusal": "content_filtered"}
 ERRORS: dict[int, tuple[str, str]] = {
     400: ("ValidationException", "The request is not valid."),
@@ -67,7 +68,7 @@ class FakeBedrock(FakeServer):
 
     def serves(self, asked: Asked) -> bool:
         parts = asked.path.split("/")
-        return len(parts) >= 4 and parts[1] == "model" and parts[-1].startswith("converse")
+        return len(parts) >= 4 and parts[1] == "model" and parts[-1] in VERBS
 
     def streams(self, asked: Asked) -> bool:
         return asked.path.endswith("/converse-stream")
@@ -85,6 +86,8 @@ class FakeBedrock(FakeServer):
         bedrock_rules.check(asked, self.api_key)
 
     def plain(self, asked: Asked, reply: Reply) -> Data:
+        if bedrock_rules.counting(asked):
+            return {"inputTokens": usage_of(asked, reply).input_tokens}
         content: list[Data] = []
         if reply.thinking:
             said = {"text": reply.thinking, "signature": signature(reply.thinking)}
