@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from windlass.errors import ConfigError
+from windlass.errors import BadReply, BadRequest, ConfigError, ModelError, RateLimited
 from windlass.messages import (
     Document,
     Image,
@@ -27,6 +27,7 @@ from windlass.models.base import Frame, Request, Settings
 from windlass.models.view import Strand
 from windlass.models.wires.gemini import GeminiGenerate
 from windlass.models.wires.vertex import VertexGenerate
+from windlass.testing.fakes import FAULTS, FakeGemini, FakeVertex
 
 FLASH = GeminiGenerate("gemini-2.5-flash", api_key="k")
 THREE = GeminiGenerate("gemini-3-flash-preview", api_key="k")
@@ -353,9 +354,10 @@ SHOW = {"includeThoughts": True}
         ("gemini-3.8-flash", {"effort": "minimal"}, {**SHOW, "thinkingLevel": "LOW"}),
         ("gemini-2.0-flash", True, None),
         ("nobody-knows", True, SHOW),
-        ("nobody-knows", False, {"thinkingBudget": 0}),
+        ("nobody-knows", False, {"thinkingLevel": "MINIMAL"}),
         ("nobody-knows", {"effort": "xhigh"}, {**SHOW, "thinkingLevel": "HIGH"}),
-        ("nobody-knows", {"budget_tokens": 7}, {**SHOW, "thinkingBudget": 7}),
+        ("nobody-knows", {"budget_tokens": 7}, {**SHOW, "thinkingLevel": "MINIMAL"}),
+        ("nobody-knows", {"effort": "none"}, {"thinkingLevel": "MINIMAL"}),
         ("nobody-knows", {"thinkingBudget": 5}, {"thinkingBudget": 5}),
     ],
 )
@@ -363,6 +365,63 @@ def test_each_model_is_asked_to_think_in_its_own_words(name: str, asked: Any, co
     model = GeminiGenerate(name, api_key="k")
     sent = body(model, Message("user", "q"), settings={"thinking": asked})
     assert sent["generationConfig"].get("thinkingConfig") == config
+
+
+def test_an_answer_of_a_given_form() -> None:
+    form = {"type": "object", "properties": {"a": {"const": 1}}}
+    config = body(FLASH, Message("user", "q"), settings={"schema": form})["generationConfig"]
+    assert config == {
+        "responseMimeType": "application/json",
+        "responseJsonSchema": {"type": "object", "properties": {"a": {"enum": [1]}}},
+    }
+    config = body(FLASH, Message("user", "q"), settings={"response_format": "json"})
+    assert config["generationConfig"] == {"responseMimeType": "application/json"}
+
+
+def test_what_changes_with_every_turn_stands_last() -> None:
+    for model in (FLASH, VERTEX):
+        frame = {"system": "s", "tools": (ADD,), "settings": {"max_tokens": 5, "extra": {"z": 1}}}
+        assert list(body(model, *rounds(1), **frame))[-1] == "contents"
+
+
+# --------------------------------------------------------------------------- counting
+
+
+@pytest.mark.parametrize("door", ["gemini", "vertex"])
+async def test_tokens_are_counted_by_google_as_they_would_be_asked(door: str) -> None:
+    frame = Frame("Be brief.", (ADD,), Settings(max_tokens=9, extra={"safetySettings": []}))
+    request = Request(rounds(2), frame, (Message("user", "now"),))
+    async with (FakeGemini if door == "gemini" else FakeVertex)("x", api_key="k") as server:
+        model = (
+            GeminiGenerate("gemini-3-flash-preview", api_key="k", base_url=server.url)
+            if door == "gemini"
+            else VertexGenerate("gemini-3-flash-preview", token=lambda: "k", base_url=server.url)
+        )
+        assert await model.count_tokens(request) == 1 + len(server.requests[0].body) // 4
+        small = Request([Message("user", "q")])
+        assert (await model.count_tokens(small) or 0) < (await model.count_tokens(request) or 0)
+        with pytest.raises(BadRequest, match="contents is not specified"):
+            await model.count_tokens(Request([]))
+    asked = server.requests[0]
+    assert asked.path.endswith("/models/gemini-3-flash-preview:countTokens")
+    whole = json.loads(b"".join(model.encode(request)))
+    if door == "gemini":
+        name = {"model": "models/gemini-3-flash-preview"}
+        assert asked.json == {"generateContentRequest": {**name, **whole}}
+    else:
+        whole.pop("safetySettings")
+        assert asked.json == whole
+
+
+@pytest.mark.parametrize(
+    ("fault", "error"), [("429", RateLimited), ("html_200", BadReply), ("cut_json", BadReply)]
+)
+async def test_a_count_that_fails_is_a_typed_error(fault: str, error: type[ModelError]) -> None:
+    async with FakeGemini("x", faults=FAULTS[fault]) as server:
+        model = GeminiGenerate("m", api_key="k", base_url=server.url)
+        with pytest.raises(error) as caught:
+            await model.count_tokens(Request([Message("user", "q")]))
+    assert (caught.value.provider, caught.value.model) == ("gemini", "m")
 
 
 def test_vertex_serves_the_same_models_at_the_same_price() -> None:

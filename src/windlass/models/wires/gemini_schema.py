@@ -17,6 +17,7 @@ _LISTS: Final = frozenset({"anyOf", "oneOf", "prefixItems"})
 _ONES: Final = frozenset({"items", "additionalProperties"})
 _DEFS: Final = ("$defs", "definitions")
 _DEEPEST: Final = 64
+_MOST: Final = 256  # parts of `allOf` that are looked up
 
 
 def dialect(schema: Mapping[str, Any]) -> Schema:
@@ -31,6 +32,7 @@ class _Rewriter:
         self.root = root
         self.names: dict[str, str] = {}  # of a reference: under `$defs`
         self.found: list[tuple[str, Schema]] = []
+        self.opened = 0
 
     def whole(self) -> Schema:
         """The rewritten schema with the definitions it needs."""
@@ -117,14 +119,13 @@ class _Rewriter:
 
     def _open(self, part: object) -> Iterator[Schema]:
         """A part of `allOf`, and what it refers to."""
-        seen: set[str] = set()
         while isinstance(part, dict):
             held = cast("Schema", part)
             pointer = held.get("$ref")
             yield {k: v for k, v in held.items() if k != "$ref"}
-            if not isinstance(pointer, str) or pointer in seen:
+            self.opened += 1  # which also ends a circle, and parts that double and double again
+            if not isinstance(pointer, str) or self.opened > _MOST:
                 return
-            seen.add(pointer)
             part = _follow(self.root, pointer)
 
 

@@ -26,12 +26,12 @@ def thinking_config(
         return options or None
     if caps.known and not caps.thinking:
         return None  # asked of a model that cannot, it is refused
-    by_level = caps.lowering == "gemini_level" or bool(caps.efforts and not caps.lowering)
+    by_level = caps.lowering != "gemini_budget"
     if thinks_not(asked):
         return {"thinkingLevel": _level("minimal", caps)} if by_level else _off(caps)
     effort, budget = options.get("effort"), options.get("budget_tokens")
     config: dict[str, Any] = {"includeThoughts": True}
-    if (caps.known and not by_level) or (not caps.known and isinstance(budget, int)):
+    if not by_level:
         config["thinkingBudget"] = _budget(effort, budget, caps)
     elif effort is not None or isinstance(budget, int):
         config["thinkingLevel"] = _level(str(effort or _effort(budget)), caps)
@@ -48,7 +48,7 @@ def _budget(effort: object, budget: object, caps: Capabilities) -> int:
         if effort is None:
             return _DYNAMIC
         budget = _TOKENS.get(str(effort), _TOKENS["high"])
-    if not caps.known or budget < 0:
+    if budget < 0:
         return budget
     least, most = caps.thinking_budget
     return max(least, min(budget, most))
