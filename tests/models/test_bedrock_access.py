@@ -10,11 +10,7 @@ from typing import Any
 import pytest
 
 from windlass.errors import AuthFailed, ConfigError
-from windlass.messages import (
-    Message,
-    Origin,
-    ToolSpec,
-)
+from windlass.messages import Message
 from windlass.models.base import Request, Settings
 from windlass.models.providers import resolve
 from windlass.models.wires import sigv4
@@ -22,9 +18,6 @@ from windlass.models.wires.bedrock import BedrockConverse
 
 CLAUDE = "us.anthropic.claude-sonnet-4-5-20250929-v1:0"
 MODEL = BedrockConverse(CLAUDE, api_key="k", region="us-east-1")
-HERE = Origin("bedrock", CLAUDE)
-ADD = ToolSpec("add", "Add.", {"type": "object", "properties": {"a": {"type": "number"}}})
-ODD = ToolSpec("my.odd tool", "", {})
 
 
 # --------------------------------------------------------------------------- the address

@@ -1,4 +1,4 @@
-"""What goes out to Bedrock: turns, tools, files, thinking, the address, and the signature."""
+"""What goes out to Bedrock: turns, tools, files, thinking, schemas."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 
 import msgspec
 
-from windlass.errors import BadReply, ConfigError
+from windlass.errors import BadReply, BadRequest, ConfigError
 from windlass.messages import (
     Document,
     Image,
@@ -146,7 +146,12 @@ class BedrockConverse(HttpModel):
         start = dumps(fields)[:-1] + b"," if fields else b"{"
         body = [b'{"input":{"converse":', start + b'"messages":[', *rest, b"}}"]
         at = self._method(self.base_url, name, "count-tokens")
-        answer = await self._question(request.frame.settings, body, at)
+        try:
+            answer = await self._question(request.frame.settings, body, at)
+        except BadRequest as error:
+            if "counting tokens" in str(error):  # models that are served across regions alone
+                return None
+            raise
         if type(total := answer.get("inputTokens")) is not int:
             raise BadReply(f"the count of tokens is no number: {total!r:.80}")
         return total
