@@ -27,6 +27,21 @@ from windlass.agents.agent import (
 from windlass.agents.completing import (
     llm_completion as llm_completion,
 )
+from windlass.agents.cost import (
+    SessionCost as SessionCost,
+)
+from windlass.agents.cost import (
+    llm_budget as llm_budget,
+)
+from windlass.agents.cost import (
+    llm_budget_remaining as llm_budget_remaining,
+)
+from windlass.agents.cost import (
+    llm_cost as llm_cost,
+)
+from windlass.agents.cost import (
+    llm_session_cost as llm_session_cost,
+)
 from windlass.agents.llm import (
     Chunk as Chunk,
 )
@@ -308,6 +323,9 @@ from windlass.models.mock import (
 )
 from windlass.redact import (
     Secret as Secret,
+)
+from windlass.store.calls import (
+    ModelCall as ModelCall,
 )
 from windlass.tools.base import (
     Parked as Parked,

@@ -252,8 +252,8 @@ def _watchers(options: Mapping[str, Any]) -> tuple[Callable[[Event], None], ...]
 class _Asked:
     """What one run is made of: its own arguments, and the agent's where it has none."""
 
-    __slots__ = ("abort", "agent", "caller", "deps", "run_id", "runtime", "session_id", "sinks",
-                 "store", "timeout")  # fmt: skip
+    __slots__ = ("abort", "agent", "caller", "conversation_id", "deps", "request_id", "run_id",
+                 "runtime", "session_id", "sinks", "store", "timeout")  # fmt: skip
 
     def __init__(self, agent: Agent[Any, Any], deps: Any, options: Mapping[str, Any]) -> None:
         self.agent, self.runtime = agent, current_runtime()
@@ -266,6 +266,8 @@ class _Asked:
         self.caller: Caller | None = chosen("caller")
         self.abort: Abort | None = chosen("abort")
         self.run_id: str | None = chosen("run_id")
+        self.request_id: str | None = chosen("request_id")
+        self.conversation_id: str | None = chosen("conversation_id")
         self.timeout: float | None = options.get("timeout")  # the agent's own is a model call's
         place = chosen("store")
         self.store = self.runtime.store if place is None else self.runtime.store_at(place)
@@ -284,6 +286,8 @@ class _Asked:
             deps=self.deps,
             sinks=(*watchers, *self.sinks),
             run_id=self.run_id,
+            request_id=self.request_id,
+            conversation_id=self.conversation_id,
         )
 
     async def plan(self) -> Plan:

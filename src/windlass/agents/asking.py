@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, cast
 import msgspec
 
 from windlass import seams
-from windlass.agents.runtime import current_runtime
+from windlass.agents.accounts import NOBODY, Who, booked
+from windlass.agents.runtime import Runtime, current_runtime
 from windlass.loop.reply import sound
 from windlass.loop.watch import CleanShow
 from windlass.models.base import Emit, Model, Request, Response, silent
@@ -16,13 +17,24 @@ if TYPE_CHECKING:
     from windlass.loop.watch import Sink
 
 
-async def ask_once(model: Model, request: Request, emit: Emit) -> Response:
+async def ask_once(
+    model: Model, request: Request, emit: Emit, who: Who = NOBODY, purpose: str | None = None
+) -> Response:
     """Ask and get a sound reply; every call of `llm_call` and its like goes through here.
 
-    Neither what is shown while it comes nor the reply itself holds a secret that is known.
+    Neither what is shown while it comes nor the reply itself holds a secret that is known. The call
+    is on the books of `who`, whatever becomes of it.
     """
     runtime = current_runtime()
     runtime.learn(tuple(model.secrets))
+
+    async def ask(request: Request) -> Response:
+        return await _asked(runtime, model, request, emit)
+
+    return await booked(runtime, model, request, ask, who, purpose)
+
+
+async def _asked(runtime: Runtime, model: Model, request: Request, emit: Emit) -> Response:
     redactor, clean = runtime.redactor, None
     if redactor is not None and emit is not silent:
         clean = CleanShow(redactor, cast("Sink", emit))

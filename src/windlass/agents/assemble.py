@@ -33,7 +33,10 @@ AGENT_OPTIONS = (LOOP_OPTIONS - {"max_iterations", "persistent", "messages", "ru
     "max_turns",
     "max_token_budget",
 }
-_PER_RUN = ("session_id", "store", "on_event", "abort", "caller", "deps", "run_id", "messages")
+_PER_RUN = (
+    "session_id", "store", "on_event", "abort", "caller", "deps", "run_id", "messages",
+    "request_id", "conversation_id",
+)  # fmt: skip
 
 _LOOP_DEFAULTS = {"max_iterations": 50, "max_concurrent_tools": 1}
 _AGENT_DEFAULTS = {"max_iterations": 10, "max_concurrent_tools": 16}

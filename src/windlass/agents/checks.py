@@ -339,6 +339,8 @@ CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "policies": _policies,
     "name": _optional(_text),
     "run_id": _optional(_text),
+    "request_id": _optional(_text),
+    "conversation_id": _optional(_text),
     "provider": _optional(_text),
     "on_tool_call": _callable,
     "on_tool_result": _callable,

@@ -8,6 +8,7 @@ from typing import Any, Final, Unpack
 
 import msgspec
 
+from windlass.agents.accounts import Who
 from windlass.agents.assemble import model_of, reached
 from windlass.agents.checks import words
 from windlass.agents.continuing import new_past
@@ -83,7 +84,8 @@ def _prepared(
     frame = Frame(f"{system}\n\n{how}" if system else how, (), settings)
     completing = _Completing(model, Completion(prefix, suffix, system, settings))
     request = Request((Message("user", (Text(shown),)),), frame)
-    return Prepared(reached(completing, options), request, past=new_past())
+    who = Who.of(options, "llm_completion")
+    return Prepared(reached(completing, options), request, past=new_past(), who=who)
 
 
 class _Completing(Holding):

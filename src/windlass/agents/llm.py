@@ -185,13 +185,15 @@ async def llm_stream(
 async def told(prepared: Prepared, emit: Emit) -> LLMResult:
     """Make the call, as often as its answer needs to fit, and tell what came of it."""
     model, request, wanted = prepared.model, prepared.request, prepared.wanted
+    who = prepared.who
     if wanted is None:
-        response = await ask_once(model, request, emit)
+        response = await ask_once(model, request, emit, who)
         return _result(prepared, response, response.usage, paid_for(model, response))
     emit = wanted.show(emit)
     usage, cost, attempt = NO_USAGE, 0.0, 1
     while True:
-        response = await ask_once(model, request, emit)
+        purpose = "schema_retry" if attempt > 1 else None
+        response = await ask_once(model, request, emit, who, purpose)
         usage, cost = usage + response.usage, cost + paid_for(model, response)
         reading = wanted.read(response)
         if not reading.problems:

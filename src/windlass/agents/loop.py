@@ -49,6 +49,8 @@ async def agent_loop(
         deps=checked.get("deps"),
         sinks=sinks_of(checked.get("on_event")),
         run_id=checked.get("run_id"),
+        request_id=checked.get("request_id"),
+        conversation_id=checked.get("conversation_id"),
     )
     outcome = await conduct(begun, runtime, abort=checked.get("abort"))
     return LoopResult(begun.run, outcome)

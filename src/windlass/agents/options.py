@@ -47,6 +47,9 @@ class ModelOptions(TypedDict, total=False):
     stream: bool
     timeout: float
     task_kind: str
+    caller: Caller
+    request_id: str
+    conversation_id: str
     llm_caller: Callable[..., Any] | None
     llm_retries: int
     llm_backoff_ms: int
@@ -110,7 +113,6 @@ class _SharedOptions(TurnOptions, total=False):
     store: str | Store
     on_event: Callable[[Event], None]
     abort: Abort
-    caller: Caller
     loop_until_done: bool
     done_sentinel: str | None
     max_iterations: int
@@ -154,8 +156,8 @@ class RunOptions(_SharedOptions, ProviderOptions, total=False):
 
 #: The options that belong to one run; `timeout` is the whole run's here, not a model call's.
 OF_A_RUN = frozenset(
-    {"session_id", "store", "on_event", "abort", "caller", "run_id", "timeout", "on_tool_call",
-     "on_tool_result", "on_message"}
+    {"session_id", "store", "on_event", "abort", "caller", "run_id", "request_id",
+     "conversation_id", "timeout", "on_tool_call", "on_tool_result", "on_message"}
 )  # fmt: skip
 
 SUPERSEDED = {

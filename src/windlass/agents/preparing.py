@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from windlass.agents.accounts import NOBODY, Who
 from windlass.agents.assemble import choice_fits, model_of, reached
 from windlass.agents.checks import words
 from windlass.agents.continuing import Past, new_past, read_transcript
@@ -34,6 +35,7 @@ class Prepared(msgspec.Struct, frozen=True):
     past: Past = Past("")
     continued: int = 0  # messages that were said before this call
     search: Searching | None = None  # the model, where it finds its tools by searching
+    who: Who = NOBODY
 
 
 def prepare(
@@ -74,7 +76,8 @@ def prepare(
     search = None
     if disclosure is not None:
         model = search = Searching(model, disclosure)
-    return Prepared(model, Request(messages, frame), shape, past, continued, search)
+    who = Who.of(options, door)
+    return Prepared(model, Request(messages, frame), shape, past, continued, search, who)
 
 
 def _said(

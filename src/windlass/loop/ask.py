@@ -19,7 +19,7 @@ from windlass.errors import (
     shown,
 )
 from windlass.events import BudgetExhausted, HistoryRepaired, Replied, ReplyFailed
-from windlass.loop.ledger import Reserve, Spent
+from windlass.loop.ledger import Ledger, Reserve, Spent
 from windlass.loop.policy import misplaced
 from windlass.loop.reply import attempts_of, cost_of, take
 from windlass.loop.run import Run, aged
@@ -168,11 +168,16 @@ async def _held_back(
     if isinstance(reserve, Spent):
         run.record(BudgetExhausted(reserve.limit, reserve.allowed, reserve.used))
         raise OutOfBudget(reserve)
-    if reserve.max_tokens is not None:
-        settings = msgspec.structs.replace(request.frame.settings, max_tokens=reserve.max_tokens)
-        frame = msgspec.structs.replace(request.frame, settings=settings)
-        request = msgspec.structs.replace(request, frame=frame)
-    return request, reserve
+    return limited(request, reserve), reserve
+
+
+def limited(request: Request, reserve: Reserve) -> Request:
+    """The request with its reply limited to what is held back for it."""
+    if reserve.max_tokens is None:
+        return request
+    settings = msgspec.structs.replace(request.frame.settings, max_tokens=reserve.max_tokens)
+    frame = msgspec.structs.replace(request.frame, settings=settings)
+    return msgspec.structs.replace(request, frame=frame)
 
 
 def _unanswered(
@@ -297,17 +302,28 @@ def _one_more_round(run: Run, size: int) -> bool:
 
 
 async def _reserve(run: Run, model: Model, request: Request, closing: bool) -> Reserve | Spent:
-    settings = request.frame.settings
-    output = settings.max_tokens or run.plan.reply_tokens
+    output = request.frame.settings.max_tokens or run.plan.reply_tokens
     inputs = estimate_tokens(run, request)
+    return await hold_back(run.ledger, model, inputs, output, closing=closing)
+
+
+async def hold_back(
+    ledger: Ledger, model: Model, inputs: int, output: int, *, closing: bool = False
+) -> Reserve | Spent:
+    """Hold back what a call of so many tokens may cost, or say which limit leaves no room."""
     usd_in = cost_of(model, Usage(input_tokens=inputs))
     per_million = cost_of(model, Usage(output_tokens=1_000_000))
     if usd_in is None or per_million is None:
-        if run.ledger.priced:
+        if ledger.priced:
             raise ConfigError(f"{shown(model)} has no price, and a budget in dollars needs one")
         usd_in = per_million = 0.0
-    per_output = per_million / 1_000_000
-    return await run.ledger.reserve(inputs, output, usd_in, per_output, closing=closing)
+    return await ledger.reserve(inputs, output, usd_in, per_million / 1_000_000, closing=closing)
+
+
+def rough_tokens(request: Request) -> int:
+    """Roughly the tokens of a request: its characters over four."""
+    chars = len(request.frame.system or "") + _chars(request.messages) + _chars(request.tail)
+    return (chars + sum(len(tool.description) + 200 for tool in request.frame.tools)) // 4 + 1
 
 
 def estimate_tokens(run: Run, request: Request) -> int:

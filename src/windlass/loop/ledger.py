@@ -91,6 +91,11 @@ class Ledger:
             ledger = ledger.parent
         return ledger
 
+    def limit(self, limits: Limits) -> None:
+        """Set other limits, also for calls that wait for room already."""
+        self.limits = limits
+        self._wake()
+
     def count(self, usage: Usage) -> None:
         """One more call, and its tokens."""
         self.calls += 1
