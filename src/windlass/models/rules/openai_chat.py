@@ -52,6 +52,41 @@ def _check_shape(body: Data, also: frozenset[str]) -> None:
                 param=key,
                 code="integer_below_min_value",
             )
+    form: Data = body.get("response_format") or {}
+    if form.get("type") == "json_schema":
+        check_answer(form.get("json_schema"), "response_format.json_schema")
+
+
+def check_answer(form: Data | None, where: str) -> None:
+    """The form of an answer: named, and closed where it is to be strict."""
+    form = form or {}
+    check_name(form.get("name"), f"{where}.name")
+    if form.get("strict"):
+        check_closed(form.get("schema"), f"response_format '{form['name']}'")
+
+
+def check_closed(schema: object, whose: str) -> None:
+    """A schema that a model is held to closes every object and requires all that it names."""
+    if isinstance(schema, list):
+        for part in cast("list[object]", schema):
+            check_closed(part, whose)
+    if not isinstance(schema, dict):
+        return
+    words = cast("Data", schema)
+    if words.get("type") == "object":
+        problem = ""
+        if words.get("additionalProperties") is not False:
+            problem = "'additionalProperties' is required to be supplied and to be false."
+        elif set(words.get("required", ())) != set(words.get("properties", ())):
+            problem = "'required' is required to be supplied and to include every key."
+        if problem:
+            raise Rejected(
+                f"Invalid schema for {whose}: In context=(), {problem}",
+                param="response_format",
+                code="invalid_json_schema",
+            )
+    for part in words.values():
+        check_closed(part, whose)
 
 
 def _check_tools(body: Data) -> None:
@@ -81,6 +116,8 @@ def _check_tools(body: Data) -> None:
                 param=f"{where}.parameters",
                 code="invalid_function_parameters",
             )
+        if tool["function"].get("strict"):
+            check_closed(cast("object", schema), f"function '{names[-1]}'")
     choice: object = body.get("tool_choice", "auto")
     if isinstance(choice, str):
         if choice not in ("auto", "none", "required"):

@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import cast
 
 from windlass.models.rules.base import Data, Rejected, Sign
-from windlass.models.rules.openai_chat import check_name, empty, missing, too_long, wrong_type
+from windlass.models.rules.openai_chat import (
+    check_answer,
+    check_closed,
+    check_name,
+    empty,
+    missing,
+    too_long,
+    wrong_type,
+)
 
 KNOWN = frozenset(
     "model input stream stream_options store include instructions tools tool_choice"
@@ -49,6 +57,9 @@ def _check_shape(body: Data) -> None:
             param="max_output_tokens",
             code="integer_below_min_value",
         )
+    form: Data = cast("Data", body.get("text") or {}).get("format") or {}
+    if form.get("type") == "json_schema":
+        check_answer(form, "text.format")
     for value in body.get("include", ()):
         if value not in INCLUDES:
             raise Rejected(f"Invalid value: '{value}'.", param="include", code="invalid_value")
@@ -56,29 +67,49 @@ def _check_shape(body: Data) -> None:
 
 def _check_tools(body: Data) -> None:
     names: list[str] = []
-    for at, tool in enumerate(cast("list[Data]", body.get("tools", []))):
+    tools = cast("list[Data]", body.get("tools", []))
+    searches = any(tool.get("type") == "tool_search" for tool in tools)
+    for at, tool in enumerate(tools):
         where = f"tools[{at}]"
         if not isinstance(tool.get("type"), str):
             raise missing(f"{where}.type")
-        if tool["type"] != "function":
-            continue
-        if "function" in tool:  # as Chat Completions has it
-            raise missing(f"{where}.name")
-        check_name(tool.get("name"), f"{where}.name")
-        names.append(tool["name"])
-        if cast("Data", tool.get("parameters") or {}).get("type") != "object":
-            raise Rejected(
-                f"Invalid schema for function '{names[-1]}': schema must be a JSON Schema of"
-                " 'type: \"object\"'.",
-                param=f"{where}.parameters",
-                code="invalid_function_parameters",
-            )
+        inner = [tool]
+        if tool["type"] == "namespace":
+            check_name(tool.get("name"), f"{where}.name")
+            if not tool.get("description"):
+                raise missing(f"{where}.description")
+            inner = cast("list[Data]", tool.get("tools") or [])
+        for one in inner:
+            if one.get("type") == "function":
+                names.append(_check_function(where, one, searches=searches))
     choice: object = body.get("tool_choice", "auto")
     if isinstance(choice, str):
         if choice not in ("auto", "none", "required"):
             raise Rejected(f"Invalid value: '{choice}'.", param="tool_choice", code="invalid_value")
     elif (wanted := cast("Data", choice).get("name")) not in names:
         raise Rejected(f"Tool choice '{wanted}' not found in 'tools'.", param="tool_choice")
+
+
+def _check_function(where: str, tool: Data, *, searches: bool) -> str:
+    if "function" in tool:  # as Chat Completions has it
+        raise missing(f"{where}.name")
+    check_name(tool.get("name"), f"{where}.name")
+    name: str = tool["name"]
+    if cast("Data", tool.get("parameters") or {}).get("type") != "object":
+        raise Rejected(
+            f"Invalid schema for function '{name}': schema must be a JSON Schema of"
+            " 'type: \"object\"'.",
+            param=f"{where}.parameters",
+            code="invalid_function_parameters",
+        )
+    if tool.get("strict"):
+        check_closed(tool["parameters"], f"function '{name}'")
+    if tool.get("defer_loading") and not searches:
+        raise Rejected(
+            "Deferred tools require the tool_search tool to be provided.",
+            param=f"{where}.defer_loading",
+        )
+    return name
 
 
 def _check_item(where: str, item: Data, body: Data, sign: Sign | None) -> None:
@@ -99,6 +130,10 @@ def _check_item(where: str, item: Data, body: Data, sign: Sign | None) -> None:
                 raise wrong_type(f"{where}.output", "one of an array of objects or string")
         case "reasoning":
             _check_thought(where, item, body, sign)
+        case "tool_search_call" | "tool_search_output" if item.get("execution") == "client":
+            _check_call_id(where, item)
+            if item["type"] == "tool_search_output" and not isinstance(item.get("tools"), list):
+                raise missing(f"{where}.tools")
         case _:
             pass  # tools that the provider runs itself
 
@@ -157,11 +192,11 @@ def _check_pairs(items: list[Data]) -> None:
     called: list[str] = []
     answered: list[str] = []
     for item in items:
-        if item.get("type") == "function_call":
+        if _asks(item, "function_call", "tool_search_call"):
             if item["call_id"] in called:
                 raise Rejected(f"Duplicate call_id {item['call_id']}.", param="input")
             called.append(item["call_id"])
-        elif item.get("type") == "function_call_output":
+        elif _asks(item, "function_call_output", "tool_search_output"):
             if item["call_id"] not in called or item["call_id"] in answered:
                 raise Rejected(
                     f"No tool call found for function call output with call_id {item['call_id']}.",
@@ -171,6 +206,12 @@ def _check_pairs(items: list[Data]) -> None:
     for call in called:
         if call not in answered:
             raise Rejected(f"No tool output found for function call {call}.", param="input")
+
+
+def _asks(item: Data, call: str, search: str) -> bool:
+    """Whether an item is a call (or an answer) between the model and the client."""
+    kind = item.get("type")
+    return kind == call or (kind == search and item.get("execution") == "client")
 
 
 def _check_reasoning(items: list[Data]) -> None:
@@ -187,4 +228,6 @@ def by_model(item: Data) -> bool:
     """Whether an item of a request is the model's own."""
     if item.get("type", "message") == "message":
         return item.get("role") == "assistant"
+    if item["type"] == "tool_search_output" and item.get("execution") == "client":
+        return False
     return not item["type"].endswith("call_output")

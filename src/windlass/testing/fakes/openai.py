@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from windlass.testing.fakes import openai_completions as completions
 from windlass.testing.fakes import openai_rules
 from windlass.testing.fakes.faults import Faults
 from windlass.testing.fakes.frames import Data, Frame
@@ -48,7 +49,8 @@ class FakeOpenAI(FakeServer):
     ```
     OpenAI keeps its thoughts to itself. A reply that thinks is written as DeepSeek, vLLM and
     llama.cpp write it, or with `reasoning="reasoning_details"` as OpenRouter does. `also` names
-    request keys beyond OpenAI's own that the server takes.
+    request keys beyond OpenAI's own that the server takes. Text goes on at `/v1/completions`,
+    `/v1/fim/completions` and `/infill`.
     """
 
     wire = "openai"
@@ -70,10 +72,18 @@ class FakeOpenAI(FakeServer):
         super().__init__(script, faults=faults, api_key=api_key)
         self.reasoning, self.also = reasoning, frozenset(also)
 
+    def serves(self, asked: Asked) -> bool:
+        return asked.path == self.path or asked.path in completions.PATHS
+
     def check(self, asked: Asked) -> None:
+        if asked.path in completions.PATHS:
+            openai_rules.check_headers(asked.headers, self.api_key)
+            return completions.check(asked)
         openai_rules.check(asked, self.api_key, self.also)
 
     def plain(self, asked: Asked, reply: Reply) -> Data:
+        if asked.path in completions.PATHS:
+            return completions.plain(asked, reply)
         message: Data = {"role": "assistant", "content": reply.text or None, "refusal": None}
         message.update(self._thought(reply.thinking, whole=True))
         if reply.tool_calls:
@@ -89,6 +99,8 @@ class FakeOpenAI(FakeServer):
         }
 
     def frames(self, asked: Asked, reply: Reply) -> list[Frame]:
+        if asked.path in completions.PATHS:
+            return completions.frames(asked, reply)
         deltas = self._deltas(asked, reply)
         choices: list[list[Data]] = [[_choice(delta, None)] for delta in deltas]
         choices.append([_choice({}, _finish(reply))])

@@ -9,12 +9,20 @@ from typing import Any
 import msgspec
 
 from windlass.testing.fakes import responses_rules
+from windlass.testing.fakes import responses_searches as searches
 from windlass.testing.fakes.faults import Faults
 from windlass.testing.fakes.frames import Data, Frame
 from windlass.testing.fakes.openai import CREATED, FakeOpenAI
 from windlass.testing.fakes.reply import Asked, Reply, Script, cut, signature, usage_of
 from windlass.testing.fakes.responses_twists import REFRAMES, REWRITES
+from windlass.testing.fakes.server import Rejected
 from windlass.usage import Usage
+
+COUNTS = "/v1/responses/input_tokens"
+COUNTED = frozenset(
+    "model input instructions parallel_tool_calls reasoning text tool_choice tools conversation"
+    " previous_response_id truncation".split()
+)
 
 
 class FakeResponses(FakeOpenAI):
@@ -26,7 +34,9 @@ class FakeResponses(FakeOpenAI):
     ```
     A reply that thinks is a reasoning item with a summary, sealed where the request asks for that;
     the seal is checked when it comes back. With `phases` a message says whether it is an aside
-    before the calls or the answer.
+    before the calls or the answer. A call of a tool that is held back is preceded by a search, which
+    the server runs, or with `execution: client` the client: `("tool_search", {…})` is then the call.
+    `/v1/responses/input_tokens` counts.
     """
 
     wire = "responses"
@@ -45,10 +55,18 @@ class FakeResponses(FakeOpenAI):
         super().__init__(script, faults=faults, api_key=api_key)
         self.phases = phases
 
+    def serves(self, asked: Asked) -> bool:
+        return asked.path in (self.path, COUNTS)
+
     def check(self, asked: Asked) -> None:
         responses_rules.check(asked, self.api_key)
+        if asked.path == COUNTS and (extra := asked.json.keys() - COUNTED):
+            raise Rejected(f"Unknown parameter: '{min(extra)}'.", code="unknown_parameter")
 
     def plain(self, asked: Asked, reply: Reply) -> Data:
+        if asked.path == COUNTS:
+            tokens = usage_of(asked, reply).input_tokens
+            return {"object": "response.input_tokens", "input_tokens": tokens}
         cut_off = reply.stop == "max_tokens"
         return {
             **_shell(asked),
@@ -89,6 +107,9 @@ class FakeResponses(FakeOpenAI):
             items.append(self._spoken(asked, reply))
         for number, (name, arguments) in enumerate(reply.tool_calls):
             mark = hashlib.sha256(f"{asked.seed}:{number}".encode()).hexdigest()[:24]
+            items += searches.before(asked.json, name, arguments, mark)
+            if name == searches.NAME:
+                continue
             items.append(
                 {
                     "id": f"fc_{mark}",
@@ -97,6 +118,7 @@ class FakeResponses(FakeOpenAI):
                     "arguments": msgspec.json.encode(arguments).decode(),
                     "call_id": f"call_{mark}",
                     "name": name,
+                    **searches.namespace(asked.json, name),
                 }
             )
         return items
@@ -130,6 +152,8 @@ def _told(item: Data) -> list[Data]:
             begun["arguments"], body = "", _written(item)
         case "message":
             begun["content"], body = [], _said(item)
+        case "tool_search_call" | "tool_search_output":
+            body: list[Data] = []
         case _:
             begun["summary"], body = [], _thought(item)
             del begun["status"]
