@@ -154,7 +154,9 @@ def test_a_budget_leaves_room_for_the_answer():
     assert choose(SONNET4, Wish(policy="high", max_tokens=4000)) == tokens(3000)
     assert choose(SONNET4, Wish(policy="high", max_tokens=1300)) == tokens(1024)
     assert choose(SONNET4, Wish(policy="high", max_tokens=1000)) is None
-    assert choose(FLASH, Wish(policy="medium", max_tokens=1000)) == tokens(8192)
+    assert choose(FLASH, Wish(policy="medium", max_tokens=4000)) == tokens(2000)
+    assert choose(FLASH, Wish(policy="medium", max_tokens=1000)) == OFF
+    assert choose(PRO, Wish(policy="medium", max_tokens=1000)) == tokens(128)
 
 
 # --------------------------------------------------------------------------- what the user says wins

@@ -30,6 +30,7 @@ AUTO: Final[dict[Task, dict[Scale, str]]] = {
 }
 #: Tokens of thinking for a level, where a model takes a number.
 TOKENS: Final = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16_384, "xhigh": 32_768}
+_WORTH: Final = 512  # tokens; fewer are not worth to begin with
 _REPLY: Final = 16_384  # tokens of a reply where nobody says
 
 # who thinks only when asked to: `auto` does not ask before the problem is said to be large
@@ -127,7 +128,10 @@ def _level(caps: Capabilities, level: str, max_tokens: int | None = None) -> Thi
         return {"mode": "effort", "effort": _nearest(caps, level)}
     if caps.lowering == "gemini_budget":
         least, most = caps.thinking_budget
-        return {"mode": "enabled", "budget_tokens": max(least, min(TOKENS[level], most))}
+        room = most if max_tokens is None else max_tokens // 2  # it is counted into the reply
+        if room < _WORTH:
+            return _off(caps)
+        return {"mode": "enabled", "budget_tokens": max(least, min(TOKENS[level], most, room))}
     if caps.lowering == "claude" and "enabled" in caps.thinking_modes:
         return _within(caps, TOKENS[level], max_tokens or _REPLY)
     if "adaptive" in caps.thinking_modes:
