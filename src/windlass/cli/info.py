@@ -27,7 +27,7 @@ def show(as_json: bool) -> None:
     from windlass.cli.place import find_place
     from windlass.cli.text import clean, json_text
 
-    loaded = _sections().load()
+    loaded = sections().load()
     settings = loaded.explain()
     if as_json:
         files = [str(file) for file in loaded.files]
@@ -57,7 +57,7 @@ def check(path: str | None) -> None:
     from windlass.cli.text import clean
     from windlass.errors import ConfigError
 
-    loader = _sections()
+    loader = sections()
     problems: list[str] = []
     if path is not None:
         problems, checked = loader.check(path), [path]
@@ -76,7 +76,7 @@ def check(path: str | None) -> None:
         out().line(("right", "green"), f" {clean(file)}")
 
 
-def _sections() -> Any:
+def sections() -> Any:
     """The loader, once every section is registered."""
     import_module("windlass.store.config")
     return import_module("windlass.config")

@@ -22,6 +22,7 @@ _COMMANDS = {
     "chat": ("windlass.cli.chat:chat", "Talk with an agent, turn by turn, in one session."),
     "sessions": ("windlass.cli.sessions:sessions", "List, show, resume, export and remove sessions."),
     "models": ("windlass.cli.models:models", "Known models and prices; `doctor` examines one."),
+    "lint": ("windlass.cli.lint:lint", "Deprecated options, wrong settings, histories nobody takes."),
     "config": ("windlass.cli.info:config", "Show or check the settings that apply here."),
     "demo": ("windlass.cli.demo.show:demo", "A refund that survives SIGKILL: offline, no key, seconds."),
 }  # fmt: skip

@@ -192,44 +192,46 @@ def _same_tools(past: Before, tools: Iterable[Any], hint: Sequence[str]) -> None
         raise ConfigError(f"this session was run with the tools {', '.join(missing)}; {again}")
 
 
-def load_tools(paths: Sequence[str]) -> list[Any]:
-    """The tools at `module:name`; a name may stand for one, or for a list of them."""
+def load_tools(paths: Sequence[str], option: str = "--tools") -> list[Any]:
+    """The tools at `module:name`; a name may stand for one, for a list of them, or for a registry."""
     if not paths:
         return []
     from windlass.tools.function import as_tools
+    from windlass.tools.registry import ToolRegistry
 
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
     found: list[Any] = []
     for path in paths:
-        thing = _imported(path)
-        found += cast("list[Any]", thing) if isinstance(thing, (list, tuple)) else [thing]
+        thing = _imported(path, option)
+        many = isinstance(thing, (list, tuple, ToolRegistry))
+        found += cast("list[Any]", thing) if many else [thing]
     return list(as_tools(found))
 
 
-def _imported(path: str) -> Any:
+def _imported(path: str, option: str) -> Any:
     module_name, _, inside = path.partition(":")
     if not module_name or not inside:
-        raise ConfigError(f"--tools {path!r}: write it as module:function")
+        raise ConfigError(f"{option} {path!r}: write it as module:function")
     importlib.invalidate_caches()
     try:
         found: Any = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name and f"{module_name}.".startswith(f"{error.name}."):
             raise ConfigError(
-                f"--tools {path}: there is no module {error.name!r} here or installed"
+                f"{option} {path}: there is no module {error.name!r} here or installed"
             ) from None
-        raise ConfigError(f"--tools {path}: {module_name} needs {error.name!r}") from error
+        raise ConfigError(f"{option} {path}: {module_name} needs {error.name!r}") from error
     except Exception as error:
         raise ConfigError(
-            f"--tools {path}: importing {module_name} failed: {type(error).__name__}: {error}"
+            f"{option} {path}: importing {module_name} failed: {type(error).__name__}: {error}"
         ) from error
     for step in inside.split("."):
         if not hasattr(found, step):
             names = [name for name in dir(found) if not name.startswith("_")]
             raise ConfigError(
-                f"--tools {path}: {module_name} has no {step!r}{nearest(step, names)}"
+                f"{option} {path}: {module_name} has no {step!r}{nearest(step, names)}"
             )
         found = getattr(found, step)
     return found

@@ -1,0 +1,186 @@
+"""What `windlass lint` finds in Python sources, without running them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from windlass.errors import ConfigError
+
+#: The functions of Windlass that take options.
+DOORS = frozenset(
+    {"agent_loop", "Agent", "llm_call", "llm_stream", "llm_completion", "sub_agent_run"}
+)
+#: Methods that take them too; anything else may have a method of this name.
+METHODS = frozenset({"run", "run_sync", "stream", "with_", "resume"})
+DEPRECATED = {
+    "llm_retries": "llm_caller=with_retry(max_attempts=…), one more than the retries",
+    "llm_backoff_ms": "llm_caller=with_retry(backoff_ms=…)",
+}
+RULE = "deprecated_llm_options"
+LARGEST = 2 * 2**20  # bytes of a source
+
+
+class Finding(NamedTuple):
+    """One thing to mend: `shop.py:12: llm_retries is deprecated (use …)`."""
+
+    rule: str
+    where: str  # file:line, or what else it is about
+    message: str
+    fix: str = ""
+
+
+class Source(NamedTuple):
+    """What one file holds that another may have to know."""
+
+    findings: list[Finding]
+    deferred: list[str]  # where a tool is deferred
+    searches: bool  # tool_search is given somewhere
+
+
+def read_source(path: Path) -> Source:
+    """Look at one file; a file that has nothing to do with Windlass has no findings."""
+    nothing = Source([], [], False)
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        return Source(
+            [Finding("unreadable", str(path), f"it cannot be read: {error.strerror}")], [], False
+        )
+    if b"windlass" not in data or len(data) > LARGEST:
+        return nothing
+    try:
+        tree = ast.parse(data, str(path))
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        line = getattr(error, "lineno", None) or 1
+        words = getattr(error, "msg", None) or str(error)
+        return Source(
+            [Finding("unreadable", f"{path}:{line}", f"it is not Python: {words}")], [], False
+        )
+    if not _imports_windlass(tree):
+        return nothing
+    reader = _Reader(path)
+    reader.visit(tree)
+    return Source(reader.findings, reader.deferred, reader.searches)
+
+
+def _imports_windlass(tree: ast.AST) -> bool:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            if any(name.name.split(".")[0] == "windlass" for name in node.names):
+                return True
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "windlass":
+            return True
+    return False
+
+
+class _Reader(ast.NodeVisitor):
+    def __init__(self, path: Path) -> None:
+        from windlass.agents.options import SUPERSEDED
+
+        self.path = path
+        self.findings: list[Finding] = []
+        self.deferred: list[str] = []
+        self.searches = False
+        self.renamed = {**SUPERSEDED, "persistent": "loop_until_done"}
+        self._seen: set[tuple[int, str]] = set()
+
+    def visit_Call(self, node: ast.Call) -> None:
+        called = _name(node.func)
+        door = called in DOORS
+        if door or called in METHODS:
+            for name, value, line in _options(node):
+                self._option(name, line, door=door)
+                if name == "tool_search" and not _is(value, None, False):
+                    self.searches = True
+            if door:
+                self._model(node, called or "")
+        for word in node.keywords:
+            if word.arg == "defer_loading" and _is(word.value, True):
+                self.deferred.append(f"{self.path}:{word.value.lineno}")
+        self.generic_visit(node)
+
+    def visit_Dict(self, node: ast.Dict) -> None:
+        """Options may be made far from where they are given: these two names mean nothing else."""
+        for key in node.keys:
+            if isinstance(key, ast.Constant) and key.value in DEPRECATED:
+                self._option(str(key.value), key.lineno, door=False)
+            if isinstance(key, ast.Constant) and key.value == "tool_search":
+                self.searches = True
+        self.generic_visit(node)
+
+    def _option(self, name: str, line: int, *, door: bool) -> None:
+        if (line, name) in self._seen:
+            return
+        self._seen.add((line, name))
+        where = f"{self.path}:{line}"
+        if name in DEPRECATED:
+            message = f"{name} is deprecated"
+            self.findings.append(Finding(RULE, where, message, f"use {DEPRECATED[name]}"))
+        elif door and name in self.renamed:
+            new = self.renamed[name]
+            self.findings.append(Finding(RULE, where, f"{name} is now {new}", f"write {new}"))
+
+    def _model(self, node: ast.Call, door: str) -> None:
+        given = {name: value for name, value, _ in _options(node)}
+        model = given.get("model")
+        if model is None and door == "Agent" and node.args:
+            model = node.args[0]
+        provider = given.get("provider")
+        texts = [v.value if isinstance(v, ast.Constant) else v for v in (model, provider)]
+        if all(text is None or isinstance(text, str) for text in texts) and any(texts):
+            line = (model or provider or node).lineno
+            if problem := unknown_model(*texts):  # pyright: ignore[reportArgumentType]
+                self.findings.append(Finding("unknown_model", f"{self.path}:{line}", problem))
+
+
+def unknown_model(model: str | None, provider: str | None) -> str | None:
+    """What is wrong with a model's name, if anything."""
+    from difflib import get_close_matches
+
+    from windlass.models import catalog
+    from windlass.models.providers import resolve
+
+    try:
+        found = resolve(model, provider, environ={})
+    except ConfigError as error:
+        return str(error)
+    if found.provider == "mock" or catalog.lookup(found.provider, found.name) is not None:
+        return None
+    known = [name for home, name in catalog.names() if home == found.provider]
+    close = get_close_matches(found.name, known, n=1, cutoff=0.8)
+    if not close or _letters(close[0]) == _letters(found.name):
+        return None  # a version that is not in the catalog yet
+    return f"model {found.name!r} of {found.provider} is not known; did you mean {close[0]!r}?"
+
+
+def _letters(name: str) -> str:
+    return "".join(c for c in name if not c.isdigit() and c not in ".-")
+
+
+def _name(func: ast.expr) -> str | None:
+    if isinstance(func, ast.Attribute):
+        return func.attr
+    return func.id if isinstance(func, ast.Name) else None
+
+
+def _options(node: ast.Call) -> Iterator[tuple[str, ast.expr, int]]:
+    """Options by name, and those of dicts that are written out in the call."""
+    for word in node.keywords:
+        if word.arg is not None:
+            yield word.arg, word.value, word.value.lineno
+    dicts = [
+        *node.args,
+        *(w.value for w in node.keywords if w.arg in (None, "options", "llm_options")),
+    ]
+    for one in dicts:
+        if isinstance(one, ast.Dict):
+            for key, value in zip(one.keys, one.values, strict=True):
+                if isinstance(key, ast.Constant) and isinstance(key.value, str):
+                    yield key.value, value, key.lineno
+
+
+def _is(node: ast.expr, *values: object) -> bool:
+    return isinstance(node, ast.Constant) and any(node.value is value for value in values)
