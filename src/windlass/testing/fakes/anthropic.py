@@ -136,7 +136,8 @@ def _resumed(asked: Asked) -> list[Data]:
         return []
     blocks = anthropic_rules.blocks_of(last)
     done = {block.get("tool_use_id") for block in blocks}
-    pages = [{"type": "web_search_result", "url": "https://example.org", "title": "A page"}]
+    page: Data = {"type": "web_search_result", "url": "https://example.org", "title": "A page"}
+    pages = [{**page, "encrypted_content": "EqMDCioIAR", "page_age": None}]
     return [
         {"type": "web_search_tool_result", "tool_use_id": block["id"], "content": pages}
         for block in blocks
