@@ -25,7 +25,7 @@ from windlass.models.matrix import capabilities_of
 from windlass.models.transport import Deadline, HttpReply, Timeouts, Transport
 from windlass.models.view import pieces
 from windlass.models.wires.decoder import Decoder
-from windlass.models.wires.values import as_dict, loads, safe_name
+from windlass.models.wires.values import as_dict, joined, loads, safe_name
 from windlass.redact import Secret, looks_secret
 from windlass.usage import Usage
 
@@ -87,10 +87,11 @@ class HttpModel(Model):
         if self.info is not None:
             self.context_window = self.info.context_window
         self.base_url = base_url or endpoint.base_url
-        self.url = self._url(self.base_url)
+        chat = endpoint.chat_endpoint
+        self.url = joined(self.base_url, chat, when=str) if chat else self._url(self.base_url)
         self.headers: dict[str, str | Secret] = {
             key.lower(): Secret(value) if key.lower() in _AUTH or looks_secret(key) else value
-            for key, value in (access.get("headers") or {}).items()
+            for key, value in {**endpoint.headers, **(access.get("headers") or {})}.items()
         }
         self.timeouts = access.get("timeouts") or Timeouts()
         timeout, api_key = access.get("timeout"), access.get("api_key")
@@ -305,12 +306,21 @@ class HttpModel(Model):
         """Where this request goes and under which headers: a wire may sign, or fetch a token."""
         return at or self.url, self._headers()
 
+    def _keyed(self, key: str) -> dict[str, str]:
+        """The key in its header: as the provider is configured, else as the wire has it."""
+        told = self.endpoint.auth(key)
+        return self._auth(key) if told is None else told
+
     def _headers(self) -> dict[str, str]:
-        key = self._api_key()
+        auth: dict[str, str] = {}
+        if (key := self._api_key()) is not None:
+            configured = self.endpoint.auth(key)
+            auth = self._auth(key) if configured is None else configured
         return {
             "content-type": "application/json",
             "user-agent": "windlass",
-            **({} if key is None else self._auth(key)),
+            **{name.lower(): value for name, value in self.endpoint.headers.items()},
+            **auth,
             **{
                 name: value.reveal() if isinstance(value, Secret) else value
                 for name, value in self.headers.items()

@@ -55,6 +55,9 @@ class OpenAIChat(OpenAIShaped):
     wire = "openai_chat"
     path = "/chat/completions"
 
+    def _url(self, base: str) -> str:
+        return self._at(self.endpoint.chat_endpoint or self.path, base)
+
     @cached_property
     def over_responses(self) -> OpenAIResponses:
         """The same model over OpenAI's other wire, for what only that one can do."""
@@ -119,7 +122,7 @@ class OpenAIChat(OpenAIShaped):
         )
         made = ChatDecoder if self.caps.completes == "fim" else TextDecoder
         decoder = made(self._source(), self._origin, {}, emit)
-        at = self._at(path)
+        at = self._at(self.endpoint.completion_endpoint or path)
         if self.caps.completes == "infill":  # llama.cpp's own, not under /v1
             at = at.replace("/v1/infill", "/infill")
         return await self._exchange(completion.settings, [body], decoder, at)

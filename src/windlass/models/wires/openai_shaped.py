@@ -39,7 +39,7 @@ class OpenAIShaped(HttpModel):
     @property
     def dialect(self) -> Dialect:
         """How the server differs from the others."""
-        return DIALECTS[self.endpoint.dialect]
+        return DIALECTS.get(self.endpoint.dialect) or DIALECTS["plain"]
 
     @property
     def on_azure(self) -> bool:
@@ -70,8 +70,9 @@ class OpenAIShaped(HttpModel):
         base = self.base_url if base is None else base
         if not self.on_azure:
             parts = urlsplit(base)
-            if path != self.path and parts.path.rstrip("/").endswith(self.path):
-                own = parts.path.rstrip("/").removesuffix(self.path)
+            own = parts.path.rstrip("/")
+            if path != self.path and own.endswith(self.path):  # an address given whole
+                own = own.removesuffix(self.path) or "/"
                 base = urlunsplit((parts.scheme, parts.netloc, own, parts.query, ""))
             return joined(base, path, when=lambda own: own or "/v1")
         known = self.endpoint.also_env.get("api_version", ())
