@@ -33,6 +33,7 @@ LONGEST_PATTERN = 500
 
 _K1, _B = 1.5, 0.75
 _RELATED, _ALIKE = 0.5, 0.4  # what a match counts that is not the word itself
+_BEHIND = 1 / 3  # of the best score; what fits less is not worth its place in a prompt
 _LIKENESS = 0.6  # shared pieces from which on two words look alike
 _DEEPEST = 4  # levels of a schema whose descriptions are read
 _PROGRAM = 100_000  # bytes of a compiled pattern: time is its size times the length of the text
@@ -95,7 +96,9 @@ class Index:
                 f"No tool fits these words. {self._how_many()} "
                 "Try other words for what the tool should do or work on.",
             )
-        return Found(tuple(self.names[place] for place in ranked[: _capped(limit)]))
+        least = scores[ranked[0]] * _BEHIND
+        best = [place for place in ranked[: _capped(limit)] if scores[place] >= least]
+        return Found(tuple(self.names[place] for place in best))
 
     def _matches(self, term: str) -> dict[int, float]:
         """How well each tool fits one word: by its best match, so that synonyms do not add up."""
