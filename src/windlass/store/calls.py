@@ -6,12 +6,13 @@ A row says what the journal says of the call, without its words. It outlives the
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, TypedDict, cast
+from typing import Any, TypeAlias, TypedDict, cast
 
 import msgspec
 
 from windlass.errors import ConfigError, nearest, shown
 from windlass.events import JournalEntry, Replied, ReplyFailed, RunStarted
+from windlass.messages import ToolCall
 from windlass.usage import Usage
 
 
@@ -109,28 +110,76 @@ def among(calls: Iterable[ModelCall], which: Which) -> list[ModelCall]:
     return sorted(found, key=lambda call: call.at)
 
 
-def call_of(
-    entry: Replied | ReplyFailed, run: RunStarted | None, session: str | None, at: float
-) -> ModelCall:
-    """The row of an entry that a run put on the record."""
-    usage = entry.usage
+# --------------------------------------------------------------------------- from a journal
+
+#: A call as it is kept of a journal that is let go: its entry without the words.
+Slip: TypeAlias = tuple[
+    float, RunStarted | None, Usage, str, str, float, float, int, int, str | None, str | None, str
+]  # at, run, usage, provider, model, cost, latency, attempts, calls, purpose, via, outcome
+
+
+def slips_in(entries: Sequence[JournalEntry], ends: Sequence[float]) -> list[Slip]:
+    """The calls of a journal; `ends` says of each row where it ends and when it was closed.
+
+    What stands in the first row was copied from the session it was forked from, and is on the
+    books there. This is done for every run in memory, so it is done at a run.
+    """
+    found: list[Slip] = []
+    run: RunStarted | None = None
+    copied, size, row = ends[0], ends[-2], 0
+    for index, entry in enumerate(entries):
+        kind = type(entry)
+        if kind is Replied or kind is ReplyFailed:
+            if not copied <= index < size:
+                continue
+            while ends[row] <= index:
+                row += 2
+            found.append(_slip(entry, run, ends[row + 1]))  # pyright: ignore[reportArgumentType]
+        elif kind is RunStarted:
+            run = entry  # pyright: ignore[reportAssignmentType]
+    return found
+
+
+def _slip(entry: Replied | ReplyFailed, run: RunStarted | None, at: float) -> Slip:
+    if isinstance(entry, Replied):
+        content, calls = entry.message.content, 0
+        for block in content:
+            if type(block) is ToolCall:
+                calls += 1
+        return (
+            at, run, entry.usage, entry.provider, entry.model, entry.cost_usd, entry.duration_ms,
+            entry.attempts, calls, entry.purpose, entry.via, "ok",
+        )  # fmt: skip
+    return (
+        at, run, entry.usage, entry.provider, entry.model, entry.cost_usd, entry.duration_ms,
+        entry.attempts, 0, entry.purpose, None, entry.category,
+    )  # fmt: skip
+
+
+def calls_of(slips: Iterable[Slip], session: str) -> list[ModelCall]:
+    """The rows of these slips."""
+    return [_call(slip, session) for slip in slips]
+
+
+def _call(slip: Slip, session: str) -> ModelCall:
+    at, run, usage, provider, model, cost, took, attempts, calls, purpose, via, outcome = slip
     return ModelCall(
         at=at,
-        provider=entry.provider,
-        model=entry.model,
+        provider=provider,
+        model=model,
         input_tokens=usage.input_tokens,
         output_tokens=usage.output_tokens,
         cache_read_tokens=usage.cache_read_tokens,
         cache_write_tokens=usage.cache_write_tokens,
         reasoning_tokens=usage.reasoning_tokens,
         gpu_ms=usage.gpu_ms,
-        cost_usd=entry.cost_usd,
-        latency_ms=entry.duration_ms,
-        attempts=entry.attempts,
-        tool_calls=len(entry.message.tool_calls) if isinstance(entry, Replied) else 0,
-        outcome="ok" if isinstance(entry, Replied) else entry.category,
-        purpose=entry.purpose,
-        via=entry.via if isinstance(entry, Replied) else None,
+        cost_usd=cost,
+        latency_ms=took,
+        attempts=attempts,
+        tool_calls=calls,
+        outcome=outcome,
+        purpose=purpose,
+        via=via,
         session=session,
         **({} if run is None else _facts(run)),
     )
@@ -145,24 +194,3 @@ def _facts(run: RunStarted) -> dict[str, str | None]:
         "conversation": run.conversation_id,
         "run": run.run_id,
     }
-
-
-def calls_in(
-    entries: Sequence[JournalEntry], session: str, ends: Sequence[tuple[int, float]]
-) -> list[ModelCall]:
-    """The rows of a journal whose rows end there and then.
-
-    What stands in its first row was copied from the session it was forked from, and is on the
-    books there.
-    """
-    found: list[ModelCall] = []
-    run: RunStarted | None = None
-    first = 0
-    for number, (end, at) in enumerate(ends):
-        for entry in entries[first:end]:
-            if type(entry) is RunStarted:
-                run = entry
-            elif number and (type(entry) is Replied or type(entry) is ReplyFailed):
-                found.append(call_of(entry, run, session, at))
-        first = end
-    return found

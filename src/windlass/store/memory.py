@@ -17,7 +17,7 @@ from windlass.errors import Locked, NoSuchSession, StoreError, nearest
 from windlass.events import FORMAT, JournalEntry, SessionOpened, ToolResulted
 from windlass.store import journal as written
 from windlass.store.base import Head, InboxItem, InboxKind, Row, SessionInfo
-from windlass.store.calls import ModelCall, Which, among, calls_in
+from windlass.store.calls import ModelCall, Slip, Which, among, calls_of, slips_in
 
 if TYPE_CHECKING:
     import sqlite3
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from windlass.store.body import Guard
 
 T = TypeVar("T")
-MOST_CALLS = 10_000  # that are on no journal, or on one that is gone: the latest stay
+MOST_CALLS = 10_000  # on the books that no journal here holds: the latest stay
 
 
 class MemoryJournal:
@@ -137,6 +137,10 @@ class MemoryJournal:
             (int(end), at) for end, at in zip(self._bounds[::2], self._bounds[1::2], strict=True)
         ]
 
+    def slips(self) -> list[Slip]:
+        """The model calls in closed rows."""
+        return slips_in(self.entries, self._bounds)
+
     def waiting(self) -> list[InboxItem]:
         """Everything in the inbox; what is being taken is there until its row is closed."""
         return [*self._taking, *self.mail]
@@ -155,6 +159,8 @@ class MemoryStore:
         self._passing: dict[str, ref[MemoryJournal]] = {}
         self._sweep_at = 256
         self._calls: deque[ModelCall] = deque(maxlen=MOST_CALLS)
+        self._slips: dict[str, list[Slip]] = {}  # the calls of sessions that were let go
+        self._slipped = 0
         self._transaction = threading.Lock()
         self._connection: sqlite3.Connection | None = None
         self._guard: Guard | None = None
@@ -192,9 +198,22 @@ class MemoryStore:
         if session is None:
             return
         self._passing[session_id] = ref(session)
+        self._slip(session)
         if len(self._passing) > self._sweep_at:  # now and then: a callback for each would be dear
             self._passing = {name: kept for name, kept in self._passing.items() if kept()}
             self._sweep_at = 2 * len(self._passing) + 256
+
+    def _slip(self, session: MemoryJournal) -> None:
+        """Keep what a session's calls cost when the session itself may go."""
+        self._unslip(session.session_id)
+        slips = self._slips[session.session_id] = session.slips()
+        self._slipped += len(slips)
+        while self._slipped > MOST_CALLS:
+            self._unslip(next(iter(self._slips)))
+
+    def _unslip(self, session_id: str) -> None:
+        if (old := self._slips.pop(session_id, None)) is not None:
+            self._slipped -= len(old)
 
     def _find(self, session_id: str) -> MemoryJournal | None:
         found = self._sessions.get(session_id)
@@ -326,8 +345,9 @@ class MemoryStore:
             return False
         if session.held:
             raise Locked(f"session {session_id!r} is being written; close it first")
-        self._calls += _calls(session)
-        self._sessions.pop(session_id, None)
+        if self._sessions.pop(session_id, None) is not None:
+            self._slip(session)
+        self._enter(session_id)
         self._passing.pop(session_id, None)
         return True
 
@@ -339,14 +359,19 @@ class MemoryStore:
             if not session.held and session.touched < older_than
         ]
         for session_id in old:
-            self._calls += _calls(self._sessions.pop(session_id))
+            self._slip(self._sessions.pop(session_id))
+            self._enter(session_id)
         return old
 
+    def _enter(self, session_id: str) -> None:
+        """The session is gone for good; another of its name begins anew."""
+        self._calls += calls_of(self._slips.get(session_id, ()), session_id)
+        self._unslip(session_id)
+
     async def calls(self, **which: Unpack[Which]) -> list[ModelCall]:
-        """The books, made from the journals; of a session nobody named, while somebody has it."""
-        passing = [session for kept in self._passing.values() if (session := kept()) is not None]
-        sessions = {session.session_id: session for session in (*passing, *self._sessions.values())}
-        found = [call for session in sessions.values() for call in _calls(session)]
+        """The books, made from the journals and from what is kept of those that are gone."""
+        slips = self._slips | {name: session.slips() for name, session in self._sessions.items()}
+        found = [call for name, kept in slips.items() for call in calls_of(kept, name)]
         return among([*self._calls, *found], which)
 
     async def record_calls(self, calls: Sequence[ModelCall]) -> None:
@@ -386,10 +411,6 @@ def result_in(entries: Sequence[JournalEntry], call_id: str) -> ToolResulted | N
 
 def _closed(session_id: str) -> StoreError:
     return StoreError(f"session {session_id!r} was closed by this writer; open it again")
-
-
-def _calls(session: MemoryJournal) -> list[ModelCall]:
-    return calls_in(session.entries, session.session_id, session.row_ends())
 
 
 def _opening(session: MemoryJournal) -> SessionOpened:
