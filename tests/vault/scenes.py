@@ -1,0 +1,134 @@
+"""A run to be killed: it searches, calls what it found, and searches again under a small budget."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from typing import Any
+
+import windlass as w
+from windlass.agents.agent import Agent  # loaded once, in the process that all others fork from
+from windlass.agents.disclosing import disclosed
+from windlass.errors import NoSuchSession
+from windlass.events import Replied, ToolDecided, ToolResulted, ToolSearchResulted
+from windlass.loop.replay import requests_of
+from windlass.models.wires.anthropic import AnthropicMessages
+from windlass.store import open_store, sqlite
+from windlass.testing import EffectLog
+from windlass.testing.killing import Scene
+from windlass.tools.tool_search import SEARCH_NAME
+
+assert sqlite.SqliteStore and disclosed
+SESSION = "s"
+WIRE = AnthropicMessages("claude-test", api_key="not-a-key")
+
+#: What the model does, turn by turn.
+SCRIPT: tuple[tuple[tuple[str, dict[str, Any]], ...], ...] = (
+    ((SEARCH_NAME, {"query": "charge a card"}),),
+    (("charge", {"n": 1}), (SEARCH_NAME, {"query": "look something up"})),
+    (("look", {"n": 2}), ("charge", {"n": 3})),
+    ((SEARCH_NAME, {"query": "send a letter"}), (SEARCH_NAME, {"query": "nothing of the kind"})),
+    (("mail", {"n": 4}),),
+)
+
+
+class Pure(w.Model):
+    """Answers by how many turns it has had; notes the bytes of every request it gets."""
+
+    provider, name = "pure", "pure"
+
+    def __init__(self, scene: Scene) -> None:
+        self.sent = EffectLog(scene.folder / "sent.jsonl")
+
+    async def respond(self, request: w.Request, emit: Any) -> w.Response:
+        self.sent.write(digest(request))
+        turn = sum(message.role == "assistant" for message in request.messages)
+        usage = w.Usage(10, 5)
+        if turn >= len(SCRIPT):
+            return w.Response(w.Message("assistant", "all done"), usage)
+        calls = tuple(
+            w.ToolCall(f"c{turn}{place}", name, arguments)
+            for place, (name, arguments) in enumerate(SCRIPT[turn])
+        )
+        return w.Response(w.Message("assistant", calls), usage, "tool_use")
+
+
+def digest(request: w.Request) -> str:
+    return hashlib.sha256(b"".join(WIRE.encode(request))).hexdigest()[:16]
+
+
+def tools_of(scene: Scene) -> list[w.Tool]:
+    @w.tool(keyed=True, defer_loading=True)
+    async def charge(ctx: w.ToolContext[None], n: int) -> str:
+        """Charge a card."""
+        EffectLog(scene.folder / "charges.jsonl").write(ctx.idempotency_key, n=n)
+        return f"charged {n}"
+
+    @w.tool(defer_loading=True)
+    async def mail(n: int) -> str:
+        """Send a letter."""
+        scene.effects.write(f"mail:{n}")
+        return f"sent {n}"
+
+    @w.tool(side_effect_level="read_only", defer_loading=True)
+    async def look(n: int) -> str:
+        """Look something up."""
+        return f"seen {n}"
+
+    @w.tool
+    async def wait() -> str:
+        """Do nothing."""
+        return "waited"
+
+    return [wait, charge, mail, look]
+
+
+async def scenario(scene: Scene) -> str:
+    """Run the agent to its end, from wherever an earlier process left it."""
+    agent = Agent(
+        Pure(scene),
+        tools=tools_of(scene),
+        tool_search={"budget_tokens": 90},
+        max_concurrent_tools=2,
+    )
+    async with w.Runtime(store=f"sqlite:///{scene.folder / 'runs.db'}"):
+        try:
+            out = await agent.resume(SESSION)
+        except NoSuchSession:
+            out = await agent.run("go", session_id=SESSION)
+    assert out.status == "done", (out.status, out.stop_reason, out.error)
+    return out.final_text
+
+
+async def check(scene: Scene) -> dict[str, Any]:
+    """The same requests to the byte, each search told once, and each call decided once."""
+    store = open_store(f"sqlite:///{scene.folder / 'runs.db'}")
+    await store.verify(SESSION)
+    entries = await store.read(SESSION)
+    await store.aclose()
+    problems: list[str] = []
+    searches = Counter(e.search_id for e in entries if type(e) is ToolSearchResulted)
+    decided = Counter(e.call_id for e in entries if type(e) is ToolDecided)
+    for what, counts in (("told", searches), ("decided", decided)):
+        problems += [f"{id} was {what} {n} times" for id, n in counts.items() if n != 1]
+    if len(searches) != 4:
+        problems.append(f"{len(searches)} searches are on record")
+    keys: dict[int, set[str]] = {}
+    for line in EffectLog(scene.folder / "charges.jsonl").read():
+        keys.setdefault(line["n"], set()).add(line["key"])
+    problems += [f"charge {n} was made under {len(k)} keys" for n, k in keys.items() if len(k) != 1]
+    results = [e for e in entries if type(e) is ToolResulted]
+    unknown = [e for e in results if e.outcome == "interrupted"]
+    wrong = [e.tool for e in results if e.outcome not in ("ok", "interrupted")]
+    problems += [f"{tool} was not run" for tool in wrong]
+    rebuilt = [digest(request) for request in requests_of(entries)]
+    if len(rebuilt) != sum(type(e) is Replied for e in entries):
+        problems.append("a reply has no request")
+    sent = set(EffectLog(scene.folder / "sent.jsonl").counts())
+    if not set(rebuilt) <= sent or (not unknown and sent != set(rebuilt)):
+        problems.append("what was sent is not what the journal says")
+    return {
+        "state": rebuilt[:-1],  # the last request tells of a letter that may be unknown
+        "unknown": tuple(f"mail:{4}" for _ in unknown),
+        "problems": tuple(problems),
+    }
