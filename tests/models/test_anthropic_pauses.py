@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import windlass as w
+from windlass.messages import Message
+from windlass.models.base import Request, Response
+from windlass.models.pauses import through_pauses
 from windlass.models.wires.anthropic import AnthropicMessages
 from windlass.testing.fakes import FakeAnthropic, Reply, conversation
 from windlass.usage import Usage
@@ -34,3 +39,42 @@ async def test_a_turn_that_never_ends_is_ended() -> None:
         model = AnthropicMessages("claude-sonnet-4-5", api_key="k", base_url=server.url)
         out = await w.agent_loop("q", model=model, max_iterations=4)
     assert (out.status, len(server.requests)) == ("budget_exhausted", 4)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_single_call_goes_on_too(stream: bool) -> None:
+    script = conversation(PAUSE, Reply("Found.", usage=Usage(30, 3)))
+    async with FakeAnthropic(script, api_key="k") as server:
+        model = AnthropicMessages("claude-sonnet-4-5", api_key="k", base_url=server.url)
+        out = await w.llm_call("q", model=model, stream=stream)
+        said = [chunk.text async for chunk in w.llm_stream("q", model=model, stream=stream)]
+    assert (out.text, out.stop_reason) == ("Looking.Found.", "end_turn")
+    assert (out.usage.input_tokens, out.usage.output_tokens) == (40, 4)
+    assert "".join(said) == "Looking.Found." and len(server.requests) == 4
+    assert not server.refused, server.refused[0].message
+    [_, turn] = server.requests[1].json["messages"]
+    assert [block["type"] for block in turn["content"]] == ["text", "server_tool_use"]
+
+
+async def test_a_single_call_that_never_ends_is_given_as_it_is() -> None:
+    def script(body: Any, _headers: Any) -> Reply:
+        assert len(body["messages"]) <= 2  # what was said so far is one turn
+        return PAUSE
+
+    async with FakeAnthropic(script) as server:
+        model = AnthropicMessages("claude-sonnet-4-5", api_key="k", base_url=server.url)
+        out = await w.llm_call("q", model=model)
+    assert (out.stop_reason, len(server.requests)) == ("pause_turn", 9)
+    assert not server.refused and out.usage.output_tokens == 9
+
+
+async def test_a_pause_in_words_alone_is_a_reply() -> None:
+    reply = Response(Message("assistant", "hm"), stop_reason="pause_turn")
+    asked: list[Request] = []
+
+    async def ask(request: Request) -> Response:
+        asked.append(request)
+        return reply
+
+    assert await through_pauses(Request([Message("user", "q")]), ask) is reply
+    assert len(asked) == 1

@@ -12,6 +12,7 @@ from windlass.agents.runtime import Runtime, current_runtime
 from windlass.loop.reply import sound
 from windlass.loop.watch import CleanShow
 from windlass.models.base import Emit, Model, Request, Response, silent
+from windlass.models.pauses import through_pauses
 
 if TYPE_CHECKING:
     from windlass.loop.watch import Sink
@@ -31,7 +32,10 @@ async def ask_once(
     async def ask(request: Request) -> Response:
         return await _asked(runtime, model, request, emit)
 
-    return await booked(runtime, model, request, ask, who, purpose)
+    async def book(request: Request) -> Response:
+        return await booked(runtime, model, request, ask, who, purpose)
+
+    return await through_pauses(request, book)
 
 
 async def _asked(runtime: Runtime, model: Model, request: Request, emit: Emit) -> Response:
