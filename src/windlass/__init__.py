@@ -105,6 +105,11 @@ _HOMES = {
         "ToolResult",
     ),
     "models.base": ("Frame", "Model", "Request", "Response", "Settings"),
+    "models.matrix": (
+        "provider_capabilities",
+        "provider_capabilities_clear",
+        "provider_capabilities_install",
+    ),
     "models.mock": ("llm_mock", "llm_mock_calls", "llm_mock_clear"),
     "redact": ("Secret",),
     "store.calls": ("ModelCall",),

@@ -312,6 +312,15 @@ from windlass.models.base import (
 from windlass.models.base import (
     Settings as Settings,
 )
+from windlass.models.matrix import (
+    provider_capabilities as provider_capabilities,
+)
+from windlass.models.matrix import (
+    provider_capabilities_clear as provider_capabilities_clear,
+)
+from windlass.models.matrix import (
+    provider_capabilities_install as provider_capabilities_install,
+)
 from windlass.models.mock import (
     llm_mock as llm_mock,
 )

@@ -11,10 +11,10 @@ import importlib
 import os
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import UnionType
-from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin
+from typing import Any, Literal, TypeAlias, TypeVar, Union, cast, get_args, get_origin
 
 import msgspec
 
@@ -67,11 +67,15 @@ class Config:
         self,
         layers: list[Layer],
         sections: Mapping[str, type[msgspec.Struct] | str],
-        folder: Path,
+        start: Path,
+        environ: Mapping[str, str],
+        project: Path | None = None,
     ) -> None:
         self._layers = layers  # the strongest first
         self._sections = sections
-        self._folder = folder
+        self.start = start  # the folder it was loaded for
+        self.environ = environ
+        self.project = project  # the project's file
         self._made: dict[type[msgspec.Struct], msgspec.Struct] = {}
 
     @property
@@ -114,7 +118,11 @@ class Config:
         for layer in self._layers:
             if layer.file and _holds(layer.data, (self._name(shape), *key.split("."))):
                 return layer.file.parent
-        return self._folder
+        return self.start
+
+    def document(self, *names: str) -> Document:
+        """The raw tables of some sections, merged, and which file says what."""
+        return Document({name: self._merged(name) for name in names}, self._origin)
 
     def _name(self, shape: type[msgspec.Struct]) -> str:
         for name, known in _resolved({**_sections, **self._sections}).items():
@@ -170,7 +178,7 @@ def load(
     problems += wrong
     if problems:
         raise ConfigError("\n".join(problems))
-    config = Config(layers, known, folder.absolute())
+    config = Config(layers, known, folder.absolute(), environ, project)
     for shape in known.values():
         config.get(shape)
     return config
@@ -215,22 +223,88 @@ class Layer:
         return f"{self.file}{self._lines.at(path)}"
 
 
-def _read(path: Path, known: Mapping[str, type[msgspec.Struct]]) -> tuple[Layer, list[str]]:
-    empty = Layer({}, path, Lines(""))
+class Document:
+    """Tables that were checked, as plain data: `read_file(path, Shape).where("a", "b")`."""
+
+    def __init__(self, data: dict[str, Any], where: Callable[[tuple[str, ...]], str]) -> None:
+        self.data, self._where = data, where
+
+    def holds(self, *path: str) -> bool:
+        """Whether it says something there."""
+        return _holds(self.data, path)
+
+    def where(self, *path: str) -> str:
+        """The file and line that say so, or whatever names the source."""
+        return self._where(path)
+
+
+Layout: TypeAlias = type[msgspec.Struct] | Mapping[str, type[msgspec.Struct]]
+
+
+def read_file(path: Path, layout: Layout) -> Document:
+    """A file of tables beside `windlass.toml`. Raises `ConfigError` with every problem it has.
+
+    The layout is the shape of the whole, or the shapes of some sections; then others are passed over.
+    """
+    text, problem = _text(path)
+    if problem:
+        raise ConfigError(problem)
+    return read_text(text, str(path), layout)
+
+
+def read_text(text: str, label: str, layout: Layout) -> Document:
+    """The same of TOML in hand; `label` says in errors where it came from."""
+    data, problem = _parsed(text, label)
+    if problem:
+        raise ConfigError(problem)
+    lines = Lines(text)
+    return checked(data, lambda path: f"{label}{lines.at(path)}", layout)
+
+
+def checked(
+    data: dict[str, Any], where: Callable[[tuple[str, ...]], str], layout: Layout
+) -> Document:
+    """Tables in hand, held against their layout; raises `ConfigError` with every problem."""
+    if isinstance(layout, Mapping):
+        data = {name: data[name] for name in layout if name in data}
+        found = list(_wrong(data, layout))
+    else:
+        found = [
+            (path, f"{'.'.join(path)}{problem}") for path, problem in _problems(data, layout, ())
+        ]
+    if found:
+        raise ConfigError("\n".join(f"{where(path)}: {problem}" for path, problem in found))
+    return Document(data, where)
+
+
+def _text(path: Path) -> tuple[str, str]:
+    """What the file holds, or what is wrong with it."""
     try:
-        text = path.read_text("utf-8-sig")
-        data = tomllib.loads(text)
+        return path.read_text("utf-8-sig"), ""
     except OSError as error:
-        return empty, [f"{path}: it cannot be read: {error.strerror}"]
+        return "", f"{path}: it cannot be read: {error.strerror}"
     except UnicodeDecodeError as error:
-        return empty, [f"{path}: it is not UTF-8 text (byte {error.start})"]
+        return "", f"{path}: it is not UTF-8 text (byte {error.start})"
+
+
+def _parsed(text: str, label: str) -> tuple[dict[str, Any], str]:
+    """The tables of the text, or what is wrong with it."""
+    try:
+        return tomllib.loads(text), ""
     except RecursionError:
-        return empty, [f"{path}: it is nested too deep"]
+        return {}, f"{label}: it is nested too deep"
     except tomllib.TOMLDecodeError as error:
         place = re.search(r" \(at (?:line (\d+), column \d+|end of document)\)", str(error))
         line = f":{place[1]}" if place and place[1] else ""
         words = str(error).replace(place[0], "") if place and place[1] else str(error)
-        return empty, [f"{path}{line}: it is not TOML: {words}"]
+        return {}, f"{label}{line}: it is not TOML: {words}"
+
+
+def _read(path: Path, known: Mapping[str, type[msgspec.Struct]]) -> tuple[Layer, list[str]]:
+    text, problem = _text(path)
+    data, problem = _parsed(text, str(path)) if not problem else ({}, problem)
+    if problem:
+        return Layer({}, path, Lines("")), [problem]
     lines = Lines(text)
     found = [
         (where, f"{path}{lines.at(where)}: {problem}") for where, problem in _wrong(data, known)

@@ -9,7 +9,7 @@ class Lines:
     """Which line of a TOML file sets which key, as far as a look at each line can tell.
 
     A key inside an inline table has the line of the table: `Lines("[a]\\nb = 1").at(("a", "b"))` is
-    `:2`.
+    `:2`. The second of `[[rows]]` is at `("rows", "1")`.
     """
 
     _KEY = re.compile(
@@ -19,6 +19,7 @@ class Lines:
 
     def __init__(self, text: str) -> None:
         self._lines: dict[tuple[str, ...], int] = {}
+        counts: dict[tuple[str, ...], int] = {}  # of the arrays of tables, how many so far
         table: tuple[str, ...] = ()
         quotes = ""
         for number, line in enumerate(text.splitlines(), 1):
@@ -32,7 +33,15 @@ class Lines:
             parts = tuple(part.strip("\"'") for part in self._PART.findall(match[1]))
             follows = bare[match.end() : match.end() + 1]
             if line.lstrip().startswith("[") and follows == "]":
-                table = parts
+                inside = next((n for n in range(len(parts) - 1, 0, -1) if parts[:n] in counts), 0)
+                if line.lstrip().startswith("[["):
+                    counts[parts] = counts.get(parts, -1) + 1
+                    self._lines.setdefault(parts, number)
+                    table = (*parts, str(counts[parts]))
+                elif inside:
+                    table = (*parts[:inside], str(counts[parts[:inside]]), *parts[inside:])
+                else:
+                    table = parts
                 self._lines.setdefault(table, number)
             elif follows == "=":
                 self._lines.setdefault((*table, *parts), number)

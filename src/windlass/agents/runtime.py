@@ -18,6 +18,7 @@ from weakref import WeakSet
 from windlass.loop.ledger import NO_LIMITS, Ledger, Limits
 from windlass.loop.run import Run
 from windlass.models.mock import MockQueue, current_queue
+from windlass.models.scope import current_book
 from windlass.redact import RedactingFilter, Redactor, Secret
 from windlass.store.base import Store
 from windlass.store.memory import MemoryStore
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from windlass.config import Config
+    from windlass.models.book import Book
 
 _current: ContextVar[Runtime | None] = ContextVar("windlass_runtime", default=None)
 _default: Runtime | None = None
@@ -49,12 +51,13 @@ class Runtime:
         self._given_store, self._config_path = store, config
         self._environ = environ
         self._config: Config | None = None
+        self._book: Book | None = None
         self._store: Store | None = None
         self._opened: dict[str, Store] = {}
         self._pool: ThreadPoolExecutor | None = None
         self._redactor: Redactor | None = None
         self._secrets = secrets
-        self._tokens: list[tuple[Token[Any], Token[Any]]] = []
+        self._tokens: list[tuple[Token[Any], Token[Any], Token[Any]]] = []
         self.memory = MemoryStore()  # for runs without a store
         self.mock: MockQueue = MockQueue()
         self.ledger = Ledger(budget or NO_LIMITS, lasting=True)
@@ -70,8 +73,19 @@ class Runtime:
             from windlass.config import load, section
 
             section("store", "windlass.store.config:StoreConfig")  # nobody else may have by now
+            section("llm", "windlass.models.tables:LlmConfig")
+            section("capabilities", "windlass.models.rows:Table")
             self._config = load(file=self._config_path, env=self._environ)
         return self._config
+
+    @property
+    def book(self) -> Book:
+        """What is configured about providers and models here."""
+        if self._book is None:
+            from windlass.models.book import book_of
+
+            self._book = book_of(self.config)
+        return self._book
 
     @property
     def store(self) -> Store:
@@ -146,13 +160,15 @@ class Runtime:
     # ----------------------------------------------------------------- its life
 
     async def __aenter__(self) -> Runtime:
-        self._tokens.append((_current.set(self), current_queue.set(self.mock)))
+        book = current_book.set(lambda: self.book)
+        self._tokens.append((_current.set(self), current_queue.set(self.mock), book))
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        runtime, queue = self._tokens.pop()
+        runtime, queue, book = self._tokens.pop()
         _current.reset(runtime)
         current_queue.reset(queue)
+        current_book.reset(book)
         await self.aclose()
 
     def after_fork(self) -> list[object]:

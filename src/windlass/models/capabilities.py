@@ -6,8 +6,9 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from windlass.models.endpoints import Wire
-
+Wire: TypeAlias = Literal[
+    "anthropic", "openai_chat", "openai_responses", "gemini", "vertex", "ollama", "bedrock"
+]
 Search: TypeAlias = Literal["bm25", "regex", "hosted", "client"]
 Mode: TypeAlias = Literal["enabled", "adaptive", "effort", "disabled"]
 Effort: TypeAlias = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]

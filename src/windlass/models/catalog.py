@@ -14,7 +14,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from windlass.models.endpoints import Wire
+from windlass.models.capabilities import Wire
 from windlass.usage import Usage
 
 

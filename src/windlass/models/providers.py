@@ -6,26 +6,16 @@ import os
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from importlib import import_module
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from windlass.errors import ConfigError, nearest, shown
 from windlass.models import catalog
 from windlass.models.base import Model
+from windlass.models.book import TIERS, Book, current
 from windlass.models.endpoints import ENDPOINTS, Endpoint, Wire
+from windlass.models.matrix import capabilities_of
 from windlass.redact import Secret
 
-# what a bare name begins with, where the catalog does not know it
-_PREFIXES = (
-    ("claude", "anthropic"),
-    ("gpt-", "openai"),
-    ("chatgpt-", "openai"),
-    ("o1", "openai"),
-    ("o3", "openai"),
-    ("o4", "openai"),
-    ("deepseek-", "deepseek"),
-    ("gemini-", "gemini"),
-    ("accounts/fireworks/", "fireworks"),
-)
 DEFAULT = "anthropic"
 # a wire is loaded when the first model of it is made
 WIRES: Final[dict[Wire, tuple[str, str]]] = {
@@ -43,6 +33,7 @@ def resolve(
     model: str | Model | None = None,
     provider: str | None = None,
     *,
+    tier: str | None = None,
     api_key: str | Secret | None = None,
     base_url: str | None = None,
     headers: Mapping[str, str | Secret] | None = None,
@@ -50,20 +41,21 @@ def resolve(
     environ: Mapping[str, str] | None = None,
 ) -> Model:
     """The model that is meant: `resolve("openai:gpt-4o")`, `resolve("claude-sonnet-4-5")`,
-    `resolve(provider="ollama")`, `resolve()`.
+    `resolve(provider="ollama")`, `resolve(tier="small")`, `resolve()`.
 
     A provider knows models that we do not, so any name is taken under a known provider; a bare name
-    must be in the catalog or begin like one that is.
+    must be an alias or a tier, be in the catalog, or be somebody's by `[[llm.inference]]`.
     """
     if isinstance(model, Model):
         return model
-    for what, given in (("model", model), ("provider", provider)):
+    for what, given in (("model", model), ("provider", provider), ("model_tier", tier)):
         if given is not None and not isinstance(cast("object", given), str):
             raise ConfigError(f"{what} is a name or a Model object, not {shown(given)}")
     env = os.environ if environ is None else environ
     if model is None and provider is None:
         model, provider = env.get("WINDLASS_MODEL"), env.get("WINDLASS_PROVIDER")
-    provider, name = _split(model or None, provider or None, base_url)
+    model, provider = _meant(model or None, provider or None, tier)
+    provider, name = _split(model, provider, base_url)
     if provider == "mock":
         from windlass.models.mock import MockModel
 
@@ -82,11 +74,53 @@ def resolve(
     )
 
 
+def model_defaults(provider: str, model: str) -> dict[str, Any]:
+    """The options of `[llm.model_defaults]` for a model; a call's own options come before them.
+
+    `model_defaults("openai", "gpt-4o")` -> `{"temperature": 0.2}`
+    """
+    return current().defaults(provider, model)
+
+
 def _wire(endpoint: Endpoint, name: str) -> Callable[..., Model]:
-    """What makes the model: of the provider's wire, or of the one that the catalog wants for it."""
-    info = catalog.listed(endpoint.name, name)
-    module, made = WIRES[info.wire or endpoint.wire] if info is not None else WIRES[endpoint.wire]
+    """What makes the model: of the provider's wire, or of the one that its row wants for it."""
+    module, made = WIRES[capabilities_of(endpoint.name, name).wire or endpoint.wire]
     return getattr(import_module(module), made)
+
+
+def _meant(
+    model: str | None, provider: str | None, tier: str | None
+) -> tuple[str | None, str | None]:
+    """The model and provider that an alias or a tier stands for."""
+    book = current()
+    if tier is not None:
+        if model is not None:
+            raise ConfigError(f"model_tier={tier!r} and model={model!r}: give one of the two")
+        model = _of_tier(tier, provider, book)
+    elif model in TIERS and model not in book.aliases:
+        model = _of_tier(model, provider, book)
+    alias = book.aliases.get(model) if model is not None else None
+    if alias is None:
+        return model, provider
+    if provider is not None and alias.provider not in (None, provider):
+        raise ConfigError(
+            f"alias {model!r} is a model of {alias.provider!r}, not of provider={provider!r}"
+        )
+    return alias.id, alias.provider or provider
+
+
+def _of_tier(tier: str, provider: str | None, book: Book) -> str:
+    """The model of a tier: the provider's own, else the one for all."""
+    if tier not in TIERS:
+        raise ConfigError(f"model_tier {shown(tier)} is not known{nearest(tier, TIERS)}")
+    own = book.tiers.get(provider) if provider is not None else None
+    if isinstance(own, dict) and (found := own.get(tier)) is not None:
+        return found
+    found = book.tiers.get(tier)
+    if provider is None and isinstance(found, str):
+        return found
+    key = f"[llm.tiers.{provider}]" if provider is not None else "[llm.tiers]"
+    raise ConfigError(f"there is no {tier} model of {provider or 'any provider'}: set {key} {tier}")
 
 
 def _split(model: str | None, provider: str | None, base_url: str | None) -> tuple[str, str | None]:
@@ -119,13 +153,14 @@ def _home(model: str) -> str | None:
     for provider in catalog.models():
         if catalog.listed(provider, model):
             return provider
-    return next((provider for prefix, provider in _PREFIXES if model.startswith(prefix)), None)
+    return current().home(model)
 
 
 def _nearest_model(name: str) -> str:
-    known = {model: provider for provider, model in catalog.names()}
+    known = {model: f"{provider}:{model}" for provider, model in catalog.names()}
+    known |= {alias: alias for alias in current().aliases}
     close = get_close_matches(name, known, n=1, cutoff=0.6)
-    return f"; did you mean '{known[close[0]]}:{close[0]}'?" if close else ""
+    return f"; did you mean '{known[close[0]]}'?" if close else ""
 
 
 def _is_provider(name: str) -> bool:

@@ -1,0 +1,117 @@
+"""The shapes of `[llm]` and `[capabilities]` in `windlass.toml`, and of `providers.toml`."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from windlass import config
+from windlass.models.capabilities import Wire
+from windlass.models.rows import Table, glob_problem
+
+Names: TypeAlias = str | list[str]
+Dialect: TypeAlias = Literal[
+    "plain", "openai", "azure", "openrouter", "together", "groq", "deepseek", "mistral", "ollama",
+    "local",
+]  # fmt: skip
+Tier: TypeAlias = Literal["small", "mid", "frontier"]
+
+
+class Provider(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`[llm.providers.<name>]`: what is left out of a known provider stays as it is."""
+
+    base_url: str | None = None
+    wire: Wire | None = None
+    chat_endpoint: str | None = None
+    completion_endpoint: str | None = None
+    auth_style: str | None = None
+    auth_env: Names | None = None
+    base_url_env: Names | None = None
+    default_model: str | None = None
+    model_env: str | None = None
+    headers: dict[str, str] | None = None
+    dialect: Dialect | None = None
+    also_env: dict[str, Names] | None = None
+    key_word: str | None = None
+
+    def __post_init__(self) -> None:
+        for path in (self.chat_endpoint, self.completion_endpoint):
+            if path and not path.startswith("/"):
+                raise ValueError(f"{path!r} is behind base_url: begin it with '/'")
+        if self.base_url and "://" not in self.base_url:
+            raise ValueError(f"base_url {self.base_url!r} is no address: begin it with 'https://'")
+        style = self.auth_style
+        if style is not None and not style.replace("-", "").replace("_", "").isalnum():
+            raise ValueError(
+                f"auth_style {style!r} is neither 'bearer', 'none' nor the name of a header"
+            )
+
+
+class Alias(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`my-fast = { id = "vendor/model-fast", provider = "my_proxy" }`"""
+
+    id: str
+    provider: str | None = None
+
+
+class Inference(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`[[llm.inference]]`: whose a model is by its name."""
+
+    match: str
+    provider: str
+
+    def __post_init__(self) -> None:
+        if problem := glob_problem(self.match):
+            raise ValueError(problem)
+
+
+class Defaults(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """`[llm.model_defaults."<glob>"]`: options of a call that names none."""
+
+    max_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    stop: list[str] | None = None
+    seed: int | None = None
+    frequency_penalty: float | None = None
+    presence_penalty: float | None = None
+    thinking: bool | dict[str, Any] | None = None
+    reasoning_effort: str | None = None
+    reasoning_policy: str | bool | None = None
+    cache: bool | None = None
+    stream: bool | None = None
+    timeout: float | None = None
+    parallel_tool_calls: bool | None = None
+
+
+class Rate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`[llm.prices."<provider>:<glob>"]`: dollars per million tokens, and per second of a GPU."""
+
+    input: float | None = None
+    output: float | None = None
+    cache_read: float | None = None
+    cache_write: float | None = None
+    gpu_second: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if value is not None and not 0 <= value < float("inf"):
+                raise ValueError(f"{name} is {value}: a price is 0 or more")
+
+
+class LlmConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`[llm]`: providers, aliases, tiers, whose a name is, defaults and prices."""
+
+    providers: dict[str, Provider] = {}
+    aliases: dict[str, str | Alias] = {}
+    tiers: dict[str, str | dict[Tier, str]] = {}
+    inference: list[Inference] = []
+    model_defaults: dict[str, Defaults] = {}
+    prices: dict[str, Rate] = {}
+
+
+config.section("llm", LlmConfig)
+config.section("capabilities", Table)
