@@ -79,33 +79,50 @@ def test_system_words_stand_at_the_top() -> None:
     assert "system" not in later
 
 
-def test_pictures_and_documents() -> None:
-    data = base64.b64encode(b"hello").decode()
-    message = Message(
-        "user",
-        (
-            Image(data, "image/jpeg"),
-            Image(url="https://x/y.png"),
-            Image(url="data:image/gif;base64,R0"),
-            Document(data, title="T"),
-            Document(data, "text/plain"),
-            Document(url="https://x/z.pdf"),
-        ),
-    )
-    sent = body(CLAUDE, message)["messages"][0]["content"]
-    assert [part["source"] for part in sent] == [
-        {"type": "base64", "media_type": "image/jpeg", "data": data},
-        {"type": "url", "url": "https://x/y.png"},
+DATA = base64.b64encode(b"hello").decode()
+FILES = [
+    (Image(DATA, "image/jpeg"), {"type": "base64", "media_type": "image/jpeg", "data": DATA}),
+    (Image(url="https://x/y.png"), {"type": "url", "url": "https://x/y.png"}),
+    (
+        Image(url="data:image/gif;base64,R0"),
         {"type": "base64", "media_type": "image/gif", "data": "R0"},
-        {"type": "base64", "media_type": "application/pdf", "data": data},
+    ),
+    (Document(DATA), {"type": "base64", "media_type": "application/pdf", "data": DATA}),
+    (Document(DATA, "text/plain"), {"type": "text", "media_type": "text/plain", "data": "hello"}),
+    (
+        Document(DATA, "application/json"),
         {"type": "text", "media_type": "text/plain", "data": "hello"},
-        {"type": "url", "url": "https://x/z.pdf"},
-    ]
-    assert sent[3]["title"] == "T"
-    result = ToolResult("a", (Text("see"), Text(""), Image(data)))
-    (block,) = body(CLAUDE, Message("tool", (result,)))["messages"][0]["content"]
-    assert [part["type"] for part in block["content"]] == ["text", "image"]
-    failed = msgspec.structs.replace(result, is_error=True)
+    ),
+    (
+        Document(url="data:text/csv,a%2Cb"),
+        {"type": "text", "media_type": "text/plain", "data": "a,b"},
+    ),
+    (Document(url="https://x/z.pdf"), {"type": "url", "url": "https://x/z.pdf"}),
+    (Image(DATA, "image/tiff"), None),
+    (Document(DATA, "application/zip"), None),
+    (Document("", "text/plain"), None),  # an empty one is refused
+]
+
+
+@pytest.mark.parametrize(("file", "source"), FILES)
+def test_files_in_prompts_and_in_results(file: Image | Document, source: Any) -> None:
+    [sent] = body(CLAUDE, Message("user", (file,)))["messages"][0]["content"]
+    kind = "image" if isinstance(file, Image) else "document"
+    if source is None:
+        assert sent["type"] == "text" and file.media_type in sent["text"]
+    else:
+        assert sent == {"type": kind, "source": source}
+    result = ToolResult("a", (Text("see"), Text(""), file))
+    [block] = body(CLAUDE, Message("tool", (result,)))["messages"][0]["content"]
+    assert block["content"] == [{"type": "text", "text": "see"}, sent]
+    if isinstance(file, Document):
+        titled = msgspec.structs.replace(file, title="T")
+        [sent] = body(CLAUDE, Message("user", (titled,)))["messages"][0]["content"]
+        assert sent.get("title") == "T" or sent["text"].startswith("T: ")
+
+
+def test_an_error_is_told_in_words() -> None:
+    failed = ToolResult("a", (Text("see"), Image(DATA)), is_error=True)
     (block,) = body(CLAUDE, Message("tool", (failed,)))["messages"][0]["content"]
     assert block["content"] == "see" and block["is_error"] is True
 

@@ -134,6 +134,32 @@ def test_files() -> None:
     assert [*alone[0], *alone[1]] == ["document", "text"]  # a document alone is refused
 
 
+@pytest.mark.parametrize("name", [CLAUDE, "us.amazon.nova-lite-v1:0", "mistral.novel-v1:0"])
+def test_files_in_results_stand_inside_or_behind_them(name: str) -> None:
+    model = BedrockConverse(name, api_key="k", region="r")
+    image, paper = Image("aGk="), Document("eA==", title="T")
+    results = (
+        ToolResult("a", (Text("see"), image)),
+        ToolResult("b", (paper,)),
+        ToolResult("c", (Image(url="https://x/y.png"),)),
+    )
+    sent = body(Message("tool", results), model=model)["messages"][0]["content"]
+    a, b, c = (block["toolResult"]["content"] for block in sent[:3])
+    assert a[0] == {"text": "see"} and c == [{"text": "Image: https://x/y.png"}]
+    if model.caps.media_results:
+        assert "image" in a[1] and "document" in b[0] and len(sent) == 3
+    else:  # the results come first all the same
+        assert len(a) == 1 and b == [{"text": "(see below)"}]
+        assert [next(iter(block)) for block in sent[3:]] == ["image", "document", "text"]
+    assert model.caps.media_results is (name != "mistral.novel-v1:0")
+
+
+def test_documents_in_an_address() -> None:
+    text = Document(url="data:text/csv;base64,YSxi")
+    [sent, _] = body(Message("user", (text,)))["messages"][0]["content"]
+    assert sent["document"]["format"] == "csv" and sent["document"]["source"] == {"bytes": "YSxi"}
+
+
 def test_state_goes_back_only_to_who_made_it() -> None:
     other = Origin("anthropic", "claude-sonnet-4-5")
     blocks = (

@@ -7,7 +7,6 @@ and model that made them.
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, cast
 
@@ -24,6 +23,7 @@ from windlass.messages import (
     ToolResult,
 )
 from windlass.models.base import Emit, Frame, Request, Settings
+from windlass.models.wires.anthropic_parts import file_block, result_block
 from windlass.models.wires.anthropic_reply import MessagesDecoder
 from windlass.models.wires.claude_cache import (
     LOOK_BACK,
@@ -35,7 +35,7 @@ from windlass.models.wires.claude_cache import (
 from windlass.models.wires.claude_schema import closed, open_object
 from windlass.models.wires.claude_thinking import claude_betas, claude_thinking, is_forced
 from windlass.models.wires.common import HttpModel
-from windlass.models.wires.parts import given, inline, schema, wanted_tool
+from windlass.models.wires.parts import given, schema, wanted_tool
 from windlass.models.wires.values import as_dict, dumps, joined, loads, safe_name, whole
 
 VERSION: Final = "2023-06-01"
@@ -143,7 +143,8 @@ class AnthropicMessages(HttpModel):
         if sum(len(message.content) for message in new) <= LOOK_BACK:
             return
         sizes = [len(self._message(message)) for message in new]
-        stripped = bool(held) and not b"".join(held[-2:]).endswith(b",")
+        last = next((piece for piece in reversed(held) if piece), b",")
+        stripped = not last.endswith(b",")  # of its comma, where no tail comes behind it
         if self._message(messages[before]):
             mark_before(held, sum(sizes) - stripped, mark)
 
@@ -264,17 +265,15 @@ class AnthropicMessages(HttpModel):
                         call.update(as_dict(block.opaque))
                     yield call
                 case ToolResult():
-                    yield _result(block)
+                    yield result_block(block)
                 case Thinking(text, opaque, origin):
                     if origin == self._origin and "signature" in (signed := as_dict(opaque)):
                         yield {"type": "thinking", "thinking": text, **signed}
                 case Opaque(origin, data):
                     if origin == self._origin and "type" in (native := as_dict(data)):
                         yield native
-                case Image():
-                    yield _image(block)
-                case Document():
-                    yield _document(block)
+                case Image() | Document():
+                    yield file_block(block)
 
 
 def _choice(settings: Settings, frame: Frame) -> dict[str, Any] | None:
@@ -309,48 +308,3 @@ def _add(body: dict[str, Any], extra: dict[str, Any]) -> None:
         if word == "output_config" and isinstance(value, dict):
             value = {**body.get(word, {}), **cast("dict[str, Any]", value)}
         body[word] = value
-
-
-def _result(result: ToolResult) -> dict[str, Any]:
-    block: dict[str, Any] = {"type": "tool_result", "tool_use_id": safe_name(result.id)}
-    if isinstance(result.content, str):
-        if result.content:
-            block["content"] = result.content
-    elif result.is_error:
-        block["content"] = result.text  # an error is told in words: pictures in it are refused
-    else:
-        parts: list[dict[str, Any]] = []
-        for part in result.content:
-            if isinstance(part, Text):
-                if part.text and not part.text.isspace():
-                    parts.append({"type": "text", "text": part.text})
-            else:
-                parts.append(_image(part) if isinstance(part, Image) else _document(part))
-        if parts:
-            block["content"] = parts
-    if result.is_error:
-        block["is_error"] = True
-    return block
-
-
-def _image(image: Image) -> dict[str, Any]:
-    if (here := inline(image)) is None:
-        return {"type": "image", "source": {"type": "url", "url": image.url}}
-    media_type, data = here
-    source = {"type": "base64", "media_type": media_type, "data": data}
-    return {"type": "image", "source": source}
-
-
-def _document(document: Document) -> dict[str, Any]:
-    source: dict[str, Any]
-    if (here := inline(document)) is None:
-        source = {"type": "url", "url": document.url}
-    elif here[0].startswith("text/"):
-        text = base64.b64decode(here[1]).decode("utf-8", "replace")
-        source = {"type": "text", "media_type": "text/plain", "data": text}
-    else:
-        source = {"type": "base64", "media_type": here[0], "data": here[1]}
-    block: dict[str, Any] = {"type": "document", "source": source}
-    if document.title is not None:
-        block["title"] = document.title
-    return block

@@ -28,7 +28,7 @@ from windlass.messages import (
 from windlass.models.base import Emit, Frame, Request, Settings
 from windlass.models.endpoints import ENDPOINTS
 from windlass.models.view import chained
-from windlass.models.wires.bedrock_parts import file_block, result_block, wire_id
+from windlass.models.wires.bedrock_parts import file_block, result_blocks, wire_id
 from windlass.models.wires.bedrock_reply import ConverseDecoder
 from windlass.models.wires.claude_schema import closed, open_object
 from windlass.models.wires.claude_thinking import (
@@ -334,7 +334,7 @@ class BedrockConverse(HttpModel):
                 case ToolCall():
                     yield self._call(block)
                 case ToolResult():
-                    yield result_block(block)
+                    yield from result_blocks(block, self.caps.media_results)
                 case Thinking():
                     yield from self._thought(block)
                 case Opaque(origin, data):

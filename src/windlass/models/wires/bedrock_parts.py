@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from hashlib import sha256
 from typing import Any, Final
 
@@ -18,25 +19,26 @@ def wire_id(id: str) -> str:
     return id if _ID.match(id) else safe_name(id)
 
 
-def result_block(result: ToolResult) -> dict[str, Any]:
-    """What a tool answered; some vendors refuse an empty answer."""
+def result_blocks(result: ToolResult, media: bool) -> Iterator[dict[str, Any]]:
+    """What a tool answered. Where a result may hold words alone (`media`), files stand behind it."""
     parts: list[dict[str, Any]] = []
+    behind: list[dict[str, Any]] = []
     if isinstance(result.content, str) or result.is_error:  # pictures in an error are refused
         if result.text and not result.text.isspace():
             parts.append({"text": result.text})
     else:
         for part in result.content:
             if not isinstance(part, Text):
-                parts.append(file_block(part))
+                block = file_block(part)
+                (parts if media or "text" in block else behind).append(block)
             elif part.text and not part.text.isspace():
                 parts.append({"text": part.text})
-    block: dict[str, Any] = {
-        "toolUseId": wire_id(result.id),
-        "content": parts or [{"text": "(no output)"}],
-    }
+    empty = "(see below)" if behind else "(no output)"  # some vendors refuse an empty answer
+    block = {"toolUseId": wire_id(result.id), "content": parts or [{"text": empty}]}
     if result.is_error:  # said only where it matters: some vendors do not know the word
         block["status"] = "error"
-    return {"toolResult": block}
+    yield {"toolResult": block}
+    yield from behind
 
 
 _IMAGES: Final = {"image/png", "image/jpeg", "image/gif", "image/webp"}
