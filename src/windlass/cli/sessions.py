@@ -155,7 +155,7 @@ def prune(store: str | None, older_than: str | None, dry_run: bool, as_json: boo
     place, infos = _infos(store)
     gone = [info.id for info in infos if info.updated_at < cutoff]
     if gone and not dry_run:
-        gone = _at(place, lambda home: home.prune(cutoff))
+        gone = at_place(place, lambda home: home.prune(cutoff))
     if as_json:
         out().json({"deleted" if not dry_run else "would_delete": gone})
         return
@@ -211,7 +211,7 @@ def delete(ids: tuple[str, ...], store: str | None, yes: bool) -> None:
         for session_id in chosen:
             await home.delete(session_id)
 
-    _at(place, remove)
+    at_place(place, remove)
     for session_id in chosen:
         out().line(f"deleted {words.clean(session_id)}")
 
@@ -219,7 +219,7 @@ def delete(ids: tuple[str, ...], store: str | None, yes: bool) -> None:
 # --------------------------------------------------------------------------- how
 
 
-def _at(place: Place, work: Callable[[Store], Coroutine[Any, Any, T]]) -> T:
+def at_place(place: Place, work: Callable[[Store], Coroutine[Any, Any, T]]) -> T:
     """Open the store, work on it, close it."""
     import asyncio
 
@@ -245,7 +245,7 @@ def _on(store: str | None, id: str, work: Callable[[Store, str], Coroutine[Any, 
     async def found(home: Store) -> T:
         return await work(home, await match(home, id))
 
-    return _at(place, found)
+    return at_place(place, found)
 
 
 def _infos(store: str | None) -> tuple[Place, list[SessionInfo]]:
@@ -254,7 +254,7 @@ def _infos(store: str | None) -> tuple[Place, list[SessionInfo]]:
     place = find_place(store)
     if not place.exists:  # reading makes no files
         return place, []
-    return place, _at(place, lambda home: home.sessions())
+    return place, at_place(place, lambda home: home.sessions())
 
 
 def _kept_for(older_than: str | None) -> float:
