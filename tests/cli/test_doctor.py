@@ -8,18 +8,24 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from windlass.errors import ConfigError
 from windlass.models.probes import examine
 from windlass.models.probes.examine import PROBES
-from windlass.models.probes.row import as_toml, merged, write
+from windlass.models.probes.row import as_toml, merged, shadowed, write
 from windlass.models.providers import resolve
+from windlass.models.rows import Rule
 from windlass.testing.fakes import (
     Asked,
     Body,
     FakeAnthropic,
+    FakeBedrock,
+    FakeGemini,
+    FakeOllama,
     FakeOpenAI,
+    FakeResponses,
     Rejected,
     Reply,
     Silence,
@@ -124,6 +130,7 @@ async def test_a_model_that_can_do_everything_holds_a_loop():
     assert [finding.name for finding in report.findings] == list(PROBES)
     assert report.row["native_tools"] is True
     assert report.row["structured"] == ["schema", "json", "tool", "prompt"]
+    msgspec.convert({"model_match": "gpt-4o", **report.row}, Rule)  # as the matrix reads it
     assert report.calls <= 30 and report.cost_usd > 0 and report.priced
     assert not [it for it in fake.refused if it.status not in (401, 404)]
 
@@ -230,32 +237,72 @@ async def test_one_probe_alone_and_a_misspelt_one():
         await doctor(Bright(), only=["paralell"])
 
 
-async def test_the_anthropic_wire():
-    def script(body, _headers):
-        said = json.dumps(body["messages"])
-        if "long poem" in said:
-            return Reply("The sea", stop_reason="max_tokens")
-        if body.get("tools") and "59.90" not in said:
-            choice = body.get("tool_choice") or {}
-            if choice.get("type") == "tool":
-                return Reply(tool_calls=[("clock", {})])
-            both = ["A-1", "A-2"] if "at once" in said else ["A-1"]
-            return Reply(tool_calls=[("look_up", {"order": order}) for order in both])
-        thinks = (body.get("thinking") or {}).get("type", "disabled") != "disabled"
-        return Reply("PLUM, red, hello, 391, 59.90", thinking="hm" if thinks else "")
+class Nine(Picky):
+    """Takes ids of nine characters only, as Mistral does."""
 
-    async with FakeAnthropic(script, api_key=KEY) as fake:
+    def check(self, asked: Asked) -> None:
+        super().check(asked)
+        for message in asked.json["messages"]:
+            if len(message.get("tool_call_id", "123456789")) != 9:
+                raise Rejected("Tool call id must be a-z, A-Z, 0-9, with a length of 9.")
+
+
+async def test_what_a_server_wants_of_ids_and_signatures_is_in_the_row():
+    report, _ = await doctor(Bright("thinking"), server=Nine)
+    assert report.holds_a_loop and report.row["call_ids"] == "9"
+    assert any(line.startswith("call_ids") for line in report.contradictions)
+    async with FakeGemini(bright_anywhere) as fake:  # it wants calls signed, as Gemini 3 does
+        report = await examine(
+            lambda name=None, api_key=None: resolve(
+                name or "gemini-2.5-flash", "gemini", base_url=fake.url, api_key=KEY
+            ),
+            max_usd=100,
+        )
+    assert report.holds_a_loop and report.row["signs_calls"] is True
+
+
+def bright_anywhere(body: dict[str, Any], _headers: Any) -> Reply:
+    """The same on every wire: what is asked is found by its words."""
+    said = json.dumps([body.get(key) for key in ("messages", "contents", "input")])
+    whole = json.dumps(body)
+    if "long poem" in said:
+        return Reply("The sea", stop_reason="max_tokens")
+    if "Describe an apple" in said:
+        return Reply('{"colour": "teal", "count": 3}')
+    if '"clock"' in whole:
+        return Reply(tool_calls=[("clock", {})])
+    if '"look_up"' in whole and "59.90" not in said:
+        both = ["A-1", "A-2"] if "at once" in said else ["A-1"]
+        return Reply(tool_calls=[("look_up", {"order": order}) for order in both])
+    return Reply("PLUM, red, hello, 391, 59.90", thinking="hm" if "17 * 23" in said else "")
+
+
+WIRES = [
+    (FakeAnthropic, "anthropic", "claude-sonnet-4-5"),
+    (FakeResponses, "openai-responses", "gpt-5"),
+    (FakeGemini, "gemini", "gemini-2.5-flash"),
+    (FakeOllama, "ollama", "qwen3"),
+    (FakeBedrock, "bedrock", "anthropic.claude-sonnet-4-5-20250929-v1:0"),
+]
+
+
+@pytest.mark.parametrize(("server", "provider", "model"), WIRES, ids=lambda it: str(it)[:20])
+async def test_every_wire(server, provider, model, monkeypatch):
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    async with server(bright_anywhere, api_key=KEY) as fake:
 
         def make(name=None, api_key=None):
-            named = name or "claude-sonnet-4-5"
-            return resolve(named, "anthropic", base_url=fake.url, api_key=api_key or KEY)
+            return resolve(name or model, provider, base_url=fake.url, api_key=api_key or KEY)
 
         report = await examine(make, max_usd=100)
     status = {it.name: it.status for it in report.findings}
-    assert report.holds_a_loop
-    for name in ("stream", "stream_usage", "parallel", "streamed_arguments", "thinking"):
+    assert report.holds_a_loop, report.findings
+    for name in ("plain", "stream", "stream_usage", "system", "parallel", "streamed_arguments",
+                 "choice_named", "finish_reason", "thinking", "image", "bad_key"):  # fmt: skip
         assert status[name] == "pass", report.findings
-    assert report.row["thinking"] is True
+    assert report.row["thinking"] is True and report.row["native_tools"] is True
+    assert "fail" not in status.values(), report.findings
+    msgspec.convert({"model_match": "m", **report.row}, Rule)
 
 
 # --------------------------------------------------------------------------- the file
@@ -295,6 +342,16 @@ def test_the_user_s_text_is_never_lost(before):
     assert rows[-1] == {"model_match": "gpt-4o", "native_tools": False}
     other, done = merged(changed, "openai", "gpt-4o-mini", ROW, FILE)
     assert done == "added" and other.startswith(changed)
+
+
+def test_a_row_of_the_user_s_above_it_wins_and_that_is_told(project: Path):
+    file = project / "windlass.toml"
+    file.write_text("[[capabilities.provider.openai]]\nmodel_match = 'gpt-*'\n")
+    write(file, "openai", "gpt-4o", ROW)
+    assert shadowed(file, "openai", "gpt-4o") == "gpt-*"
+    assert shadowed(file, "openai", "o3") is None
+    write(file, "mistral", "x", ROW)
+    assert shadowed(file, "mistral", "x") is None
 
 
 def test_a_row_that_was_changed_by_hand_is_left_alone():

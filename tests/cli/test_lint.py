@@ -64,6 +64,27 @@ def test_deprecated_and_renamed_options_by_line_with_their_fix(windlass, project
     assert text.endswith("7 things to mend\n")
 
 
+def test_only_functions_of_ours_are_meant(windlass, project: Path):
+    source(
+        project,
+        "mixed.py",
+        """\
+        import windlass as w
+        from other import Agent
+        from windlass.agents.agent import Agent as Ours
+
+        Agent("some-model", system_prompt="x")
+        other.agent_loop(persistent=True)
+        Ours("mock", system_prompt="x")
+        w.sync.agent_loop("x", persistent=True)
+        """,
+    )
+    assert [where for _, where in found(windlass("lint", "--json", code=1))] == [
+        "mixed.py:7",
+        "mixed.py:8",
+    ]
+
+
 def test_models_that_nobody_knows(windlass, project: Path):
     source(
         project,

@@ -158,13 +158,15 @@ def _why(report: Report) -> str:
 
 def _written(report: Report) -> str:
     from windlass import config
-    from windlass.models.probes.row import write
+    from windlass.models.probes.row import shadowed, write
 
     if not report.row:
         return "nothing was found that a row could say; windlass.toml is as it was"
     path = config.find() or Path.cwd() / config.FILE
     done = write(path, report.provider, report.model, report.row)
-    return f"row {done}: {os.path.relpath(path)}"
+    above = shadowed(path, report.provider, report.model)
+    wins = f"; your row for {above!r} stands above it and wins" if above else ""
+    return f"row {done}: {os.path.relpath(path)}{wins}"
 
 
 def _document(report: Report, wrote: str | None) -> dict[str, Any]:

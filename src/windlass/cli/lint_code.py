@@ -86,11 +86,37 @@ class _Reader(ast.NodeVisitor):
         self.searches = False
         self.renamed = {**SUPERSEDED, "persistent": "loop_until_done"}
         self._seen: set[tuple[int, str]] = set()
+        self.modules: set[str] = set()  # what stands for windlass, or a module of it
+        self.names: dict[str, str] = {}  # what stands for one of its names
+
+    def visit_Import(self, node: ast.Import) -> None:
+        for name in node.names:
+            if name.name.split(".")[0] == "windlass":
+                self.modules.add(name.asname or "windlass")
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        if (node.module or "").split(".")[0] != "windlass":
+            return
+        for name in node.names:
+            if name.name == "*":
+                self.names.update({door: door for door in DOORS})
+            self.names[name.asname or name.name] = name.name
+            self.modules.add(name.asname or name.name)
+
+    def _door(self, func: ast.expr) -> str | None:
+        """The function of ours that is called, under whichever name: others have an Agent too."""
+        if isinstance(func, ast.Name):
+            return self.names.get(func.id)
+        root = func
+        while isinstance(root, ast.Attribute):
+            root = root.value
+        ours = isinstance(root, ast.Name) and root.id in self.modules
+        return func.attr if ours and isinstance(func, ast.Attribute) else None
 
     def visit_Call(self, node: ast.Call) -> None:
-        called = _name(node.func)
+        called = self._door(node.func)
         door = called in DOORS
-        if door or called in METHODS:
+        if door or (isinstance(node.func, ast.Attribute) and node.func.attr in METHODS):
             for name, value, line in _options(node):
                 self._option(name, line, door=door)
                 if name == "tool_search" and not _is(value, None, False):
@@ -158,12 +184,6 @@ def unknown_model(model: str | None, provider: str | None) -> str | None:
 
 def _letters(name: str) -> str:
     return "".join(c for c in name if not c.isdigit() and c not in ".-")
-
-
-def _name(func: ast.expr) -> str | None:
-    if isinstance(func, ast.Attribute):
-        return func.attr
-    return func.id if isinstance(func, ast.Name) else None
 
 
 def _options(node: ast.Call) -> Iterator[tuple[str, ast.expr, int]]:

@@ -7,7 +7,6 @@ from typing import Any
 
 from windlass.errors import ModelError
 from windlass.messages import Message, Text, ToolCall, ToolResult, ToolSpec
-from windlass.models.base import Model
 from windlass.models.probes.patient import Finding, Patient, Seen
 
 LOOK_UP = ToolSpec(
@@ -26,6 +25,13 @@ ASK_TWO = (
     " message."
 )
 FOREIGN = "call_0123456789abcdef01234567"  # as another provider would have named a call
+# what some servers of a wire want in a history, tried one after the other
+NEEDS: dict[str, tuple[dict[str, Any], ...]] = {
+    "openai_chat": ({"call_ids": "40"}, {"call_ids": "9"}),
+    "openai_responses": ({"call_ids": "40"},),
+    "gemini": ({"signs_calls": True},),
+    "vertex": ({"signs_calls": True},),
+}
 # what marks a piece of a call's arguments in a stream
 PIECES = {
     "openai_chat": rb'"arguments"\s*:\s*"(?!")',
@@ -57,11 +63,9 @@ async def tools(patient: Patient) -> Finding:
 
 async def loop(patient: Patient) -> Finding:
     """Does it go on from a tool's result, also when another provider named the call?"""
-    tried: list[tuple[str, Model]] = [("any", patient.model)]
-    for width in ("40", "9"):
-        tried.append((width, patient.with_caps(call_ids=width)))
     refusal: ModelError | None = None
-    for width, model in tried:
+    for facts in ({}, *NEEDS.get(patient.wire, ())):
+        model = patient.with_caps(**facts) if facts else patient.model
         try:
             seen = await patient.ask(_answered(FOREIGN), tools=(LOOK_UP,), model=model)
         except ModelError as error:
@@ -73,11 +77,8 @@ async def loop(patient: Patient) -> Finding:
             return Finding("", "fail", "nothing came after the tool's result")
         told = "59.90" in seen.response.text
         detail = "goes on from a result" + (" and reads it" if told else "")
-        if width == "any":
-            return Finding("", "pass", detail)
-        return Finding(
-            "", "pass", f"{detail}; ids of {width} characters", facts={"call_ids": width}
-        )
+        needs = "".join(f"; with {key} = {value}" for key, value in facts.items())
+        return Finding("", "pass", f"{detail}{needs}", facts=facts)
     assert refusal is not None
     return Finding(
         "", "fail", f"a tool's result is refused: {' '.join(str(refusal).split())[:160]}"

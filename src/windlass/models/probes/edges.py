@@ -73,7 +73,7 @@ async def image(patient: Patient) -> Finding:
 async def count_tokens(patient: Patient) -> Finding:
     """Is there a way to count tokens without asking?"""
     request = Request([Message("user", (Text(HELLO),))], Frame("Be brief.", (), Settings()))
-    count = await patient.model.count_tokens(request)
+    count = await patient.within(patient.model.count_tokens(request))
     if count is None:
         return Finding("", "unsupported", "no way to count", facts={"counts_tokens": False})
     if count <= 0:
@@ -84,13 +84,10 @@ async def count_tokens(patient: Patient) -> Finding:
 async def completion(patient: Patient) -> Finding:
     """Does it go on with a text, and fill a gap?"""
     settings = Settings(max_tokens=16, stream=False)
-    reply = await patient.model.complete(
-        Completion("def add(a, b):\n    return ", "\n\nprint(add(1, 2))\n", settings=settings),
-        silent,
-    )
+    gap = Completion("def add(a, b):\n    return ", "\n\nprint(add(1, 2))\n", settings=settings)
+    reply = await patient.within(patient.model.complete(gap, silent))
     if reply is None:
         return Finding("", "unsupported", "no endpoint that goes on with a text")
-    patient.calls += 1
     patient.charge(reply.usage)
     if not reply.text.strip():
         return Finding("", "fail", "nothing came")

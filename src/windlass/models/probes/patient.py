@@ -6,14 +6,15 @@ come) are gone once a reply is decoded.
 
 from __future__ import annotations
 
+import asyncio
 import copy
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeAlias
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
 from windlass import seams
-from windlass.errors import ModelError
+from windlass.errors import ModelError, Timeout
 from windlass.events import LiveEvent
 from windlass.messages import Message, Text, ToolSpec
 from windlass.models import transport
@@ -23,6 +24,7 @@ from windlass.models.transport import HttpReply, Transport
 from windlass.models.wires.common import HttpModel
 from windlass.usage import Usage
 
+T = TypeVar("T")
 Status: TypeAlias = Literal["pass", "fail", "unsupported", "skipped"]
 KEPT = 256 * 1024  # bytes of one reply that are looked at
 LONGEST = 60.0  # seconds of one call
@@ -125,6 +127,22 @@ class Patient:
                     raise
                 await seams.sleep(wait)
         raise AssertionError("unreachable")
+
+    async def within(self, asked: Awaitable[T]) -> T:
+        """Something else that is asked, within the same time and price."""
+        try:
+            left = self._may_ask()
+        except Enough:
+            if isinstance(asked, Coroutine):
+                asked.close()
+            raise
+        try:
+            async with asyncio.timeout(min(LONGEST, left)):
+                answer = await asked
+            self.calls += answer is not None  # None: there was nobody to ask
+            return answer
+        except TimeoutError:
+            raise Timeout(f"no answer within {min(LONGEST, left):g} s") from None
 
     @property
     def reply_tokens(self) -> int:

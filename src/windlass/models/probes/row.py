@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from windlass.errors import ConfigError
-from windlass.models.rows import glob_problem
+from windlass.models.rows import glob_problem, matches
 
 _SAFE = re.compile(r"[A-Za-z0-9_-]+\Z")
 
@@ -74,6 +74,18 @@ def merged(
         )
     new = text[: found.start()] + block + text[found.end() :]
     return new, "unchanged" if new == text else "replaced"
+
+
+def shadowed(path: Path, provider: str, model: str) -> str | None:
+    """The glob of a row that stands above the doctor's and is about the same model: it wins."""
+    rows = tomllib.loads(_read(path)).get("capabilities", {}).get("provider", {}).get(provider, [])
+    for row in rows:
+        glob = str(row.get("model_match", "")).lower()
+        if glob == model.lower():
+            return None
+        if matches(glob, model.lower()):
+            return str(row["model_match"])
+    return None
 
 
 def _marked(name: str, body: str) -> str:
