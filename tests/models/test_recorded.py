@@ -68,8 +68,9 @@ def model_for(entry: dict[str, Any]) -> HttpModel:
         return GeminiGenerate(entry["model"], api_key="k")
     if entry["provider"] == "vertex":
         return VertexGenerate(entry["model"], token="k", project="p")
-    known = entry["provider"] in ("groq", "openrouter", "deepseek", "mistral", "openai")
-    provider = entry["provider"] if known else "elsewhere"
+    known = ("groq", "openrouter", "deepseek", "mistral", "openai", "huggingface", "azure")
+    provider = entry["provider"].removesuffix("-openai")
+    provider = provider if provider in known else "elsewhere"
     return OpenAIChat(entry["model"], provider=provider, base_url="http://localhost/v1")
 
 

@@ -29,6 +29,7 @@ from windlass.testing.fakes.gemini import FakeGemini, FakeVertex
 from windlass.testing.fakes.ollama import FakeOllama
 from windlass.testing.fakes.openai import FakeOpenAI
 from windlass.testing.fakes.openai_azure import FakeAzure
+from windlass.testing.fakes.openai_mistral import FakeMistral
 from windlass.testing.fakes.reply import Asked, Reply, Script, conversation
 from windlass.testing.fakes.responses import FakeResponses
 from windlass.testing.fakes.server import FakeServer, Rejected
@@ -41,6 +42,7 @@ __all__ = [
     "FakeAzure",
     "FakeBedrock",
     "FakeGemini",
+    "FakeMistral",
     "FakeOllama",
     "FakeOpenAI",
     "FakeResponses",

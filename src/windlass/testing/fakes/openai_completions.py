@@ -70,7 +70,8 @@ def _is_text(asked: Asked) -> bool:
 def _shell(asked: Asked) -> Data:
     return {
         "id": f"cmpl-{asked.seed[:24]}",
-        "object": "text_completion",
+        "object": "text_completion" if _is_text(asked) else "chat.completion",
+        "created": 1_750_000_000,
         "model": asked.json["model"],
     }
 
