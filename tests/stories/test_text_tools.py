@@ -47,6 +47,15 @@ async def test_the_model_is_told_of_the_tools_in_words():
     assert "<tool_call>" in request.system and '"name":"add"' in request.system
 
 
+async def test_it_is_not_told_how_providers_are_to_handle_a_tool():
+    deploy = w.Tool(name="deploy", defer_loading=True, namespace="ops", handler=lambda args: "ok")
+    model = scripted("hi")
+    await w.agent_loop("go", model=model, tools=[add, deploy], tool_format="text")
+    system = model.requests[0].system or ""
+    assert '"name":"deploy"' in system
+    assert "defer_loading" not in system and "namespace" not in system
+
+
 async def test_what_it_wrote_is_what_it_reads_again():
     model = scripted(f"Before {ADD} after", "3")
     await w.agent_loop("go", model=model, tools=[add], tool_format="text")

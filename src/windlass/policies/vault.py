@@ -95,8 +95,9 @@ class NativeVault(Policy[None]):
 
     async def after_reply(self, run: Run, turn: Turn) -> None:
         """The reply tells of its searches; a drive that begins here again finds them recorded."""
-        known = set(_recorded(run.journal.entries))
-        for query, result in searched_natively(turn.message, run.tools):
+        found = searched_natively(turn.message, run.tools)
+        known = set(_recorded(run.journal.entries)) if found else ()
+        for query, result in found:
             if query.search_id not in known:
                 run.record(query)
                 run.record(result)

@@ -78,8 +78,15 @@ def as_text(request: Request) -> Request:
 
 def contract(tools: tuple[ToolSpec, ...]) -> str:
     """How to call tools in writing, and which there are."""
-    lines = [msgspec.json.encode(tool).decode() for tool in tools]
+    lines = [msgspec.json.encode(_bare(tool)).decode() for tool in tools]
     return _CONTRACT.format(tools="\n".join(lines))
+
+
+def _bare(tool: ToolSpec) -> ToolSpec:
+    """What a model has use for: the rest is between providers and us."""
+    if not (tool.strict or tool.defer_loading or tool.namespace):
+        return tool
+    return ToolSpec(tool.name, tool.description, tool.parameters)
 
 
 def write(message: Message) -> Message:
