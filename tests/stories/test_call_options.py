@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -202,6 +203,83 @@ async def test_a_model_is_named_or_held_or_a_tier():
         await w.llm_call("go", None, {"model_tier": 3})
 
 
+CONFIG = """
+[llm.tiers]
+small = "mock:tiny"
+
+[llm.providers.acme]
+base_url = "http://127.0.0.1:9/v1"
+
+[llm.model_defaults."tiny"]
+temperature = 0.2
+max_tokens = 50
+thinking = { budget_tokens = 2000 }
+"""
+
+
+@pytest.fixture
+def configured(tmp_path: Path) -> Path:
+    file = tmp_path / "windlass.toml"
+    file.write_text(CONFIG)
+    return file
+
+
+def last_options() -> dict[str, Any]:
+    return w.llm_mock_calls()[-1].options
+
+
+async def test_a_tier_is_a_configured_model(configured: Path):
+    async with w.Runtime(environ={}, config=configured, store="memory:"):
+        assert (await w.llm_call("go", model_tier="small")).model == "tiny"
+        assert (await w.agent_loop("go", model_tier="small")).status == "done"
+        assert (await w.Agent(model_tier="small").run("go")).status == "done"
+        assert (await w.Agent("mock:big").with_(model_tier="small").run("go")).status == "done"
+        assert (await w.llm_completion("go", model_tier="small")).model == "tiny"
+        assert [call.options["model"] for call in w.llm_mock_calls()] == ["tiny"] * 5
+        await w.Agent(model_tier="small").run("go", model="mock:big")
+        assert last_options()["model"] == "big"
+        with pytest.raises(w.ConfigError, match="'small'"):
+            await w.llm_call("go", model_tier="smal")
+
+
+async def test_what_is_configured_for_a_model_is_below_what_a_call_says(configured: Path):
+    async with w.Runtime(environ={}, config=configured, store="memory:"):
+        await w.llm_call("go", model="mock:tiny", max_tokens=60, temperature=None)
+        assert last_options().items() >= {"temperature": 0.2, "max_tokens": 60}.items()
+        assert last_options()["thinking"] == {"budget_tokens": 2000}
+        await w.agent_loop("go", model="mock:tiny", done_sentinel=None, reasoning_effort="low")
+        assert last_options().items() >= {"temperature": 0.2, "max_tokens": 50}.items()
+        assert last_options()["thinking"] == {"mode": "effort", "effort": "low"}
+        await w.Agent("mock:tiny", llm_options={"thinking": False}).run("go")
+        assert last_options()["thinking"] is False
+        await w.llm_completion("go", model="mock:tiny")
+        assert last_options()["max_tokens"] == 50
+        await w.llm_call("go", model="mock:other")
+        assert "temperature" not in last_options()
+
+
+@pytest.fixture
+def misconfigured(tmp_path: Path) -> Path:
+    file = tmp_path / "windlass.toml"
+    file.write_text('[llm.model_defaults."tiny"]\ntemperature = 7.0\n')
+    return file
+
+
+async def test_a_configured_default_that_cannot_be_is_refused(misconfigured: Path):
+    async with w.Runtime(environ={}, config=misconfigured, store="memory:"):
+        with pytest.raises(w.ConfigError, match=r"temperature.*model_defaults.*mock:tiny"):
+            await w.llm_call("go", model="mock:tiny")
+
+
+async def test_a_configured_provider_has_a_dict_too(configured: Path):
+    async with w.Runtime(environ={}, config=configured, store="memory:"):
+        model = scripted("x")
+        await w.llm_call("go", None, {"model": model, "acme": {"mood": "good"}})
+        assert model.requests[0].settings.extra is None
+    with pytest.raises(w.ConfigError, match="no option 'acme'"):
+        await w.llm_call("go", None, {"model": scripted("x"), "acme": {"mood": "good"}})
+
+
 # --------------------------------------------------------------------------- callers
 
 
@@ -361,6 +439,16 @@ async def test_no_piece_of_a_stream_holds_a_secret():
     assert "".join(map(str, chunks)) == "it is [redacted], sk-canary-no"
     assert KEY not in repr(chunks)
     assert len(chunks) > 10, "it streams all the same"
+
+
+async def test_the_last_words_are_shown_though_a_secret_may_begin_so():
+    class Nearly(Leaky):
+        async def respond(self, request: w.Request, emit: Emit) -> w.Response:
+            emit(TextDelta("it begins with sk-canary"))
+            return w.Response(w.Message("assistant", "it begins with sk-canary"))
+
+    chunks = [chunk async for chunk in w.llm_stream("go", model=Nearly())]
+    assert "".join(map(str, chunks)) == "it begins with sk-canary"
 
 
 async def test_no_reply_holds_a_secret():

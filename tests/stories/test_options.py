@@ -232,6 +232,7 @@ def test_every_option_is_known_to_the_walk():
         "closing_answer", "llm_options", "eager_tools", "tool_timeout", "tool_result_max_bytes",
         "tool_arg_validation", "policies", "name", "run_id", "system", "max_turns",
         "max_token_budget", "llm_caller", "llm_retries", "llm_backoff_ms",
+        "tool_search", "request_id", "conversation_id",
         # in test_call_options, test_structured and test_reasoning
         "model_tier", "cache", "task_kind", "response_format", "schema", "schema_retries",
         "transcript", "reasoning_policy", "thinking_policy", "reasoning_scale", "problem_scale",

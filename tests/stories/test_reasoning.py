@@ -220,6 +220,11 @@ async def test_every_option_has_its_say_through_every_door(options: Any, expecte
     assert await thought(options) == [expected] * 3
 
 
+async def test_a_short_reply_leaves_less_room_to_think():
+    expected = {"mode": "enabled", "budget_tokens": 2000}
+    assert await thought({"reasoning_policy": "high", "max_tokens": 4000}, FLASH) == [expected] * 3
+
+
 async def test_llm_options_have_the_last_word():
     model = able("x", caps=GPT5)
     await w.agent_loop(

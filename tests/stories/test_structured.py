@@ -169,6 +169,43 @@ async def test_an_openapi_schema_object():
         await emma(able('{"pet": 1, "size": 0}', caps=can("schema")), schema)
 
 
+async def test_an_example_is_one_of_the_examples_and_a_union_any_of_its_members():
+    schema = {"type": "object", "properties": {
+        "a": {"type": "string", "example": "x"},
+        "b": {"union": [{"type": "int"}, {"type": "nil"}]},
+    }, "required": ["b"]}  # fmt: skip
+    model = able('{"b": null}', caps=can("schema"))
+    assert (await emma(model, schema)).data == {"b": None}
+    sent = model.requests[0].settings.schema
+    assert sent is not None and sent["properties"]["a"] == {"type": "string", "examples": ["x"]}
+    with pytest.raises(w.BadReply, match="b: "):
+        await emma(able('{"b": "x"}', caps=can("schema")), schema)
+
+
+async def test_what_is_an_object_by_any_other_name_is_not_wrapped():
+    inner = {"properties": {"a": {"type": "integer"}}}
+    for schema in (inner, {"$ref": "#/$defs/A", "$defs": {"A": {**inner, "type": "object"}}}):
+        model = able('{"a": 1}', caps=can("schema"))
+        assert (await emma(model, schema)).data == {"a": 1}
+        sent = model.requests[0].settings.schema
+        assert sent is not None and sent["type"] == "object" and "a" in sent["properties"]
+
+
+async def test_a_text_needs_no_quotes():
+    bare = able("Emma", caps=can("prompt"))
+    assert (await emma(bare, {"type": "string"})).data == "Emma"
+    number = able("1984", caps=can("prompt"))
+    assert (await emma(number, {"type": "string"})).data == "1984"
+    with pytest.raises(w.BadReply, match="is no JSON: 'maybe'"):
+        await emma(able("maybe", caps=can("prompt")), {"enum": ["yes", "no"]})
+
+
+async def test_saying_nothing_is_fed_back_too():
+    model = able("", json.dumps(EMMA), caps=can("schema"))
+    assert (await emma(model, schema_retries=1)).data == EMMA
+    assert all(message.text for message in model.requests[1].messages)
+
+
 @pytest.mark.parametrize(
     ("schema", "value"),
     [

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from windlass.agents.checks import words
-from windlass.agents.options import LoopOptions, given, with_environment
-from windlass.agents.settings import PLAIN, settings_for, usual_settings
+from windlass.agents.options import LoopOptions, given
+from windlass.agents.settings import PLAIN, settings_for, usual_settings, with_defaults
 from windlass.errors import ConfigError, nearest, shown
 from windlass.loop.ledger import NO_LIMITS, Limits
 from windlass.loop.policy import Policy
@@ -66,8 +66,7 @@ def check_agent(
 def assemble(options: Mapping[str, Any], system: str | None, door: str) -> Plan:
     """A plan for runs through this door."""
     model = model_of(options)
-    if model.remote:
-        options = with_environment(options)
+    options = with_defaults(options, model)
     model = reached(model, options)
     model.check()
     tools = as_tools(options.get("tools"))
@@ -172,7 +171,7 @@ def model_of(options: Mapping[str, Any]) -> Model:
         return resolve(model, options.get("provider"))
     if model is not None:
         raise ConfigError("model_tier and model both say which model is asked: give one of them")
-    return cast("Any", resolve)(None, options.get("provider"), tier=tier)
+    return resolve(None, options.get("provider"), tier=tier)
 
 
 def choice_fits(options: Mapping[str, Any], tools: Sequence[Tool]) -> None:

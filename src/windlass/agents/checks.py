@@ -4,85 +4,31 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast, get_args
-
-import msgspec
 
 from windlass.access.caller import Caller
 from windlass.agents.abort import Abort
-from windlass.errors import ConfigError, nearest, shown
+from windlass.agents.checking import (
+    all_of,
+    boolean,
+    function,
+    instance,
+    no_key,
+    number,
+    one_of,
+    optional,
+    plain,
+    text,
+    texts,
+    words,
+)
+from windlass.errors import ConfigError, shown
 from windlass.loop.ledger import Limits
 from windlass.loop.policy import Policy
 from windlass.models.base import Model
 from windlass.models.reasoning import LEVELS, Task
 from windlass.tools.tool_search import as_tool_search
-
-_MOST = 2**63 - 1  # a journal, a database and a wire can hold it
-_LONGEST = 10**9  # seconds; who wants no limit says None
-
-
-def _number(low: float, high: float | None = None, *, whole: bool = False) -> Any:
-    kinds = int if whole else (int, float)
-    most = high if high is not None else _MOST if whole else _LONGEST
-
-    def check(name: str, value: Any) -> Any:
-        right = isinstance(value, kinds) and not isinstance(value, bool)
-        if not right or not low <= value <= most:
-            kind = "a whole number" if whole else "a number"
-            reach = f"from {low:g} to {most:g}" if high is not None else f"of at least {low:g}"
-            if right and value > most:
-                reach = f"up to {most:g}"
-            raise ConfigError(f"{name} is {kind} {reach}, not {shown(value)}")
-        if type(value) is int or type(value) is float:
-            return value
-        return int(value) if isinstance(value, int) else float(value)  # of an enum, say
-
-    return check
-
-
-def _optional(check: Any) -> Any:
-    def check_given(name: str, value: Any) -> Any:
-        return None if value is None else check(name, value)
-
-    return check_given
-
-
-def _flag(name: str, value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise ConfigError(f"{name} is True or False, not {shown(value)}")
-    return value
-
-
-def _text(name: str, value: Any) -> str:
-    if not isinstance(value, str) or not value:
-        raise ConfigError(f"{name} is a text that is not empty, not {shown(value)}")
-    return words(name, value)
-
-
-def words(name: str, value: Any) -> str:
-    """A text that can be written down: whole characters only."""
-    if not isinstance(value, str):
-        raise ConfigError(f"{name} is a text, not {shown(value)}")
-    if not value.isascii():
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            raise ConfigError(
-                f"{name} holds half a character (a lone surrogate): {shown(value)}"
-            ) from None
-    return value if type(value) is str else str.__str__(value)
-
-
-def _one_of(*names: str) -> Any:
-    def check(name: str, value: Any) -> str:
-        if not isinstance(value, str) or value not in names:
-            known = ", ".join(map(repr, names))
-            hint = nearest(value, names) if isinstance(value, str) else ""
-            raise ConfigError(f"{name} is one of {known}, not {shown(value)}{hint}")
-        return value
-
-    return check
 
 
 def _sentinel(name: str, value: Any) -> str | None:
@@ -91,32 +37,12 @@ def _sentinel(name: str, value: Any) -> str | None:
     return None if value is None else words(name, value)
 
 
-def _callable(name: str, value: Any) -> Any:
-    if value is not None and not callable(value):
-        raise ConfigError(f"{name} is a function, not {shown(value)}")
-    return value
-
-
-def _instance(kind: type, words: str) -> Any:
-    def check(name: str, value: Any) -> Any:
-        if value is not None and not isinstance(value, kind):
-            raise ConfigError(f"{name} is {words}, not {shown(value)}")
-        return value
-
-    return check
-
-
 def _stop(name: str, value: Any) -> tuple[str, ...]:
     if isinstance(value, str):
         value = (value,)
-    if not _all(value, str) or not all(value):
+    if not all_of(value, str) or not all(value):
         raise ConfigError(f"{name} is a list of texts, not {shown(value)}")
     return tuple([words(name, one) for one in value])
-
-
-def _all(value: Any, kind: type) -> bool:
-    items = cast("list[Any]", value)
-    return isinstance(value, (list, tuple)) and all(isinstance(item, kind) for item in items)
 
 
 def _tool_choice(name: str, value: Any) -> Any:
@@ -140,7 +66,7 @@ def _thinking(name: str, value: Any) -> Any:
             f'{name} is True, False, {{"budget_tokens": …}} or {{"mode": …, "effort": …}}, '
             f"not {shown(value)}"
         )
-    asked = _plain(name, cast("dict[Any, Any]", value))
+    asked = plain(name, cast("dict[Any, Any]", value))
     if not asked:
         raise ConfigError(f"{name} is an empty dict: say True, or what is wanted")
     if not _NATIVE_THINKING.isdisjoint(asked):
@@ -156,20 +82,14 @@ def _thinking(name: str, value: Any) -> Any:
 def _policy(name: str, value: Any) -> str:
     if isinstance(value, bool):
         return "auto" if value else "off"
-    return _one_of("auto", "off", *LEVELS)(name, value)
-
-
-def _texts(name: str, value: Any) -> tuple[str, ...]:
-    if not _all(value, str) or not all(value):
-        raise ConfigError(f"{name} is a list of texts, not {shown(value)}")
-    return tuple([words(name, one) for one in value])
+    return one_of("auto", "off", *LEVELS)(name, value)
 
 
 def provider_dict(name: str, value: Any) -> dict[str, Any]:
     """What a provider is told in its own words: `ollama={"num_ctx": 32768}`."""
     if not isinstance(value, dict):
         raise ConfigError(f"{name} is a dict of what {name} alone understands, not {shown(value)}")
-    own = _plain(name, cast("dict[Any, Any]", value))
+    own = plain(name, cast("dict[Any, Any]", value))
     force = own.get("force_native_tool_search", False)
     if not isinstance(force, bool):
         raise ConfigError(f"{name}.force_native_tool_search is True or False, not {shown(force)}")
@@ -200,32 +120,16 @@ def _dict(name: str, value: Any) -> Any:
     return cast("dict[str, Any] | None", value)
 
 
-def no_key(name: str, key: object, known: Iterable[str]) -> ConfigError:
-    hint = nearest(key, known) if isinstance(key, str) else ""
-    return ConfigError(f"{name} has no key {shown(key)}{hint}")
-
-
-def _plain(name: str, value: dict[Any, Any]) -> dict[str, Any]:
-    """A dict that goes to a provider as it is: it must be JSON."""
-    try:
-        same = msgspec.json.decode(msgspec.json.encode(value)) == value
-    except (TypeError, ValueError, RecursionError, OverflowError):
-        same = False
-    if not same:
-        raise ConfigError(f"{name} goes into a request, and this is not JSON: {shown(value)}")
-    return value
-
-
 def _caller(name: str, value: Any) -> Caller | None:
     if value is None:
         return None
     if not isinstance(value, Caller):
         raise ConfigError(f"{name} is a Caller, not {shown(value)}")
-    _text("a caller's user", value.user)
+    text("a caller's user", value.user)
     if value.tenant is not None:
-        _text("a caller's tenant", value.tenant)
+        text("a caller's tenant", value.tenant)
     for role in _roles(value):
-        _text("a caller's role", role)
+        text("a caller's role", role)
     return value
 
 
@@ -247,7 +151,7 @@ def _store(name: str, value: Any) -> Any:
 
 
 def _policies(name: str, value: Any) -> tuple[Policy[Any], ...]:
-    if not _all(value, Policy):
+    if not all_of(value, Policy):
         raise ConfigError(f"{name} is a list of Policy objects, not {shown(value, 120)}")
     return tuple(value)
 
@@ -260,7 +164,7 @@ def _outdated(check: Any, instead: str) -> Any:
         warnings.warn(f"{name} is deprecated; use {instead}", DeprecationWarning, stacklevel=6)
         return checked
 
-    return _optional(check_and_warn)
+    return optional(check_and_warn)
 
 
 def _llm_caller(name: str, value: Any) -> Any:
@@ -272,10 +176,10 @@ def _llm_caller(name: str, value: Any) -> Any:
     return value
 
 
-_number_of_tokens = _number(0, whole=True)
-_effort = _one_of("none", *LEVELS, "max")
+_number_of_tokens = number(0, whole=True)
+_effort = one_of("none", *LEVELS, "max")
 _THINKING: dict[str, Callable[[str, Any], Any]] = {
-    "mode": _one_of("enabled", "adaptive", "effort", "disabled"),
+    "mode": one_of("enabled", "adaptive", "effort", "disabled"),
     "effort": _effort,
     "budget_tokens": _number_of_tokens,
 }
@@ -283,66 +187,67 @@ _THINKING: dict[str, Callable[[str, Any], Any]] = {
 _NATIVE_THINKING = frozenset({"type", "thinkingBudget", "thinkingLevel", "includeThoughts"})
 
 CHECKS: dict[str, Callable[[str, Any], Any]] = {
-    "max_tokens": _optional(_number(1, whole=True)),
-    "temperature": _optional(_number(0, 2)),
-    "top_p": _optional(_number(0, 1)),
-    "top_k": _optional(_number(1, whole=True)),
-    "stop": _optional(_stop),
-    "seed": _optional(_number(-(2**63), whole=True)),
-    "frequency_penalty": _optional(_number(-2, 2)),
-    "presence_penalty": _optional(_number(-2, 2)),
-    "tool_choice": _optional(_tool_choice),
+    "max_tokens": optional(number(1, whole=True)),
+    "temperature": optional(number(0, 2)),
+    "top_p": optional(number(0, 1)),
+    "top_k": optional(number(1, whole=True)),
+    "stop": optional(_stop),
+    "seed": optional(number(-(2**63), whole=True)),
+    "frequency_penalty": optional(number(-2, 2)),
+    "presence_penalty": optional(number(-2, 2)),
+    "tool_choice": optional(_tool_choice),
     "tool_search": as_tool_search,
-    "thinking": _optional(_thinking),
-    "model_tier": _optional(_text),
+    "thinking": optional(_thinking),
+    "model_tier": optional(text),
     "reasoning_policy": _policy,
-    "reasoning_scale": _one_of("small", "medium", "large"),
-    "reasoning_task": _optional(_one_of(*get_args(Task))),
-    "reasoning_effort": _optional(_effort),
-    "interleaved_thinking": _optional(_flag),
-    "anthropic_beta_features": _optional(_texts),
-    "cache": _optional(_flag),
-    "task_kind": _optional(_text),
-    "response_format": _optional(_one_of("text", "json")),
-    "schema_retries": _number(0, 100, whole=True),
-    "transcript": _optional(_transcript),
-    "stream": _flag,
-    "timeout": _optional(_number(0)),
+    "reasoning_scale": one_of("small", "medium", "large"),
+    "reasoning_task": optional(one_of(*get_args(Task))),
+    "reasoning_effort": optional(_effort),
+    "interleaved_thinking": optional(boolean),
+    "anthropic_beta_features": optional(texts),
+    "cache": optional(boolean),
+    "parallel_tool_calls": optional(boolean),
+    "task_kind": optional(text),
+    "response_format": optional(one_of("text", "json")),
+    "schema_retries": number(0, 100, whole=True),
+    "transcript": optional(_transcript),
+    "stream": boolean,
+    "timeout": optional(number(0)),
     "llm_caller": _llm_caller,
     "llm_retries": _outdated(
-        _number(0, 100, whole=True),
+        number(0, 100, whole=True),
         "llm_caller=with_retry(max_attempts=…), one more than llm_retries",
     ),
-    "llm_backoff_ms": _outdated(_number(0), "llm_caller=with_retry(backoff_ms=…)"),
-    "tool_format": _optional(_one_of("native", "text")),
-    "session_id": _optional(_text),
-    "on_event": _callable,
-    "abort": _instance(Abort, "an Abort"),
+    "llm_backoff_ms": _outdated(number(0), "llm_caller=with_retry(backoff_ms=…)"),
+    "tool_format": optional(one_of("native", "text")),
+    "session_id": optional(text),
+    "on_event": function,
+    "abort": instance(Abort, "an Abort"),
     "caller": _caller,
     "store": _store,
-    "loop_until_done": _flag,
+    "loop_until_done": boolean,
     "done_sentinel": _sentinel,
-    "max_iterations": _number(1, whole=True),
-    "max_turns": _number(1, whole=True),
-    "max_nudges": _number(0, whole=True),
-    "nudge": _text,
-    "max_concurrent_tools": _number(1, whole=True),
-    "token_budget": _optional(_number(1, whole=True)),
-    "max_token_budget": _optional(_number(1, whole=True)),
+    "max_iterations": number(1, whole=True),
+    "max_turns": number(1, whole=True),
+    "max_nudges": number(0, whole=True),
+    "nudge": text,
+    "max_concurrent_tools": number(1, whole=True),
+    "token_budget": optional(number(1, whole=True)),
+    "max_token_budget": optional(number(1, whole=True)),
     "budget": _budget,
-    "closing_answer": _flag,
+    "closing_answer": boolean,
     "llm_options": _dict,
-    "eager_tools": _flag,
-    "tool_timeout": _optional(_number(0)),
-    "tool_result_max_bytes": _number(200, whole=True),
-    "tool_arg_validation": _one_of("strict", "lenient", "none"),
+    "eager_tools": boolean,
+    "tool_timeout": optional(number(0)),
+    "tool_result_max_bytes": number(200, whole=True),
+    "tool_arg_validation": one_of("strict", "lenient", "none"),
     "policies": _policies,
-    "name": _optional(_text),
-    "run_id": _optional(_text),
-    "request_id": _optional(_text),
-    "conversation_id": _optional(_text),
-    "provider": _optional(_text),
-    "on_tool_call": _callable,
-    "on_tool_result": _callable,
-    "on_message": _callable,
+    "name": optional(text),
+    "run_id": optional(text),
+    "request_id": optional(text),
+    "conversation_id": optional(text),
+    "provider": optional(text),
+    "on_tool_call": function,
+    "on_tool_result": function,
+    "on_message": function,
 }

@@ -18,10 +18,9 @@ from windlass.agents.options import (
     ModelOptions,
     given,
     merged,
-    with_environment,
 )
 from windlass.agents.preparing import Prepared
-from windlass.agents.settings import settings_for
+from windlass.agents.settings import settings_for, with_defaults
 from windlass.errors import ConfigError
 from windlass.messages import Message, Text
 from windlass.models.base import Completion, Emit, Frame, Model, Request, Response, silent
@@ -75,9 +74,8 @@ def _prepared(
     if not prefix and suffix is None:
         raise ConfigError("llm_completion needs a text to go on from")
     system = None if system is None else words("system", system)
-    model, chosen = model_of(options), options
-    if model.remote:
-        chosen = with_environment(options)
+    model = model_of(options)
+    chosen = with_defaults(options, model)
     settings = settings_for(chosen, model.capabilities, model.provider, "chat")
     how = _ON if suffix is None else _BETWEEN
     shown = prefix if suffix is None else f"<before>{prefix}</before>\n<after>{suffix}</after>"

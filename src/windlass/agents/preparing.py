@@ -12,10 +12,10 @@ from windlass.agents.assemble import choice_fits, model_of, reached
 from windlass.agents.checks import words
 from windlass.agents.continuing import Past, new_past, read_transcript
 from windlass.agents.disclosing import disclosed
-from windlass.agents.options import CallOptions, given, with_environment
+from windlass.agents.options import CallOptions, given
 from windlass.agents.prompt import asked
 from windlass.agents.searching import Searching
-from windlass.agents.settings import settings_for
+from windlass.agents.settings import settings_for, with_defaults
 from windlass.agents.structured import Wanted, wanted
 from windlass.errors import BadRequest, ConfigError
 from windlass.messages import Message
@@ -50,9 +50,8 @@ def prepare(
     messages, past, continued = _said(prompt, options, door)
     if system is not None:
         system = words("system", system)
-    model, chosen = model_of(options), options
-    if model.remote:
-        chosen = with_environment(options)
+    model = model_of(options)
+    chosen = with_defaults(options, model)
     caps = model.capabilities
     tools = as_tools(options.get("tools"))
     choice_fits(options, tools)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from windlass.agents.checks import CHECKS, no_key
+from windlass.agents.options import with_environment
 from windlass.errors import ConfigError
-from windlass.models.base import Settings
+from windlass.models.base import Model, Settings
 from windlass.models.capabilities import Capabilities
 from windlass.models.reasoning import Task, Wish, choose
 
@@ -16,7 +17,7 @@ from windlass.models.reasoning import Task, Wish, choose
 SAME: Final = frozenset(
     {"max_tokens", "temperature", "top_p", "top_k", "stop", "seed", "frequency_penalty",
      "presence_penalty", "tool_choice", "cache", "stream", "timeout", "task_kind",
-     "interleaved_thinking"}
+     "interleaved_thinking", "parallel_tool_calls"}
 )  # fmt: skip
 _REASONING: Final = frozenset(
     {"thinking", "reasoning_policy", "reasoning_scale", "reasoning_task", "reasoning_effort"}
@@ -27,6 +28,30 @@ _OURS: Final = frozenset(
 )  # keys of a provider's dict that are not sent
 
 PLAIN: Final = Settings()
+
+
+def with_defaults(options: Mapping[str, Any], model: Model) -> Mapping[str, Any]:
+    """The options, and below them what the environment and `[llm.model_defaults]` say of the model."""
+    if model.remote:
+        options = with_environment(options)
+    elif model.provider != "mock":
+        return options  # an object of the user's own: no file speaks of it
+    from windlass.models.providers import model_defaults
+
+    found = model_defaults(model.provider, model.name)
+    if not found:
+        return options
+    said = {name for name, value in options.items() if value is not None}
+    said.update(cast("Mapping[str, Any]", options.get("llm_options") or {}))
+    if not _REASONING.isdisjoint(said):  # one word on thinking silences all the weaker ones
+        found = {name: value for name, value in found.items() if name not in _REASONING}
+    try:
+        checked = {n: CHECKS[n](n, value) for n, value in found.items() if n not in said}
+    except ConfigError as error:
+        raise ConfigError(
+            f"{error}; [llm.model_defaults] says so of {model.provider}:{model.name}"
+        ) from None
+    return {**options, **checked}
 
 
 def settings_for(
