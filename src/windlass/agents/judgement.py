@@ -1,0 +1,245 @@
+"""The options that decide whether a run goes on, with what each accepts. No behaviour."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypedDict, cast
+
+import msgspec
+
+from windlass.agents.checking import (
+    boolean,
+    function,
+    no_key,
+    number,
+    one_of,
+    optional,
+    text,
+    texts,
+)
+from windlass.errors import ConfigError, shown
+from windlass.models.base import Model
+from windlass.policies.completion import TurnPolicy
+from windlass.policies.evidence import FALLBACK
+from windlass.policies.iterations import IterationBudget
+from windlass.policies.stall import ACTIONS, LoopDetection, StallDiagnostics
+from windlass.policies.step_judge import StepJudge
+from windlass.policies.verify import SYSTEM, Cadence
+
+
+class DoneJudge(msgspec.Struct, frozen=True, kw_only=True):
+    """Who must agree that the work is done: `DoneJudge(model="openai:gpt-5", max_invocations=2)`."""
+
+    provider: str | None = None
+    model: str | Model | None = None  # the loop's own
+    system: str = SYSTEM
+    max_invocations: int | None = None  # calls after which the run ends; 0 and None: no cap
+    cadence: Cadence = Cadence()
+
+
+class CompletionJudge(msgspec.Struct, frozen=True, kw_only=True):
+    """Who looks at any natural stop: `CompletionJudge(max_invocations=2)`."""
+
+    provider: str | None = None
+    model: str | Model | None = None
+    system: str = SYSTEM
+    feedback_fallback: str = FALLBACK
+    max_invocations: int | None = 5
+
+
+class JudgementOptions(TypedDict, total=False):
+    """What decides whether a run goes on."""
+
+    iteration_budget: str | dict[str, Any] | IterationBudget
+    loop_control: Callable[..., Any]
+    verify_completion: Callable[..., Any] | Sequence[Callable[..., Any]]
+    verify_completion_judge: bool | dict[str, Any] | CompletionJudge
+    done_judge: bool | dict[str, Any] | DoneJudge
+    max_verify_attempts: int
+    step_judge: dict[str, Any] | StepJudge
+    stall_diagnostics: bool | dict[str, Any] | StallDiagnostics
+    loop_detect_warn: int
+    loop_detect_block: int
+    loop_detect_skip: int
+    loop_detection: bool | dict[str, Any] | LoopDetection
+    turn_policy: dict[str, Any] | TurnPolicy
+    native_tool_fallback: str
+    stop_after_successful_tools: Sequence[str]
+    require_successful_tools: Sequence[str | Sequence[str]]
+    post_turn_callback: Callable[..., Any]
+
+
+_Check = Callable[[str, Any], Any]
+
+
+def shaped(
+    kind: type[msgspec.Struct],
+    checks: Mapping[str, _Check],
+    also: Mapping[str, str] | None = None,
+    *,
+    flag: bool = True,
+) -> _Check:
+    """A check for an option that is a dict or the struct it stands for; True: with all defaults."""
+
+    def check(name: str, value: Any) -> Any:
+        if value is None or (flag and value is False):
+            return None
+        if flag and value is True:
+            return kind()
+        if isinstance(value, kind):
+            value = {field: getattr(value, field) for field in kind.__struct_fields__}
+        if not isinstance(value, Mapping):
+            raise ConfigError(f"{name} is a dict or a {kind.__name__}, not {shown(value)}")
+        fields: dict[str, Any] = {}
+        for key, given in cast("Mapping[Any, Any]", value).items():
+            field = str((also or {}).get(key, key))
+            if field not in checks:
+                raise no_key(name, key, [*checks, *(also or ())])
+            if field in fields:
+                raise ConfigError(f"{name}: {key} and {field} are the same: give one")
+            fields[field] = checks[field](f"{name}.{key}", given)
+        return kind(**fields)
+
+    return check
+
+
+def _model(name: str, value: Any) -> Any:
+    if value is None or isinstance(value, Model):
+        return value
+    return text(name, value)
+
+
+def _when(name: str, value: Any) -> Any:
+    return value if callable(value) else one_of("always", "stalled")(name, value)
+
+
+def _action(name: str, value: Any) -> Any:
+    return value if callable(value) else one_of(*ACTIONS)(name, value)
+
+
+_WHOLE, _COUNT = number(0, whole=True), number(1, whole=True)
+_JUDGE: dict[str, _Check] = {
+    "provider": optional(text),
+    "model": _model,
+    "system": text,
+    "max_invocations": optional(_WHOLE),
+}
+_CADENCE = shaped(
+    Cadence,
+    {
+        "every": _COUNT,
+        "when": _when,
+        "max_invocations": optional(_WHOLE),
+        "min_iterations_before_first": _WHOLE,
+    },
+    flag=False,
+)
+_BUDGET = shaped(
+    IterationBudget,
+    {
+        "mode": one_of("fixed", "adaptive"),
+        "initial": optional(_COUNT),
+        "max": optional(_COUNT),
+        "extend_by": optional(_WHOLE),
+        "expose_decisions": optional(boolean),
+    },
+    flag=False,
+)
+
+
+def _iteration_budget(name: str, value: Any) -> Any:
+    if isinstance(value, str):
+        value = {"mode": one_of("fixed", "adaptive")(name, value)}
+    budget: IterationBudget | None = _BUDGET(name, value)
+    if budget is not None:
+        if budget.mode == "adaptive" and budget.extend_by == 0:
+            raise ConfigError(f"{name}.extend_by is a whole number of at least 1, not 0")
+        budget.resolved()  # refuses an initial that is more than max
+    return budget
+
+
+def _checks(name: str, value: Any) -> Any:
+    if value is None or callable(value):
+        return value
+    if isinstance(value, (list, tuple)) and value:
+        checks = cast("Sequence[Any]", value)
+        if all(callable(each) for each in checks):
+            return tuple(checks)
+    given = cast("object", value)
+    raise ConfigError(f"{name} is a function, or a list of functions, not {shown(given)}")
+
+
+def _groups(name: str, value: Any) -> tuple[tuple[str, ...], ...]:
+    """All of these, and of a nested list any one."""
+    if isinstance(value, str) or not isinstance(value, (list, tuple)):
+        raise ConfigError(f"{name} is a list of tools' names, not {shown(value)}")
+    groups: list[tuple[str, ...]] = []
+    for each in cast("Sequence[Any]", value):
+        group = (text(name, each),) if isinstance(each, str) else texts(name, each)
+        if not group:
+            raise ConfigError(f"{name} holds an empty group, which nothing can satisfy")
+        groups.append(group)
+    return tuple(groups)
+
+
+CHECKS: dict[str, _Check] = {
+    "iteration_budget": optional(_iteration_budget),
+    "loop_control": function,
+    "verify_completion": _checks,
+    "verify_completion_judge": shaped(
+        CompletionJudge, {**_JUDGE, "feedback_fallback": text}, {"max_feedback": "max_invocations"}
+    ),
+    "done_judge": shaped(
+        DoneJudge, {**_JUDGE, "cadence": _CADENCE}, {"max_feedback": "max_invocations"}
+    ),
+    "max_verify_attempts": _COUNT,
+    "step_judge": shaped(
+        StepJudge,
+        {
+            "provider": optional(text),
+            "model": _model,
+            "system": text,
+            "on_veto": one_of("replace", "retain"),
+            "max_attempts": _COUNT,
+            "skip_when_empty": boolean,
+            "skip_when_stalled": boolean,
+            "skip_when_iterations_remaining": _WHOLE,
+        },
+    ),
+    "stall_diagnostics": shaped(
+        StallDiagnostics,
+        {
+            "enabled": boolean,
+            "threshold": number(2, whole=True),
+            "inject_feedback": boolean,
+            "max_feedback": _WHOLE,
+            "exempt_tools": texts,
+            "include_arguments": boolean,
+        },
+        {"allow_repeated_tools": "exempt_tools"},
+    ),
+    "loop_detect_warn": _WHOLE,
+    "loop_detect_block": _COUNT,
+    "loop_detect_skip": _COUNT,
+    "loop_detection": shaped(
+        LoopDetection,
+        {
+            "max_repetitions": number(2, whole=True),
+            "window": _COUNT,
+            "on_loop_detected": _action,
+        },
+    ),
+    "turn_policy": shaped(
+        TurnPolicy,
+        {
+            "require_action_or_yield": boolean,
+            "allow_done_sentinel": boolean,
+            "max_prose_chars": optional(_COUNT),
+        },
+        flag=False,
+    ),
+    "native_tool_fallback": one_of("allow", "allow_once", "reject"),
+    "stop_after_successful_tools": optional(texts),
+    "require_successful_tools": optional(_groups),
+    "post_turn_callback": function,
+}
