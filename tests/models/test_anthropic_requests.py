@@ -234,8 +234,8 @@ def test_a_budget_leaves_room_for_the_answer() -> None:
     assert body(model, settings=level)["thinking"] == enabled(2000)
     short = {"thinking": True, "max_tokens": 1000}  # a budget of a run that is nearly spent
     assert body(model, settings=short)["thinking"] == {"type": "disabled"}
-    between = {**settings, "interleaved_thinking": True}  # then it is for all of the turn's replies
-    assert body(model, settings=between)["thinking"] == enabled(9000)
+    own = {**settings, "thinking": enabled(9000)}  # who writes it himself is not corrected
+    assert body(model, settings=own)["thinking"] == enabled(9000)
 
 
 def test_a_model_that_nobody_knows_thinks_the_old_way_and_others_not_at_all() -> None:
@@ -291,7 +291,10 @@ async def test_thinking_between_calls_goes_with_thinking_where_the_row_says_so()
     assert await beta(model, thinking=False) is None
     assert await beta(model, thinking=True, interleaved_thinking=False) is None
     assert await beta(row(**BUDGET), thinking=True) is None
-    assert await beta(row(**BUDGET), thinking=True, interleaved_thinking=True) == BETWEEN
+    assert await beta(row(**BUDGET), thinking=True, interleaved_thinking=True) is None
+    unknown = AnthropicMessages("glm-9", provider="elsewhere", base_url="http://h")
+    assert await beta(unknown, thinking=True) is None
+    assert await beta(unknown, thinking=True, interleaved_thinking=True) == BETWEEN
     forced = row(**BUDGET, interleaved_beta="b")  # then there is no thinking
     assert await beta(forced, thinking=True, tool_choice="required") is None
 
@@ -304,6 +307,7 @@ async def test_one_switch_for_opus(name: str) -> None:
 async def test_features_are_named_once_and_beside_those_of_a_header() -> None:
     model = AnthropicMessages("claude-x", api_key="k", headers={"Anthropic-Beta": "a, b"})
     assert await beta(model, beta=("b", "c"), interleaved_thinking=True) == f"a,b,c,{BETWEEN}"
+    assert await beta(model, beta=(BETWEEN,), interleaved_thinking=True) == f"a,b,{BETWEEN}"
     assert await beta(model) == "a, b"  # and the next request knows nothing of it
 
 

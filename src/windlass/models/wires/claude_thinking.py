@@ -75,12 +75,12 @@ def _lowered(caps: Capabilities, options: dict[str, Any], settings: Settings, li
         return Thinks(None, effort)
     if settings.max_tokens is not None:
         limit = settings.max_tokens
-        if limit <= _LEAST and not settings.interleaved_thinking:
+        if limit <= _LEAST:
             return Thinks(OFF, effort)  # a reply this short has no room for a thought
     if budget is None:
         budget = _BUDGETS.get(asked or "", min(8192, limit // 2))
         budget = min(budget, max(limit // 2, _LEAST), caps.thinking_budget[1] or budget)
-    elif settings.max_tokens is not None and not settings.interleaved_thinking:
+    elif settings.max_tokens is not None:
         budget = min(budget, limit - 1)  # the reply holds the thoughts and the answer
     return Thinks({"type": "enabled", "budget_tokens": max(budget, _LEAST)}, effort)
 
@@ -97,10 +97,14 @@ def nearest_level(asked: object, levels: tuple[str, ...]) -> str | None:
 
 
 def claude_betas(caps: Capabilities, settings: Settings, *, on: bool) -> list[str]:
-    """The beta features of a request: those asked for, and thinking between calls where it goes with
-    thinking (`on`) or is asked for by itself."""
+    """The beta features of a request: those asked for, and thinking between calls.
+
+    The latter is asked for with thinking (`on`) or by itself, and only of models that want to be
+    asked: by their row, or because nobody knows them. Others do it unasked, or cannot.
+    """
     names = list(settings.beta or ())
+    feature = caps.interleaved_beta or ("" if caps.known else INTERLEAVED)
     between = settings.interleaved_thinking
-    if between or (between is None and on and caps.interleaved_beta):
-        names.append(caps.interleaved_beta or INTERLEAVED)
+    if feature and (between or (between is None and on and caps.known)):
+        names.append(feature)
     return list(dict.fromkeys(names))
