@@ -7,6 +7,10 @@ FUNCTIONS: dict[str, str] = {
     "agent_loop": "prompt system options",
     "llm_call": "prompt system options",
     "llm_stream": "prompt system options",
+    "llm_cost": "model input_tokens output_tokens",
+    "llm_session_cost": "",
+    "llm_budget": "max_cost",
+    "llm_budget_remaining": "",
     "llm_mock": "entry",
     "llm_mock_calls": "",
     "llm_mock_clear": "",
@@ -41,6 +45,12 @@ CLASSES: dict[str, str] = {
     "Abort": "abort aborted reason",
     "Budget": "iterations tokens usd seconds",
     "Caller": "user roles tenant local",
+    "SessionCost": "total_cost input_tokens output_tokens call_count",
+    "ModelCall": (
+        "tenant caller request conversation session run purpose provider model input_tokens "
+        "output_tokens cache_read_tokens cache_write_tokens reasoning_tokens gpu_ms cost_usd "
+        "latency_ms attempts tool_calls outcome via at"
+    ),
     "Runtime": "store config",
     "Policy": (
         "memory keeps start before_turn before_model on_model_error after_reply before_tool "
