@@ -417,6 +417,21 @@ async def test_the_command_prints_a_table_a_price_and_a_row(server, monkeypatch,
     assert rows[0]["native_tools"] is True
 
 
+async def test_a_row_that_was_written_is_the_one_that_applies(monkeypatch, project: Path, windlass):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    args = ("openai/gpt-4o", "--write", "--only", "tools", "--json")
+    async with Picky(Bright("tools"), api_key=KEY) as fake:
+        code, out, _ = await doctored(*args, "--base-url", fake.url)
+        first = json.loads(out)
+        assert code == 1 and "native_tools" in str(first["contradictions"])
+        code, out, _ = await doctored(*args, "--base-url", fake.url)
+    again = json.loads(out)
+    assert again["contradictions"] == [] and again["written"] == "row unchanged: windlass.toml"
+    assert again["row"] == first["row"]
+    assert "right" in windlass("config", "check").stdout
+    assert windlass("lint").stdout == "nothing to mend\n"
+
+
 async def test_json_and_a_failure(server, monkeypatch):
     monkeypatch.setenv("MY_KEY", "wrong")
     code, out, err = await doctored(

@@ -144,6 +144,7 @@ def _files(paths: Iterable[str], found: list[Finding]) -> Iterator[Path]:
 def _settings(files: Sequence[Path], *, everything: bool) -> Iterator[Finding]:
     from windlass.cli.info import sections
     from windlass.errors import ConfigError
+    from windlass.models.book import book_of
 
     loader = sections()
     told: set[str] = set()
@@ -152,7 +153,7 @@ def _settings(files: Sequence[Path], *, everything: bool) -> Iterator[Finding]:
         yield from _old_keys(file)
     if everything:
         try:
-            loader.load()
+            book_of(loader.load())  # a table may be wrong only together with others
         except ConfigError as error:
             here = {os.path.abspath(str(file)): str(file) for file in files}
             told.update(_nearer(line, here) for line in str(error).splitlines())
