@@ -1,0 +1,106 @@
+"""Claude models behind the public doors: what an agent's options become on the wire."""
+
+from __future__ import annotations
+
+from os.path import commonprefix
+from typing import Any
+
+import pytest
+
+import windlass as w
+from windlass.models.wires.anthropic import AnthropicMessages
+from windlass.models.wires.bedrock import BedrockConverse
+from windlass.testing.fakes import FakeAnthropic, FakeBedrock, Reply, conversation
+
+BETWEEN = "interleaved-thinking-2025-05-14"
+BEDROCK = "us.anthropic.claude-opus-4-6-v1:0"
+
+
+@w.tool
+def add(a: int, b: int) -> str:
+    """Add two numbers."""
+    return f"{a + b} " * 40
+
+
+def turns(count: int) -> Any:
+    calls = [Reply("So.", tool_calls=[("add", {"a": n, "b": n})]) for n in range(count)]
+    return conversation(*calls, "done")
+
+
+@pytest.mark.parametrize("name", ["claude-opus-4-6", "claude-opus-4-7"])
+async def test_thinking_is_the_one_switch_for_opus(name: str) -> None:
+    async with FakeAnthropic(turns(1), api_key="k") as server:
+        model = AnthropicMessages(name, api_key="k", base_url=server.url)
+        out = await w.agent_loop(
+            "q", model=model, tools=[add], thinking=True, anthropic_beta_features=["context-1m"]
+        )
+    assert out.status == "done" and not server.refused
+    for asked in server.requests:
+        assert asked.json["thinking"] == {"type": "adaptive"}
+        assert asked.headers["anthropic-beta"] == f"context-1m,{BETWEEN}"
+
+
+async def test_the_same_switch_on_bedrock() -> None:
+    async with FakeBedrock(turns(1), api_key="k") as server:
+        model = BedrockConverse(BEDROCK, api_key="k", base_url=server.url)
+        out = await w.agent_loop("q", model=model, tools=[add], thinking=True)
+    assert out.status == "done" and not server.refused
+    assert server.requests[0].json["additionalModelRequestFields"] == {
+        "thinking": {"type": "adaptive"},
+        "anthropic_beta": [BETWEEN],
+    }
+
+
+@pytest.mark.parametrize("wire", ["anthropic", "bedrock"])
+async def test_a_long_run_is_cached_all_the_way(wire: str) -> None:
+    made = FakeAnthropic if wire == "anthropic" else FakeBedrock
+    async with made(turns(100), api_key="k") as server:
+        model = (
+            AnthropicMessages("claude-opus-4-6", api_key="k", base_url=server.url)
+            if wire == "anthropic"
+            else BedrockConverse(BEDROCK, api_key="k", base_url=server.url)
+        )
+        out = await w.agent_loop(
+            "Add them all. " * 200, "You add. " * 200, model=model, tools=[add], max_iterations=101
+        )
+    assert out.status == "done" and not server.refused and len(server.requests) == 101
+    bodies = [asked.body for asked in server.requests]
+    for before, now in zip(bodies, bodies[1:], strict=False):
+        assert len(commonprefix([before, now])) >= 0.99 * len(before)
+    marks = b"cachePoint" if wire == "bedrock" else b"cache_control"
+    assert all(2 <= body.count(marks) <= 4 for body in bodies)
+
+
+async def test_caching_can_be_left_out() -> None:
+    async with FakeAnthropic("x", api_key="k") as server:
+        model = AnthropicMessages("claude-opus-4-6", api_key="k", base_url=server.url)
+        await w.llm_call("q", "s", model=model, cache=False)
+    assert b"cache_control" not in server.requests[0].body
+
+
+@pytest.mark.parametrize("variant", ["bm25", "regex"])
+async def test_a_search_of_the_providers_own_is_on_the_record(variant: str) -> None:
+    @w.tool(defer_loading=True)
+    def weather(city: str) -> str:
+        """The weather in a city."""
+        return f"fine in {city}"
+
+    script = conversation(Reply(tool_calls=[("weather", {"city": "Ulm"})]), "Fine.")
+    async with FakeAnthropic(script, api_key="k") as server:
+        model = AnthropicMessages("claude-sonnet-4-5", api_key="k", base_url=server.url)
+        seen: list[Any] = []
+        out = await w.agent_loop(
+            "q", model=model, tools=[add, weather], tool_search=variant, on_event=seen.append
+        )
+    assert (out.status, out.final_text) == ("done", "Fine.")
+    assert not server.refused, server.refused[0].message
+    first = server.requests[0].json["tools"]
+    assert first[0]["name"] == f"tool_search_tool_{variant}"
+    assert {tool["name"]: tool.get("defer_loading") for tool in first[1:]} == {
+        "add": None,
+        "weather": True,
+    }
+    [asked] = [e for e in seen if isinstance(e, w.events.ToolSearchQueried)]
+    [found] = [e for e in seen if isinstance(e, w.events.ToolSearchResulted)]
+    assert (asked.mode, asked.strategy, found.tool_names) == ("native", variant, ("weather",))
+    assert asked.search_id == found.search_id
