@@ -120,7 +120,8 @@ LOOP_OPTIONS = """
     tools tool_format session_id store on_event abort loop_until_done persistent done_sentinel
     max_iterations max_nudges nudge max_concurrent_tools token_budget llm_options eager_tools
     policies model provider system caller deps budget closing_answer tool_timeout
-    tool_result_max_bytes tool_arg_validation name run_id request_id conversation_id llm_caller llm_retries llm_backoff_ms
+    tool_result_max_bytes tool_arg_validation name run_id request_id conversation_id
+    llm_caller llm_retries llm_backoff_ms
 """.split()
 
 LLM_FIELDS = "iterations duration_ms input_tokens output_tokens".split()
