@@ -165,12 +165,18 @@ def test_calls_and_results_keep_the_same_id() -> None:
     sent = body(CLAUDE, *turn)["messages"]
     assert sent[0]["content"][0]["id"] == sent[1]["content"][0]["tool_use_id"]
     assert sent[0]["content"][0]["name"] == safe_name("a.b")
-    for provider, longest in (("openai", 40), ("mistral", 9), ("openrouter", 200)):
-        model = OpenAIChat("m", provider=provider, api_key="k")
+    for provider, name, longest in (
+        ("openai", "m", 40),
+        ("mistral", "m", 9),
+        ("openrouter", "openai/m", 40),
+        ("openrouter", "google/m", 200),
+        ("groq", "m", 200),
+    ):
+        model = OpenAIChat(name, provider=provider, api_key="k")
         sent = body(model, *turn)["messages"]
         id = sent[0]["tool_calls"][0]["id"]
         assert id == sent[1]["tool_call_id"] and len(id) <= longest
-        assert (id == long) is (provider == "openrouter")
+        assert (id == long) is (longest == 200)
 
 
 @pytest.mark.parametrize("model", WIRES, ids=lambda model: model.wire)
