@@ -1,10 +1,10 @@
-"""Writes src/windlass/models/catalog.toml from public price and capability tables.
+"""Writes src/windlass/models/catalog.toml, prices and limits of models, from public tables.
 
     uv run --with genai-prices python scripts/make_catalog.py --flags model_prices.json
 
-Prices and context windows come from genai-prices; the largest reply and what a model can do come
-from the JSON table that litellm publishes (`model_prices_and_context_window_backup.json` in its
-wheel). Neither is needed to run Windlass.
+Prices and context windows come from genai-prices; the largest reply comes from the JSON table that
+litellm publishes (`model_prices_and_context_window_backup.json` in its wheel). Neither is needed to
+run Windlass. What a model can do stands in `capabilities.toml`, which is written by hand.
 """
 
 from __future__ import annotations
@@ -98,84 +98,73 @@ MODELS = {
 
 # What the tables leave out, mostly of models on their way out.
 OURS: dict[str, dict[str, Any]] = {
-    "anthropic:claude-opus-4-1": {"max_output_tokens": 32000, "supports_reasoning": True},
-    "anthropic:claude-opus-4-0": {"max_output_tokens": 32000, "supports_reasoning": True},
-    "anthropic:claude-sonnet-4-0": {"max_output_tokens": 64000, "supports_reasoning": True},
-    "anthropic:claude-3-7-sonnet-latest": {"max_output_tokens": 64000, "supports_reasoning": True},
+    "anthropic:claude-opus-4-1": {"max_output_tokens": 32000},
+    "anthropic:claude-opus-4-0": {"max_output_tokens": 32000},
+    "anthropic:claude-sonnet-4-0": {"max_output_tokens": 64000},
+    "anthropic:claude-3-7-sonnet-latest": {"max_output_tokens": 64000},
     "anthropic:claude-3-5-haiku-latest": {"max_output_tokens": 8192},
-    "openai:gpt-6.1-terra": {"max_output_tokens": 128000, "supports_reasoning": True},
-    "deepseek:deepseek-reasoner": {"supports_function_calling": True},
+    "openai:gpt-6.1-terra": {"max_output_tokens": 128000},
     "groq:llama-3.3-70b-versatile": {"max_input_tokens": 131072},
     "groq:llama-3.1-8b-instant": {"max_input_tokens": 131072},
-    "groq:qwen/qwen3-32b": {"supports_reasoning": True},
     "gemini:gemini-3-pro-preview": {
-        "max_input_tokens": 1048576, "max_output_tokens": 65536, "supports_reasoning": True,
+        "max_input_tokens": 1048576, "max_output_tokens": 65536,
     },
     "gemini:gemini-2.0-flash": {"max_input_tokens": 1048576, "max_output_tokens": 8192},
     "gemini:gemini-2.0-flash-lite": {"max_input_tokens": 1048576, "max_output_tokens": 8192},
-    **{
-        f"openrouter:{name}": {"supports_reasoning": True}
-        for name in (
-            "anthropic/claude-opus-5.5", "anthropic/claude-sonnet-5.5",
-            "anthropic/claude-sonnet-4.5", "anthropic/claude-haiku-4.5", "openai/gpt-5.4",
-            "google/gemini-3.8-flash", "google/gemini-2.5-flash", "google/gemini-2.5-pro",
-            "moonshotai/kimi-k3", "deepseek/deepseek-v4-pro", "x-ai/grok-4.7",
-        )
-    },
 }  # fmt: skip
 
-# How the Gemini models are asked to think, as Google's pages say: the least and the most tokens and
-# whether it can be turned off, or the levels.
-BUDGETS = {
-    "gemini-2.5-pro": (128, 32768, False),
-    "gemini-2.5-flash-lite": (512, 24576, True),
-    "gemini-2.5-flash": (1, 24576, True),
-}
-LEVELS = {
-    "gemini-3-pro-preview": ("low", "high"),
-    "gemini-3.1-pro-preview": ("low", "medium", "high"),
-}
-
-# Amazon's own models on Bedrock, under any region's prefix; those that think do so by level.
+# Amazon's own models on Bedrock, under any region's prefix.
 NOVA = [
-    ("global.amazon.nova-2-lite", 0.3, 2.5, 0.075, 1000000, True),
-    ("amazon.nova-2-lite", 0.33, 2.75, 0.0825, 1000000, True),
-    ("amazon.nova-premier", 2.5, 12.5, 0.625, 1000000, False),
-    ("amazon.nova-pro", 0.8, 3.2, 0.2, 300000, False),
-    ("amazon.nova-lite", 0.06, 0.24, 0.015, 300000, False),
-    ("amazon.nova-micro", 0.035, 0.14, 0.00875, 128000, False),
+    ("global.amazon.nova-2-lite", 0.3, 2.5, 0.075, 1000000),
+    ("amazon.nova-2-lite", 0.33, 2.75, 0.0825, 1000000),
+    ("amazon.nova-premier", 2.5, 12.5, 0.625, 1000000),
+    ("amazon.nova-pro", 0.8, 3.2, 0.2, 300000),
+    ("amazon.nova-lite", 0.06, 0.24, 0.015, 300000),
+    ("amazon.nova-micro", 0.035, 0.14, 0.00875, 128000),
 ]
 
-# Open models by name, wherever they are served: no price of their own, but they call tools or not.
+# Open models by name, wherever they are served: no price of their own, but a window.
 OPEN = [
-    ("ollama", "llama3.2*", 131072, True, False),
-    ("ollama", "llama3.1*", 131072, True, False),
-    ("ollama", "llama3.3*", 131072, True, False),
-    ("ollama", "llama4*", 1048576, True, False),
-    ("ollama", "llama3", 8192, False, False),
-    ("ollama", "llama2*", 4096, False, False),
-    ("ollama", "qwen3*", 262144, True, True),
-    ("ollama", "qwen2.5*", 32768, True, False),
-    ("ollama", "gpt-oss*", 131072, True, True),
-    ("ollama", "mistral*", 32768, True, False),
-    ("ollama", "deepseek-r1*", 131072, True, True),
-    ("ollama", "gemma3*", 131072, False, False),
-    ("ollama", "gemma2*", 8192, False, False),
-    ("ollama", "phi3*", 131072, False, False),
-    ("ollama", "codellama*", 16384, False, False),
-    ("huggingface", "meta-llama/Llama-3.3-70B-Instruct*", 131072, True, False),
-    ("huggingface", "openai/gpt-oss-120b*", 131072, True, True),
-    ("huggingface", "Qwen/Qwen3-*", 262144, True, True),
-    ("huggingface", "deepseek-ai/DeepSeek-V3*", 131072, True, False),
-    ("huggingface", "deepseek-ai/DeepSeek-R1*", 131072, True, True),
+    ("ollama", "llama3.2*", 131072),
+    ("ollama", "llama3.1*", 131072),
+    ("ollama", "llama3.3*", 131072),
+    ("ollama", "llama4*", 1048576),
+    ("ollama", "llama3", 8192),
+    ("ollama", "llama2*", 4096),
+    ("ollama", "qwen3*", 262144),
+    ("ollama", "qwen2.5*", 32768),
+    ("ollama", "gpt-oss*", 131072),
+    ("ollama", "mistral*", 32768),
+    ("ollama", "deepseek-r1*", 131072),
+    ("ollama", "gemma3*", 131072),
+    ("ollama", "gemma2*", 8192),
+    ("ollama", "phi3*", 131072),
+    ("ollama", "codellama*", 16384),
+    ("huggingface", "meta-llama/Llama-3.3-70B-Instruct*", 131072),
+    ("huggingface", "openai/gpt-oss-120b*", 131072),
+    ("huggingface", "Qwen/Qwen3-*", 262144),
+    ("huggingface", "deepseek-ai/DeepSeek-V3*", 131072),
+    ("huggingface", "deepseek-ai/DeepSeek-R1*", 131072),
 ]
 
 
-def number(value: Any) -> float:
-    """A price per million tokens; of a tiered one, the price of the first tier."""
+def number(value: Any, above: int = 0) -> float:
+    """A price per million tokens; of a graded one, that of a prompt of more than `above` tokens."""
     if value is None:
         return 0.0
-    return float(value if isinstance(value, (Decimal, int, float)) else value.base)
+    if isinstance(value, (Decimal, int, float)):
+        return float(value)
+    found = value.base
+    for tier in value.tiers:
+        if above and tier.start <= above:
+            found = tier.price
+    return float(found)
+
+
+def starts(price: Any) -> list[int]:
+    """Where the grades of a price begin."""
+    graded = (getattr(price, f"{name}_mtok", None) for name in ("input", "output"))
+    return sorted({tier.start for each in graded for tier in getattr(each, "tiers", [])})
 
 
 def prices(model: Any) -> Any:
@@ -218,43 +207,13 @@ def entry(provider: str, line: str, flags: dict[str, Any]) -> list[str]:
         lines.append(f"context_window = {window}")
     if limit := known.get("max_output_tokens"):
         lines.append(f"max_output = {limit}")
-    if known.get("supports_function_calling") is False:
-        lines.append("native_tools = false")
-    if provider == "openai" and known.get("mode") == "responses":
-        lines.append('wire = "openai_responses"')
-    lines += abilities(provider, known)
-    if provider == "gemini" and known.get("supports_reasoning"):
-        lines += gemini(name, known)
+    for above in starts(price):
+        lines += ["[[model.long]]", f"above = {above}"]
+        for name in ("input", "output", "cache_read", "cache_write"):
+            given = getattr(price, f"{name}_mtok", None)
+            if given is not None:
+                lines.append(f"{name} = {number(given, above):g}")
     return [*lines, ""]
-
-
-def abilities(provider: str, known: dict[str, Any]) -> list[str]:
-    lines: list[str] = []
-    if not known.get("supports_reasoning"):
-        return lines
-    lines.append("reasoning = true")
-    if provider == "anthropic":
-        adaptive, always = known.get("supports_adaptive_thinking"), known.get("thinking_always_on")
-        both = adaptive and known.get("supports_legacy_thinking")
-        mode = "always" if always else "both" if both else "adaptive" if adaptive else "budget"
-        lines.append(f'thinking = "{mode}"')
-        if known.get("supports_sampling_params") is False:
-            lines.append("sampling = false")
-    return lines
-
-
-def gemini(name: str, known: dict[str, Any]) -> list[str]:
-    if name in BUDGETS:
-        least, most, off = BUDGETS[name]
-        lines = ['thinking = "budget"', f"thinking_budget = [{least}, {most}]"]
-        return lines if off else [*lines, "thinking_off = false"]
-    levels = LEVELS.get(name, ("minimal", "low", "medium", "high"))
-    if known.get("supports_minimal_reasoning_effort") is False:
-        levels = tuple(level for level in levels if level != "minimal")
-    lines = ['thinking = "level"', f"thinking_levels = {json.dumps(levels)}"]
-    if known.get("supports_sampling_params") is False:
-        lines.append("sampling = false")
-    return [*lines, "thinking_off = false", "signs_calls = true", "media_results = true"]
 
 
 def main() -> None:
@@ -263,28 +222,23 @@ def main() -> None:
     flags = json.loads(parser.parse_args().flags.read_text())
     out = [
         "# Models: dollars per million tokens, limits in tokens. Written by scripts/make_catalog.py;",
-        "# the first entry whose pattern matches a name wins. Prices of long prompts are not graded.",
+        "# the first entry whose pattern matches a name wins. What longer prompts cost is under long.",
+        "",
+        f'as_of = "{date.today()}"',
         "",
     ]
     for provider, names in MODELS.items():
         for name in names:
             out += entry(provider, name, flags)
-    for provider, pattern, window, tools, reasons in OPEN:
+    for provider, pattern, window in OPEN:
         match = [pattern.rstrip("*-"), pattern] if pattern.endswith("*") else [pattern]
         out += ["[[model]]", f'provider = "{provider}"', f"match = {json.dumps(match)}"]
-        out += [f"context_window = {window}"]
-        out += [] if tools else ["native_tools = false"]
-        out += ["reasoning = true"] if reasons else []
-        out += [""]
-    for name, read, written, cached, window, thinks in NOVA:
+        out += [f"context_window = {window}", ""]
+    for name, read, written, cached, window in NOVA:
         match = [f"{name}-v1:0", f"{name}*" if name.startswith("global.") else f"*{name}*"]
         out += ["[[model]]", 'provider = "bedrock"', f"match = {json.dumps(match)}"]
         out += [f"input = {read}", f"output = {written}", f"cache_read = {cached}"]
-        out += [f"context_window = {window}"]
-        if thinks:
-            out += ["reasoning = true", 'thinking = "level"']
-            out += ['thinking_levels = ["low", "medium", "high"]']
-        out += [""]
+        out += [f"context_window = {window}", ""]
     TARGET.write_text("\n".join(out).rstrip() + "\n")
 
 

@@ -27,6 +27,7 @@ S = TypeVar("S", bound=msgspec.Struct)
 FILE = "windlass.toml"
 BUILT_IN = "built-in"
 MASK = "****"
+_NOTHING: tuple[Any, ...] = ({}, [])  # a table that nobody filled is not worth a line
 
 _sections: dict[str, type[msgspec.Struct] | str] = {}
 
@@ -97,9 +98,10 @@ class Config:
     def explain(self) -> list[Setting]:
         """Every effective value of every section, and where it came from."""
         return [
-            Setting(name, ".".join(path), _masked(path, value), self._origin((name, *path)))
+            Setting(name, ".".join(path), _masked(path, value), origin)
             for name, shape in _resolved(self._sections).items()
             for path, value in _leaves(self.get(shape), ())
+            if (origin := self._origin((name, *path))) != BUILT_IN or value not in _NOTHING
         ]
 
     def secrets(self) -> tuple[Secret, ...]:

@@ -23,6 +23,7 @@ from windlass.messages import (
 )
 from windlass.models import catalog
 from windlass.models.base import Frame, Request, Settings
+from windlass.models.matrix import capabilities_of
 from windlass.models.providers import resolve
 from windlass.models.view import Strand
 from windlass.models.wires.anthropic import AnthropicMessages
@@ -384,8 +385,11 @@ def test_how_a_name_finds_this_wire() -> None:
 
 
 def test_rows_that_ask_for_this_wire_are_openais() -> None:
-    rows = [info for infos in catalog.models().values() for info in infos]
-    asked = {info.name: info.provider for info in rows if info.wire == "openai_responses"}
+    asked = {
+        name: provider
+        for provider, name in catalog.names()
+        if capabilities_of(provider, name).wire == "openai_responses"
+    }
     assert {"gpt-5.5-pro", "o3-pro", "gpt-5.3-codex"} <= asked.keys()
     assert set(asked.values()) == {"openai"}
 

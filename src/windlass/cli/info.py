@@ -26,8 +26,10 @@ def show(as_json: bool) -> None:
     from windlass.cli.paper import err, out
     from windlass.cli.place import find_place
     from windlass.cli.text import clean, json_text
+    from windlass.models.book import book_of
 
     loaded = sections().load()
+    book_of(loaded)  # a table may be wrong only together with others
     settings = loaded.explain()
     if as_json:
         files = [str(file) for file in loaded.files]
@@ -56,16 +58,18 @@ def check(path: str | None) -> None:
     from windlass.cli.paper import out
     from windlass.cli.text import clean
     from windlass.errors import ConfigError
+    from windlass.models.book import book_of
 
     loader = sections()
-    problems: list[str] = []
-    if path is not None:
-        problems, checked = loader.check(path), [path]
-    else:
+    problems: list[str] = loader.check(path) if path is not None else []
+    checked: list[str] = []
+    if not problems:
         try:
-            checked = [str(file) for file in loader.load().files]
+            loaded = loader.load(file=path)
+            book_of(loaded)
+            checked = [path] if path is not None else [str(file) for file in loaded.files]
         except ConfigError as error:
-            problems, checked = str(error).splitlines(), []
+            problems = str(error).splitlines()
     for problem in problems:
         click.echo(f"windlass: error: {clean(problem)}", err=True)
     if problems:
@@ -79,4 +83,5 @@ def check(path: str | None) -> None:
 def sections() -> Any:
     """The loader, once every section is registered."""
     import_module("windlass.store.config")
+    import_module("windlass.models.tables")
     return import_module("windlass.config")

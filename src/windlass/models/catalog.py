@@ -1,21 +1,36 @@
-"""What is known of models: prices, limits, abilities. Read from `catalog.toml` at the first question.
+"""Prices and limits of models. Read from `catalog.toml` at the first question.
 
-A model that is not in it works all the same; it costs nothing on paper and has no known limits.
+A model that is not in it works all the same; it costs nothing on paper, which is said once, and has
+no known limits. `[llm.prices]` of the configuration comes before the table.
 """
 
 from __future__ import annotations
 
+import logging
 import tomllib
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from functools import cache, lru_cache
 from importlib.resources import files
-from typing import Final, Literal
+from typing import Any, Final
 
 import msgspec
 
-from windlass.models.capabilities import Wire
+from windlass.models.book import current
 from windlass.usage import Usage
+
+_log = logging.getLogger("windlass")
+_unpriced: set[tuple[str, str]] = set()  # models of which it was said that nobody knows their price
+
+
+class Grade(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a prompt of more than so many tokens costs instead, all of it and its answer."""
+
+    above: int
+    input: float
+    output: float
+    cache_read: float | None = None
+    cache_write: float | None = None
 
 
 class ModelInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -27,20 +42,9 @@ class ModelInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     output: float = 0.0
     cache_read: float | None = None
     cache_write: float | None = None
+    long: tuple[Grade, ...] = ()  # the longest last
     context_window: int | None = None
     max_output: int | None = None
-    native_tools: bool = True
-    reasoning: bool = False
-    # how Anthropic is asked to think: with a budget, as it sees fit, either way, or it always does
-    # and Gemini: with a budget, or by one of a few levels
-    thinking: Literal["", "budget", "adaptive", "both", "always", "level"] = ""
-    thinking_budget: tuple[int, int] = (0, 32_768)  # the least and the most tokens
-    thinking_levels: tuple[Literal["minimal", "low", "medium", "high"], ...] = ()
-    thinking_off: bool = True  # can be told not to think at all
-    signs_calls: bool = False  # refuses calls in the history that carry no signature
-    media_results: bool = False  # takes pictures and documents inside a tool's result
-    sampling: bool = True  # takes temperature, top_p and top_k
-    wire: Wire | None = None  # the only one it is served over, where that is not its provider's
 
     @property
     def name(self) -> str:
@@ -49,26 +53,58 @@ class ModelInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def price(self, usage: Usage) -> float:
         """Dollars for this usage; `input_tokens` includes what was cached."""
+        return Tariff(self.input, self.output, self.cache_read, self.cache_write, self.long).price(
+            usage
+        )
+
+
+class Tariff(msgspec.Struct, frozen=True):
+    """What a model costs: dollars per million tokens, and per second of a GPU."""
+
+    input: float = 0.0
+    output: float = 0.0
+    cache_read: float | None = None
+    cache_write: float | None = None
+    long: tuple[Grade, ...] = ()
+    gpu_second: float = 0.0
+    known: bool = True
+
+    def price(self, usage: Usage) -> float:
+        """Dollars for this usage; `input_tokens` includes what was cached."""
+        grade: Tariff | Grade = self
+        for longer in self.long:
+            if usage.input_tokens > longer.above:
+                grade = longer
         read, write = usage.cache_read_tokens, usage.cache_write_tokens
         fresh = max(0, usage.input_tokens - read - write)
-        return (
-            fresh * self.input
-            + read * (self.input if self.cache_read is None else self.cache_read)
-            + write * (self.input if self.cache_write is None else self.cache_write)
-            + usage.output_tokens * self.output
-        ) / 1_000_000
+        tokens = (
+            fresh * grade.input
+            + read * (grade.input if grade.cache_read is None else grade.cache_read)
+            + write * (grade.input if grade.cache_write is None else grade.cache_write)
+            + usage.output_tokens * grade.output
+        )
+        return tokens / 1_000_000 + usage.gpu_ms / 1000 * self.gpu_second
 
 
 _SAME_MODELS: Final = {"vertex": "gemini"}
 
 
 @cache
+def _file() -> dict[str, Any]:
+    text = files("windlass.models").joinpath("catalog.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)
+
+
+def as_of() -> str:
+    """The day on which the prices were looked up: `"2026-11-15"`."""
+    return _file()["as_of"]
+
+
+@cache
 def models() -> dict[str, tuple[ModelInfo, ...]]:
     """Every entry, by provider, in the order of the file."""
-    text = files("windlass.models").joinpath("catalog.toml").read_text(encoding="utf-8")
-    entries = msgspec.convert(tomllib.loads(text)["model"], list[ModelInfo])
     found: dict[str, tuple[ModelInfo, ...]] = {}
-    for info in entries:
+    for info in msgspec.convert(_file()["model"], list[ModelInfo]):
         found[info.provider] = (*found.get(info.provider, ()), info)
     return found
 
@@ -102,12 +138,44 @@ def listed(provider: str, model: str) -> ModelInfo | None:
     return None
 
 
+def tariff(provider: str, model: str) -> Tariff:
+    """What a model costs here: what `[llm.prices]` says of it, and for the rest the table."""
+    info, rate = lookup(provider, model), current().rate(provider, model)
+    listed = info is not None and bool(info.input or info.output)
+    prices: dict[str, Any] = {"known": listed or rate is not None}
+    if info is not None and listed:
+        prices |= {name: getattr(info, name) for name in _PRICES}
+    if rate is not None:
+        own = {
+            name: value for name, value in msgspec.structs.asdict(rate).items() if value is not None
+        }
+        if own.keys() & set(_PRICES):
+            prices["long"] = ()  # one's own price is for prompts of every length
+        prices |= own
+    return Tariff(**prices)
+
+
+_PRICES: Final = ("input", "output", "cache_read", "cache_write", "long")
+
+
 def price(provider: str, model: str, usage: Usage) -> float:
     """Dollars for this usage: as billed where the provider said so, 0 where nobody knows."""
     if usage.cost_usd is not None:
         return usage.cost_usd
-    info = lookup(provider, model)
-    return 0.0 if info is None else info.price(usage)
+    return priced(tariff(provider, model), provider, model, usage)
+
+
+def priced(tariff: Tariff, provider: str, model: str, usage: Usage) -> float:
+    """Dollars by a tariff; one that nobody knows is said to be so, once for each model."""
+    if not tariff.known and (provider, model) not in _unpriced:
+        _unpriced.add((provider, model))
+        endpoint = current().endpoints.get(provider)
+        if provider != "mock" and (endpoint is None or endpoint.key_env):  # one's own costs nothing
+            _log.warning(
+                "nobody knows the price of %s:%s: it counts as $0; set it in [llm.prices.\"%s:%s\"]",
+                provider, model, provider, model,
+            )  # fmt: skip
+    return tariff.price(usage)
 
 
 def names() -> Iterator[tuple[str, str]]:

@@ -82,6 +82,7 @@ class HttpModel(Model):
         self.name, self.provider = name, endpoint.name
         self.endpoint = endpoint
         self.info = catalog.lookup(endpoint.name, name)
+        self.tariff = catalog.tariff(endpoint.name, name)
         self.caps = capabilities_of(endpoint.name, name)
         self.native_tools = self.caps.native_tools
         if self.info is not None:
@@ -297,8 +298,7 @@ class HttpModel(Model):
 
     def _patience(self, total: float) -> float | None:
         """How long the first event may take: a model may think, or read a long prompt, in silence."""
-        slow = self.info is not None and self.info.reasoning
-        return total if slow or not self.endpoint.key_env else self.timeouts.first
+        return total if self.caps.thinking or not self.endpoint.key_env else self.timeouts.first
 
     async def _addressed(
         self, settings: Settings, body: Sequence[bytes], at: str | None = None
@@ -336,7 +336,7 @@ class HttpModel(Model):
         """Dollars, as billed or else by the catalog."""
         if usage.cost_usd is not None:
             return usage.cost_usd
-        return 0.0 if self.info is None else self.info.price(usage)
+        return catalog.priced(self.tariff, self.provider, self.name, usage)
 
 
 async def _drain(reply: HttpReply) -> None:
