@@ -18,6 +18,7 @@ from windlass.models.probes.row import as_toml, merged, shadowed, write
 from windlass.models.providers import resolve
 from windlass.models.rows import Rule
 from windlass.testing.fakes import (
+    FAULTS,
     Asked,
     Body,
     FakeAnthropic,
@@ -26,11 +27,13 @@ from windlass.testing.fakes import (
     FakeOllama,
     FakeOpenAI,
     FakeResponses,
+    Pieces,
     Rejected,
     Reply,
     Silence,
     Status,
     Twist,
+    applies,
 )
 
 from .conftest import start
@@ -227,6 +230,22 @@ async def test_a_busy_provider_is_asked_again():
     busy = [Status(429, retry_after=0.001, dialect="ms"), *([None] * 60)]
     report, _ = await doctor(Bright("thinking"), faults=busy)
     assert report.holds_a_loop
+
+
+@pytest.mark.parametrize("name", [it for it in FAULTS if applies(it, "openai", stream=True)])
+async def test_whatever_goes_wrong_there_is_a_report(name):
+    """A lying, broken or silent server is a finding, never an exception."""
+    fault = FAULTS[name]
+    quiet = isinstance(
+        fault, (Silence, Status, Pieces)
+    )  # waits until the time is used up, or is told to
+
+    def if_it_can(_index, asked):
+        return fault if applies(name, "openai", stream=asked.streamed) else None
+
+    report, _ = await doctor(Bright("thinking"), faults=if_it_can, timeout=0.05 if quiet else 30)
+    assert [it.name for it in report.findings] == list(PROBES)
+    assert KEY not in str(report)
 
 
 async def test_one_probe_alone_and_a_misspelt_one():

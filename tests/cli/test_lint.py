@@ -13,6 +13,7 @@ from windlass.models.base import Frame, Request, Settings
 from windlass.models.endpoints import ENDPOINTS
 from windlass.models.providers import resolve
 from windlass.models.rules.history import judge
+from windlass.models.scope import current_book
 
 
 def found(done) -> list[tuple[str, str]]:
@@ -105,6 +106,25 @@ def test_models_that_nobody_knows(windlass, project: Path):
     assert "did you mean" in done.stdout
 
 
+def test_aliases_and_providers_of_the_project_are_known(windlass, project: Path):
+    (project / "windlass.toml").write_text(
+        '[llm.aliases]\nfast = {id = "gpt-4o", provider = "openai"}\n'
+        '[llm.providers.mine]\nbase_url = "http://localhost:1/v1"\nauth_style = "none"\n'
+    )
+    source(
+        project,
+        "uses.py",
+        """\
+        import windlass as w
+        w.llm_call("x", model="fast")
+        w.llm_call("x", model="mine:whatever")
+        w.llm_call("x", model="fats")
+        """,
+    )
+    assert found(windlass("lint", "--json", code=1)) == [("unknown_model", "uses.py:4")]
+    assert current_book.get() is None  # nothing of it is left behind
+
+
 def test_a_deferred_tool_that_no_search_finds(windlass, project: Path):
     source(
         project,
@@ -143,6 +163,12 @@ def test_settings_that_are_wrong_are_told_once(windlass, project: Path):
     assert ("deprecated_llm_options", "windlass.toml:4") in rules
     (project / "windlass.toml").write_text("[store\n")
     assert found(windlass("lint", "--json", code=1)) == [("config", "windlass.toml:1")]
+
+
+def test_wrong_settings_are_no_model_s_fault(windlass, project: Path):
+    (project / "windlass.toml").write_text("[llm.aliases]\nfast = 3\n")
+    source(project, "uses.py", "import windlass as w\nw.llm_call('x', model='gpt-4o')\n")
+    assert found(windlass("lint", "--json", code=1)) == [("config", "windlass.toml:2")]
 
 
 def test_settings_in_the_environment(windlass, monkeypatch):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -60,6 +60,7 @@ def lint(
     from windlass.errors import ConfigError
 
     ctx = click.get_current_context()
+    ctx.call_on_close(_with_what_is_known_here())
     if session is not None or transcript is not None:
         if session is not None and transcript is not None:
             raise ConfigError("--session and --transcript are two histories: give one of them")
@@ -68,6 +69,24 @@ def lint(
         request = _saved(session, store) if session is not None else _exported(str(transcript))
         ctx.exit(_tell_verdicts(list(verdicts(request, provider)), as_json))
     ctx.exit(_tell(_findings(paths, registry, provider), as_json))
+
+
+def _with_what_is_known_here() -> Callable[[], None]:
+    """Aliases and providers of the project count; where its tables are wrong, those we ship with.
+
+    What takes it back is returned.
+    """
+    from windlass.cli.info import sections
+    from windlass.errors import ConfigError
+    from windlass.models.book import Book, book_of, shipped
+    from windlass.models.scope import current_book
+
+    try:
+        book = book_of(sections().load())
+    except ConfigError:
+        book = Book([shipped()])
+    before = current_book.set(lambda: book)
+    return lambda: current_book.reset(before)
 
 
 def _tell(found: list[Finding], as_json: bool) -> int:
