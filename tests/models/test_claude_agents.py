@@ -104,3 +104,31 @@ async def test_a_search_of_the_providers_own_is_on_the_record(variant: str) -> N
     [found] = [e for e in seen if isinstance(e, w.events.ToolSearchResulted)]
     assert (asked.mode, asked.strategy, found.tool_names) == ("native", variant, ("weather",))
     assert asked.search_id == found.search_id
+
+
+@pytest.mark.parametrize("wire", ["anthropic", "bedrock"])
+async def test_a_turn_begun_without_a_thought_goes_on_without_one(wire: str) -> None:
+    """As after a fallback to another model and back: with a budget the turn would be refused."""
+    made = FakeAnthropic if wire == "anthropic" else FakeBedrock
+    script = conversation(Reply(thinking="Hm.", tool_calls=[("add", {"a": 1, "b": 1})]), "2", "so")
+    names = {"anthropic": ["claude-sonnet-4-5", "claude-sonnet-4-0"]}.get(
+        wire, [f"anthropic.claude-{name}-v1:0" for name in ("sonnet-4-5", "sonnet-4-0")]
+    )
+    frame = w.Frame(tools=(add.spec,), settings=w.Settings(thinking=True))
+    async with made(script, api_key="k") as server:
+        kind: Any = AnthropicMessages if wire == "anthropic" else BedrockConverse
+        first, other = (kind(name, api_key="k", base_url=server.url) for name in names)
+        messages = [w.Message("user", "q")]
+        reply = await first.respond(w.Request(messages, frame), lambda _event: None)
+        [call] = reply.message.tool_calls
+        messages += [reply.message, w.Message("tool", (w.ToolResult(call.id, "2"),))]
+        await first.respond(w.Request(messages, frame), lambda _event: None)
+        await other.respond(w.Request(messages, frame), lambda _event: None)
+        messages += [w.Message("assistant", "2"), w.Message("user", "and?")]
+        await other.respond(w.Request(messages, frame), lambda _event: None)
+    assert not server.refused, server.refused[0].message
+    bodies = [asked.json for asked in server.requests]
+    thinking = [
+        body.get("additionalModelRequestFields", body)["thinking"]["type"] for body in bodies
+    ]
+    assert thinking == ["enabled", "enabled", "disabled", "enabled"]

@@ -51,6 +51,9 @@ def check(body: Data, sign: Sign | None = None) -> None:
     for at, message in enumerate(messages):
         _check_content(at, message, sign, last=at == len(messages) - 1)
     _check_pairs(messages)
+    thinking: Data = body.get("thinking") or {"type": "disabled"}
+    if thinking["type"] == "enabled":
+        _check_opening(messages)
     _check_searches(messages, [tool.get("name", "") for tool in body.get("tools", [])])
     _check_cache(body)
 
@@ -163,6 +166,27 @@ def _check_closed(schema: object, where: str) -> None:
     for name, part in words.items():
         if name not in ("enum", "const", "required", "default"):
             _check_closed(part, where)
+
+
+def _check_opening(messages: list[Data]) -> None:
+    """A turn of calls and results that is still open must have begun with a thought."""
+    opening: int | None = None
+    for at in range(len(messages) - 1, -1, -1):
+        kinds = [block["type"] for block in blocks_of(messages[at])]
+        if messages[at]["role"] == "assistant":
+            opening = at
+        elif any(kind != "tool_result" for kind in kinds):
+            break
+    if opening is None or messages[-1]["role"] == "assistant":
+        return
+    first = blocks_of(messages[opening])
+    if any(b["type"] == "tool_use" for b in first) and not first[0]["type"].endswith("thinking"):
+        raise Rejected(
+            f"messages.{opening}.content.0.type: Expected `thinking` or `redacted_thinking`, but"
+            f" found `{first[0]['type']}`. When `thinking` is enabled, a final `assistant` message"
+            " must start with a thinking block (preceeding the lastmost set of `tool_use` and"
+            " `tool_result` blocks)."
+        )
 
 
 def _check_searches(messages: list[Data], names: list[str]) -> None:

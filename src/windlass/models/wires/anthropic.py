@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, cast
 
+import msgspec
+
 from windlass.errors import BadReply, ConfigError, shown
 from windlass.messages import (
     Block,
@@ -33,7 +35,7 @@ from windlass.models.wires.claude_cache import (
     marked,
 )
 from windlass.models.wires.claude_schema import closed, open_object
-from windlass.models.wires.claude_thinking import claude_betas, claude_thinking, is_forced
+from windlass.models.wires.claude_thinking import claude_betas, claude_thinking, is_forced, opener
 from windlass.models.wires.common import HttpModel
 from windlass.models.wires.parts import given, schema, wanted_tool
 from windlass.models.wires.values import as_dict, dumps, joined, loads, safe_name, whole
@@ -103,6 +105,10 @@ class AnthropicMessages(HttpModel):
 
         What is cached ends where the messages end: behind them the tail may change every time.
         """
+        if self._began_without_thought(request):
+            bare = msgspec.structs.replace(request.frame.settings, thinking=False)
+            frame = msgspec.structs.replace(request.frame, settings=bare)
+            request = Request(request.messages, frame, request.tail)
         body = super().encode(request)
         settings = request.frame.settings
         mark = mark_of(settings, self.caps.prompt_caching)
@@ -120,6 +126,16 @@ class AnthropicMessages(HttpModel):
             self._mark_last(held, messages, skip, mark)
         body[1:tail] = held
         return body
+
+    def _began_without_thought(self, request: Request) -> bool:
+        """Whether the turn was begun without thinking, by another model say: so it must go on."""
+        settings = request.frame.settings
+        if not settings.thinking or not claude_thinking(self.caps, settings, MAX_TOKENS).budgeted:
+            return False
+        if (first := opener(request.messages)) is None:
+            return False
+        block = next(self._blocks(first.content), {"type": ""})
+        return block["type"] not in ("thinking", "redacted_thinking")
 
     def _mark_last(
         self, held: list[bytes], messages: Sequence[Message], skip: int, mark: dict[str, Any]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, Final, Unpack, cast
 from urllib.parse import quote, urlsplit, urlunsplit
 
@@ -37,6 +38,7 @@ from windlass.models.wires.claude_thinking import (
     claude_thinking,
     is_forced,
     nearest_level,
+    opener,
 )
 from windlass.models.wires.common import Access, HttpModel
 from windlass.models.wires.parts import given, schema, wanted_tool
@@ -161,6 +163,9 @@ class BedrockConverse(HttpModel):
     def encode(self, request: Request) -> list[bytes]:
         """The request's body in pieces: `b"".join(model.encode(request))` is JSON."""
         messages, frame = request.messages, request.frame
+        if self._began_without_thought(request):
+            bare = msgspec.structs.replace(frame.settings, thinking=False)
+            frame = msgspec.structs.replace(frame, settings=bare)
         skip = self._hoisted(messages)
         if skip:
             said = [frame.system or "", *(message.text for message in messages[:skip])]
@@ -180,6 +185,17 @@ class BedrockConverse(HttpModel):
             among = [*messages, *request.tail]
             turns += [self._turn(among, at, skip) for at in range(len(messages), len(among))]
         return [head, *turns, b"]}]}" if any(turns) else b"]}"]
+
+    def _began_without_thought(self, request: Request) -> bool:
+        """Whether the turn was begun without thinking, by another model say: so it must go on."""
+        settings = request.frame.settings
+        if not settings.thinking or self.caps.lowering != "claude":
+            return False
+        if not claude_thinking(self.caps, settings, _LIMIT).budgeted:
+            return False
+        if (first := opener(request.messages)) is None:
+            return False
+        return not any("reasoningContent" in block for block in islice(self._blocks(first), 1))
 
     def _caches(self, settings: Settings) -> bool:
         return self.caps.prompt_caching if settings.cache is None else settings.cache

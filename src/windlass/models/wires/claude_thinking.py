@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
 
+from windlass.messages import Message
 from windlass.models.base import Settings
 from windlass.models.capabilities import Capabilities
 
@@ -35,6 +37,11 @@ class Thinks(msgspec.Struct, frozen=True):
         """Whether the model is asked to think."""
         return self.thinking is not None and self.thinking.get("type") != "disabled"
 
+    @property
+    def budgeted(self) -> bool:
+        """Whether it is asked to think on a budget, which excludes more than other ways do."""
+        return self.thinking is not None and self.thinking.get("type") == "enabled"
+
 
 def is_forced(settings: Settings) -> bool:
     """Whether the model must call a tool."""
@@ -59,7 +66,7 @@ def claude_thinking(
         return Thinks(None if caps.always_thinks else OFF)
     else:
         thinks = _lowered(caps, options, settings, limit)
-    if forced and thinks.on and (thinks.thinking or {}).get("type") == "enabled":
+    if forced and thinks.budgeted:
         return Thinks(OFF, thinks.effort)
     return thinks
 
@@ -83,6 +90,20 @@ def _lowered(caps: Capabilities, options: dict[str, Any], settings: Settings, li
     elif settings.max_tokens is not None:
         budget = min(budget, limit - 1)  # the reply holds the thoughts and the answer
     return Thinks({"type": "enabled", "budget_tokens": max(budget, _LEAST)}, effort)
+
+
+def opener(messages: Sequence[Message]) -> Message | None:
+    """The reply that began the turn at the end of these messages, if it called tools.
+
+    Calls and their results are one turn, however many there are; whoever else speaks ends it.
+    """
+    found: Message | None = None
+    for at in range(len(messages) - 1, -1, -1):
+        if messages[at].role == "assistant":
+            found = messages[at]
+        elif messages[at].role != "tool":
+            break
+    return found if found is not None and found.tool_calls else None
 
 
 def nearest_level(asked: object, levels: tuple[str, ...]) -> str | None:
