@@ -131,7 +131,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "no contents": ({"contents": []}, "contents is not specified"),
     "role": ({"contents": [turn({"text": "a"}, role="assistant")]}, "valid role"),
     "no parts": ({"contents": [turn(role="user")]}, "must not be empty"),
-    "empty text": ({"contents": [turn({"text": ""}, role="user")]}, "text is empty"),
+    "empty text": ({"contents": [USER, turn({"text": ""}), USER]}, "text is empty"),
     "two kinds": ({"contents": [turn({**ANSWER, "text": "a"}, role="user")]}, "oneof"),
     "model last": ({"contents": [USER, turn({"text": "a"})]}, "end with a user"),
     "unsigned": (

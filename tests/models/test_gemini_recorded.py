@@ -17,6 +17,7 @@ import pytest
 
 from windlass.messages import Message, ToolResult
 from windlass.models.base import Request, Response
+from windlass.models.rules import gemini as rules
 from windlass.models.wires.gemini import GeminiGenerate
 from windlass.models.wires.vertex import VertexGenerate
 
@@ -128,3 +129,8 @@ def test_what_came_goes_back_part_by_part_and_to_nobody_else(entry: Any) -> None
     signed = [part["thoughtSignature"] for part in came if "thoughtSignature" in part]
     assert not [part for part in away if part.get("thoughtSignature") in signed]
     assert all({"text", "functionCall"} & part.keys() for part in away)
+
+
+@pytest.mark.parametrize("entry", [pytest.param(e, id=e["file"][:-5]) for e in recorded()])
+def test_what_google_took_our_rules_take(entry: Any) -> None:
+    rules.check(exchange(entry)[0], ids=entry["provider"] == "gemini", signs=False)

@@ -176,6 +176,22 @@ def test_all_results_of_a_turn_stand_in_one_content_before_other_words() -> None
     assert [part["functionResponse"]["id"] for part in said["parts"][:2]] == ["a", "b"]
 
 
+def test_a_conversation_begins_with_a_user_be_it_one_who_says_nothing() -> None:
+    nothing = {"role": "user", "parts": [{"text": ""}]}
+    assert contents(FLASH, Message("user", "")) == [nothing]
+    hello = {"role": "model", "parts": [{"text": "Hello."}]}
+    asked = {"role": "user", "parts": [{"text": "q"}]}
+    began = (Message("assistant", "Hello."), Message("user", "q"))
+    assert contents(FLASH, *began) == [nothing, hello, asked]
+    assert contents(FLASH, Message("system", "s"), *began) == [nothing, hello, asked]
+    assert contents(FLASH, Message("system", "s")) == [nothing]
+    assert contents(FLASH) == [nothing]
+    strand = Strand(list(began))
+    first = b"".join(FLASH.encode(Request(strand.snapshot())))
+    strand.items.append(Message("assistant", "a"))
+    assert b"".join(FLASH.encode(Request(strand.snapshot()))).startswith(first[:-2])
+
+
 def test_vertex_is_sent_no_ids() -> None:
     sent = contents(VERTEX, *rounds(2))
     assert '"id"' not in json.dumps(sent)
@@ -237,7 +253,7 @@ def test_a_history_begun_elsewhere_loses_only_what_is_bound_to_its_maker() -> No
             ToolCall("toolu_2", "add", {"a": 2}),
         ),
     )
-    (said,) = contents(FLASH, turn)
+    _, said = contents(FLASH, turn)
     assert said["parts"] == [
         {"text": "I look."},
         {"functionCall": {"name": "add", "args": {"a": 1}, "id": "toolu_1"}},
@@ -245,7 +261,7 @@ def test_a_history_begun_elsewhere_loses_only_what_is_bound_to_its_maker() -> No
     ]
     # from Gemini 3 on, a call must be signed; one made elsewhere is marked as such, once
     for model in (THREE, VERTEX, GeminiGenerate("gemini-9-nobody-knows", api_key="k")):
-        (said,) = contents(model, turn)
+        _, said = contents(model, turn)
         assert said["parts"][1]["thoughtSignature"] == "skip_thought_signature_validator"
         assert "thoughtSignature" not in said["parts"][2]
 
@@ -256,9 +272,9 @@ def test_a_call_of_its_own_keeps_its_signature_and_gets_no_other() -> None:
         ToolCall("a", "add", {}, opaque={"thoughtSignature": "Zz=="}, origin=own),
         ToolCall("b", "add", {}),
     )
-    (said,) = contents(THREE, Message("assistant", calls))
+    _, said = contents(THREE, Message("assistant", calls))
     assert [part.get("thoughtSignature") for part in said["parts"]] == ["Zz==", None]
-    (said,) = contents(VERTEX, Message("assistant", calls))  # the same model at another door
+    _, said = contents(VERTEX, Message("assistant", calls))  # the same model at another door
     assert said["parts"][0]["thoughtSignature"] == "skip_thought_signature_validator"
 
 
@@ -400,8 +416,9 @@ async def test_tokens_are_counted_by_google_as_they_would_be_asked(door: str) ->
         assert await model.count_tokens(request) == 1 + len(server.requests[0].body) // 4
         small = Request([Message("user", "q")])
         assert (await model.count_tokens(small) or 0) < (await model.count_tokens(request) or 0)
-        with pytest.raises(BadRequest, match="contents is not specified"):
-            await model.count_tokens(Request([]))
+        unknown = Frame(settings=Settings(extra={"generationConfig": {"odd": 1}}))
+        with pytest.raises(BadRequest, match="odd"):
+            await model.count_tokens(Request([Message("user", "q")], unknown))
     asked = server.requests[0]
     assert asked.path.endswith("/models/gemini-3-flash-preview:countTokens")
     whole = json.loads(b"".join(model.encode(request)))

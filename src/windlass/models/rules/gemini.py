@@ -134,6 +134,9 @@ def _check_contents(body: Data, sign: Sign | None, ids: bool, signs: bool) -> No
             raise Rejected(f"* GenerateContentRequest.contents[{at}].parts: must not be empty")
         for number, part in enumerate(parts):
             _check_part(part, f"contents[{at}].parts[{number}]", ids)
+            if part.get("text") == "" and content["role"] == "model":
+                if "thoughtSignature" not in part:  # a user may say nothing, a model may not
+                    raise Rejected(f"contents[{at}].parts[{number}]: the text is empty")
         if content["role"] == "model":
             _check_signatures(parts, at, sign, signs)
     if said[0]["role"] != "user" or said[-1]["role"] != "user":
@@ -145,8 +148,6 @@ def _check_part(part: Data, where: str, ids: bool) -> None:
     if len(kinds) != 1:
         raise Rejected(f"{where}.data: required oneof field 'data' must have one initialized field")
     only(part, KINDS | BESIDE, f" at '{where}'")
-    if part.get("text") == "" and "thoughtSignature" not in part:
-        raise Rejected(f"{where}: the text is empty")
     for key in ("functionCall", "functionResponse"):
         if key not in part:
             continue

@@ -36,6 +36,8 @@ from windlass.models.wires.values import as_dict, as_list, dumps, joined, safe_n
 Part: TypeAlias = dict[str, Any]
 
 _MODES: Final = {"auto": "AUTO", "none": "NONE", "required": "ANY", "tool": "ANY"}
+# a conversation begins with a user, be it one who says nothing
+_OPENING: Final = b'{"role":"user","parts":[{"text":""}]},'
 # what Google has one write on calls that the model did not make itself
 _FOREIGN: Final = "skip_thought_signature_validator"
 
@@ -148,6 +150,15 @@ class GeminiGenerate(HttpModel):
 
     # ----------------------------------------------------------------------- messages
 
+    def encode(self, request: Request) -> list[bytes]:
+        """The request's body in pieces: `b"".join(model.encode(request))` is JSON."""
+        body = super().encode(request)
+        said = request.messages or request.tail
+        first = self._hoisted(said)
+        if first == len(said) or said[first].role == "assistant":
+            body.insert(1, _OPENING if any(body[1:-1]) else _OPENING[:-1])
+        return body
+
     def _hoisted(self, messages: Sequence[Message]) -> int:
         count = 0
         while count < len(messages) and messages[count].role == "system":
@@ -159,8 +170,9 @@ class GeminiGenerate(HttpModel):
             parts, role = self._answered(message.content), b"model"
         else:
             parts, role = self._said(message.content), b"user"
-        if not parts:
+        if not parts and message.role != "user":
             return b""  # a content without parts is refused
+        parts = parts or [{"text": ""}]  # somebody who said nothing has still spoken
         return b'{"role":"' + role + b'","parts":' + dumps(parts) + b"},"
 
     def _answered(self, content: Sequence[Block]) -> list[Part]:
