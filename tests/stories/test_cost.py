@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import windlass as w
 from tests.stories.world import add
 from windlass.agents.runtime import Runtime
+from windlass.errors import TestBroken
 from windlass.events import Replied, ReplyFailed, RunStarted
 from windlass.testing import scripted
 
@@ -228,6 +229,21 @@ async def test_two_event_loops_share_a_budget(own_world: Runtime):
     assert texts == ["ok"]
 
 
+async def test_a_request_that_is_never_sent_gives_back_what_was_held(own_world: Runtime):
+    class Breaker(w.Policy[None]):
+        name = "breaker"
+
+        async def before_model(self, run: w.Run, request: w.Request) -> w.Request:
+            asks = w.Message("assistant", (w.ToolCall("c", "add", {}),))  # and nobody answers
+            return w.Request((*request.messages, asks, w.Message("user", "go on")), request.frame)
+
+    w.llm_budget(1.0)
+    with pytest.raises(TestBroken):
+        await w.agent_loop("go", model=Priced(), policies=[Breaker()])
+    assert own_world.ledger._held_usd == 0 == own_world.ledger._held_tokens
+    assert (await w.llm_call("hi", model=Priced())).text == "ok"
+
+
 async def test_a_failed_call_costs_nothing_and_is_counted(own_world: Runtime):
     w.llm_budget(1.0)
     with pytest.raises(w.AuthFailed):
@@ -337,6 +353,15 @@ async def test_a_store_that_cannot_write_does_not_cost_the_answer(tmp_path, capl
         reply = await w.llm_call("hi", model=Priced())
         assert reply.text == "ok" and "in memory only" in caplog.text
         assert len(await runtime.memory.calls()) == 1
+
+
+async def test_a_secret_is_not_written_to_the_books(tmp_path):
+    place = f"sqlite:///{tmp_path}/s.db"
+    async with w.Runtime(store=place, environ={}, secrets=("hunter2hunter2",)) as runtime:
+        await w.llm_call("hi", model=Priced(), request_id="x-hunter2hunter2")
+        await w.agent_loop("hi", model=Priced(), request_id="x-hunter2hunter2")
+        calls = await runtime.store.calls()
+    assert len(calls) == 2 and not any("hunter2" in str(call) for call in calls)
 
 
 async def test_a_note_cannot_forge_a_call():

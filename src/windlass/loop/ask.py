@@ -100,12 +100,7 @@ async def call_model(
         model = run.model
     if run.metered:
         request, reserve = await _held_back(run, model, request, closing)
-    request = _audited(run, request)
-    if request.frame is not run.on_record:
-        before = run.frame
-        run.reframe(request.frame, purpose or "request")
-        run.frame = before
-    run.journal.flush()
+    request = _on_record(run, request, purpose, reserve)
     seams.point("model.before_request")
     started = seams.monotonic()
     try:
@@ -158,6 +153,21 @@ async def call_model(
     for note in response.notes:
         run.note(note)
     return response
+
+
+def _on_record(run: Run, request: Request, purpose: str | None, reserve: Reserve | None) -> Request:
+    """The request as it may be sent, and all that it is made of handed to the store."""
+    try:
+        request = _audited(run, request)
+        if request.frame is not run.on_record:
+            before = run.frame
+            run.reframe(request.frame, purpose or "request")
+            run.frame = before
+        run.journal.flush()
+        return request
+    except BaseException:
+        run.ledger.settle(reserve, 0, 0.0)  # nobody was asked, and others wait for what is held
+        raise
 
 
 async def _held_back(

@@ -136,7 +136,7 @@ class Page:
                 known[facts] = self._run(facts[0], facts[1:])
             self._full += (
                 known[facts], call.at, _count(call.input_tokens), _count(call.output_tokens),
-                call.cost_usd, call.latency_ms, call.tool_calls, None, None,
+                call.cost_usd, call.latency_ms, _count(call.tool_calls), None, None,
                 _count(call.cache_read_tokens), _count(call.cache_write_tokens),
                 _count(call.reasoning_tokens), call.gpu_ms, _count(call.attempts),
                 None if call.outcome == "ok" else call.outcome, call.purpose, call.via,
@@ -150,7 +150,7 @@ class Page:
 
 
 def _count(number: int) -> int:
-    return min(number, _MOST)
+    return max(0, min(number, _MOST))
 
 
 def record(connection: sqlite3.Connection, calls: Iterable[ModelCall]) -> None:
