@@ -304,6 +304,29 @@ async def test_what_kind_of_task_it_is_stays_at_home():
     assert "judge" not in str(await sent(FakeOpenAI, GPT, task_kind="judge"))
 
 
+async def test_another_model_is_asked_in_words_it_understands():
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+    first = able(w.Overloaded("busy"), caps=Capabilities(structured=("schema",)), provider="acme")
+    second = scripted('{"a": 1}', provider="other")
+    reply = await w.llm_call("go", None, {
+        "model": first, "schema": schema, "acme": {"mood": "good"}, "anthropic_beta_features": ["x"],
+        "llm_caller": w.with_fallback([second]),
+    })  # fmt: skip
+    assert reply.data == {"a": 1} and reply.via == "fallback"
+    asked, again = first.requests[0], second.requests[0]
+    assert (asked.settings.schema, asked.settings.extra) == (schema, {"mood": "good"})
+    assert again.settings == w.Settings() and '"integer"' in (again.system or "")
+
+
+async def test_an_equal_model_is_asked_the_same():
+    caps = Capabilities(structured=("schema",))
+    first = able(w.Overloaded("busy"), caps=caps, provider="acme")
+    second = able("{}", caps=caps, provider="acme")
+    options = {"model": first, "schema": {"type": "object"}, "acme": {"mood": "good"}}
+    await w.llm_call("go", None, {**options, "llm_caller": w.with_fallback([second])})
+    assert second.requests[0].frame is first.requests[0].frame
+
+
 # --------------------------------------------------------------------------- transcripts
 
 

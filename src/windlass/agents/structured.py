@@ -19,15 +19,12 @@ from windlass.events import LiveEvent, ToolCallReady
 from windlass.messages import Block, Message, Text, ToolCall, ToolSpec
 from windlass.models.base import Emit, Frame, Request, Response
 from windlass.models.capabilities import Capabilities, Means
+from windlass.models.wrappers.fitted import IN_WORDS
 from windlass.tools.mend import mend
 from windlass.tools.prepare import Checker, at
 from windlass.tools.shape import Convert, Json, Mismatch
 
 TOOL: Final = "give_answer"
-_WORDS: Final = (
-    "Answer with one JSON value that fits this JSON Schema and with nothing else, "
-    "no words around it and no code fence:\n{schema}"
-)
 _ANY_JSON: Final = "Answer with JSON and with nothing else: no words around it, no code fence."
 _BY_TOOL: Final = "When you have the answer, give it by calling the tool {tool}, not in words."
 _AGAIN: Final = "That answer cannot be taken:\n{problems}\nGive the whole answer again, corrected."
@@ -71,7 +68,7 @@ class Wanted(msgspec.Struct, frozen=True):
                 settings = msgspec.structs.replace(settings, response_format="json")
             case "prompt":
                 pass
-        told = _ANY_JSON if self.schema is None else _WORDS.format(schema=_written(self.sent))
+        told = _ANY_JSON if self.schema is None else IN_WORDS.format(schema=_written(self.sent))
         return Frame(_also(frame.system, told), frame.tools, settings)
 
     def _with_tool(self, frame: Frame) -> Frame:

@@ -14,6 +14,7 @@ from windlass.loop.reply import cost_of
 from windlass.messages import Message
 from windlass.models.base import Model, Request, Response
 from windlass.models.view import pieces
+from windlass.models.wrappers.fitted import Fitted
 from windlass.usage import NO_USAGE
 
 #: Another model: by name, as an object, or as a caller around the run's own.
@@ -36,8 +37,12 @@ def other(name: str, given: object) -> Callable[[Model], Model]:
 
 def _fitting(model: Model, like: Model) -> Model:
     """A model that takes the requests of another: where that has native tools and this has none,
-    calls are written as text."""
-    if like.native_tools and not model.native_tools:
+    calls are written as text; what is meant for the other provider alone is left out."""
+    alike = model.provider == like.provider and model.capabilities == like.capabilities
+    text = like.native_tools and not model.native_tools
+    if not alike:
+        model = Fitted(model, like)
+    if text:
         from windlass.models.wrappers.text_tools import TextTools
 
         return TextTools(model)
