@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from windlass.errors import BadReply
 from windlass.messages import Message, ToolCall, ToolResult, ToolSpec
 from windlass.models.base import Frame, Request, Response, Settings, silent
 from windlass.models.searches import searches
@@ -103,11 +104,11 @@ def test_a_search_of_the_providers_own_is_read() -> None:
 class Replayed:
     """A transport that gives one recorded answer and keeps what was asked."""
 
-    def __init__(self, entry: dict[str, Any]) -> None:
-        self.entry, self.asked = entry, ("", b"")
+    def __init__(self, entry: dict[str, Any], *parts: bytes) -> None:
+        self.asked = ("", b"")
         self.status = entry["response"]["status"]
         self.headers = entry["response"]["headers"]
-        self._parts = [raw_of(entry), b""]
+        self._parts = list(parts or [raw_of(entry)])
 
     async def send(self, _method: str, url: str, _headers: Any, body: Any, connect: float) -> Any:
         self.asked = url, b"".join(body)
@@ -144,3 +145,19 @@ async def test_a_recorded_count_of_tokens() -> None:
     for key in ("model", "tools", "tool_choice"):
         assert ours[key] == theirs[key]
     assert ours["messages"][:2] == theirs["messages"][:2]
+
+
+async def test_a_count_in_any_pieces_and_cut_anywhere() -> None:
+    [entry] = exchanges("count_tokens")
+    raw, request = raw_of(entry), Request([Message("user", "q")])
+
+    def model(*parts: bytes) -> AnthropicMessages:
+        return AnthropicMessages(entry["model"], api_key="k", transport=Replayed(entry, *parts))
+
+    for cut in range(1, len(raw)):
+        assert await model(raw[:cut], raw[cut:]).count_tokens(request) == 641
+        with pytest.raises(BadReply):
+            await model(raw[:cut]).count_tokens(request)
+    for wrong in (b"{}", b'{"input_tokens":"7"}', b"[1]", b'{"input_tokens":true}'):
+        with pytest.raises(BadReply, match="no number"):
+            await model(wrong).count_tokens(request)
