@@ -10,7 +10,7 @@ from windlass.access.caller import Caller
 from windlass.agents import driver
 from windlass.agents.abort import Abort
 from windlass.agents.assemble import assemble, check_agent
-from windlass.agents.checks import words
+from windlass.agents.checking import words
 from windlass.agents.driver import Allow, Deny, Start, check_answers, conduct
 from windlass.agents.options import OF_A_RUN, RunOptions, check_run
 from windlass.agents.prompt import asked_to_run

@@ -8,19 +8,22 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from windlass.agents.checks import words
+from windlass.agents.checking import words
+from windlass.agents.judging import judging, turns_of
 from windlass.agents.options import LoopOptions, given
 from windlass.agents.settings import PLAIN, settings_for, usual_settings, with_defaults
 from windlass.errors import ConfigError, nearest, shown
 from windlass.loop.ledger import NO_LIMITS, Limits
 from windlass.loop.policy import Policy
-from windlass.loop.run import Plan
+from windlass.loop.run import Plan, Run
+from windlass.loop.starting import adopt
 from windlass.models.base import Model, Settings
 from windlass.models.capabilities import Capabilities
 from windlass.models.reasoning import Task
 from windlass.policies.budget import BudgetGuard
+from windlass.policies.callback import CHANGED, Change
 from windlass.policies.closing import ClosingAnswer
-from windlass.policies.completion import CONTRACTS, SENTINEL, Completion, Mode
+from windlass.policies.completion import CONTRACTS, SENTINEL, Mode
 from windlass.policies.result_cap import ResultCap
 from windlass.tools.base import Tool
 from windlass.tools.function import as_tools
@@ -91,6 +94,27 @@ def assemble(options: Mapping[str, Any], system: str | None, door: str) -> Plan:
     return plan.of(_wrapped(model, mode))
 
 
+def _changing(options: Mapping[str, Any], system: str | None, door: str) -> Change:
+    """What puts options into effect that a callback changes in the middle of a run."""
+
+    async def change(run: Run, changed: dict[str, Any], llm: dict[str, Any]) -> None:
+        check = check_loop if door == "agent_loop" else check_agent
+        now = {**options, **check(changed)}
+        if llm:
+            now["llm_options"] = {**(now.get("llm_options") or {}), **llm}
+        plan = assemble(now, system, door)
+        plan.metadata = {**(plan.metadata or {}), CHANGED: True}
+        await adopt(run, plan, "post_turn_callback")
+
+    return change
+
+
+def _named(provider: str | None, model: str | Model | None) -> Model:
+    """A model that a judge's settings name, tried again as the run's own is."""
+    found = model_of({"provider": provider, "model": model})
+    return reached(found, {})
+
+
 def _task(tools: Sequence[Tool]) -> Task:
     """What a loop is for, where nobody says."""
     return "agent" if tools else "chat"
@@ -126,7 +150,7 @@ def _planned(
 ) -> Plan:
     """All of a plan but its model."""
     defaults = _LOOP_DEFAULTS if door == "agent_loop" else _AGENT_DEFAULTS
-    sentinel = _sentinel(options, mode)
+    given, sentinel = system, _sentinel(options, mode)
     if sentinel is not None:
         contract = CONTRACTS[mode].format(sentinel=sentinel)
         system = f"{system}\n\n{contract}" if system else contract
@@ -134,6 +158,10 @@ def _planned(
         tools = disclosure.tools
         system, settings = disclosure.framed(system, settings)
     limits = _limits(options, defaults["max_iterations"])
+    turns = turns_of(options, defaults["max_iterations"])
+    if turns is not None:
+        limits = msgspec.structs.replace(limits, iterations=turns.initial)
+    judges = judging(options, mode, sentinel, turns, _named, _changing(options, given, door))
     return Plan(
         _NOBODY,
         door=door,
@@ -141,7 +169,7 @@ def _planned(
         system=system,
         tools=tools,
         settings=settings,
-        policies=_policies(options, mode, sentinel, limits, door, disclosure),
+        policies=_policies(options, judges, limits, door, disclosure),
         limits=limits,
         concurrency=options.get("max_concurrent_tools", defaults["max_concurrent_tools"]),
         eager=options.get("eager_tools", True),
@@ -248,8 +276,7 @@ def _wrapped(model: Model, mode: Mode) -> Model:
 
 def _policies(
     options: Mapping[str, Any],
-    mode: Mode,
-    sentinel: str | None,
+    judges: list[Policy[Any]],
     limits: Limits,
     door: str,
     disclosure: Disclosure | None,
@@ -257,17 +284,7 @@ def _policies(
     chosen: list[Policy[Any]] = []
     if limits.tokens is not None or limits.usd is not None:  # first: nobody overrules a budget
         chosen.append(BudgetGuard("after_turn" if door == "agent_loop" else "before_tools"))
-    until_done = options.get("loop_until_done", False)
-    if until_done or sentinel is not None:  # else the kernel's own rule is the whole of it
-        chosen.append(
-            Completion(
-                mode,
-                loop_until_done=until_done,
-                sentinel=sentinel,
-                max_nudges=options.get("max_nudges", 8),
-                nudge=options.get("nudge"),
-            )
-        )
+    chosen += judges
     if options.get("llm_caller") is not None:
         from windlass.callers.turn import TurnTold
 

@@ -10,7 +10,7 @@ import msgspec
 
 from windlass.agents.accounts import Who
 from windlass.agents.assemble import model_of, reached
-from windlass.agents.checks import words
+from windlass.agents.checking import words
 from windlass.agents.continuing import new_past
 from windlass.agents.llm import LLMResult, told
 from windlass.agents.options import (

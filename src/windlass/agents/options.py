@@ -10,6 +10,8 @@ from typing import Any, TypeAlias, TypedDict, cast
 from windlass.access.caller import Caller
 from windlass.agents.abort import Abort
 from windlass.agents.checks import CHECKS, provider_dict
+from windlass.agents.judgement import CHECKS as JUDGEMENT
+from windlass.agents.judgement import JudgementOptions
 from windlass.errors import ConfigError, nearest, shown
 from windlass.events import Event
 from windlass.loop.ledger import Limits
@@ -105,7 +107,7 @@ class CallKeywords(CallOptions, ProviderOptions, total=False):
     """What `llm_call` and `llm_stream` take by name."""
 
 
-class _SharedOptions(TurnOptions, total=False):
+class _SharedOptions(TurnOptions, JudgementOptions, total=False):
     """What the loop as a function and an agent's run both take."""
 
     tool_format: str
@@ -184,7 +186,7 @@ def given(
     """
     checked: dict[str, Any] = {}
     for name, value in options.items():
-        check = CHECKS.get(name)
+        check = CHECKS.get(name) or JUDGEMENT.get(name)
         if name not in known:
             check = _provider_check(name, options)
             if check is None:

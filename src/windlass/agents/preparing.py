@@ -9,7 +9,7 @@ import msgspec
 
 from windlass.agents.accounts import NOBODY, Who
 from windlass.agents.assemble import choice_fits, model_of, reached
-from windlass.agents.checks import words
+from windlass.agents.checking import words
 from windlass.agents.continuing import Past, new_past, read_transcript
 from windlass.agents.disclosing import disclosed
 from windlass.agents.options import CallOptions, given

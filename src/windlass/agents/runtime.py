@@ -70,11 +70,8 @@ class Runtime:
     def config(self) -> Config:
         """The effective `windlass.toml`."""
         if self._config is None:
-            from windlass.config import load, section
+            from windlass.config import load
 
-            section("store", "windlass.store.config:StoreConfig")  # nobody else may have by now
-            section("llm", "windlass.models.tables:LlmConfig")
-            section("capabilities", "windlass.models.rows:Table")
             self._config = load(file=self._config_path, env=self._environ)
         return self._config
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final, cast
 
-from windlass.agents.checks import CHECKS, no_key
+from windlass.agents.checking import no_key
+from windlass.agents.checks import CHECKS
 from windlass.agents.options import with_environment
 from windlass.errors import ConfigError
 from windlass.models.base import Model, Settings

@@ -16,6 +16,7 @@ from windlass.loop.verdict import KeepGoing, Stop, Verdict
 from windlass.policies.completion import visible
 from windlass.policies.tally import tally
 
+CHANGED = "changed"  # in a plan's metadata: it was made of changed options
 _KEYS = ("message", "stop", "stop_reason", "next_options", "llm_options", "veto")
 
 
@@ -68,6 +69,8 @@ class PostTurn(Policy[Changed]):
 
     async def start(self, run: Run) -> None:
         changed: Changed = run.recall(self)
+        if (run.plan.metadata or {}).get(CHANGED):
+            return  # this plan is what came of it
         if changed.options or changed.llm_options:
             await self.change(run, changed.options, changed.llm_options)
 

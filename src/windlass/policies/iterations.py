@@ -20,7 +20,7 @@ from windlass.loop.verdict import Outcome, Stop
 from windlass.policies.state import Groups, LoopState, limit_of, state_of
 from windlass.policies.tally import tally
 
-Command: TypeAlias = "Mapping[str, Any] | None"
+Command: TypeAlias = Mapping[str, Any] | None
 Control: TypeAlias = Callable[[LoopState], Command | Awaitable[Command]]
 _ACTIONS = ("none", "extend", "stop")
 _KEYS = ("action", "by", "until", "reason", "status")

@@ -72,6 +72,8 @@ class ClientVault(Policy[Promoted]):
         if call.name != vault.tool.name or turn is None:
             return result
         whole = turn.results[call.id]  # another policy may have cut what the model sees
+        if whole.outcome not in ("ok", "error", "timeout"):
+            return result  # it did not come to a search
         known: Promoted = run.recall(self)
         promotion = vault.promote(known.names, read(whole.text))
         for entry in searched(vault, call, promotion):
