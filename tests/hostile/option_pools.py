@@ -104,6 +104,13 @@ CALL: dict[str, Pool] = {
         ["auto", "none", "required", {"name": "add"}, None],
         ["any", "", {"name": 5}, {"nam": "add"}, {}, {"name": "add", "x": 1}, HALF, 5, True, *JUNK],
     ),
+    "tool_search": (
+        [True, False, "bm25", "regex", {}, {"mode": "client", "budget_tokens": 5}, w.ToolSearch(), None],
+        [0, 1, "", "bm52", "host", HALF, {"mod": "auto"}, {"mode": 5}, {"mode": HALF}, {"name": ""},
+         {"always_loaded": "x"}, {"always_loaded": [5]}, {"always_loaded": cycle()}, {"name": HALF},
+         {"always_loaded": ["nobody"]}, {"budget_tokens": math.nan}, {"budget_tokens": 1.5},
+         {"search": Angry()}, {"strategy": "host"}, {"strategy": Angry()}, *JUNK],
+    ),
     "thinking": (
         [True, False, {"budget_tokens": 1024}, None],
         [1, "yes", {"budget_tokens": object()}, {1: 2}, {"budget_tokens": math.nan}, cycle(), *JUNK],

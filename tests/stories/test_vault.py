@@ -210,6 +210,55 @@ async def test_bad_arguments_are_answered_like_any_tools():
     await kept(out, model)
 
 
+async def test_a_search_that_was_not_run_is_none():
+    class No(w.Policy[None]):
+        async def before_tool(self, run: w.Run, call: w.ToolCall) -> w.ToolResult:
+            return w.ToolResult(call.id, "no", True, call.name, "denied")
+
+    model = scripted(find("wall"), "done")
+    out = await w.agent_loop("go", model=model, tools=FEW, tool_search=True, policies=[No()])
+    assert out.tool_calls[0].outcome == "denied"
+    assert events(out) == [] and offers(model)[1] == ["add", SEARCH_NAME]
+    await kept(out, model)
+
+
+@pytest.mark.parametrize("loose", ["lenient", "none"])
+async def test_arguments_that_nobody_checks(loose: str):
+    model = scripted(
+        call(SEARCH_NAME),
+        call(SEARCH_NAME, query=7),
+        find("wall", limit="many"),
+        find("wall"),
+        "ok",
+    )
+    out = await w.agent_loop(
+        "go", model=model, tools=FEW, tool_search=True, tool_arg_validation=loose
+    )
+    assert out.status == "done" and out.tool_calls[-1].outcome == "ok"
+    assert "paint_wall" in offers(model)[-1]
+    await kept(out, model)
+
+
+async def test_a_search_may_start_while_the_model_still_writes():
+    model = scripted([find("wall"), find("coffee")], call("paint_wall"), "done", stream=True)
+    out = await w.agent_loop("go", model=model, tools=FEW, tool_search=True, max_concurrent_tools=4)
+    assert [r.outcome for r in out.tool_calls] == ["ok", "ok", "ok"]
+    await kept(out, model)
+
+
+async def test_tools_that_a_policy_brings_stay_where_they_are():
+    class Brings(w.Policy[None]):
+        async def start(self, run: w.Run) -> list[w.Tool]:
+            return [w.Tool(name="brought", handler=lambda args: "yes")]
+
+    model = scripted(find("wall"), call("brought"), call("paint_wall"), "done")
+    out = await w.agent_loop("go", model=model, tools=FEW, tool_search=True, policies=[Brings()])
+    assert offers(model)[0] == ["add", SEARCH_NAME, "brought"]
+    assert offers(model)[1] == ["add", SEARCH_NAME, "brought", "paint_wall"]
+    assert [r.outcome for r in out.tool_calls] == ["ok"] * 3
+    await kept(out, model)
+
+
 async def test_a_limit_is_the_models_to_give():
     many = [deferred(f"paint_{n}", "Paints") for n in range(30)]
     model = scripted(find("paint", limit=2), find("paint"), find("paint", limit=20), "done")
@@ -801,7 +850,7 @@ async def test_a_model_that_asks_in_its_providers_words_in_a_single_call():
         ({"budget_tokens": 0}, "at least 1"),
         ({"budget_tokens": True}, "at least 1"),
         ({"budget_tokens": "many"}, "at least 1"),
-        ({"name": ""}, "tool_search.name"),
+        ({"name": ""}, "tool's name"),
         ({"name": "no spaces"}, "a tool's name"),
         ({"name": "add"}, "another name"),
         ({"name": "paint_wall"}, "another name"),

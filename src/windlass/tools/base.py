@@ -136,7 +136,7 @@ class ToolContext(Generic[Deps]):
 Handler: TypeAlias = Callable[..., Any | Awaitable[Any]]
 
 _encode = msgspec.json.Encoder().encode
-_NAME = re.compile(r"[a-zA-Z0-9_.:-]{1,128}")
+NAME = re.compile(r"[a-zA-Z0-9_.:-]{1,128}")
 _LEVELS: tuple[str, ...] = get_args(SideEffectLevel)
 _MODES: tuple[str, ...] = get_args(Validation)
 
@@ -227,7 +227,7 @@ class Tool:
     def _begin(self, name: str, description: str, options: Mapping[str, Any]) -> None:
         """Take the options, refuse impossible values, and derive the effect."""
         whose = f"tool {name!r}"
-        if not isinstance(cast("object", name), str) or not _NAME.fullmatch(name):
+        if not isinstance(cast("object", name), str) or not NAME.fullmatch(name):
             raise ConfigError(
                 f"{whose}: a tool's name has 1 to 128 letters, digits and `_ - . :`; "
                 "give it one with name=…"

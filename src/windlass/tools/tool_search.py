@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 import msgspec
 
 from windlass.errors import ConfigError, nearest, shown
+from windlass.tools.base import NAME
 
 Variant: TypeAlias = Literal["bm25", "regex"]
 Path: TypeAlias = Literal["auto", "native", "client"]
@@ -54,8 +55,11 @@ class ToolSearch(msgspec.Struct, frozen=True):
         self._check_search()
 
     def _check_search(self) -> None:
-        if not isinstance(cast("object", self.name), str) or not self.name:
-            raise ConfigError(f"tool_search.name is the name of a tool, not {shown(self.name)}")
+        if not isinstance(cast("object", self.name), str) or not NAME.fullmatch(self.name):
+            raise ConfigError(
+                "tool_search.name is a tool's name, 1 to 128 letters, digits and `_ - . :`, "
+                f"not {shown(self.name)}"
+            )
         if self.asks_host and self.search is None:
             raise ConfigError(
                 f"tool_search.strategy {self.strategy!r} asks you: give tool_search.search, "

@@ -43,7 +43,8 @@ def sort(tools: Sequence[Tool], search: ToolSearch) -> Sorted:
     deferred = tuple(
         tool for tool in tools if tool.defer_loading and tool.name not in search.always_loaded
     )
-    loaded = tuple(tool for tool in tools if tool not in deferred)
+    held = {tool.name for tool in deferred}
+    loaded = tuple(tool for tool in tools if tool.name not in held)
     if deferred and not loaded:
         raise ConfigError(
             "every tool is deferred, and a model must see at least one: "
