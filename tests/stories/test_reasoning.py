@@ -168,6 +168,11 @@ def test_thinking_is_taken_as_it_is(said: Any):
         assert choose(caps, Wish(thinking=said, policy="off")) == said
 
 
+def test_no_tokens_to_think_with_is_no_thinking():
+    assert choose(FLASH, Wish(thinking={"budget_tokens": 0})) == OFF
+    assert choose(SONNET4, Wish(thinking={"mode": "enabled", "budget_tokens": 0})) == OFF
+
+
 def test_an_effort_wins_over_the_policy():
     assert choose(GPT5, Wish(effort="high", policy="off")) == effort("high")
     assert choose(GPT5, Wish(effort="xhigh")) == effort("high")

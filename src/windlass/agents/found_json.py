@@ -9,14 +9,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any, Final
 
 _FENCE: Final = re.compile(r"```[a-zA-Z0-9_+-]*[ \t]*\n(.*?)```", re.DOTALL)
 _STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _COMMA: Final = re.compile(r",(\s*[}\]])")
 _OPEN: Final = re.compile(r"[{\[]")
-_PLACES: Final = 64  # openings that are tried in a text
-_LONGEST: Final = 2_000_000  # characters
+_PLACES: Final = 64  # fences, and openings, that are tried in a text
+_LONGEST: Final = 1_000_000  # characters
 
 
 def json_values(text: str) -> Iterator[Any]:
@@ -27,18 +28,18 @@ def json_values(text: str) -> Iterator[Any]:
     text = text.strip()
     if not text or len(text) > _LONGEST:
         return
-    whole = _read(text)
-    if whole is not _NONE:
-        yield whole
-        return
-    for fenced in _FENCE.findall(text):
-        value = _read(fenced.strip())
-        if value is not _NONE:
-            yield value
-    yield from _in_prose(text)
-    tidy = _without_commas(text)
-    if tidy is not text:
-        yield from _in_prose(tidy)
+    forms = (text,) if _COMMA.search(text) is None else (text, _without_commas(text))
+    for form in forms:
+        if (whole := _read(form)) is not _NONE:
+            yield whole
+            return
+    for form in forms:
+        for fenced in islice(_FENCE.finditer(form), _PLACES):
+            value = _read(fenced[1].strip())
+            if value is not _NONE:
+                yield value
+    for form in forms:
+        yield from _in_prose(form)
 
 
 _NONE: Final = object()
@@ -50,12 +51,10 @@ def _refuse(name: str) -> Any:
 
 
 def _read(text: str) -> Any:
-    for form in (text, _without_commas(text)):
-        try:
-            return _decoder.decode(form)
-        except (ValueError, RecursionError):
-            continue
-    return _NONE
+    try:
+        return _decoder.decode(text)
+    except (ValueError, RecursionError):
+        return _NONE
 
 
 def _in_prose(text: str) -> Iterator[Any]:
@@ -75,8 +74,6 @@ def _in_prose(text: str) -> Iterator[Any]:
 
 def _without_commas(text: str) -> str:
     """The text without commas before a closing bracket; what stands in strings stays."""
-    if _COMMA.search(text) is None:
-        return text
     kept: list[str] = []
     place = 0
     for string in _STRING.finditer(text):

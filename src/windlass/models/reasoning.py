@@ -74,6 +74,8 @@ def choose(caps: Capabilities, wish: Wish) -> Thinking:
 
 
 def _given(thinking: bool | dict[str, Any], effort: str | None) -> Thinking:
+    if isinstance(thinking, dict) and thinking.get("budget_tokens") == 0:
+        return {"mode": "disabled"}  # to a wire, no tokens would read as no number given
     if effort is None:
         return thinking
     if thinking is True:
