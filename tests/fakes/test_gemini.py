@@ -103,6 +103,19 @@ async def test_googles_client_believes_the_fake(mode: str) -> None:
     assert not server.refused
 
 
+async def test_googles_client_counts_with_the_fake() -> None:
+    async with FakeGemini("x", api_key="k") as server:
+        google = Google(server, "plain")
+        try:
+            counted = await google.client.models.count_tokens(model="gemini-x", contents="Hello")
+            ends = [{"role": "model", "parts": [{"text": "Hi."}]}]
+            with pytest.raises(errors.ClientError, match="begin and end with a user"):
+                await google.client.models.count_tokens(model="gemini-x", contents=ends)
+        finally:
+            await google.client.aclose()
+    assert counted.total_tokens == 1 + len(server.requests[0].body) // 4
+
+
 async def test_googles_client_is_told_the_truth_when_it_fails(mode: str) -> None:
     async with FakeGemini("x", api_key="other") as server:
         with pytest.raises(errors.ClientError, match="API key not valid"):
