@@ -167,7 +167,7 @@ def _unpriced(call: ModelCall) -> bool:
     endpoint = ENDPOINTS.get(call.provider)
     if call.provider == "mock" or (endpoint is not None and not endpoint.key_env):
         return False
-    return catalog.lookup(call.provider, call.model) is None
+    return not catalog.tariff(call.provider, call.model).known
 
 
 def _document(group: Group) -> dict[str, Any]:
