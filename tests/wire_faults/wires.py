@@ -17,6 +17,7 @@ from windlass.models.wires.gemini import GeminiGenerate
 from windlass.models.wires.ollama import OllamaChat
 from windlass.models.wires.openai_chat import OpenAIChat
 from windlass.models.wires.openai_responses import OpenAIResponses
+from windlass.models.wires.vertex import VertexGenerate
 from windlass.testing.fakes import (
     FakeAnthropic,
     FakeBedrock,
@@ -25,6 +26,7 @@ from windlass.testing.fakes import (
     FakeOpenAI,
     FakeResponses,
     FakeServer,
+    FakeVertex,
     Faults,
     Reply,
 )
@@ -42,6 +44,7 @@ WIRES = {
     "responses": (FakeResponses, OpenAIResponses),
     "ollama": (FakeOllama, OllamaChat),
     "gemini": (FakeGemini, GeminiGenerate),
+    "vertex": (FakeVertex, VertexGenerate),
     "bedrock": (FakeBedrock, BedrockConverse),
 }
 
