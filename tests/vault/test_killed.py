@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
+
 from windlass.testing import kill_sweep
 
 from . import scenes
 
 
-def test_what_was_found_survives_a_kill_at_every_point() -> None:
-    report = kill_sweep(scenes.scenario, check=scenes.check, commits=True)
+@pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.deep)])
+def test_what_was_found_survives_a_kill_anywhere(every: int) -> None:
+    report = kill_sweep(scenes.scenario, check=scenes.check, commits=True, every=every)
     report.assert_ok()
     assert {"model.before_request", "tool.before_call", "journal.after_commit"} <= set(
         report.points
