@@ -21,6 +21,7 @@ WIDTH, LAYERS, HEADS, INNER, CONTEXT = 64, 2, 4, 128, 8192
 STEADY = 5.66  # what the norm before the output makes of the steady dimension, about
 
 CONTROL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+GAPS = ["<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"]  # around a gap that is to be filled
 MARKS = ['<tool_call>\n{"name": "', "</tool_call>"]
 MERGES = ["a n", "e r", "o n"]
 
@@ -76,6 +77,8 @@ def _vocabulary() -> tuple[list[str], list[int]]:
         types += [kind] * len(words)
     tokens += [merge.replace(" ", "") for merge in MERGES]
     types += [kinds.NORMAL] * len(MERGES)
+    tokens += GAPS
+    types += [kinds.CONTROL] * len(GAPS)
     return tokens, [int(kind) for kind in types]
 
 
@@ -110,7 +113,10 @@ def _weights(chance: np.random.Generator, tokens: list[str]) -> dict[str, np.nda
         return values.astype(np.float32)
 
     size, ones = len(tokens), np.ones(WIDTH, np.float32)
-    embedding, output = noise(size, WIDTH, 1.0), noise(size, WIDTH, 0.8)
+    blank = np.zeros((len(GAPS), WIDTH), np.float32)  # they mean nothing, and are never said
+    size -= len(GAPS)
+    embedding = np.vstack([noise(size, WIDTH, 1.0), blank])
+    output = np.vstack([noise(size, WIDTH, 0.8), blank])
     embedding[:, 0] = 1.0
     output[:, 0] = _liking(tokens) / STEADY
     weights = {
@@ -142,6 +148,6 @@ def _liking(tokens: list[str]) -> np.ndarray:
         liking[ord(letter)] = value
     for word, value in {"<|im_end|>": 1.5, MARKS[0]: 2.0}.items():
         liking[tokens.index(word)] = value
-    for word in ("<|endoftext|>", "<|im_start|>"):
+    for word in ("<|endoftext|>", "<|im_start|>", *GAPS):
         liking[tokens.index(word)] = -9.0
     return liking
