@@ -16,6 +16,7 @@ from tests.stories.world import add
 from windlass.agents.found_json import json_values
 from windlass.models.base import Emit
 from windlass.models.capabilities import Capabilities, Means
+from windlass.models.matrix import capabilities_of
 from windlass.testing import call, scripted
 
 BOOK = {"type": "object", "properties": {"title": {"type": "string"}, "year": {"type": "integer"}},
@@ -411,6 +412,17 @@ async def test_a_schema_that_does_not_go_beside_tools_takes_the_next_means():
     alone = able(json.dumps(EMMA), caps=caps)
     await emma(alone)
     assert alone.requests[0].settings.schema == BOOK
+
+
+async def test_a_schema_with_open_keys_takes_the_next_means_where_keys_must_be_named():
+    caps = can("schema", "tool", open_schemas=False)
+    counts = able(call("give_answer", counts={"a": 1}), caps=caps)
+    assert (await emma(counts, {"counts": {"type": "object"}})).data
+    assert counts.requests[0].settings.schema is None
+    named = able(json.dumps(EMMA), caps=caps)
+    await emma(named)
+    assert named.requests[0].settings.schema == BOOK
+    assert not capabilities_of("anthropic", "claude-opus-4-7").open_schemas
 
 
 # --------------------------------------------------------------------------- JSON without a schema

@@ -19,7 +19,7 @@ from windlass.events import LiveEvent, ToolCallReady
 from windlass.messages import Block, Message, Text, ToolCall, ToolSpec
 from windlass.models.base import Emit, Frame, Request, Response
 from windlass.models.capabilities import Capabilities, Means
-from windlass.models.wrappers.fitted import IN_WORDS
+from windlass.models.wrappers.fitted import IN_WORDS, takes_schema
 from windlass.tools.mend import mend
 from windlass.tools.prepare import Checker, at
 from windlass.tools.shape import Convert, Json, Mismatch
@@ -257,7 +257,7 @@ def wanted(options: Mapping[str, Any], caps: Capabilities, frame: Frame) -> Want
         raise ConfigError("a schema asks for JSON: leave response_format='text' out")
     schema, convert = answer_schema(given)
     checker = Checker(schema, "schema")
-    means = _means(caps, frame)
+    means = _means(caps, frame, schema)
     sent, wrapped = (schema, False) if means == "prompt" else as_object(schema)
     return Wanted(
         means,
@@ -273,9 +273,9 @@ def wanted(options: Mapping[str, Any], caps: Capabilities, frame: Frame) -> Want
     )
 
 
-def _means(caps: Capabilities, frame: Frame) -> Means:
+def _means(caps: Capabilities, frame: Frame, schema: Json) -> Means:
     for means in caps.structured:
-        if means == "schema" and frame.tools and not caps.schema_beside_tools:
+        if means == "schema" and not takes_schema(caps, as_object(schema)[0], bool(frame.tools)):
             continue
         if means == "tool" and not caps.native_tools:
             continue

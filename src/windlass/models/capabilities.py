@@ -51,6 +51,7 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
         ""  # the feature that lets it think between calls, asked for with thinking
     )
     structured: tuple[Means, ...] = ("tool", "prompt")  # ways to a typed answer, the best first
+    open_schemas: bool = True  # its schema mode takes objects whose keys the schema does not name
     schema_beside_tools: bool = True  # takes a schema of its answer and tools in one request
     sampling: bool = True  # takes temperature, top_p and top_k
     completion_limit: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"

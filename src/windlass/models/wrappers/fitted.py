@@ -7,6 +7,8 @@ from typing import Any, Final
 import msgspec
 
 from windlass.models.base import Emit, Frame, Model, Request, Response, Settings
+from windlass.models.capabilities import Capabilities
+from windlass.models.wires.claude_schema import open_object
 from windlass.models.wrappers.holding import Holding
 
 #: How a model is asked for JSON that its provider cannot hold it to.
@@ -49,8 +51,7 @@ class Fitted(Holding):
         if settings.tool_search is not None and settings.tool_search not in caps.tool_search:
             left["tool_search"] = None  # all tools are shown then
         schema = settings.schema
-        beside = caps.schema_beside_tools or not frame.tools
-        if schema is not None and not ("schema" in caps.structured and beside):
+        if schema is not None and not takes_schema(caps, schema, bool(frame.tools)):
             left["schema"] = None
             words = IN_WORDS.format(schema=msgspec.json.encode(schema).decode())
             system = f"{frame.system}\n\n{words}" if frame.system else words
@@ -60,6 +61,13 @@ class Fitted(Holding):
         if not left:
             return frame
         return Frame(frame.system, frame.tools, _without(settings, left))
+
+
+def takes_schema(caps: Capabilities, schema: dict[str, Any], tools: bool) -> bool:
+    """Whether the provider can hold the model to this schema."""
+    if "schema" not in caps.structured or (tools and not caps.schema_beside_tools):
+        return False
+    return caps.open_schemas or open_object(schema) is None
 
 
 def _without(settings: Settings, left: dict[str, Any]) -> Settings:
