@@ -7,6 +7,8 @@ from os.path import commonprefix
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import windlass as w
 from windlass.messages import Message, Text, ToolCall, ToolResult, ToolSpec
@@ -134,6 +136,47 @@ def test_a_request_is_the_beginning_of_the_next(model: HttpModel, reminded: bool
                 assert same >= 0.99 * len(before)
         before = now
         strand.items.extend(turn(number))
+
+
+def without_marks(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: without_marks(v) for k, v in value.items() if k != "cache_control"}
+    if isinstance(value, list):
+        kept = [one for one in value if "cachePoint" not in one]
+        return [without_marks(one) for one in kept]
+    return value
+
+
+BLOCKS = st.sampled_from([Text("words"), Text(" "), Text('{"role":"user","content":[]},')])
+HISTORY = st.lists(
+    st.one_of(
+        st.builds(Message, st.just("user"), st.lists(BLOCKS, max_size=3).map(tuple)),
+        st.builds(Message, st.just("assistant"), st.lists(BLOCKS, max_size=3).map(tuple)),
+        st.builds(lambda n: tuple(turn(n, 1 + n)), st.integers(0, 14)),
+    ),
+    max_size=8,
+)
+
+
+@given(HISTORY, st.lists(st.just(Message("user", "now")), max_size=2), st.booleans())
+def test_marks_change_nothing_but_themselves(history: Any, tail: Any, hoisted: bool) -> None:
+    messages: list[Message] = [Message("system", "first")] if hoisted else []
+    for one in history:
+        messages.extend(one if isinstance(one, tuple) else [one])
+    for model in (CLAUDE, ELSEWHERE, BEDROCK):
+        bodies: list[Any] = []
+        for cache in (True, False):
+            frame = Frame("s", (ADD,), Settings(cache=cache))
+            raw = b"".join(model.encode(Request(messages, frame, tuple(tail))))
+            view = Strand(list(messages)).snapshot()
+            assert b"".join(model.encode(Request(view, frame, tuple(tail)))) == raw
+            bodies.append(json.loads(raw))
+        marked, plain = bodies
+        if model is not BEDROCK:
+            [text] = marked["system"]
+            marked["system"] = text["text"]
+            assert len(marks({**marked, "system": []})) <= 3
+        assert without_marks(marked) == without_marks(plain) == plain
 
 
 async def test_what_was_cached_is_counted() -> None:
