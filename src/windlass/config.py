@@ -1,7 +1,7 @@
 """The one loader for `windlass.toml`: typed sections, and an origin for every value.
 
-Whoever owns a section registers its shape here; this file knows no section itself. Nothing is read
-at import. From strongest to weakest: the project's file (the nearest upward), the user's file, the
+Whoever owns a section gives it its shape; this file knows only their names. Nothing is read at
+import. From strongest to weakest: the project's file (the nearest upward), the user's file, the
 environment (`WINDLASS_<SECTION>_<KEY>`), and what is built in.
 """
 
@@ -29,7 +29,12 @@ BUILT_IN = "built-in"
 MASK = "****"
 _NOTHING: tuple[Any, ...] = ({}, [])  # a table that nobody filled is not worth a line
 
-_sections: dict[str, type[msgspec.Struct] | str] = {}
+# Windlass's own sections, by name alone: a file must read the same whoever loads it first.
+_sections: dict[str, type[msgspec.Struct] | str] = {
+    "store": "windlass.store.config:StoreConfig",
+    "llm": "windlass.models.tables:LlmConfig",
+    "capabilities": "windlass.models.rows:Table",
+}
 
 
 def section(name: str, shape: type[msgspec.Struct] | str) -> None:

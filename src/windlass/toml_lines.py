@@ -36,13 +36,13 @@ class Lines:
                 inside = next((n for n in range(len(parts) - 1, 0, -1) if parts[:n] in counts), 0)
                 if line.lstrip().startswith("[["):
                     counts[parts] = counts.get(parts, -1) + 1
-                    self._lines.setdefault(parts, number)
                     table = (*parts, str(counts[parts]))
                 elif inside:
                     table = (*parts[:inside], str(counts[parts[:inside]]), *parts[inside:])
                 else:
                     table = parts
-                self._lines.setdefault(table, number)
+                for length in range(1, len(table) + 1):
+                    self._lines.setdefault(table[:length], number)
             elif follows == "=":
                 self._lines.setdefault((*table, *parts), number)
                 quotes = next((q for q in ('"""', "'''") if line.count(q) == 1), "")

@@ -82,6 +82,4 @@ def check(path: str | None) -> None:
 
 def sections() -> Any:
     """The loader, once every section is registered."""
-    import_module("windlass.store.config")
-    import_module("windlass.models.tables")
     return import_module("windlass.config")

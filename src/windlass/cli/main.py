@@ -15,6 +15,7 @@ import click
 from windlass import __version__
 from windlass.cli.logs import on_stderr, secrets_here, tell_all
 from windlass.errors import ConfigError, WindlassError, nearest
+from windlass.models.scope import afresh
 
 # Where a command lives, and what the list of commands says of it.
 _COMMANDS = {
@@ -126,6 +127,7 @@ def cli(ctx: click.Context) -> None:
       windlass run "…" --provider mock     try it without a key
       windlass run "…" --model anthropic:claude-sonnet-4-5
     """
+    ctx.with_resource(afresh())
 
 
 def main() -> None:

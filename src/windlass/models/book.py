@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from windlass.config import Config, Document, load, read_text, section
+from windlass.config import Config, Document, load, read_text
 from windlass.errors import ConfigError, nearest
 from windlass.models.bundles import installed
 from windlass.models.capabilities import Capabilities
@@ -212,14 +212,8 @@ def current() -> Book:
     if made is not None:
         return made()
     if not _project:
-        _project.append(book_of(load_config()))
+        _project.append(book_of(load()))
     return _project[0]
-
-
-def load_config() -> Config:
-    """The configuration of the current folder, with every section that Windlass has."""
-    section("store", "windlass.store.config:StoreConfig")  # nobody else may have by now
-    return load()
 
 
 def book_of(config: Config) -> Book:

@@ -6,9 +6,8 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from windlass import config
 from windlass.models.capabilities import Wire
-from windlass.models.rows import Table, glob_problem
+from windlass.models.rows import glob_problem
 
 Names: TypeAlias = str | list[str]
 Dialect: TypeAlias = Literal[
@@ -111,7 +110,3 @@ class LlmConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     inference: list[Inference] = []
     model_defaults: dict[str, Defaults] = {}
     prices: dict[str, Rate] = {}
-
-
-config.section("llm", LlmConfig)
-config.section("capabilities", Table)
