@@ -469,6 +469,14 @@ def test_mistakes_are_one_line(windlass):
     assert "windlass: error" in windlass("models", "doctor", "opnai/gpt", code=2).stderr
 
 
+async def test_nobody_there_is_two_lines_and_not_twenty():
+    code, out, _ = await doctored("x", "--base-url", "http://127.0.0.1:1/v1")
+    lines = out.splitlines()
+    assert code == 1 and lines[0].startswith("reach               fail         cannot reach")
+    assert lines[1] == f"{len(PROBES) - 1} probes skipped: it was not reached"
+    assert lines[-1].startswith("cannot hold a loop with tools: reach: cannot reach")
+
+
 async def test_ctrl_c_is_clean(monkeypatch):
     import asyncio
 

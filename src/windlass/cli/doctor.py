@@ -70,7 +70,8 @@ def doctor(
     paper = err() if as_json else out()
 
     def tell(finding: Finding) -> None:
-        _line(paper, finding, redactor)
+        if finding.status != "skipped":  # the end says how many and why
+            _line(paper, finding, redactor)
 
     report = asyncio.run(
         examine(make, timeout=timeout, max_usd=max_usd, only=only or None, tell=tell)
@@ -129,6 +130,9 @@ def _close(paper: Paper, report: Report, wrote: str | None, redactor: Redactor) 
     facts = [words.count(report.calls, "call"), words.tokens(report.tokens), price]
     if report.first_s is not None:
         facts.append(f"first piece after {words.duration(report.first_s)}")
+    skipped = [finding for finding in report.findings if finding.status == "skipped"]
+    if skipped:
+        paper.line((f"{words.count(len(skipped), 'probe')} skipped: {skipped[0].detail}", "dim"))
     paper.line("")
     paper.line((f"{' · '.join([*facts, words.duration(report.seconds)])}", "dim"))
     for line in report.contradictions:

@@ -64,7 +64,8 @@ async def plain(patient: Patient) -> Finding:
     if not seen.response.text.strip():
         return Finding("", "fail", f"no words came (stop reason {seen.response.stop_reason})")
     counted = "with usage" if seen.response.usage.input_tokens else "without usage"
-    return Finding("", "pass", f"{len(seen.response.text)} characters, {counted}")
+    size = len(seen.response.text)
+    return Finding("", "pass", f"{size} character{'' if size == 1 else 's'}, {counted}")
 
 
 async def stream(patient: Patient) -> Finding:

@@ -41,6 +41,8 @@ async def finish_reason(patient: Patient) -> Finding:
         allowed = 1  # it came to its end by itself
         seen = await _cut(patient, allowed)
         came = seen.response.usage.output_tokens
+    if seen.response.stop_reason != "max_tokens" and 0 < came < allowed:
+        return Finding("", "pass", "; ".join(["came to its end before any limit", *quirks]))
     if seen.response.stop_reason != "max_tokens":
         raw = _ends(seen) or seen.response.stop_reason
         detail = f"of {allowed} tokens allowed {came} came, and the reply ended with {raw!r}"

@@ -139,6 +139,7 @@ _LACKS: dict[str, dict[str, Any]] = {
     "tools": {"native_tools": False},
     "thinking": {"thinking": False},
     "count_tokens": {"counts_tokens": False},
+    "completion": {"completes": ""},
 }
 
 
