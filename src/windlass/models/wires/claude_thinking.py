@@ -10,6 +10,7 @@ import msgspec
 from windlass.messages import Message
 from windlass.models.base import Settings
 from windlass.models.capabilities import Capabilities
+from windlass.models.view import View
 
 OFF: Final[dict[str, Any]] = {"type": "disabled"}
 INTERLEAVED: Final = "interleaved-thinking-2025-05-14"
@@ -97,11 +98,13 @@ def opener(messages: Sequence[Message]) -> Message | None:
 
     Calls and their results are one turn, however many there are; whoever else speaks ends it.
     """
+    items = messages.strand.items if isinstance(messages, View) else messages
     found: Message | None = None
-    for at in range(len(messages) - 1, -1, -1):
-        if messages[at].role == "assistant":
-            found = messages[at]
-        elif messages[at].role != "tool":
+    for at in range(len(messages) - 1, -1, -1):  # a turn may be as long as the run
+        message = items[at]
+        if message.role == "assistant":
+            found = message
+        elif message.role != "tool":
             break
     return found if found is not None and found.tool_calls else None
 
