@@ -6,13 +6,14 @@ import asyncio
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 import windlass as w
-from tests.stories.world import add, kept, results, said
+from tests.stories.world import add, kept, results, said, written
 from tests.vault.tools import NAMES, tools
 from windlass.errors import ConfigError
-from windlass.events import Framed
+from windlass.events import Framed, JournalEntry, RunStarted
 from windlass.messages import Opaque, Origin
 from windlass.models.capabilities import Capabilities
 from windlass.models.wires.anthropic import AnthropicMessages
@@ -734,6 +735,55 @@ async def test_there_a_tool_that_was_not_found_is_unknown_too():
     model = native(call("paint_wall"), "done", searches=("client",))
     out = await w.agent_loop("go", model=model, tools=FEW, tool_search=True)
     assert results(out)["paint_wall"][0] == "unknown_tool"
+
+
+# --------------------------------------------------------------------------- from every place
+
+_decode = msgspec.json.Decoder(list[JournalEntry]).decode
+PLAYS: dict[str, tuple[Any, ...]] = {
+    "ours": (None, [find("wall"), find("coffee")], [call("paint_wall"), call("brew_coffee")], "ok"),
+    "theirs": (("bm25",), [*found_natively("wall", "paint_wall"), call("paint_wall")], "ok"),
+    "asked of us": (("client",), find("wall"), call("paint_wall"), "ok"),
+}
+
+
+@pytest.mark.parametrize("play", PLAYS)
+async def test_a_run_goes_on_from_every_place_of_its_journal(play: str):
+    searches, *script = PLAYS[play]
+
+    def reply(request: w.Request) -> Any:
+        turn = sum(message.role == "assistant" for message in request.messages)
+        said = script[turn] if isinstance(script[turn], list) else [script[turn]]
+        return [
+            w.ToolCall(f"c{turn}{place}", block.name, block.arguments)
+            if isinstance(block, w.ToolCall)
+            else block
+            for place, block in enumerate(said)
+        ]
+
+    def agent() -> tuple[w.Agent[Any, Any], ScriptedModel]:
+        model = scripted(then=reply) if searches is None else native(then=reply, searches=searches)
+        return w.Agent(model, tools=FEW, tool_search=True), model
+
+    first, whole = agent()
+    out = await first.run("go", session_id="whole")
+    store, entries = out._run.store, await out._run.store.read("whole")
+    searched = [e for e in entries if type(e).__name__.startswith("ToolSearch")]
+    assert len(searched) in (2, 4) and out.status == "done"
+    rows = [_decode(row.payload) for row in await store.rows("whole")]
+    for cut in range(1, len(rows)):
+        before = [entry for row in rows[:cut] for entry in row]
+        if not any(type(entry) is RunStarted for entry in before):
+            continue
+        await written(store, f"s{cut}", before)
+        again, model = agent()
+        out = await again.resume(f"s{cut}")
+        assert out.status == "done", (cut, before[-1])
+        told = await store.read(f"s{cut}")
+        assert [e for e in told if type(e).__name__.startswith("ToolSearch")] == searched, cut
+        sent = {len(request.messages): request.frame for request in whole.requests}
+        assert all(sent[len(r.messages)] == r.frame for r in model.requests), cut
+        assert {r.outcome for r in out.tool_calls} <= {"ok", "interrupted"}, cut
 
 
 # --------------------------------------------------------------------------- one call
