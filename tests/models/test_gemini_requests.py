@@ -430,6 +430,12 @@ async def test_tokens_are_counted_by_google_as_they_would_be_asked(door: str) ->
         assert asked.json == whole
 
 
+async def test_a_door_that_nobody_says_counts_is_not_asked() -> None:
+    model = GeminiGenerate("m", api_key="k", base_url="http://127.0.0.1:9")
+    model.caps = msgspec.structs.replace(model.caps, counts_tokens=False)
+    assert await model.count_tokens(Request([Message("user", "q")])) is None
+
+
 @pytest.mark.parametrize(
     ("fault", "error"), [("429", RateLimited), ("html_200", BadReply), ("cut_json", BadReply)]
 )

@@ -300,6 +300,7 @@ def test_every_setting_has_its_place() -> None:
         ({"effort": "minimal"}, True),
         ({"budget_tokens": 2000}, True),
         ({"mode": "disabled"}, False),
+        ({"type": "disabled"}, False),
     ],
 )
 def test_thinking(asked: Any, think: Any) -> None:

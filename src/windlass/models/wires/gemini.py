@@ -82,6 +82,8 @@ class GeminiGenerate(HttpModel):
 
     async def count_tokens(self, request: Request) -> int | None:
         """The tokens of the request as Google counts them, its system prompt and tools included."""
+        if not self.caps.counts_tokens:
+            return None
         self.check()
         body = self._counted(self.encode(request))
         answer = await self._question(request.frame.settings, body, self._method("countTokens"))

@@ -22,7 +22,8 @@ def thinks_not(asked: bool | dict[str, Any] | None) -> bool:
     """Whether `settings.thinking` asks for no thinking at all."""
     if not isinstance(asked, dict):
         return asked is False
-    return asked.get("mode") == "disabled" or asked.get("effort") == "none"
+    off = (asked.get("mode"), asked.get("type"))  # the second is how Claude's own dict says it
+    return "disabled" in off or asked.get("effort") == "none"
 
 
 def told_not_to_think(request: Request, caps: Capabilities) -> Request:
