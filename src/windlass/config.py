@@ -13,14 +13,14 @@ import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from types import UnionType
-from typing import Any, Literal, TypeAlias, TypeVar, Union, cast, get_args, get_origin
+from typing import Any, TypeAlias, TypeVar, cast
 
 import msgspec
 
 from windlass.errors import ConfigError, nearest
-from windlass.redact import Secret, looks_secret, mask_url, secrets_in
+from windlass.redact import Secret, mask_url, secrets_in
 from windlass.toml_lines import Lines
+from windlass.toml_shapes import choice, convert, is_secret, problems_of, say, shown
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -95,9 +95,9 @@ class Config:
         if made is None:
             name = self._name(shape)
             try:
-                made = self._made[shape] = _convert(self._merged(name), shape)
+                made = self._made[shape] = convert(self._merged(name), shape)
             except msgspec.ValidationError as error:  # each source is right, together they are not
-                raise ConfigError(f"[{name}]: {_say(error)}") from None
+                raise ConfigError(f"[{name}]: {say(error)}") from None
         return cast(S, made)
 
     def explain(self) -> list[Setting]:
@@ -277,7 +277,7 @@ def checked(
         found = list(_wrong(data, layout))
     else:
         found = [
-            (path, f"{'.'.join(path)}{problem}") for path, problem in _problems(data, layout, ())
+            (path, f"{'.'.join(path)}{problem}") for path, problem in problems_of(data, layout, ())
         ]
     if found:
         raise ConfigError("\n".join(f"{where(path)}: {problem}" for path, problem in found))
@@ -326,11 +326,11 @@ def _wrong(
     for name, value in data.items():
         if name not in known:
             what = f"[{name}] is no section" if isinstance(value, dict) else f"{name} is no section"
-            yield (name,), f"{what}{nearest(name, known)}{_choice(known)}"
+            yield (name,), f"{what}{nearest(name, known)}{choice(known)}"
         elif not isinstance(value, dict):
             yield (name,), f"{name}: expected the table [{name}], got {type(value).__name__}"
         else:
-            for path, problem in _problems(value, known[name], (name,)):
+            for path, problem in problems_of(value, known[name], (name,)):
                 yield path, f"{'.'.join(path)}{problem}"
 
 
@@ -346,8 +346,8 @@ def _read_environment(
             try:
                 data.setdefault(name, {})[field.encode_name] = _from_text(text, field.type)
             except msgspec.ValidationError as error:
-                given = _shown((field.encode_name,), text)
-                problems.append(f"environment {variable}: {_say(error, field.type)}{given}")
+                given = shown((field.encode_name,), text)
+                problems.append(f"environment {variable}: {say(error, field.type)}{given}")
         prefix = _variable(name, "")
         keys = [variable.removeprefix(prefix) for variable in fields]
         for variable in sorted(environ.keys() - fields.keys()):
@@ -361,7 +361,7 @@ def _read_environment(
 def _from_text(text: str, shape: Any) -> Any:
     """A variable's text as plain data: text if text fits, else a number, a flag, or JSON."""
     try:
-        _convert(text, shape)
+        convert(text, shape)
         return text
     except msgspec.ValidationError as error:
         wrong = error
@@ -371,7 +371,7 @@ def _from_text(text: str, shape: Any) -> Any:
         pass
     try:
         value = msgspec.json.decode(text)
-        _convert(value, shape)
+        convert(value, shape)
     except (msgspec.DecodeError, msgspec.ValidationError, RecursionError):
         raise wrong from None
     return value
@@ -382,74 +382,6 @@ def _variable(name: str, key: str) -> str:
 
 
 # --------------------------------------------------------------------------- shapes
-
-
-def _problems(value: Any, shape: Any, path: tuple[str, ...]) -> list[tuple[tuple[str, ...], str]]:
-    """What is wrong with a value of this shape: every place, not only the first."""
-    struct = _struct_in(shape) if isinstance(value, dict) else None
-    found: list[tuple[tuple[str, ...], str]] = []
-    if struct is not None:
-        fields = {field.encode_name: field for field in msgspec.structs.fields(struct)}
-        for key, inner in cast("dict[str, Any]", value).items():
-            if key in fields:
-                found += _problems(inner, fields[key].type, (*path, key))
-            else:
-                found.append(
-                    ((*path, key), f" is no setting{nearest(key, fields)}{_choice(fields)}")
-                )
-    elif inner_shape := _item_shape(value, shape):
-        items = cast("dict[Any, Any] | list[Any]", value)
-        for key, inner in items.items() if isinstance(items, dict) else enumerate(items):
-            found += _problems(inner, inner_shape, (*path, str(key)))
-    if found:
-        return found
-    try:
-        _convert(value, shape)
-    except msgspec.ValidationError as error:
-        return [(path, f": {_say(error, shape)}{_shown(path, value)}")]
-    return []
-
-
-def _convert(value: Any, shape: Any) -> Any:
-    try:
-        return msgspec.convert(value, shape, dec_hook=_from_plain)
-    except RecursionError:
-        raise msgspec.ValidationError("it is nested too deep") from None
-
-
-def _from_plain(shape: type, value: Any) -> Any:
-    """Secrets and paths from the text that stands for them."""
-    if isinstance(value, shape):
-        return value
-    if isinstance(value, str) and shape is Secret:
-        return Secret(value)
-    if isinstance(value, str) and issubclass(shape, Path):
-        return shape(value)
-    raise msgspec.ValidationError(f"Expected `str`, got `{type(value).__name__}`")
-
-
-def _members(shape: Any) -> tuple[Any, ...]:
-    return get_args(shape) if get_origin(shape) in (Union, UnionType) else (shape,)
-
-
-def _struct_in(shape: Any) -> type[msgspec.Struct] | None:
-    structs = [
-        each
-        for each in _members(shape)
-        if isinstance(each, type) and issubclass(each, msgspec.Struct)
-    ]
-    return structs[0] if len(structs) == 1 else None
-
-
-def _item_shape(value: Any, shape: Any) -> Any:
-    """The shape of what is inside a dict or list of one shape; None for anything else."""
-    for each in _members(shape):
-        origin, arguments = get_origin(each), get_args(each)
-        if isinstance(value, dict) and origin is dict:
-            return arguments[1]
-        if isinstance(value, list) and (origin is list or (origin is tuple and ... in arguments)):
-            return arguments[0]
-    return None
 
 
 def _must_have_defaults(shape: type[msgspec.Struct]) -> None:
@@ -514,35 +446,7 @@ def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...]
         yield path, value
 
 
-def _is_secret(path: tuple[str, ...], value: Any) -> bool:
-    return isinstance(value, Secret) or looks_secret(path[-1])
-
-
 def _masked(path: tuple[str, ...], value: Any) -> Any:
-    if value and _is_secret(path, value):
+    if value and is_secret(path, value):
         return MASK
     return mask_url(value) if isinstance(value, str) else value
-
-
-def _say(error: msgspec.ValidationError, shape: Any = None) -> str:
-    choices = [c for each in _members(shape) if get_origin(each) is Literal for c in get_args(each)]
-    if choices:
-        return f"expected {' or '.join(map(repr, choices))}"
-    words, _, place = str(error).partition(" - at `")
-    words = words[:1].lower() + words[1:].replace("`", "")
-    inside = place.rstrip("`").removeprefix("$").removeprefix(".")
-    return f"{words} (at {inside})" if inside else words
-
-
-def _shown(path: tuple[str, ...], value: Any) -> str:
-    """` ('fast')`, unless the value is a secret or too much to show."""
-    if isinstance(value, (dict, list)) or _is_secret(path, value):
-        return ""
-    shown = repr(mask_url(value) if isinstance(value, str) else value)
-    return f" ({shown})" if len(shown) <= 60 else f" ({shown[:57]}…)"
-
-
-def _choice(known: Mapping[str, Any]) -> str:
-    if not known:
-        return ""
-    return f" (known: {', '.join(sorted(known))})"
