@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from tests.vault.queries import QUERIES
 from tests.vault.questions import QUESTIONS
 from tests.vault.tools import NAMES, tools
 from windlass.messages import ToolSpec
@@ -31,6 +32,14 @@ def test_38_of_40_questions_find_their_tool() -> None:
     missed = [name for name, asked in QUESTIONS.items() if name not in FORTY.bm25(asked).tool_names]
     assert len(missed) <= 2, missed
     assert all(len(FORTY.bm25(asked).tool_names) <= LIMIT for asked in QUESTIONS.values())
+
+
+def test_short_queries_find_their_tool_first() -> None:
+    found = {name: FORTY.bm25(query).tool_names for name, query in QUERIES.items()}
+    assert tuple(found) == NAMES
+    assert sum(name in names for name, names in found.items()) >= 37
+    assert sum(names[:1] == (name,) for name, names in found.items()) >= 36
+    assert sum(map(len, found.values())) / 40 <= 3.5, "and little else"
 
 
 @pytest.mark.parametrize("name", ["open_file", "openFile", "open-file", "OpenFile", "open.file"])
