@@ -271,6 +271,23 @@ async def test_a_configured_default_that_cannot_be_is_refused(misconfigured: Pat
             await w.llm_call("go", model="mock:tiny")
 
 
+@pytest.mark.usefixtures("reachable")
+async def test_a_file_stands_above_the_environment(
+    streamless: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("WINDLASS_LLM_STREAM", "true")
+    async with w.Runtime(environ={}, config=streamless, store="memory:"):
+        assert not (await sent(FakeOpenAI, GPT)).get("stream")
+        assert (await sent(FakeOpenAI, GPT, stream=True))["stream"] is True
+
+
+@pytest.fixture
+def streamless(tmp_path: Path) -> Path:
+    file = tmp_path / "windlass.toml"
+    file.write_text('[llm.model_defaults."gpt-4o"]\nstream = false\n')
+    return file
+
+
 async def test_a_configured_provider_has_a_dict_too(configured: Path):
     async with w.Runtime(environ={}, config=configured, store="memory:"):
         model = scripted("x")

@@ -32,11 +32,14 @@ PLAIN: Final = Settings()
 
 
 def with_defaults(options: Mapping[str, Any], model: Model) -> Mapping[str, Any]:
-    """The options, and below them what the environment and `[llm.model_defaults]` say of the model."""
+    """The options, below them what `[llm.model_defaults]` says of the model, then the environment."""
     if model.remote:
-        options = with_environment(options)
-    elif model.provider != "mock":
-        return options  # an object of the user's own: no file speaks of it
+        return with_environment(_with_file(options, model))
+    # an object of the user's own: no file speaks of it
+    return _with_file(options, model) if model.provider == "mock" else options
+
+
+def _with_file(options: Mapping[str, Any], model: Model) -> Mapping[str, Any]:
     from windlass.models.providers import model_defaults
 
     found = model_defaults(model.provider, model.name)
@@ -45,7 +48,7 @@ def with_defaults(options: Mapping[str, Any], model: Model) -> Mapping[str, Any]
     said = {name for name, value in options.items() if value is not None}
     said.update(cast("Mapping[str, Any]", options.get("llm_options") or {}))
     if not _REASONING.isdisjoint(said):  # one word on thinking silences all the weaker ones
-        found = {name: value for name, value in found.items() if name not in _REASONING}
+        said |= _REASONING
     try:
         checked = {n: CHECKS[n](n, value) for n, value in found.items() if n not in said}
     except ConfigError as error:
