@@ -520,6 +520,31 @@ async def test_the_value_that_fits_is_taken_among_several():
     assert (await emma(able(text, caps=can("prompt")))).data == EMMA
 
 
+def nested(depth: int) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "integer"}
+    for _ in range(depth):
+        schema = {"type": "array", "items": schema}
+    return schema
+
+
+@pytest.mark.parametrize("depth", [400, 900, 5000])
+async def test_a_schema_that_is_too_deep_is_refused_or_taken(depth: int):
+    model = able("[]", caps=can("prompt"))
+    try:
+        await emma(model, nested(depth))
+    except w.ConfigError as error:
+        assert "schema" in str(error) and not model.requests
+    else:
+        assert len(model.requests) == 1
+
+
+@pytest.mark.parametrize("depth", [400, 900, 20_000])
+async def test_an_answer_that_is_too_deep_is_a_bad_reply(depth: int):
+    text = '{"a": ' + "[" * depth + "]" * depth + "}"
+    with pytest.raises(w.BadReply):
+        await emma(able(text, caps=can("prompt")), {"a": "string"})
+
+
 class Deep(w.Model):
     """Answers with something that is nested very deeply."""
 

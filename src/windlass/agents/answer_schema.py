@@ -32,7 +32,12 @@ def answer_schema(given: Any) -> tuple[Json, Convert | None]:
     ```
     """
     if isinstance(given, Mapping):
-        return from_openapi(as_schema(_spelt(cast("Mapping[str, Any]", given)), "schema")), None
+        try:
+            schema = as_schema(_spelt(cast("Mapping[str, Any]", given)), "schema")
+            as_object(plain := from_openapi(schema))
+        except RecursionError:
+            raise ConfigError("schema is nested too deeply") from None
+        return plain, None
     shapes = Shapes()
     try:
         if given is None or isinstance(given, (str, bytes, int, float)):

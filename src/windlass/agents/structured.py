@@ -180,7 +180,10 @@ class Wanted(msgspec.Struct, frozen=True):
             return _Fit(value)
         problems = checker.problems(value)
         if problems:
-            mended, notes = mend(value, self.schema)
+            try:
+                mended, notes = mend(value, self.schema)
+            except RecursionError:
+                mended, notes = value, ()
             if not notes or checker.problems(mended):
                 return _Fit(
                     None, tuple(line.replace("arguments", "answer", 1) for line in problems)
