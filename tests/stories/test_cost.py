@@ -50,6 +50,14 @@ def test_a_price_is_told_before_anything_is_asked():
     assert w.llm_cost(Priced(), 10, 10) == pytest.approx(0.02)
 
 
+async def test_a_model_may_be_paid_by_the_time_it_computes(tmp_path):
+    card = tmp_path / "windlass.toml"
+    card.write_text('[llm.prices."ollama:llama3.2"]\ngpu_second = 0.01\n')
+    async with w.Runtime(store="memory:", config=card, environ={}):
+        assert w.llm_cost("ollama:llama3.2", 1000, 10, gpu_ms=2000.0) == pytest.approx(0.02)
+    assert w.llm_cost("ollama:llama3.2", 1000, 10, gpu_ms=2000.0) == 0.0
+
+
 def test_an_unknown_model_costs_nothing_on_paper():
     assert w.llm_cost("nobody-knows-it", 1000, 500) == 0.0
     assert w.llm_cost("nowhere:such", 1000, 500) == 0.0

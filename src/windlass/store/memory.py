@@ -159,8 +159,8 @@ class MemoryStore:
         self._passing: dict[str, ref[MemoryJournal]] = {}
         self._sweep_at = 256
         self._calls: deque[ModelCall] = deque(maxlen=MOST_CALLS)
-        self._slips: dict[str, list[Slip]] = {}  # the calls of sessions that were let go
-        self._slipped = 0
+        self._gone: deque[tuple[str, list[Slip]]] = deque()  # the calls of sessions let go
+        self._slips = 0  # how many these are
         self._transaction = threading.Lock()
         self._connection: sqlite3.Connection | None = None
         self._guard: Guard | None = None
@@ -189,6 +189,9 @@ class MemoryStore:
             )
         else:
             journal = held.reopened()
+            if session_id not in self._sessions:  # it was let go, and is here again with its calls
+                self._gone = deque(kept for kept in self._gone if kept[0] != session_id)
+                self._slips = sum(len(slips) for _, slips in self._gone)
         self._sessions[session_id] = journal
         return journal
 
@@ -198,22 +201,19 @@ class MemoryStore:
         if session is None:
             return
         self._passing[session_id] = ref(session)
-        self._slip(session)
+        self._keep_calls(session)
         if len(self._passing) > self._sweep_at:  # now and then: a callback for each would be dear
             self._passing = {name: kept for name, kept in self._passing.items() if kept()}
             self._sweep_at = 2 * len(self._passing) + 256
 
-    def _slip(self, session: MemoryJournal) -> None:
+    def _keep_calls(self, session: MemoryJournal) -> None:
         """Keep what a session's calls cost when the session itself may go."""
-        self._unslip(session.session_id)
-        slips = self._slips[session.session_id] = session.slips()
-        self._slipped += len(slips)
-        while self._slipped > MOST_CALLS:
-            self._unslip(next(iter(self._slips)))
-
-    def _unslip(self, session_id: str) -> None:
-        if (old := self._slips.pop(session_id, None)) is not None:
-            self._slipped -= len(old)
+        slips = session.slips()
+        if slips:
+            self._gone.append((session.session_id, slips))
+            self._slips += len(slips)
+            while self._slips > MOST_CALLS:
+                self._slips -= len(self._gone.popleft()[1])
 
     def _find(self, session_id: str) -> MemoryJournal | None:
         found = self._sessions.get(session_id)
@@ -346,8 +346,7 @@ class MemoryStore:
         if session.held:
             raise Locked(f"session {session_id!r} is being written; close it first")
         if self._sessions.pop(session_id, None) is not None:
-            self._slip(session)
-        self._enter(session_id)
+            self._keep_calls(session)
         self._passing.pop(session_id, None)
         return True
 
@@ -359,19 +358,13 @@ class MemoryStore:
             if not session.held and session.touched < older_than
         ]
         for session_id in old:
-            self._slip(self._sessions.pop(session_id))
-            self._enter(session_id)
+            self._keep_calls(self._sessions.pop(session_id))
         return old
-
-    def _enter(self, session_id: str) -> None:
-        """The session is gone for good; another of its name begins anew."""
-        self._calls += calls_of(self._slips.get(session_id, ()), session_id)
-        self._unslip(session_id)
 
     async def calls(self, **which: Unpack[Which]) -> list[ModelCall]:
         """The books, made from the journals and from what is kept of those that are gone."""
-        slips = self._slips | {name: session.slips() for name, session in self._sessions.items()}
-        found = [call for name, kept in slips.items() for call in calls_of(kept, name)]
+        slips = [(name, session.slips()) for name, session in self._sessions.items()]
+        found = [call for name, kept in (*self._gone, *slips) for call in calls_of(kept, name)]
         return among([*self._calls, *found], which)
 
     async def record_calls(self, calls: Sequence[ModelCall]) -> None:
