@@ -192,6 +192,14 @@ async def test_a_model_without_tools_cannot_hold_a_loop_and_the_row_says_so():
     assert refused.row["native_tools"] is False
 
 
+async def test_what_is_refused_is_in_the_row():
+    refuses = ("image_url", '"tool_choice":"required"')
+    report, _ = await doctor(Bright("thinking"), refuses=refuses)
+    assert report.row["images"] is False and report.row["forces_calls"] is False
+    told = " ".join(report.contradictions)
+    assert "images: the row says true" in told and "forces_calls: the row says true" in told
+
+
 async def test_arguments_that_do_not_fit_are_a_failure():
     report, _ = await doctor(Bright("arguments", "thinking"))
     tools = next(it for it in report.findings if it.name == "tools")

@@ -60,6 +60,7 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     forces_calls: bool = True  # takes a tool_choice that demands a call
     strict_tools: bool = False  # holds the model to a tool's schema when asked to
     signs_calls: bool = False  # refuses calls in the history that carry no signature
+    images: bool = True  # takes pictures at all
     media_results: bool = False  # takes pictures and documents inside a tool's result
     call_ids: Literal["any", "40", "9"] = "any"  # characters of a call's id
     tool_names: Literal["64", "dotted"] = "64"  # which names it takes as they are

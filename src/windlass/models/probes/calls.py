@@ -129,18 +129,21 @@ async def _forced(patient: Patient, *, stream: bool) -> Seen:
 
 async def choice_required(patient: Patient) -> Finding:
     """`tool_choice="required"` forces a call."""
+    model = patient.with_caps(forces_calls=True)
     seen = await patient.ask(
-        "Say hello.", tools=(LOOK_UP, CLOCK), tool_choice="required", stream=False
+        "Say hello.", tools=(LOOK_UP, CLOCK), tool_choice="required", model=model, stream=False
     )
     if called := whole_calls(seen):
-        return Finding("", "pass", f"{called[0].name} was called")
+        return Finding("", "pass", f"{called[0].name} was called", facts={"forces_calls": True})
     return Finding("", "unsupported", "taken, but no call came")
 
 
 async def choice_named(patient: Patient) -> Finding:
     """`tool_choice={"name": …}` forces this one."""
+    model = patient.with_caps(forces_calls=True)
+    named = {"name": "clock"}
     seen = await patient.ask(
-        ASK_ONE, tools=(LOOK_UP, CLOCK), tool_choice={"name": "clock"}, stream=False
+        ASK_ONE, tools=(LOOK_UP, CLOCK), tool_choice=named, model=model, stream=False
     )
     called = whole_calls(seen)
     if not called:

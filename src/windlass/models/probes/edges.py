@@ -69,7 +69,8 @@ async def image(patient: Patient) -> Finding:
     said = Message("user", (Text("Which colour is this? One word."), Image(RED)))
     seen = await patient.ask([said], stream=False)
     told = "red" in seen.response.text.lower()
-    return Finding("", "pass", "taken and seen" if told else "taken; the reply does not name it")
+    detail = "taken and seen" if told else "taken; the reply does not name it"
+    return Finding("", "pass", detail, facts={"images": True})
 
 
 async def count_tokens(patient: Patient) -> Finding:

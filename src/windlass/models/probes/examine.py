@@ -140,6 +140,8 @@ _LACKS: dict[str, dict[str, Any]] = {
     "thinking": {"thinking": False},
     "count_tokens": {"counts_tokens": False},
     "completion": {"completes": ""},
+    "image": {"images": False},
+    "choice_required": {"forces_calls": False},
 }
 
 

@@ -111,9 +111,11 @@ def _nine(body: Data) -> None:
 
 def _pictures(model: HttpModel, messages: Sequence[Message]) -> Iterator[str]:
     taken = IMAGES.get(model.wire)
-    if taken is None:
-        return
     for at, block in _blocks(messages):
+        if isinstance(block, Image) and not model.capabilities.images:
+            yield f"message {at} holds a picture, and the model takes none"
+        if taken is None:
+            continue
         if isinstance(block, Image) and block.url is None and block.media_type not in taken:
             yield f"message {at} holds a picture of the type {block.media_type}, which it does not take"
 
