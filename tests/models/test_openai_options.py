@@ -11,6 +11,10 @@ from windlass.errors import ConfigError
 from windlass.messages import Message, Origin, Text, Thinking, ToolCall, ToolResult, ToolSpec
 from windlass.models.base import Frame, Request, Settings, silent
 from windlass.models.capabilities import Capabilities
+from windlass.models.matrix import (
+    provider_capabilities_clear,
+    provider_capabilities_install,
+)
 from windlass.models.view import Strand
 from windlass.models.wires.common import HttpModel
 from windlass.models.wires.openai_chat import OpenAIChat
@@ -182,6 +186,36 @@ def test_the_users_own_fields_join_what_was_written() -> None:
     sent = body(model, settings={"thinking": {"effort": "low"}, "extra": extra})
     assert sent["reasoning"] == {"effort": "low", "exclude": True}
     assert sent["provider"] == {"order": ["a"]}
+    tool = ToolSpec("a", "", OPEN)
+    own = {"tools": [{"type": "web_search"}], "tool_choice": {"type": "allowed_tools"}}
+    for one in (chat(), responses()):
+        sent = body(one, tools=(tool,), settings={"tool_choice": "a", "extra": own})
+        assert [tool["type"] for tool in sent["tools"]] == ["function", "web_search"]
+        assert sent["tool_choice"] == {"type": "allowed_tools"}
+    text = {"text": {"verbosity": "low"}}
+    sent = body(responses(), settings={"response_format": "json", "extra": text})
+    assert sent["text"] == {"format": {"type": "json_object"}, "verbosity": "low"}
+
+
+def test_a_row_that_has_changed_writes_its_own_messages() -> None:
+    strand = Strand([Message("user", "q"), Message("system", "note")])
+    request = Request(strand.snapshot())
+    before = OpenAIChat("m-row", api_key="k")
+    assert b'"developer"' not in b"".join(before.encode(request))
+    row = '[[provider.openai]]\nmodel_match = "m-row"\nsystem_role = "developer"\n'
+    provider_capabilities_install(row)
+    try:
+        after = OpenAIChat("m-row", api_key="k")
+    finally:
+        provider_capabilities_clear()
+    assert b'"developer"' in b"".join(after.encode(request))
+    assert b'"developer"' not in b"".join(before.encode(request))
+
+
+def test_the_other_wire_is_found_from_an_address_given_whole() -> None:
+    model = OpenAIChat("m", api_key="k", base_url="http://h/x/chat/completions?v=1")
+    assert model.over_responses.url == "http://h/x/responses?v=1"
+    assert model.over_responses._api_key() == "k"
 
 
 # --------------------------------------------------------------------------- caches
@@ -243,11 +277,14 @@ def test_mistral_wants_an_assistants_word_between_a_result_and_a_user() -> None:
     result = Message("tool", (ToolResult("abcdefghi", "3"),))
     more = Message("user", "and now?")
     both = Message("tool", (ToolResult("abcdefghi", "3"), Text("and now?")))
+    thought = Message("assistant", (Thinking("hm"),))  # of which nothing is sent
     roles = ["user", "assistant", "tool", "assistant", "user"]
     for messages, tail in (
         ((ASK, asked, result, more), ()),
         ((ASK, asked, result), (more,)),
         ((ASK, asked, both), ()),
+        ((ASK, asked, result, thought, more), ()),
+        ((ASK, asked, result, thought), (more,)),
     ):
         sent = body(mistral(), *messages, tail=tail)["messages"]
         assert [message["role"] for message in sent] == roles

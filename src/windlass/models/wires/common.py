@@ -101,7 +101,8 @@ class HttpModel(Model):
         self._own_url = base_url is not None
         self._transport = access.get("transport")
         self._origin = Origin(self.provider, name)
-        self._cached = f"{self.wire}/{self.provider}/{name}"
+        # encoded messages are kept under this: another row writes the same message in another way
+        self._cached = f"{self.wire}/{self.provider}/{name}/{hash(self.caps)}"
         self._frames: dict[int, tuple[ref[Frame], Framed]] = {}
 
     @classmethod

@@ -32,7 +32,7 @@ from windlass.models.wires.openai_reply import ChatDecoder
 from windlass.models.wires.openai_responses import OpenAIResponses
 from windlass.models.wires.openai_shaped import OpenAIShaped
 from windlass.models.wires.openai_tools import arguments_text, chat_tools
-from windlass.models.wires.parts import given, readable, said_error
+from windlass.models.wires.parts import given, join, readable, said_error
 from windlass.models.wires.strict import answer_format
 from windlass.models.wires.values import as_dict, dumps, safe_name
 
@@ -155,10 +155,7 @@ class OpenAIChat(OpenAIShaped):
         body.update(lowered(settings.thinking, caps, dialect.lowering))
         if caches := self._caches(settings):
             body["cache_control"] = _CACHED  # at the end of each request, wherever that is
-        for key, value in (settings.extra or {}).items():
-            known = body.get(key)
-            both = isinstance(known, dict) and isinstance(value, dict)
-            body[key] = {**cast("dict[str, Any]", known), **value} if both else value
+        join(body, settings.extra or {})
         body.pop("messages", None)
         head = dumps(body)[:-1] + b',"messages":['
         if not frame.system:
@@ -180,18 +177,18 @@ class OpenAIChat(OpenAIShaped):
 
     def _bridged(self, messages: Sequence[Message], at: int) -> bytes:
         """A message, with a word of the assistant's before it where the server wants one."""
-        bridge = at and messages[at].role == "user" and messages[at - 1].role == "tool"
+        before = at - 1
+        while before >= 0 and _says_nothing(messages[before]):
+            before -= 1
+        bridge = messages[at].role == "user" and before >= 0 and messages[before].role == "tool"
         return (_BETWEEN if bridge else b"") + self._message(messages[at])
 
     def _tail(self, request: Request) -> list[bytes]:
-        messages = request.messages
-        last = [messages[-1]] if messages else []
-        if self.dialect.alternates:
-            every = [*last, *request.tail]
-            tail = [self._bridged(every, at) for at in range(len(last), len(every))]
-        else:
-            tail = super()._tail(request)
-        return tail
+        if not (self.dialect.alternates and request.tail):
+            return super()._tail(request)
+        every = [*request.messages[-4:], *request.tail]
+        first = len(every) - len(request.tail)
+        return [self._bridged(every, at) for at in range(first, len(every))]
 
     def _message(self, message: Message) -> bytes:
         match message.role:
@@ -205,7 +202,7 @@ class OpenAIChat(OpenAIShaped):
 
     def _assistant(self, message: Message) -> dict[str, Any] | None:
         text, calls = message.text, message.tool_calls
-        if not text and not calls:
+        if _says_nothing(message):
             return None
         out: dict[str, Any] = {"role": "assistant", "content": text or None}
         for block in message.content:
@@ -261,6 +258,11 @@ class OpenAIChat(OpenAIShaped):
                 return id
             return sha256(id.encode("utf-8", "surrogatepass")).hexdigest()[:9]
         return safe_name(id, 40) if self.caps.call_ids == "40" else id or "call"
+
+
+def _says_nothing(message: Message) -> bool:
+    """Whether nothing of a message is sent: of what the model thought alone, say."""
+    return message.role == "assistant" and not message.text and not message.tool_calls
 
 
 def _ends_in_own_words(request: Request) -> bool:

@@ -38,9 +38,9 @@ from windlass.models.wires.openai_tools import (
     search_output,
     searches_here,
 )
-from windlass.models.wires.parts import given, readable, said_error
+from windlass.models.wires.parts import given, join, readable, said_error
 from windlass.models.wires.strict import answer_format
-from windlass.models.wires.values import as_dict, as_list, dumps, safe_name
+from windlass.models.wires.values import as_dict, dumps, safe_name
 
 ENCRYPTED: Final = "reasoning.encrypted_content"
 # what of a request is counted; the rest is refused where tokens are counted
@@ -121,7 +121,8 @@ class OpenAIResponses(OpenAIShaped):
             given(body, parallel_tool_calls=settings.parallel_tool_calls)
         written = lowered(settings.thinking, caps, dialect.lowering)
         body.update(over_responses(written, settings.thinking))
-        _join(body, settings.extra or {})
+        join(body, settings.extra or {})
+        body.pop("input", None)
         return dumps(body)[:-1] + b',"input":['
 
     # ----------------------------------------------------------------------- items
@@ -260,13 +261,3 @@ def _choice(settings: Settings, frame: Frame) -> Any:
             raise ConfigError(
                 f"tool_choice is 'auto', 'none', 'required' or {{'name': …}}, not {asked!r}"
             )
-
-
-def _join(body: dict[str, Any], extra: dict[str, Any]) -> None:
-    """The user's own fields; lists of tools and of what to include grow, all else is replaced."""
-    for key, value in extra.items():
-        if key in ("tools", "include") and (more := as_list(value)):
-            before = as_list(body.get(key))
-            body[key] = [*before, *(item for item in more if item not in before)]
-        elif key != "input":
-            body[key] = value

@@ -281,7 +281,7 @@ class ResponsesDecoder(Decoder):
                 return [self._call(item)]
             case "tool_search_call" if item.get("execution") == "client" and self._search:
                 id = SEARCH_ID + call_id(item.get("call_id"))
-                values, raw = arguments(item.get("arguments"))
+                values, raw = self._given(item)
                 mark = {"type": "tool_search_call"}
                 return [ToolCall(id, self._search, values, raw, mark, self.origin)]
             case "message" if item.get("role", "assistant") == "assistant":
@@ -303,11 +303,15 @@ class ResponsesDecoder(Decoder):
             blocks.insert(0, Opaque(self.origin, {"type": "message", "phase": phase}))
         return blocks
 
-    def _call(self, item: dict[str, Any]) -> ToolCall:
+    def _given(self, item: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
+        """A call's arguments; their text alone where the call was cut."""
         given = item.get("arguments")
-        values, raw = arguments(given)
         if item.get("status") == "incomplete":
-            values, raw = {}, given if isinstance(given, str) else dumps(given).decode()
+            return {}, given if isinstance(given, str) else dumps(given).decode()
+        return arguments(given)
+
+    def _call(self, item: dict[str, Any]) -> ToolCall:
+        values, raw = self._given(item)
         name = as_text(item.get("name"))
         rest = {k: v for k, v in item.items() if k not in _CALL and v is not None}
         return ToolCall(

@@ -13,6 +13,7 @@ from windlass.models.wires.common import Access, HttpModel
 from windlass.models.wires.dialects import DIALECTS, Dialect, openai_shaped
 from windlass.models.wires.values import joined
 
+_WHOLE: Final = ("/chat/completions", "/responses")
 _DATED: Final = re.compile(r"\d{4}-\d\d-\d\d")
 
 
@@ -71,8 +72,9 @@ class OpenAIShaped(HttpModel):
         if not self.on_azure:
             parts = urlsplit(base)
             own = parts.path.rstrip("/")
-            if path != self.path and own.endswith(self.path):  # an address given whole
-                own = own.removesuffix(self.path) or "/"
+            whole = next((end for end in _WHOLE if end != path and own.endswith(end)), None)
+            if whole is not None:  # an address given whole, of the other wire perhaps
+                own = own.removesuffix(whole) or "/"
                 base = urlunsplit((parts.scheme, parts.netloc, own, parts.query, ""))
             return joined(base, path, when=lambda own: own or "/v1")
         known = self.endpoint.also_env.get("api_version", ())

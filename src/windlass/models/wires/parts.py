@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import base64
-from typing import Any, Final, Literal, TypeAlias
+from collections.abc import Sequence
+from typing import Any, Final, Literal, TypeAlias, cast
 from urllib.parse import unquote_to_bytes
 
 from windlass.errors import ConfigError
@@ -17,6 +18,24 @@ _TEXT_LIKE: Final = ("text/", "application/json", "application/xml")
 def given(body: dict[str, Any], **values: Any) -> None:
     """Set what is not None."""
     body.update({key: value for key, value in values.items() if value is not None})
+
+
+_GROW: Final = ("tools", "include")
+_MEET: Final = ("reasoning", "thinking", "chat_template_kwargs", "stream_options", "text")
+
+
+def join(body: dict[str, Any], extra: dict[str, Any]) -> None:
+    """The user's own fields: lists of tools grow, a few objects are joined, all else is replaced."""
+    for key, value in extra.items():
+        known = body.get(key)
+        if key in _GROW and isinstance(known, list) and isinstance(value, (list, tuple)):
+            before = cast("list[Any]", known)
+            more = [item for item in cast("Sequence[Any]", value) if item not in before]
+            body[key] = [*before, *more]
+        elif key in _MEET and isinstance(known, dict) and isinstance(value, dict):
+            body[key] = {**cast("dict[str, Any]", known), **cast("dict[str, Any]", value)}
+        else:
+            body[key] = value
 
 
 def schema(parameters: dict[str, Any]) -> dict[str, Any]:
