@@ -158,11 +158,9 @@ class AnthropicMessages(HttpModel):
         new = messages[before + 1 :]
         if sum(len(message.content) for message in new) <= LOOK_BACK:
             return
-        sizes = [len(self._message(message)) for message in new]
-        last = next((piece for piece in reversed(held) if piece), b",")
-        stripped = not last.endswith(b",")  # of its comma, where no tail comes behind it
+        after = sum([len(self._message(message)) for message in new])
         if self._message(messages[before]):
-            mark_before(held, sum(sizes) - stripped, mark)
+            mark_before(held, after, mark)
 
     # ----------------------------------------------------------------------- the frame
 

@@ -37,7 +37,10 @@ def marked(piece: bytes, mark: dict[str, Any]) -> bytes:
 
 
 def mark_before(body: list[bytes], after: int, mark: dict[str, Any]) -> None:
-    """Set the mark on the message that ends `after` bytes before the end of these pieces."""
+    """Set the mark on the message that ends `after` bytes before the end of these pieces.
+
+    The comma behind it may be counted with what follows: the last message may have lost its own.
+    """
     for at in range(len(body) - 1, -1, -1):
         size = len(body[at])
         if after < size:
