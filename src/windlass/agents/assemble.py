@@ -47,9 +47,9 @@ _DEFAULT_CAP = ResultCap()
 _NOBODY = Model()  # in a plan that has no model yet
 
 
-def check_loop(options: Mapping[str, Any]) -> dict[str, Any]:
+def check_loop(options: Mapping[str, Any], door: str = "agent_loop") -> dict[str, Any]:
     """The options of `agent_loop`, checked."""
-    return given(options, LOOP_OPTIONS, "agent_loop")
+    return given(options, LOOP_OPTIONS, door)
 
 
 def check_agent(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Unpack
+from typing import Any, TypeVar, Unpack
 
 from windlass.agents import driver
 from windlass.agents.assemble import assemble, check_loop
@@ -31,11 +31,20 @@ async def agent_loop(
     ```
     """
     typed = merged(options, more, "agent_loop")
-    if "system" in typed:
-        if system is not None:
+    if system is not None:
+        if "system" in typed:
             raise ConfigError("system is given twice: as the second argument and as an option")
-        system = typed.pop("system")
-    checked = check_loop(typed)
+        typed["system"] = system
+    return await run_loop(prompt, typed, "agent_loop", LoopResult)
+
+
+Result = TypeVar("Result", bound=LoopResult)
+
+
+async def run_loop(prompt: Any, typed: dict[str, Any], door: str, result: type[Result]) -> Result:
+    """Run the loop with these options, as the function of this name does."""
+    system = typed.pop("system", None)
+    checked = check_loop(typed, door)
     plan = assemble(checked, system, "agent_loop")
     runtime = current_runtime()
     messages = checked.get("messages")
@@ -53,4 +62,4 @@ async def agent_loop(
         conversation_id=checked.get("conversation_id"),
     )
     outcome = await conduct(begun, runtime, abort=checked.get("abort"))
-    return LoopResult(begun.run, outcome)
+    return result(begun.run, outcome)

@@ -11,7 +11,7 @@ from windlass.access.caller import Caller
 from windlass.agents.abort import Abort
 from windlass.agents.checks import CHECKS, provider_dict
 from windlass.agents.judgement import CHECKS as JUDGEMENT
-from windlass.agents.judgement import JudgementOptions
+from windlass.agents.judgement import DoneJudge, JudgementOptions
 from windlass.errors import ConfigError, nearest, shown
 from windlass.events import Event
 from windlass.loop.ledger import Limits
@@ -143,6 +143,13 @@ class LoopOptions(_SharedOptions, total=False):
 
 class LoopKeywords(LoopOptions, ProviderOptions, total=False):
     """What `agent_loop` takes by name."""
+
+
+class TurnKeywords(LoopKeywords, total=False):
+    """What `agent_turn` takes by name."""
+
+    system: str
+    judge: bool | dict[str, Any] | DoneJudge
 
 
 class RunOptions(_SharedOptions, ProviderOptions, total=False):
