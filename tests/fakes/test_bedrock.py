@@ -12,6 +12,8 @@ from windlass.testing.fakes import FakeBedrock, FakeOllama, Reply, Status
 
 USER = {"role": "user", "content": [{"text": "q"}]}
 TOOLS = {"tools": [{"toolSpec": {"name": "add", "inputSchema": {"json": {"type": "object"}}}}]}
+POINT = {"cachePoint": {"type": "default"}}
+CSV = {"document": {"format": "csv", "name": "d", "source": {"bytes": "eA=="}}}
 
 
 def use(id: str = "t1", given: Any = None) -> dict[str, Any]:
@@ -56,6 +58,13 @@ async def post(server: Any, path: str, body: Any, key: str = "k") -> tuple[int, 
         ({"messages": [USER, use(), result("t2")], "toolConfig": TOOLS}, "Expected toolResult"),
         ({"messages": [USER, use("t 1"), result("t 1")], "toolConfig": TOOLS}, "not valid"),
         ({"messages": [USER, use(given="{}"), result()], "toolConfig": TOOLS}, "json object"),
+        ({"messages": [USER], "system": [POINT]}, "cachePoint is not valid"),
+        ({"messages": [USER], "system": [{"text": "s"}, *([POINT] * 5)]}, "maximum of 4"),
+        (
+            {"messages": [{"role": "user", "content": [{"text": "q"}, CSV, POINT]}]},
+            "Field required",
+        ),
+        ({"messages": [USER], "outputConfig": {"textFormat": {"type": "xml"}}}, "textFormat"),
     ],
 )
 async def test_bedrock_refuses(body: Any, words: str) -> None:
@@ -73,6 +82,20 @@ async def test_bedrock_takes_what_is_right_and_knows_its_key() -> None:
         assert (await post(server, "/model/m/converse", right, key="no"))[0] == 403
         assert (await post(server, "/model/m/invoke", right))[0] == 404
     assert len(server.refused) == 2
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"messages": [USER]},
+        {"input": {"converse": {"messages": [USER], "inferenceConfig": {}}}},
+        {"input": {"converse": {"messages": []}}},
+    ],
+)
+async def test_bedrock_counts_only_what_it_is_asked_rightly(body: Any) -> None:
+    async with FakeBedrock("x", api_key="k") as server:
+        status, _, _ = await post(server, "/model/m/count-tokens", body)
+    assert status == 400
 
 
 @pytest.mark.parametrize(
