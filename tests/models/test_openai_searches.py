@@ -182,6 +182,13 @@ def test_a_search_in_the_history_of_a_model_that_knows_none() -> None:
     items = body(plain, *history, tools=(NOW,), search=None)["input"]
     assert [item.get("type") for item in items[1:]] == ["function_call", "function_call_output"]
     assert items[1]["call_id"] == items[2]["call_id"] and items[2]["output"] == "none"
+    # nor where the loop had to give the search another id, since the provider used one twice
+    mark = {"type": "tool_search_call"}
+    again = ToolCall("call_9", "find_tool", {}, None, mark, plain._origin)
+    said = (ASK, Message("assistant", (again,)), Message("tool", (ToolResult("call_9", "x"),)))
+    for model in (plain, responses()):
+        items = body(model, *said, tools=(NOW,), search=None)["input"]
+        assert [item.get("type") for item in items[1:]] == ["function_call", "function_call_output"]
     # words that are no answer of ours find no tools, and are no reason to fail
     items = body(responses(), *history, tools=(NOW,), search=None)["input"]
     assert items[2] == {

@@ -207,7 +207,8 @@ def _call(call: ToolCall, ours: bool) -> dict[str, Any]:
         "name": safe_name(call.name),
         "arguments": arguments_text(call),
     }
-    return {**item, **as_dict(call.opaque)} if ours else item
+    # what says that a call is a search stands aside where it goes back as a call like any other
+    return {**as_dict(call.opaque), **item} if ours else item
 
 
 def _stands_alone(item: dict[str, Any]) -> bool:
