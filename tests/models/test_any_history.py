@@ -132,22 +132,25 @@ def histories(draw: st.DrawFn, long: int) -> list[Message]:
 
 
 @pytest.mark.parametrize("wire", DOORS)
-@settings(max_examples=int(os.environ.get("WINDLASS_EXAMPLES", "100")))
+@settings(max_examples=int(os.environ.get("WINDLASS_EXAMPLES", "70")))
 @given(
     data=st.data(),
     system=st.sampled_from([None, "", "Be brief."]),
     tools=st.sampled_from([(), TOOLS]),
     stream=st.booleans(),
+    thinking=st.sampled_from([None, True, False, {"effort": "low"}, {"budget_tokens": 2048}]),
     tail=st.sampled_from([(), (Message("user", "It is 12:00."),)]),
 )
 def test_every_provider_takes_it(
-    wire: str, data: st.DataObject, system: Any, tools: Any, stream: bool, tail: Any
+    wire: str, data: st.DataObject, system: Any, tools: Any, stream: bool, thinking: Any, tail: Any
 ) -> None:
     # a router takes ids of any length; what its fake says of them is OpenAI's rule
     history = data.draw(histories(30 if wire == "openrouter" else 70))
     assert not audit(history, tail=tail)
     server, model = DOORS[wire]
-    frame = Frame(system, tools, Settings(max_tokens=9, stream=stream))
+    if not model.caps.thinking:
+        thinking = None
+    frame = Frame(system, tools, Settings(max_tokens=9000, stream=stream, thinking=thinking))
     asked = asked_of(model, Request(history, frame, tail))
     try:
         server.check(asked)

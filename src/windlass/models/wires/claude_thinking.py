@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from windlass.messages import Message
+from windlass.messages import Block, Message, Text
 from windlass.models.base import Settings
 from windlass.models.capabilities import Capabilities
 from windlass.models.view import View
@@ -104,9 +104,13 @@ def opener(messages: Sequence[Message]) -> Message | None:
         message = items[at]
         if message.role == "assistant":
             found = message
-        elif message.role != "tool":
+        elif message.role != "tool" and any(map(_speaks, message.content)):
             break
     return found if found is not None and found.tool_calls else None
+
+
+def _speaks(block: Block) -> bool:
+    return type(block) is not Text or bool(block.text.strip())  # blank words are not sent
 
 
 def nearest_level(asked: object, levels: tuple[str, ...]) -> str | None:
