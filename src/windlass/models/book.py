@@ -7,6 +7,7 @@ nearest `windlass.toml` makes it. Nothing is read before the first question.
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
@@ -14,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from windlass.config import Config, Document, load, read_text
+from windlass.config import Config, Document, load
 from windlass.errors import ConfigError, nearest
 from windlass.models.bundles import installed
 from windlass.models.capabilities import Capabilities
@@ -31,7 +32,7 @@ class Book:
     """Providers, aliases, tiers, whose a name is, defaults, prices and rules: `current().endpoints`."""
 
     def __init__(self, sources: list[Document]) -> None:
-        self._sources = sources  # the weakest first
+        self._sources = sources  # the weakest first, which is what ships
         merged: dict[str, Any] = {}
         for source in sources:
             merged = _over(merged, source.data.get("llm", {}))
@@ -45,9 +46,11 @@ class Book:
         self.prices = told.prices
         self._defaults = told.model_defaults
         self._tables = [
-            msgspec.convert(source.data.get("capabilities", {}), Table)
-            for source in reversed(sources)
+            msgspec.convert(source.data["capabilities"], Table)
+            for source in reversed(sources[1:])
+            if source.data.get("capabilities")
         ]
+        self._tables.append(_shipped_rules())  # once for all books
         self._check()
         self.matrix = self._matrix(())
 
@@ -223,13 +226,15 @@ def book_of(config: Config) -> Book:
 
 @cache
 def shipped() -> Document:
-    """What `providers.toml` and `capabilities.toml` of this package say."""
+    """What `providers.toml` and `capabilities.toml` of this package say; tests have checked them."""
     folder = files("windlass.models")
     told = {
-        name: read_text(folder.joinpath(file).read_text("utf-8"), file, shape).data
-        for name, file, shape in (
-            ("llm", "providers.toml", LlmConfig),
-            ("capabilities", "capabilities.toml", Table),
-        )
+        name: tomllib.loads(folder.joinpath(file).read_text("utf-8"))
+        for name, file in (("llm", "providers.toml"), ("capabilities", "capabilities.toml"))
     }
     return Document(told, lambda _path: "the shipped tables")
+
+
+@cache
+def _shipped_rules() -> Table:
+    return msgspec.convert(shipped().data["capabilities"], Table)

@@ -6,18 +6,21 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import windlass as w
+from windlass.config import read_text
 from windlass.errors import ConfigError
 from windlass.models.book import current
 from windlass.models.endpoints import ENDPOINTS
 from windlass.models.providers import model_defaults, resolve
+from windlass.models.rows import Table
 from windlass.models.scope import afresh
-from windlass.models.tables import Dialect, Provider
+from windlass.models.tables import Dialect, LlmConfig, Provider
 from windlass.models.wires.dialects import DIALECTS
 from windlass.testing.fakes import FakeOpenAI
 
@@ -255,3 +258,8 @@ asyncio.run(w.Agent(scripted("x")).run("hi"))
 assert "windlass.models.book" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_shipped_tables_are_right() -> None:
+    for name, layout in (("providers.toml", LlmConfig), ("capabilities.toml", Table)):
+        read_text(files("windlass.models").joinpath(name).read_text("utf-8"), name, layout)
