@@ -68,13 +68,14 @@ class Ledger:
     """The books of one run, or of a tree of runs."""
 
     __slots__ = ("_held_tokens", "_held_usd", "_waiting", "calls", "input_tokens", "iterations",
-                 "kept_back", "lasting", "limits", "output_tokens", "parent", "seconds", "tokens",
-                 "usd")  # fmt: skip
+                 "kept_back", "lasting", "limits", "output_tokens", "parent", "root", "seconds",
+                 "tokens", "usd")  # fmt: skip
 
     def __init__(
         self, limits: Limits = NO_LIMITS, parent: Ledger | None = None, *, lasting: bool = False
     ) -> None:
         self.limits, self.parent = limits, parent
+        self.root: Ledger = self if parent is None else parent.root  # the books above all others
         self.lasting = lasting  # it outlives the runs under it
         self.iterations, self.tokens, self.usd = 0, 0, 0.0
         self.seconds = 0.0  # that earlier drives of the run were at work
@@ -82,14 +83,6 @@ class Ledger:
         self._held_tokens, self._held_usd = 0, 0.0
         self._waiting: list[asyncio.Future[None]] | None = None
         self.calls = self.input_tokens = self.output_tokens = 0  # counted at the root alone
-
-    @property
-    def root(self) -> Ledger:
-        """The books above all others."""
-        ledger = self
-        while ledger.parent is not None:
-            ledger = ledger.parent
-        return ledger
 
     def limit(self, limits: Limits) -> None:
         """Set other limits, also for calls that wait for room already."""
