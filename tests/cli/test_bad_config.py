@@ -56,6 +56,26 @@ MISTAKES = {
         '[llm.tiers]\nbig = "openai:gpt-4o"',
         HERE + r":2: llm\.tiers\.big: there is no such tier",
     ),
+    "tier of an unknown provider": (
+        '[llm.tiers]\nsmall = "grok:x"',
+        HERE + r":2: llm\.tiers\.small: provider 'grok' is not known; did you mean 'groq'\?",
+    ),
+    "alias by a provider that is none": (
+        '[llm.aliases]\nfast = "antropic:claude-opus-4-7"',
+        HERE + r":2: llm\.aliases\.fast: provider 'antropic' is not known; did you mean 'anthropic'",
+    ),
+    "alias of an alias": (
+        '[llm.aliases]\nfast = "slow"\nslow = "openai:gpt-4o"',
+        HERE + r":2: llm\.aliases\.fast: it leads to the alias 'slow': name its model",
+    ),
+    "a name that is taken": (
+        '[llm.providers.mock]\nbase_url = "https://h"',
+        HERE + r":1: llm\.providers\.mock: that is no name for a provider",
+    ),
+    "family that is none": (
+        '[capabilities.provider_family]\nmine = "opnai"',
+        HERE + r":2: provider_family\.mine: provider 'opnai' is not known; did you mean 'openai'",
+    ),
     "rule for a provider that is none": (
         '[[llm.inference]]\nmatch = "a*"\nprovider = "openai"\n'
         '[[llm.inference]]\nmatch = "b*"\nprovider = "grok"',
@@ -163,3 +183,18 @@ def test_what_is_configured_is_shown(windlass, project: Path) -> None:
     file.write_text('[llm.aliases]\nfast = "openai:gpt-4o"\n')
     shown = windlass("config", "show").stdout
     assert re.search(r'llm\.aliases\.fast +"openai:gpt-4o" +\S+windlass\.toml:2', shown)
+
+
+def test_a_tier_or_an_alias_for_a_model_that_is_none(windlass, project: Path) -> None:
+    (project / "windlass.toml").write_text(
+        '[llm.tiers]\nsmall = "my-fst"\n[llm.aliases]\nmy-fast = "openai:gpt-4o"\nodd = "zzzz"\n'
+    )
+    for name, pattern in (
+        (
+            "small",
+            HERE + r":2: llm\.tiers\.small: model 'my-fst' is not known; did you mean 'my-fast'",
+        ),
+        ("odd", HERE + r":5: llm\.aliases\.odd: model 'zzzz' is not known; write provider:name"),
+        ("my-fst", r"error: model 'my-fst' is not known; did you mean 'my-fast'\?"),
+    ):
+        one_line(windlass("run", "hi", "--model", name, code=None).stderr, pattern)

@@ -122,10 +122,24 @@ class Book:
         )
 
     def _matrix(self, first: tuple[Table, ...]) -> Matrix:
+        rules = [*first, *self._tables]
+        known = {*self.endpoints, *(name for table in rules for name in table.provider)}
+        for table in rules:
+            for name, family in table.provider_family.items():
+                if family not in known and family not in table.provider_family:
+                    place = (
+                        "provider_capabilities_install"
+                        if table in first
+                        else (self.where("capabilities", "provider_family", name))
+                    )
+                    wrong = _unknown(family, list(known))
+                    raise ConfigError(f"{place}: provider_family.{name}: {wrong}")
         try:
-            return Matrix(*first, *self._tables)
+            return Matrix(*rules)
         except ConfigError as error:
-            raise ConfigError(f"{self.where('capabilities', 'provider_family')}: {error}") from None
+            place = self.where("capabilities", "provider_family")
+            place = "provider_capabilities_install" if first else place
+            raise ConfigError(f"{place}: {error}") from None
 
     def _check(self) -> None:
         for path, problem in self._wrong():
@@ -133,24 +147,10 @@ class Book:
 
     def _wrong(self) -> Iterator[tuple[tuple[str, ...], str]]:
         known = [*self.endpoints, "mock"]
-        for name, alias in self.aliases.items():
-            path = ("aliases", name)
-            if alias.provider is not None and alias.provider not in known:
-                yield path, _unknown(alias.provider, known)
-            if name in known:
-                yield path, "an alias may not have the name of a provider"
-            if not alias.id:
-                yield path, "id is empty: name a model"
-            if alias.provider is None and alias.id in self.aliases:
-                yield path, f"it leads to the alias {alias.id!r}: name its model"
+        yield from self._wrong_names(known)
         for at, rule in enumerate(self.inference):
             if rule.provider not in known:
                 yield ("inference", str(at)), _unknown(rule.provider, known)
-        for name, tier in self.tiers.items():
-            if isinstance(tier, str) and name not in TIERS:
-                yield ("tiers", name), f"there is no such tier{nearest(name, TIERS)}"
-            elif not isinstance(tier, str) and name not in known:
-                yield ("tiers", name), _unknown(name, known)
         for table, globs in (("model_defaults", self._defaults), ("prices", self.prices)):
             for glob in globs:
                 provider, colon, rest = glob.partition(":")
@@ -158,11 +158,40 @@ class Book:
                 if problem := glob_problem(rest if named else glob):
                     yield (table, glob), problem
         for name, endpoint in self.endpoints.items():
+            if name == "mock" or not name or set(name) & set(":/ "):
+                yield ("providers", name), "that is no name for a provider: take another"
             if endpoint.chat_endpoint and endpoint.wire in ("gemini", "vertex", "bedrock"):
                 yield (
                     ("providers", name, "chat_endpoint"),
                     f"the {endpoint.wire} wire makes its addresses itself: leave it out",
                 )
+
+    def _wrong_names(self, known: list[str]) -> Iterator[tuple[tuple[str, ...], str]]:
+        """What is wrong with the names that stand for models."""
+        for name, alias in self.aliases.items():
+            path = ("aliases", name)
+            if (home := alias.provider or _named(alias.id)) is not None and home not in known:
+                yield path, _unknown(home, known)
+            if name in known:
+                yield path, "an alias may not have the name of a provider"
+            if not alias.id:
+                yield path, "id is empty: name a model"
+            if alias.provider is None and alias.id in self.aliases:
+                yield path, f"it leads to the alias {alias.id!r}: name its model"
+        for name, tier in self.tiers.items():
+            if not isinstance(tier, str):
+                if name not in known:
+                    yield ("tiers", name), _unknown(name, known)
+            elif name not in TIERS:
+                yield ("tiers", name), f"there is no such tier{nearest(name, TIERS)}"
+            elif (home := _named(tier)) is not None and home not in known:
+                yield ("tiers", name), _unknown(home, known)
+
+
+def _named(model: str) -> str | None:
+    """The provider that a name begins with."""
+    head, colon, _ = model.partition(":")
+    return head if colon else None
 
 
 def _unknown(provider: str, known: list[str]) -> str:

@@ -54,8 +54,13 @@ def resolve(
     env = os.environ if environ is None else environ
     if model is None and provider is None:
         model, provider = env.get("WINDLASS_MODEL"), env.get("WINDLASS_PROVIDER")
-    model, provider = _meant(model or None, provider or None, tier)
-    provider, name = _split(model, provider, base_url)
+    meant, provider, key = _meant(model or None, provider or None, tier)
+    try:
+        provider, name = _split(meant, provider, base_url)
+    except ConfigError as error:
+        if key is None:
+            raise
+        raise ConfigError(f"{current().where('llm', *key)}: llm.{'.'.join(key)}: {error}") from None
     if provider == "mock":
         from windlass.models.mock import MockModel
 
@@ -90,35 +95,35 @@ def _wire(endpoint: Endpoint, name: str) -> Callable[..., Model]:
 
 def _meant(
     model: str | None, provider: str | None, tier: str | None
-) -> tuple[str | None, str | None]:
-    """The model and provider that an alias or a tier stands for."""
-    book = current()
+) -> tuple[str | None, str | None, tuple[str, ...] | None]:
+    """The model and provider that an alias or a tier stands for, and which setting says so."""
+    book, key = current(), None
+    if tier is not None and model is not None:
+        raise ConfigError(f"model_tier={tier!r} and model={model!r}: give one of the two")
+    if tier is None and model in TIERS and model not in book.aliases:
+        tier = model
     if tier is not None:
-        if model is not None:
-            raise ConfigError(f"model_tier={tier!r} and model={model!r}: give one of the two")
-        model = _of_tier(tier, provider, book)
-    elif model in TIERS and model not in book.aliases:
-        model = _of_tier(model, provider, book)
+        model, key = _of_tier(tier, provider, book)
     alias = book.aliases.get(model) if model is not None else None
     if alias is None:
-        return model, provider
+        return model, provider, key
     if provider is not None and alias.provider not in (None, provider):
         raise ConfigError(
             f"alias {model!r} is a model of {alias.provider!r}, not of provider={provider!r}"
         )
-    return alias.id, alias.provider or provider
+    return alias.id, alias.provider or provider, ("aliases", str(model))
 
 
-def _of_tier(tier: str, provider: str | None, book: Book) -> str:
-    """The model of a tier: the provider's own, else the one for all."""
+def _of_tier(tier: str, provider: str | None, book: Book) -> tuple[str, tuple[str, ...]]:
+    """The model of a tier, the provider's own or else the one for all, and where that is said."""
     if tier not in TIERS:
         raise ConfigError(f"model_tier {shown(tier)} is not known{nearest(tier, TIERS)}")
     own = book.tiers.get(provider) if provider is not None else None
-    if isinstance(own, dict) and (found := own.get(tier)) is not None:
-        return found
+    if isinstance(own, dict) and provider is not None and (found := own.get(tier)) is not None:
+        return found, ("tiers", provider, tier)
     found = book.tiers.get(tier)
     if provider is None and isinstance(found, str):
-        return found
+        return found, ("tiers", tier)
     key = f"[llm.tiers.{provider}]" if provider is not None else "[llm.tiers]"
     raise ConfigError(f"there is no {tier} model of {provider or 'any provider'}: set {key} {tier}")
 
