@@ -99,7 +99,8 @@ def listed(provider: str | None, as_json: bool) -> None:
     ]
     providers = [_provider(name) for name in known if provider in (None, name)]
     if as_json:
-        out().json({"models": [_model(info) for info in infos], "providers": providers})
+        listed = [_model(info) for info in infos]
+        out().json({"models": listed, "providers": providers, "prices_as_of": catalog.as_of()})
         return
     paper = out()
     if infos:
@@ -113,6 +114,7 @@ def listed(provider: str | None, as_json: bool) -> None:
             for info in infos
         ]  # fmt: skip
         paper.table(head, rows, ("IN", "OUT", "CACHED", "CONTEXT", "REPLY"))
+        paper.line((f"prices of {catalog.as_of()}", "dim"))
         paper.line("")
     rows = [(p["name"], _key_state(p), p["default_model"] or "") for p in providers]
     paper.table(("PROVIDER", "KEY", "DEFAULT MODEL"), rows)
