@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -25,6 +25,7 @@ from windlass.models.scope import current_book
 from windlass.models.tables import Alias, Defaults, LlmConfig, Names, Provider, Rate
 
 TIERS: Final = ("small", "mid", "frontier")
+_OF_WIRE: Final = ("also_env", "dialect", "key_word", "chat_endpoint", "completion_endpoint")
 LAYOUTS: Final = {"llm": LlmConfig, "capabilities": Table}
 
 
@@ -211,9 +212,17 @@ def _over(weaker: dict[str, Any], stronger: dict[str, Any]) -> dict[str, Any]:
         elif key in ("model_defaults", "prices") and below:
             value = {**value, **{glob: told for glob, told in below.items() if glob not in value}}
         elif isinstance(below, dict) and isinstance(value, dict):
-            value = _over(below, value)  # pyright: ignore[reportUnknownArgumentType]
+            below, value = cast("dict[str, Any]", below), cast("dict[str, Any]", value)
+            value = _over(_kept(below, value), value)
         merged[key] = value
     return merged
+
+
+def _kept(weaker: dict[str, Any], stronger: dict[str, Any]) -> dict[str, Any]:
+    """What stays of a provider: what one wire is told means nothing to another."""
+    if stronger.get("wire", weaker.get("wire")) == weaker.get("wire"):
+        return weaker
+    return {word: told for word, told in weaker.items() if word not in _OF_WIRE}
 
 
 def _listed(names: Names | None) -> tuple[str, ...]:

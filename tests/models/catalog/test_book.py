@@ -241,6 +241,13 @@ def test_what_a_file_leaves_out_of_a_known_provider_stays(toml: Write) -> None:
         assert after.dialect == before.dialect and len(ENDPOINTS) == len(current().endpoints)
 
 
+def test_another_wire_for_a_known_provider(toml: Write) -> None:
+    toml('[llm.providers.bedrock]\nwire = "anthropic"\nbase_url = "https://gateway"\n')
+    model = resolve("bedrock:us.anthropic.claude-opus-4-7", api_key="k")
+    assert getattr(model, "url", "") == "https://gateway/v1/messages"
+    assert model.capabilities.prompt_caching and model.provider == "bedrock"
+
+
 def test_every_dialect_has_its_name() -> None:
     assert set(Dialect.__args__) == set(DIALECTS)
     assert {endpoint.dialect for endpoint in ENDPOINTS.values()} <= set(DIALECTS)
