@@ -6,13 +6,12 @@ A row says what the journal says of the call, without its words. It outlives the
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeAlias, TypedDict, cast
+from typing import Any, Final, TypeAlias, TypedDict, cast
 
 import msgspec
 
 from windlass.errors import ConfigError, nearest, shown
 from windlass.events import JournalEntry, Replied, ReplyFailed, RunStarted
-from windlass.messages import ToolCall
 from windlass.usage import Usage
 
 
@@ -112,40 +111,48 @@ def among(calls: Iterable[ModelCall], which: Which) -> list[ModelCall]:
 
 # --------------------------------------------------------------------------- from a journal
 
-#: A call as it is kept of a journal that is let go: its entry without the words.
+#: A call without the words of its entry.
 Slip: TypeAlias = tuple[
     float, RunStarted | None, Usage, str, str, float, float, int, int, str | None, str | None, str
 ]  # at, run, usage, provider, model, cost, latency, attempts, calls, purpose, via, outcome
+
+ON_BOOKS: Final = frozenset({Replied, ReplyFailed, RunStarted})  # the entries that rows are made of
 
 
 def slips_in(entries: Sequence[JournalEntry], ends: Sequence[float]) -> list[Slip]:
     """The calls of a journal; `ends` says of each row where it ends and when it was closed.
 
     What stands in the first row was copied from the session it was forked from, and is on the
-    books there. This is done for every run in memory, so it is done at a run.
+    books there.
     """
     found: list[Slip] = []
     run: RunStarted | None = None
     copied, size, row = ends[0], ends[-2], 0
     for index, entry in enumerate(entries):
-        kind = type(entry)
-        if kind is Replied or kind is ReplyFailed:
-            if not copied <= index < size:
-                continue
+        if isinstance(entry, RunStarted):
+            run = entry
+        elif isinstance(entry, (Replied, ReplyFailed)) and copied <= index < size:
             while ends[row] <= index:
                 row += 2
-            found.append(_slip(entry, run, ends[row + 1]))  # pyright: ignore[reportArgumentType]
-        elif kind is RunStarted:
-            run = entry  # pyright: ignore[reportAssignmentType]
+            found.append(_slip(entry, run, ends[row + 1]))
+    return found
+
+
+def slips_of(kept: Iterable[JournalEntry], at: float) -> list[Slip]:
+    """The calls among entries that were kept of a journal, all as of this time."""
+    found: list[Slip] = []
+    run: RunStarted | None = None
+    for entry in kept:
+        if isinstance(entry, RunStarted):
+            run = entry
+        elif isinstance(entry, (Replied, ReplyFailed)):
+            found.append(_slip(entry, run, at))
     return found
 
 
 def _slip(entry: Replied | ReplyFailed, run: RunStarted | None, at: float) -> Slip:
     if isinstance(entry, Replied):
-        content, calls = entry.message.content, 0
-        for block in content:
-            if type(block) is ToolCall:
-                calls += 1
+        calls = len(entry.message.tool_calls)
         return (
             at, run, entry.usage, entry.provider, entry.model, entry.cost_usd, entry.duration_ms,
             entry.attempts, calls, entry.purpose, entry.via, "ok",

@@ -17,7 +17,16 @@ from windlass.errors import Locked, NoSuchSession, StoreError, nearest
 from windlass.events import FORMAT, JournalEntry, SessionOpened, ToolResulted
 from windlass.store import journal as written
 from windlass.store.base import Head, InboxItem, InboxKind, Row, SessionInfo
-from windlass.store.calls import ModelCall, Slip, Which, among, calls_of, slips_in
+from windlass.store.calls import (
+    ON_BOOKS,
+    ModelCall,
+    Slip,
+    Which,
+    among,
+    calls_of,
+    slips_in,
+    slips_of,
+)
 
 if TYPE_CHECKING:
     import sqlite3
@@ -26,6 +35,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 MOST_CALLS = 10_000  # on the books that no journal here holds: the latest stay
+MOST_SESSIONS = 2_000  # let go, whose calls stay on the books
 
 
 class MemoryJournal:
@@ -137,6 +147,12 @@ class MemoryJournal:
             (int(end), at) for end, at in zip(self._bounds[::2], self._bounds[1::2], strict=True)
         ]
 
+    def kept(self) -> tuple[str, float, list[JournalEntry]]:
+        """What stays on the books when the session goes. Done for every run in memory: in a hurry."""
+        bounds = self._bounds
+        entries = self.entries[int(bounds[0]) : int(bounds[-2])]
+        return self.session_id, bounds[-1], [e for e in entries if type(e) in ON_BOOKS]
+
     def slips(self) -> list[Slip]:
         """The model calls in closed rows."""
         return slips_in(self.entries, self._bounds)
@@ -159,8 +175,7 @@ class MemoryStore:
         self._passing: dict[str, ref[MemoryJournal]] = {}
         self._sweep_at = 256
         self._calls: deque[ModelCall] = deque(maxlen=MOST_CALLS)
-        self._gone: deque[tuple[str, list[Slip]]] = deque()  # the calls of sessions let go
-        self._slips = 0  # how many these are
+        self._gone: deque[tuple[str, float, list[JournalEntry]]] = deque(maxlen=MOST_SESSIONS)
         self._transaction = threading.Lock()
         self._connection: sqlite3.Connection | None = None
         self._guard: Guard | None = None
@@ -190,8 +205,8 @@ class MemoryStore:
         else:
             journal = held.reopened()
             if session_id not in self._sessions:  # it was let go, and is here again with its calls
-                self._gone = deque(kept for kept in self._gone if kept[0] != session_id)
-                self._slips = sum(len(slips) for _, slips in self._gone)
+                others = [kept for kept in self._gone if kept[0] != session_id]
+                self._gone = deque(others, MOST_SESSIONS)
         self._sessions[session_id] = journal
         return journal
 
@@ -201,19 +216,10 @@ class MemoryStore:
         if session is None:
             return
         self._passing[session_id] = ref(session)
-        self._keep_calls(session)
+        self._gone.append(session.kept())
         if len(self._passing) > self._sweep_at:  # now and then: a callback for each would be dear
             self._passing = {name: kept for name, kept in self._passing.items() if kept()}
             self._sweep_at = 2 * len(self._passing) + 256
-
-    def _keep_calls(self, session: MemoryJournal) -> None:
-        """Keep what a session's calls cost when the session itself may go."""
-        slips = session.slips()
-        if slips:
-            self._gone.append((session.session_id, slips))
-            self._slips += len(slips)
-            while self._slips > MOST_CALLS:
-                self._slips -= len(self._gone.popleft()[1])
 
     def _find(self, session_id: str) -> MemoryJournal | None:
         found = self._sessions.get(session_id)
@@ -346,7 +352,7 @@ class MemoryStore:
         if session.held:
             raise Locked(f"session {session_id!r} is being written; close it first")
         if self._sessions.pop(session_id, None) is not None:
-            self._keep_calls(session)
+            self._gone.append(session.kept())
         self._passing.pop(session_id, None)
         return True
 
@@ -358,13 +364,14 @@ class MemoryStore:
             if not session.held and session.touched < older_than
         ]
         for session_id in old:
-            self._keep_calls(self._sessions.pop(session_id))
+            self._calls.extend(calls_of(self._sessions.pop(session_id).slips(), session_id))
         return old
 
     async def calls(self, **which: Unpack[Which]) -> list[ModelCall]:
         """The books, made from the journals and from what is kept of those that are gone."""
         slips = [(name, session.slips()) for name, session in self._sessions.items()]
-        found = [call for name, kept in (*self._gone, *slips) for call in calls_of(kept, name)]
+        slips += [(name, slips_of(entries, at)) for name, at, entries in self._gone]
+        found = [call for name, kept in slips for call in calls_of(kept, name)]
         return among([*self._calls, *found], which)
 
     async def record_calls(self, calls: Sequence[ModelCall]) -> None:
