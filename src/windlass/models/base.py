@@ -123,6 +123,9 @@ class Aside(msgspec.Struct, frozen=True):
     duration_ms: float = 0.0
 
 
+_PLAIN, _WORDS = Capabilities(), Capabilities(native_tools=False)
+
+
 class Model:
     """Something that answers. Your own model overrides `respond`:
 
@@ -152,7 +155,7 @@ class Model:
     @property
     def capabilities(self) -> Capabilities:
         """What the model can do."""
-        return Capabilities(native_tools=self.native_tools)
+        return _PLAIN if self.native_tools else _WORDS
 
     async def count_tokens(self, request: Request) -> int | None:
         """The tokens of this request as the provider counts them; None: it has no way to ask."""
