@@ -352,7 +352,7 @@ class MemoryStore:
         if session.held:
             raise Locked(f"session {session_id!r} is being written; close it first")
         if self._sessions.pop(session_id, None) is not None:
-            self._gone.append(session.kept())
+            self._calls.extend(calls_of(session.slips(), session_id))
         self._passing.pop(session_id, None)
         return True
 
