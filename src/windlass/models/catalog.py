@@ -86,7 +86,7 @@ class Tariff(msgspec.Struct, frozen=True):
         return tokens / 1_000_000 + usage.gpu_ms / 1000 * self.gpu_second
 
 
-_SAME_MODELS: Final = {"vertex": "gemini"}
+_SAME_MODELS: Final = {"vertex": "gemini", "openai-responses": "openai", "azure": "openai"}
 
 
 @cache

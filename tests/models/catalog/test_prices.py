@@ -31,6 +31,16 @@ def test_a_long_prompt_costs_more() -> None:
     assert catalog.price("gemini", "gemini-2.5-pro", cached) == pytest.approx(0.3 * 0.25)
 
 
+def test_other_doors_to_the_same_models() -> None:
+    expected = catalog.price("openai", "gpt-4o", MILLION)
+    for provider in ("azure", "openai-responses"):
+        assert catalog.price(provider, "gpt-4o", MILLION) == expected
+    assert catalog.price("vertex", "gemini-2.5-pro", Usage(1000, 0)) == pytest.approx(0.00125)
+    assert catalog.price("openrouter", "anthropic/claude-opus-4.7", MILLION) == pytest.approx(30)
+    bedrock = catalog.price("bedrock", "us.anthropic.claude-opus-4-7", MILLION)
+    assert bedrock == pytest.approx(30)
+
+
 RATES = """
     [llm.prices."openai:gpt-4o"]
     input = 1.0
