@@ -8,6 +8,7 @@
         AuthFailed  BadRequest  ContextOverflow  Refused  BadReply                        (final)
       ToolFailed                 a tool failed where failing ends the run
       BudgetExceeded             a limit was reached
+        TokenBudgetExceededError   of tokens
       Aborted                    the caller aborted the run
       Suspended                  the run is parked and waits
       OutputMissing              a typed run ended without its output
@@ -151,6 +152,14 @@ class ToolFailed(WindlassError):
 
 class BudgetExceeded(WindlassError):
     """A limit on turns, tokens, dollars or seconds was reached."""
+
+
+class TokenBudgetExceededError(BudgetExceeded):
+    """An agent has used more tokens than its budget: `error.agent`, `.tokens_used`, `.budget`."""
+
+    def __init__(self, agent: str, tokens_used: int, budget: int) -> None:
+        super().__init__(f"agent {agent!r} used {tokens_used} tokens of a budget of {budget}")
+        self.agent, self.tokens_used, self.budget = agent, tokens_used, budget
 
 
 class Aborted(WindlassError):

@@ -45,7 +45,7 @@ from windlass.models.base import Frame, Model, Request, Response, Settings
 from windlass.models.view import Strand
 from windlass.store.base import Journal, Store
 from windlass.tools.answer import answer
-from windlass.tools.base import Tool, Validation
+from windlass.tools.base import AgentInfo, Tool, Validation
 from windlass.tools.text import to_text
 
 if TYPE_CHECKING:
@@ -57,9 +57,9 @@ T = TypeVar("T")
 class Plan:
     """What a run is made of: frozen, assembled once, shared by many runs."""
 
-    __slots__ = ("concurrency", "deliberates", "digest", "door", "eager", "frame", "framed", "limits", "metadata",
-                 "model", "moments", "name", "policies", "reply_tokens", "tool_timeout", "tools",
-                 "validation")  # fmt: skip
+    __slots__ = ("concurrency", "deliberates", "denied", "digest", "door", "eager", "frame",
+                 "framed", "limits", "metadata", "model", "moments", "name", "policies",
+                 "reply_tokens", "role", "tool_timeout", "tools", "validation")  # fmt: skip
 
     def __init__(
         self,
@@ -78,8 +78,11 @@ class Plan:
         validation: Validation = "strict",
         metadata: dict[str, Any] | None = None,
         offered: tuple[ToolSpec, ...] | None = None,  # None: all of them, as they are
+        role: str | None = None,
+        denied: frozenset[str] = frozenset(),  # tools that nobody may bring into a run
     ) -> None:
         self.model, self.door, self.name, self.metadata = model, door, name, metadata
+        self.role, self.denied = role, denied
         self.policies = tuple(policies)
         self.moments = moments = moments_of(self.policies)
         self.deliberates = moments.deliberates
@@ -99,6 +102,7 @@ class Plan:
         other.model, other.door, other.name, other.metadata = (
             model, self.door, self.name, self.metadata
         )  # fmt: skip
+        other.role, other.denied = self.role, self.denied
         other.policies, other.moments, other.limits = self.policies, self.moments, self.limits
         other.deliberates, other.concurrency = self.deliberates, self.concurrency
         other.validation, other.tool_timeout = self.validation, self.tool_timeout
@@ -387,6 +391,12 @@ class Run:
         self.show(entry)
 
     # ----------------------------------------------------------------- what tool calls use
+
+    @property
+    def agent(self) -> AgentInfo:
+        """Who the run's tools are called by."""
+        plan = self.plan
+        return AgentInfo(plan.name or "runner", plan.role or "assistant", self.model.name)
 
     @property
     def cancelled(self) -> bool:

@@ -14,7 +14,8 @@ async def start(run: Run) -> None:
         for tool in await begin(run) or ():
             if not isinstance(tool, Tool):
                 raise misplaced(begin, tool, "a list of tools or None")
-            brought.append(tool)
+            if tool.name not in run.plan.denied:
+                brought.append(tool)
     if brought:
         run.tools = {**run.tools, **{tool.name: tool for tool in brought}}
         frame = run.frame

@@ -67,8 +67,19 @@ class Prepared(msgspec.Struct, frozen=True, gc=False):
     coerced: tuple[str, ...] = ()
 
 
+class AgentInfo(msgspec.Struct, frozen=True):
+    """The agent that calls a tool: its name, its role, and its model's name."""
+
+    name: str = "runner"
+    role: str = "assistant"
+    model: str = ""
+
+
 class CallScope(Protocol):
     """The part of a run that a tool call may reach."""
+
+    @property
+    def agent(self) -> AgentInfo: ...
 
     @property
     def cancelled(self) -> bool: ...
@@ -114,6 +125,11 @@ class ToolContext(Generic[Deps]):
     def idempotency_key(self) -> str:
         """The same for this call after any number of crashes and resumes."""
         return f"{self.session_id}:{self.call_id}"
+
+    @property
+    def agent(self) -> AgentInfo:
+        """Who calls: `ctx.agent.name`, `ctx.agent.role`, `ctx.agent.model`."""
+        return self.scope.agent
 
     @property
     def cancelled(self) -> bool:
