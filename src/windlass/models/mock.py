@@ -7,7 +7,7 @@ Knows nothing of the loop: to it, a call is a call.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, cast, get_args
 
@@ -200,9 +200,21 @@ class MockModel(Model):
 
     provider = "mock"
 
-    def __init__(self, name: str = "mock", *, queue: MockQueue | None = None) -> None:
+    def __init__(
+        self,
+        name: str = "mock",
+        *,
+        queue: MockQueue | None = None,
+        price: Callable[[Usage], float] | None = None,
+    ) -> None:
         self.name = name
-        self._queue = queue
+        self._queue, self._price = queue, price
+
+    def price(self, usage: Usage) -> float:
+        """What the reply said, else what `[llm.prices]` says of this model."""
+        if usage.cost_usd is not None or self._price is None:
+            return super().price(usage)
+        return self._price(usage)
 
     async def respond(self, request: Request, emit: Emit) -> Response:
         """The next reply of the queue, or its error; an echo when there is none."""

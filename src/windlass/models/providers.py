@@ -64,7 +64,10 @@ def resolve(
     if provider == "mock":
         from windlass.models.mock import MockModel
 
-        return MockModel(name or "mock")
+        name = name or "mock"
+        rate = current().rate("mock", name)
+        tariff = None if rate is None else catalog.tariff("mock", name)
+        return MockModel(name, price=None if tariff is None else tariff.price)
     endpoint = _endpoint(provider, base_url)
     name = name or _default_model(endpoint, env)
     key = api_key if api_key is not None else _first(env, endpoint.key_env)

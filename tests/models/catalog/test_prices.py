@@ -102,3 +102,17 @@ def test_a_price_of_nothing_is_known(
     with afresh(), caplog.at_level(logging.WARNING, "windlass"):
         assert catalog.price("openai", "gpt-novel", MILLION) == 0
     assert not caplog.records
+
+
+async def test_a_scripted_provider_costs_what_a_row_says(toml: Callable[..., Path]) -> None:
+    path = toml("""
+        [llm.prices."mock:*"]
+        input = 1_000_000
+        output = 0
+        """)
+    async with w.Runtime(config=path):
+        w.llm_mock(text="hi", usage={"input_tokens": 3, "output_tokens": 5})
+        reply = await w.llm_call("hello", provider="mock")
+        assert reply.cost_usd == 3.0
+    async with w.Runtime(config=toml("")):
+        assert (await w.llm_call("hello", provider="mock")).cost_usd == 0.0
