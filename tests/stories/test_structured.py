@@ -13,7 +13,7 @@ import pytest
 import windlass as w
 from tests.stories.able import able
 from tests.stories.world import add
-from windlass.agents.found_json import json_values
+from windlass.models.found_json import json_values
 from windlass.models.base import Emit
 from windlass.models.capabilities import Capabilities, Means
 from windlass.models.matrix import capabilities_of

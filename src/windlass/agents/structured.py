@@ -13,20 +13,17 @@ from typing import Any, Final, NamedTuple, cast
 import msgspec
 
 from windlass.agents.answer_schema import WRAPPED, answer_schema, as_object
-from windlass.agents.found_json import json_values
 from windlass.errors import BadReply, ConfigError, Refused
 from windlass.events import LiveEvent, ToolCallReady
-from windlass.messages import Block, Message, Text, ToolCall, ToolSpec
+from windlass.messages import Block, Message, Text, ToolCall
 from windlass.models.base import Emit, Frame, Request, Response
 from windlass.models.capabilities import Capabilities, Means
-from windlass.models.wrappers.fitted import IN_WORDS, takes_schema
+from windlass.models.found_json import json_values
+from windlass.models.typed import TOOL, asking, forced, free_name, means_of
 from windlass.tools.mend import mend
 from windlass.tools.prepare import Checker, at
 from windlass.tools.shape import Convert, Json, Mismatch
 
-TOOL: Final = "give_answer"
-_ANY_JSON: Final = "Answer with JSON and with nothing else: no words around it, no code fence."
-_BY_TOOL: Final = "When you have the answer, give it by calling the tool {tool}, not in words."
 _AGAIN: Final = "That answer cannot be taken:\n{problems}\nGive the whole answer again, corrected."
 _MOST_SAID: Final = 5  # problems in an error's words
 
@@ -57,32 +54,9 @@ class Wanted(msgspec.Struct, frozen=True):
 
     def framed(self, frame: Frame) -> Frame:
         """The frame that asks for it."""
-        settings = frame.settings
-        match self.means:
-            case "schema":
-                settings = msgspec.structs.replace(settings, schema=self.sent)
-                return msgspec.structs.replace(frame, settings=settings)
-            case "tool":
-                return self._with_tool(frame)
-            case "json":
-                settings = msgspec.structs.replace(settings, response_format="json")
-            case "prompt":
-                pass
-        told = _ANY_JSON if self.schema is None else IN_WORDS.format(schema=_written(self.sent))
-        return Frame(_also(frame.system, told), frame.tools, settings)
-
-    def _with_tool(self, frame: Frame) -> Frame:
-        if self.demanded:
+        if self.means == "tool" and self.demanded:
             return frame
-        spec = ToolSpec(self.tool, "Give the answer to what was asked.", self.sent or {})
-        choice: Any = "required" if frame.tools else {"name": self.tool}
-        if frame.settings.tool_choice == "none":
-            choice = {"name": self.tool}
-        system = frame.system
-        if not self.forced:
-            choice, system = "auto", _also(system, _BY_TOOL.format(tool=self.tool))
-        settings = msgspec.structs.replace(frame.settings, tool_choice=choice)
-        return Frame(system, (*frame.tools, spec), settings)
+        return asking(frame, self.means, self.sent, self.tool, force=self.forced)
 
     def show(self, emit: Emit) -> Emit:
         """What of a reply may be shown while it comes: nothing that may have to be asked again."""
@@ -100,11 +74,23 @@ class Wanted(msgspec.Struct, frozen=True):
         said = reading.response.message
         if not said.text.strip():
             said = Message("assistant", (Text("(no answer)"),))
-        wrong = _AGAIN.format(problems="\n".join(f"- {line}" for line in reading.problems))
-        more = (said, Message("user", (Text(wrong),), "feedback"))
+        more = (said, Message("user", (Text(self.feedback(reading)),), "feedback"))
         return msgspec.structs.replace(request, messages=(*request.messages, *more))
 
+    def feedback(self, reading: Reading) -> str:
+        """What the model is told about an answer that cannot be taken."""
+        return _AGAIN.format(problems="\n".join(f"- {line}" for line in reading.problems))
+
     # ----------------------------------------------------------------------- reading
+
+    def in_words(self, response: Response) -> Response:
+        """The reply as it is shown, checked or not: beside other calls an answer comes too early."""
+        given, others = self._split(response.message)
+        if not given:
+            return response
+        if any(isinstance(block, ToolCall) for block in others):
+            return msgspec.structs.replace(response, message=Message("assistant", others))
+        return self._in_words(Reading(response), given, others)
 
     def read(self, response: Response) -> Reading:
         """The reply as it is shown, and its value or what is wrong with it."""
@@ -239,10 +225,6 @@ def _written(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def _also(system: str | None, words: str) -> str:
-    return f"{system}\n\n{words}" if system else words
-
-
 # --------------------------------------------------------------------------- from options
 
 
@@ -260,7 +242,7 @@ def wanted(options: Mapping[str, Any], caps: Capabilities, frame: Frame) -> Want
         raise ConfigError("a schema asks for JSON: leave response_format='text' out")
     schema, convert = answer_schema(given)
     checker = Checker(schema, "schema")
-    means = _means(caps, frame, schema)
+    means = means_of(caps, frame, as_object(schema)[0])
     sent, wrapped = (schema, False) if means == "prompt" else as_object(schema)
     return Wanted(
         means,
@@ -268,35 +250,9 @@ def wanted(options: Mapping[str, Any], caps: Capabilities, frame: Frame) -> Want
         sent,
         wrapped,
         options.get("schema_retries", 0),
-        _free_name(frame),
-        not _thinks_first(caps, frame),
+        free_name(frame),
+        forced(caps, frame),
         frame.settings.tool_choice == "required" or isinstance(frame.settings.tool_choice, dict),
         checker,
         convert,
     )
-
-
-def _means(caps: Capabilities, frame: Frame, schema: Json) -> Means:
-    for means in caps.structured:
-        if means == "schema" and not takes_schema(caps, as_object(schema)[0], bool(frame.tools)):
-            continue
-        if means == "tool" and not caps.native_tools:
-            continue
-        return means
-    return "prompt"
-
-
-def _thinks_first(caps: Capabilities, frame: Frame) -> bool:
-    """Claude takes no forced call while it thinks."""
-    asked = frame.settings.thinking
-    off = asked is None or asked is False
-    if isinstance(asked, dict):
-        off = "disabled" in (asked.get("mode"), asked.get("type"))
-    return caps.lowering == "claude" and (caps.always_thinks or not off)
-
-
-def _free_name(frame: Frame) -> str:
-    names, name = {tool.name for tool in frame.tools}, TOOL
-    while name in names:
-        name += "_"
-    return name
