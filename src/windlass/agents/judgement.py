@@ -24,7 +24,7 @@ from windlass.policies.evidence import FALLBACK
 from windlass.policies.iterations import IterationBudget
 from windlass.policies.stall import ACTIONS, LoopDetection, StallDiagnostics
 from windlass.policies.step_judge import StepJudge
-from windlass.policies.verify import SYSTEM, Cadence
+from windlass.policies.gates import SYSTEM, Cadence
 
 
 class DoneJudge(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,10 +13,11 @@ from windlass.policies.callback import Change, PostTurn
 from windlass.policies.completion import Completion, Mode
 from windlass.policies.evidence import FALLBACK, Check
 from windlass.policies.fallback import NativeFallback
+from windlass.policies.gates import Cadence, Judge
 from windlass.policies.iterations import IterationBudget, LoopControl, Turns
 from windlass.policies.stall import LoopDetection, LoopTiers, Stall, StallDiagnostics
 from windlass.policies.step_judge import StepJudge, StepJudging
-from windlass.policies.verify import Cadence, Judge, Verification
+from windlass.policies.verify import Verification
 
 #: The model that a judge's own settings name: `ask(provider, model)`.
 Named = Callable[[str | None, str | Model | None], Model]
@@ -123,16 +124,19 @@ def _gates(options: Mapping[str, Any], named: Named) -> Verification | None:
     return Verification(
         given if callable(given) else None,
         checks,
-        None if judge is None else _judge(judge, named, judge.feedback_fallback),
-        None if done is None else _judge(done, named, FALLBACK),
+        None
+        if judge is None
+        else _judge("verify_completion_judge", judge, named, judge.feedback_fallback),
+        None if done is None else _judge("done_judge", done, named, FALLBACK),
         options.get("max_verify_attempts", 20),
         options.get("require_successful_tools") or (),
     )
 
 
-def _judge(judge: CompletionJudge | DoneJudge, named: Named, fallback: str) -> Judge:
+def _judge(gate: str, judge: CompletionJudge | DoneJudge, named: Named, fallback: str) -> Judge:
     other = judge.provider is not None or judge.model is not None
     return Judge(
+        gate=gate,
         model=named(judge.provider, judge.model) if other else None,
         system=judge.system,
         fallback=fallback,

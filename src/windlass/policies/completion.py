@@ -48,26 +48,17 @@ CONTRACTS: dict[str, str] = {
 }
 
 
-class Talked(msgspec.Struct, frozen=True):
-    """How many turns in a row had no tool call."""
-
-    turns: int = 0
-
-
 class TurnPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a turn should look like: `TurnPolicy(require_action_or_yield=True, max_prose_chars=400)`."""
 
-    require_action_or_yield: bool = (
-        False  # words alone do not end a run in which no tool has worked
-    )
+    # words alone do not end a run that has tools and called none
+    require_action_or_yield: bool = False
     allow_done_sentinel: bool = True  # nudges offer the sentinel as a way out
     max_prose_chars: int | None = None  # who writes more is told to be brief
 
 
-class Completion(Policy[Talked]):
+class Completion(Policy[None]):
     """Finish naturally or on the sentinel; nudge; give up after `max_nudges` text-only turns."""
-
-    memory = Talked
 
     def __init__(
         self,
@@ -90,16 +81,12 @@ class Completion(Policy[Talked]):
         self.nudge = nudge or offers[mode].format(sentinel=sentinel or SENTINEL)
 
     async def after_turn(self, run: Run, turn: Turn) -> Verdict | None:
-        talked: Talked = run.recall(self)
-        turns = 0 if turn.calls else talked.turns + 1
-        if turns != talked.turns:
-            run.remember(self, Talked(turns))
         if self.sentinel is not None and says_done(turn.text, self.sentinel, self.mode):
             return Finish("sentinel")
         if turn.calls:
             worked = self.stop_after and not self.stop_after.isdisjoint(tally(run).worked)
             return Finish("natural") if worked else None
-        if self.shape.require_action_or_yield and not tally(run).successful:
+        if self._must_act(run):
             return KeepGoing("no action")
         if self.loop_until_done and self.mode == "native" and self.sentinel is None:
             if turn.text.strip():
@@ -109,17 +96,18 @@ class Completion(Policy[Talked]):
         return KeepGoing("not done") if self.loop_until_done else Finish("natural")
 
     async def before_turn(self, run: Run) -> Stop | None:
-        turn = run.turn
+        turn, counted = run.turn, tally(run)
         if turn is None:
             return None
-        talked: Talked = run.recall(self)
-        nudges = self.loop_until_done or self.shape.require_action_or_yield
-        if nudges and talked.turns > self.max_nudges:
-            run.note(LoopStuck(talked.turns - 1))
+        talked = counted.talked
+        nudges = self.loop_until_done or (talked and self._must_act(run))
+        if nudges and talked > self.max_nudges:
+            if not counted.stuck:
+                run.note(LoopStuck(talked - 1))
             return Stop("stuck", "max_nudges")
-        if nudges and talked.turns and run.messages[-1].role == "assistant":
-            run.say(self.nudge + self._too_long(run, turn), "nudge")  # nobody else has spoken since
-        elif turn.calls and (brief := self._too_long(run, turn)):
+        if nudges and talked and run.messages[-1].role == "assistant":
+            run.say(self.nudge + self._too_long(turn), "nudge")  # nobody else has spoken since
+        elif turn.calls and "brief" not in counted.heard and (brief := self._too_long(turn)):
             run.say(brief.strip(), "brief")
         return None
 
@@ -127,10 +115,11 @@ class Completion(Policy[Talked]):
         lacking = missing(self.required, run) if self.required else None
         if not lacking:
             return None
-        run.say(
-            f"These tools must have worked before you are done: {', '.join(lacking)}.",
-            "required_tools",
-        )
+        if "required_tools" not in tally(run).heard:
+            run.say(
+                f"These tools must have worked before you are done: {', '.join(lacking)}.",
+                "required_tools",
+            )
         return KeepGoing("required_tools")
 
     async def end(self, run: Run, outcome: Outcome) -> Outcome:
@@ -142,7 +131,14 @@ class Completion(Policy[Talked]):
             outcome, status="failed", stop_reason="missing_required_tools", fields=fields
         )
 
-    def _too_long(self, run: Run, turn: Turn) -> str:
+    def _must_act(self, run: Run) -> bool:
+        """Is an action wanted, and has no tool been called yet?"""
+        if not self.shape.require_action_or_yield or self.mode == "none":
+            return False
+        counted = tally(run)
+        return not (counted.successful or counted.rejected)
+
+    def _too_long(self, turn: Turn) -> str:
         most = self.shape.max_prose_chars
         if most is None or len(visible(turn.text, self.sentinel)) <= most:
             return ""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextvars
+import functools
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import cast
+from typing import Any, cast
 
 import msgspec
 
@@ -39,7 +42,7 @@ async def evidence(run: Run, checks: tuple[Check, ...], proposal: Proposal) -> s
     for check in checks:
         name, started = getattr(check, "__name__", type(check).__name__), seams.monotonic()
         try:
-            problem = await problem_of(check, proposal)
+            problem = await problem_of(run, check, proposal)
         except Exception as error:  # a check that breaks has not passed
             problem = f"{type(error).__name__}: {said(error)}"
         took = (seams.monotonic() - started) * 1000
@@ -49,9 +52,14 @@ async def evidence(run: Run, checks: tuple[Check, ...], proposal: Proposal) -> s
     return "These checks do not pass:\n" + "\n".join(problems) if problems else None
 
 
-async def problem_of(check: Check, proposal: Proposal) -> str | None:
+async def problem_of(run: Run, check: Check, proposal: Proposal) -> str | None:
     """The problem that the function sees, or None."""
-    answer = check(proposal) if _takes_one(check) else check()
+    asked = functools.partial(check, proposal) if _takes_one(check) else check
+    if _is_async(check):
+        answer: Any = asked()
+    else:  # it may take long, and other runs share this loop
+        context, loop = contextvars.copy_context(), asyncio.get_running_loop()
+        answer = await loop.run_in_executor(run.pool, context.run, asked)
     if inspect.isawaitable(answer):
         answer = await answer
     given = cast("object", answer)
@@ -62,6 +70,10 @@ async def problem_of(check: Check, proposal: Proposal) -> str | None:
     if isinstance(given, str):
         return given
     raise ConfigError(f"verify_completion answers None, True, False or a text, not {shown(given)}")
+
+
+def _is_async(check: Check) -> bool:
+    return inspect.iscoroutinefunction(check) or inspect.iscoroutinefunction(check.__call__)
 
 
 def _takes_one(check: Check) -> bool:

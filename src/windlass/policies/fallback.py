@@ -10,44 +10,61 @@ from typing import Literal
 
 import msgspec
 
-from windlass.events import NativeToolRejected
+from windlass.events import IterationStart, JournalEntry, NativeToolFallback, NativeToolRejected
 from windlass.loop.policy import Policy
 from windlass.loop.run import Run
 from windlass.loop.turn import Turn
-from windlass.loop.verdict import KeepGoing, Stop
+from windlass.loop.verdict import KeepGoing, Outcome
 from windlass.models.wrappers.native import written
+from windlass.policies.reading import Reading, reading
+from windlass.policies.tally import tally
 
+REJECTED = "native_tool_fallback_rejected"
 _WORDS = (
     "Your last reply held tool calls written as text. They were not run. Call tools through the "
     "provider's own tool calls."
 )
 
 
-class Accepted(msgspec.Struct, frozen=True):
-    """How many replies with written calls were let through."""
+class Fallbacks(Reading):
+    """How many replies had written calls, and whether those of the last were refused."""
 
-    replies: int = 0
+    replies = 0
+    refused = False  # in the last turn
+
+    def read(self, entry: JournalEntry) -> None:
+        """Take one entry into account."""
+        if type(entry) is NativeToolFallback:
+            self.replies += 1
+        elif type(entry) is NativeToolRejected:
+            self.refused = True
+        elif type(entry) is IterationStart:
+            self.refused = False
 
 
-class NativeFallback(Policy[Accepted]):
+class NativeFallback(Policy[None]):
     """Refuse written calls, after the first reply that has some or at once."""
-
-    memory = Accepted
 
     def __init__(self, mode: Literal["allow_once", "reject"]) -> None:
         self.mode = mode
 
-    async def after_reply(self, run: Run, turn: Turn) -> KeepGoing | Stop | None:
+    async def after_reply(self, run: Run, turn: Turn) -> KeepGoing | None:
         count = sum(map(written, turn.calls))
         if not count:
             return None
-        accepted: Accepted = run.recall(self)
-        if self.mode == "allow_once" and not accepted.replies:
-            run.remember(self, Accepted(1))
+        so_far = reading(run, Fallbacks)
+        if self.mode == "allow_once" and so_far.replies <= 1:
             return None
-        run.note(NativeToolRejected(count))
-        limit = run.ledger.limits.iterations
-        if limit is not None and run.iteration >= limit:
-            return Stop("failed", "native_tool_fallback_rejected")
-        run.say(_WORDS, "native_tool_fallback")
-        return KeepGoing("native_tool_fallback_rejected")
+        if not so_far.refused:
+            run.note(NativeToolRejected(count))
+        if "native_tool_fallback" not in tally(run).heard:
+            run.say(_WORDS, "native_tool_fallback")
+        return KeepGoing(REJECTED)
+
+    async def end(self, run: Run, outcome: Outcome) -> Outcome:
+        """Where no turn was left to do better, that is why the run failed."""
+        if (outcome.status, outcome.stop_reason) != ("budget_exhausted", "max_iterations"):
+            return outcome
+        if not reading(run, Fallbacks).refused:
+            return outcome
+        return msgspec.structs.replace(outcome, status="failed", stop_reason=REJECTED)

@@ -13,12 +13,13 @@ from typing import Any, Literal, TypeAlias, cast
 import msgspec
 
 from windlass.errors import ConfigError, nearest, shown
-from windlass.events import LoopControlDecision
+from windlass.events import JournalEntry, LoopControlDecision
 from windlass.loop.policy import Policy
 from windlass.loop.run import Run
 from windlass.loop.verdict import Outcome, Stop
-from windlass.policies.state import Groups, LoopState, limit_of, state_of
-from windlass.policies.tally import tally
+from windlass.policies.reading import Reading, reading
+from windlass.policies.state import LoopState, limit_of, state_of
+from windlass.policies.tally import Groups, tally
 
 Command: TypeAlias = Mapping[str, Any] | None
 Control: TypeAlias = Callable[[LoopState], Command | Awaitable[Command]]
@@ -59,61 +60,83 @@ class Turns(msgspec.Struct, frozen=True):
     expose: bool
 
 
-class Limit(msgspec.Struct, frozen=True):
-    """How far the limit has been raised, and for which turn that was last thought about."""
+class Controls(Reading):
+    """What was decided about the limit so far."""
 
-    current: int = 0
-    extensions: int = 0
-    decided: int = 0
+    def __init__(self) -> None:
+        self.decisions: list[LoopControlDecision] = []
+        self.extensions = 0
+
+    def read(self, entry: JournalEntry) -> None:
+        """Take one entry into account."""
+        if type(entry) is LoopControlDecision:
+            self.decisions.append(entry)
+            self.extensions += entry.action == "extend"
+
+    @property
+    def last(self) -> LoopControlDecision | None:
+        """The latest of them."""
+        return self.decisions[-1] if self.decisions else None
 
 
-class LoopControl(Policy[Limit]):
+class LoopControl(Policy[None]):
     """Ask the function after each turn that goes on; without one, extend where there is progress."""
-
-    memory = Limit
 
     def __init__(self, turns: Turns, control: Control | None = None, required: Groups = ()) -> None:
         self.turns, self.control, self.required = turns, control, required
 
     async def start(self, run: Run) -> None:
-        _allow(run, run.recall(self).current or self.turns.initial)
+        _allow(run, self._limit(run))
 
     async def before_turn(self, run: Run) -> Stop | None:
-        limit: Limit = run.recall(self)
-        if run.turn is None or limit.decided == run.iteration or tally(run).dropped:
+        if run.turn is None or tally(run).revised:
             return None
-        standing = limit_of(run, limit.extensions, self.turns.max)
-        state = state_of(run, standing, self.required)
-        command = await self._command(state)
-        action = command.get("action", "none")
-        old = standing.current_limit
-        new = self._raised(command, old) if action == "extend" else old
-        if action == "stop":
-            reason, status = command.get("reason"), command.get("status") or "stopped"
-            run.note(LoopControlDecision(run.iteration, "stop", old, old, reason, status))
-            return Stop(status, reason or "loop_control")
-        if new > old:
-            run.note(LoopControlDecision(run.iteration, "extend", old, new, command.get("reason")))
-            run.remember(self, Limit(new, limit.extensions + 1, run.iteration))
-            _allow(run, new)
+        known = reading(run, Controls)
+        decision = known.last
+        if decision is None or decision.iteration != run.iteration:
+            decision = await self._decided(run, known.extensions)
+        if decision is None:
+            return None
+        if decision.action == "stop":
+            return Stop(decision.status or "stopped", decision.reason or "loop_control")
+        _allow(run, decision.new_limit)
         return None
 
     async def end(self, run: Run, outcome: Outcome) -> Outcome:
         if not self.turns.expose:
             return outcome
-        limit: Limit = run.recall(self)
-        made = [e for e in run.journal.entries[run.first_entry :] if type(e) is LoopControlDecision]
+        known = reading(run, Controls)
         summary = {
             "mode": self.turns.mode,
             "initial": self.turns.initial,
             "max": self.turns.max,
-            "final_limit": limit.current or self.turns.initial,
-            "extensions_used": limit.extensions,
-            "decisions": [_decision(entry) for entry in made],
+            "final_limit": self._limit(run),
+            "extensions_used": known.extensions,
+            "decisions": [_decision(entry) for entry in known.decisions],
         }
         return msgspec.structs.replace(
             outcome, fields={**outcome.fields, "adaptive_budget": summary}
         )
+
+    def _limit(self, run: Run) -> int:
+        last = reading(run, Controls).last
+        return self.turns.initial if last is None else last.new_limit
+
+    async def _decided(self, run: Run, extensions: int) -> LoopControlDecision | None:
+        """What is to happen, on record; None: nothing."""
+        standing = limit_of(run, extensions, self.turns.max)
+        command = await self._command(state_of(run, standing, self.required))
+        action, reason = command.get("action", "none"), command.get("reason")
+        old = new = standing.current_limit
+        if action == "stop":
+            status = command.get("status") or "stopped"
+            decision = LoopControlDecision(run.iteration, "stop", old, old, reason, status)
+        elif action == "extend" and (new := self._raised(command, old)) > old:
+            decision = LoopControlDecision(run.iteration, "extend", old, new, reason)
+        else:
+            return None
+        run.note(decision)
+        return decision
 
     async def _command(self, state: LoopState) -> Mapping[str, Any]:
         if self.control is None:

@@ -1,70 +1,66 @@
 """A model as a judge: it is shown the conversation in words and answers in a fixed form.
 
-Not a policy. A judge is asked by the best means its model has: an own schema, a forced tool, or a
-plain request for JSON; whatever comes back is read for the object in it.
+Not a policy. Whatever comes back is read for the object in it; a reply that is on record is not asked
+for again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 import msgspec
 
 from windlass import seams
 from windlass.loop.run import Run
-from windlass.messages import Message, Text, ToolCall, ToolResult, ToolSpec
-from windlass.models.base import Frame, Model, Request, Response, Settings
+from windlass.messages import Message, Text, ToolCall, ToolResult
+from windlass.models.base import Frame, Model, Request, Settings
+from windlass.models.found_json import json_values
+from windlass.models.typed import asking, forced, means_of
+from windlass.policies.tally import tally
 
 _TOOL = "give_verdict"
-_LONGEST = 4_000  # characters of one message; of a long one, its beginning and its end
-_MOST = 120_000  # characters of all
-_SETTINGS = Settings(max_tokens=2_048, stream=False)
+_LONGEST = 4_000  # characters of one block; of a long one, its beginning and its end
+_ROUND = 30_000  # of one message with all its blocks
+_MOST = 120_000  # of all messages
+_SETTINGS = Settings(max_tokens=4_096, stream=False)
 
 
 async def consult(
     run: Run, system: str, schema: dict[str, Any], purpose: str, model: Model | None = None
 ) -> tuple[dict[str, Any], float]:
     """What the judge says of the conversation so far, and the milliseconds it took."""
-    judge = model or run.model
+    known = tally(run).asides.get(purpose)
+    if known is not None:  # it answered, and the process ended before anybody listened
+        return spoken(known.message, schema), known.duration_ms
     question = Message("user", (Text(f"The conversation:\n\n{rendered(run.messages)}"),))
-    request = Request((question,), _frame(judge, system, schema))
+    request = Request((question,), _frame(model or run.model, system, schema))
     started = seams.monotonic()
     response = await run.ask(request, purpose, model)
-    return spoken(response), (seams.monotonic() - started) * 1000
+    return spoken(response.message, schema), (seams.monotonic() - started) * 1000
 
 
 def _frame(judge: Model, system: str, schema: dict[str, Any]) -> Frame:
-    match judge.capabilities.structured[0]:
-        case "schema":
-            return Frame(system, (), msgspec.structs.replace(_SETTINGS, schema=schema))
-        case "tool" if judge.native_tools:
-            tool = ToolSpec(_TOOL, "Give your verdict.", schema)
-            choice: dict[str, Any] = {"name": _TOOL}
-            return Frame(system, (tool,), msgspec.structs.replace(_SETTINGS, tool_choice=choice))
-        case _:
-            form = msgspec.json.encode(schema).decode()
-            asks = f"Answer with one JSON object of this schema and nothing else:\n{form}"
-            return Frame(f"{system}\n\n{asks}", (), _SETTINGS)
+    frame, caps = Frame(system, (), _SETTINGS), judge.capabilities
+    means = means_of(caps, frame, schema)
+    return asking(frame, means, schema, _TOOL, force=forced(caps, frame))
 
 
-def spoken(response: Response) -> dict[str, Any]:
-    """The object in a judge's reply; nothing where there is none."""
-    for call in response.message.tool_calls:
+def spoken(message: Message, schema: dict[str, Any]) -> dict[str, Any]:
+    """The answer in a judge's reply: the first object that has a key of the form; else nothing."""
+    for value in _values(message):
+        if isinstance(value, dict) and not schema["properties"].keys().isdisjoint(value):
+            return cast("dict[str, Any]", value)
+    return {}
+
+
+def _values(message: Message) -> Iterator[Any]:
+    for call in message.tool_calls:
         if call.raw is None:
-            return call.arguments
-    return _object(response.text)
-
-
-def _object(text: str) -> dict[str, Any]:
-    start, stop = text.find("{"), text.rfind("}")
-    if start < 0 or stop < start:
-        return {}
-    try:
-        value = msgspec.json.decode(text[start : stop + 1])
-    except (msgspec.DecodeError, RecursionError):
-        return {}
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+            yield call.arguments
+        else:
+            yield from json_values(call.raw)
+    yield from json_values(message.text)
 
 
 def words(answer: dict[str, Any], name: str) -> str | None:
@@ -75,7 +71,7 @@ def words(answer: dict[str, Any], name: str) -> str | None:
 
 def rendered(messages: Sequence[Message]) -> str:
     """A conversation in words; of a very long one the beginning and the end."""
-    parts = [_said(message) for message in messages]
+    parts = [_short(_said(message), _ROUND) for message in messages]
     if sum(map(len, parts)) > _MOST and len(parts) > 2:
         room = _MOST - len(parts[0])
         kept: list[str] = []
@@ -106,8 +102,8 @@ def _said(message: Message) -> str:
     return "\n".join(lines)
 
 
-def _short(text: str) -> str:
-    if len(text) <= _LONGEST:
+def _short(text: str, most: int = _LONGEST) -> str:
+    if len(text) <= most:
         return text
-    half = _LONGEST // 2
-    return f"{text[:half]} […{len(text) - _LONGEST} characters…] {text[-half:]}"
+    half = most // 2
+    return f"{text[:half]} […{len(text) - most} characters…] {text[-half:]}"

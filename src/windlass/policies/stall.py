@@ -19,7 +19,7 @@ from windlass.loop.run import Run, digest_of
 from windlass.loop.turn import Turn
 from windlass.loop.verdict import Outcome, Stop
 from windlass.messages import Text, ToolCall, ToolResult
-from windlass.policies.repeats import repeats
+from windlass.policies.repeats import repeats, signature
 from windlass.policies.tally import tally
 
 Action = Literal["warn", "inject", "terminate", "continue"]
@@ -80,12 +80,28 @@ class Stall(Policy[None]):
     # ----------------------------------------------------------------- moments
 
     async def after_reply(self, run: Run, turn: Turn) -> Stop | None:
-        seen = repeats(run, self.exempt)
-        if self.diagnostics is not None and not seen.warned:
+        if self.diagnostics is not None:
             self._adjacent(run, turn, self.diagnostics)
-        if self.detection is not None and not seen.detected:
-            return await self._whole_turns(run, self.detection)
-        return None
+        if self.detection is None:
+            return None
+        found = repeats(run, self.exempt).detected or await self._whole_turns(run, self.detection)
+        return Stop("stuck", "loop_detected") if found and found.action == "terminate" else None
+
+    async def before_turn(self, run: Run) -> None:
+        """The run goes on: now the model hears of it."""
+        counted, rules = tally(run), self.diagnostics
+        if rules is not None and rules.inject_feedback and counted.warnings:
+            if "stall" not in counted.heard and counted.told["stall"] < rules.max_feedback:
+                last = counted.warnings[-1]
+                run.say(
+                    f"You called {last.tool_name} {last.repeat_count} times in a row with the same "
+                    f"arguments. {_REDIRECT}",
+                    "stall",
+                )
+        if self.detection is not None and "loop_detected" not in counted.heard:
+            found = repeats(run, self.exempt).detected
+            if found is not None and found.action in ("warn", "inject"):
+                run.say(f"You repeat yourself: {found.detail}. {_REDIRECT}", "loop_detected")
 
     async def before_tool(self, run: Run, call: ToolCall) -> ToolResult | None:
         if self.tiers is None:
@@ -117,7 +133,7 @@ class Stall(Policy[None]):
         entries = run.journal.entries[run.first_entry :]
         if self.diagnostics is not None:
             warnings = [_shown(entry) for entry in entries if type(entry) is StallWarning]
-            fields["repeated_tool_calls"] = repeats(run, self.exempt).repeated
+            fields["repeated_tool_calls"] = repeats(run, self.exempt).streak.repeated
             fields["stall_warnings"] = warnings
             fields["suspected_loop"] = bool(warnings)
         if self.detection is not None:
@@ -128,9 +144,10 @@ class Stall(Policy[None]):
 
     def _adjacent(self, run: Run, turn: Turn, rules: StallDiagnostics) -> None:
         streaks = repeats(run, self.exempt).streaks
+        noted = {(it.signature_digest, it.repeat_count) for it in tally(run).warnings}
         for call in turn.calls:
-            times = streaks.get(call.id, 0)
-            if times < rules.threshold:
+            times, mark = streaks.get(call.id, 0), signature(call)
+            if times < rules.threshold or (mark, times) in noted:
                 continue
             run.note(
                 StallWarning(
@@ -139,47 +156,36 @@ class Stall(Policy[None]):
                     times,
                     rules.threshold,
                     digest_of(call.arguments),
-                    digest_of((call.name, call.arguments)),
+                    mark,
                     call.arguments if rules.include_arguments else None,
                 )
             )
-            if rules.inject_feedback and tally(run).told["stall"] < rules.max_feedback:
-                run.say(
-                    f"You called {call.name} {times} times in a row with the same arguments. "
-                    f"{_REDIRECT}",
-                    "stall",
-                )
 
-    async def _whole_turns(self, run: Run, rules: LoopDetection) -> Stop | None:
-        seen, times = repeats(run, self.exempt), rules.max_repetitions
-        window = max(rules.window, times)
-        info: LoopDetectionInfo | None = None
-        if _repeated(seen.turns[-window:], times):
-            names = ", ".join(call.name for call in run.turn.calls) if run.turn else ""
-            detail = f"the same calls {times} turns in a row: {names}"
-            info = LoopDetectionInfo("tool_repetition", detail, times)
-        elif _repeated(seen.texts[-window:], times):
-            detail = f"the same words {times} turns in a row"
-            info = LoopDetectionInfo("text_repetition", detail, times)
-        if info is None:
+    async def _whole_turns(self, run: Run, rules: LoopDetection) -> LoopDetected | None:
+        seen, most = repeats(run, self.exempt), rules.max_repetitions
+        window = max(rules.window, most)  # what is further back is not looked at
+        calls, texts = min(seen.turns.times, window), min(seen.texts.times, window)
+        turn = run.turn
+        if turn is None:
+            return None
+        if turn.calls and calls >= most:
+            names = ", ".join(call.name for call in turn.calls)
+            detail = f"the same calls {calls} turns in a row: {names}"
+            info = LoopDetectionInfo("tool_repetition", detail, calls)
+        elif turn.text.strip() and texts >= most:
+            detail = f"the same words {texts} turns in a row"
+            info = LoopDetectionInfo("text_repetition", detail, texts)
+        else:
             return None
         action = await _action(rules.on_loop_detected, info)
         if action in ("warn", "inject") and not seen.armed:
             action = "terminate"  # it was told so, and does it again
-        run.note(LoopDetected(run.iteration, info.kind, info.detail, action, info.repetitions))
-        if action == "terminate":
-            return Stop("stuck", "loop_detected")
-        if action != "continue":
-            run.say(f"You repeat yourself: {info.detail}. {_REDIRECT}", "loop_detected")
-        return None
+        found = LoopDetected(run.iteration, info.kind, info.detail, action, info.repetitions)
+        run.note(found)
+        return found
 
 
 _REDIRECT = "Try something else, or say what keeps you from going on."
-
-
-def _repeated(marks: list[str], times: int) -> bool:
-    tail = marks[-times:]
-    return len(tail) == times and bool(tail[0]) and all(mark == tail[0] for mark in tail)
 
 
 async def _action(asked: Action | Handler, info: LoopDetectionInfo) -> str:

@@ -6,9 +6,7 @@ import msgspec
 
 from windlass.loop.run import Run
 from windlass.policies.completion import visible
-from windlass.policies.tally import missing, tally
-
-Groups = tuple[tuple[str, ...], ...]
+from windlass.policies.tally import Groups, missing, tally
 
 
 class BudgetState(msgspec.Struct, frozen=True):
@@ -72,19 +70,19 @@ def state_of(run: Run, budget: BudgetState, required: Groups = ()) -> LoopState:
     sentinel = (run.plan.metadata or {}).get("sentinel")
     chars = len(visible(turn.text, sentinel)) if turn is not None else 0
     calls = len(turn.calls) if turn is not None else 0
-    lacking, decision = missing(required, run), counted.verdict
+    lacking, decision, veto = missing(required, run), counted.verdict, counted.veto
     return LoopState(
         run.iteration,
         budget,
-        TurnState(calls, counted.worked, counted.failed, chars, counted.fallback),
+        TurnState(calls, [*counted.worked], [*counted.failed], chars, counted.fallback),
         SessionState(list(counted.successful), list(counted.rejected), not lacking, lacking),
         CompletionState(
             counted.proposed is not None,
-            counted.vetoed,
+            veto is not None,
             None if decision is None else decision.verdict,
-            counted.feedback if counted.vetoed else None,
+            None if veto is None else counted.heard.get(veto.gate),
         ),
-        ProgressState(bool(calls or counted.news or chars), _summary(calls, counted.vetoed, chars)),
+        ProgressState(bool(calls or chars), _summary(calls, veto is not None, chars)),
     )
 
 

@@ -7,13 +7,14 @@ from typing import Any, Literal
 import msgspec
 
 from windlass.errors import ModelError, said
-from windlass.events import StepJudgeDecision
+from windlass.events import JournalEntry, StepJudgeDecision
 from windlass.loop.policy import Policy
 from windlass.loop.run import Run
 from windlass.loop.turn import Turn
 from windlass.loop.verdict import KeepGoing
 from windlass.models.base import Model
 from windlass.policies.judge import consult, words
+from windlass.policies.reading import Reading, reading
 from windlass.policies.tally import tally
 
 VERDICT: dict[str, Any] = {
@@ -48,58 +49,56 @@ class StepJudge(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     skip_when_iterations_remaining: int = 1
 
 
-class Vetoes(msgspec.Struct, frozen=True):
-    """Vetoes in a row."""
+class Vetoes(Reading):
+    """Vetoes in a row; only a pass ends the row."""
 
-    count: int = 0
+    count = 0
+
+    def read(self, entry: JournalEntry) -> None:
+        """Take one entry into account."""
+        if type(entry) is StepJudgeDecision and entry.verdict is not None:
+            self.count = self.count + 1 if entry.verdict == "revise" else 0
 
 
-class StepJudging(Policy[Vetoes]):
+class StepJudging(Policy[None]):
     """Ask about every reply; a vetoed one is taken out of the view, or stays with its calls not run."""
-
-    memory = Vetoes
 
     def __init__(self, judge: StepJudge, model: Model | None = None) -> None:
         self.judge, self.model = judge, model
 
     async def after_reply(self, run: Run, turn: Turn) -> KeepGoing | None:
-        if tally(run).step is not None:
-            return None  # asked before a crash, and what it said was no veto: that ends the turn
-        if (reason := self._skip(run, turn)) is not None:
-            run.note(StepJudgeDecision(run.session_id, run.iteration, skipped=True, reason=reason))
+        decision = tally(run).step  # on record, if the process ended right after it
+        if decision is None:
+            decision = await self._decision(run, turn)
+            run.note(decision)
+        if decision.verdict != "revise":
             return None
+        if "step_judge" not in tally(run).heard:
+            run.say(decision.critique or decision.reasoning or "Try another step.", "step_judge")
+        return KeepGoing("step_judge", drop=self.judge.on_veto == "replace")
+
+    async def _decision(self, run: Run, turn: Turn) -> StepJudgeDecision:
+        session, number = run.session_id, run.iteration
+        if (reason := self._skip(run, turn)) is not None:
+            return StepJudgeDecision(session, number, skipped=True, reason=reason)
         try:
             answer, took = await consult(run, self.judge.system, VERDICT, "step_judge", self.model)
         except ModelError as error:  # who only advises must not end the run
-            run.note(StepJudgeDecision(run.session_id, run.iteration, error=said(error)))
-            return None
+            return StepJudgeDecision(session, number, error=said(error))
         passed = str(answer.get("verdict", "")).strip().lower() in _PASSES
-        confidence = answer.get("confidence")
-        sure = isinstance(confidence, (int, float)) and not isinstance(confidence, bool)
-        critique = words(answer, "critique")
-        run.note(
-            StepJudgeDecision(
-                run.session_id,
-                run.iteration,
-                "pass" if passed else "revise",
-                words(answer, "reasoning"),
-                critique,
-                float(confidence) if sure and confidence is not None else None,
-                judge_duration_ms=took,
-            )
+        return StepJudgeDecision(
+            session,
+            number,
+            "pass" if passed else "revise",
+            words(answer, "reasoning"),
+            words(answer, "critique"),
+            _number(answer.get("confidence")),
+            judge_duration_ms=took,
         )
-        vetoes: Vetoes = run.recall(self)
-        if passed:
-            if vetoes.count:
-                run.remember(self, Vetoes())
-            return None
-        run.remember(self, Vetoes(vetoes.count + 1))
-        run.say(critique or words(answer, "reasoning") or "Try another step.", "step_judge")
-        return KeepGoing("step_judge", drop=self.judge.on_veto == "replace")
 
     def _skip(self, run: Run, turn: Turn) -> str | None:
         judge = self.judge
-        if run.recall(self).count >= judge.max_attempts:
+        if reading(run, Vetoes).count >= judge.max_attempts:
             return "max_attempts_reached"
         limit = run.ledger.limits.iterations
         if limit is not None:
@@ -111,3 +110,9 @@ class StepJudging(Policy[Vetoes]):
         if judge.skip_when_stalled and tally(run).warnings:
             return "stall_already_detected"
         return None
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return float(value) if -1e9 < value < 1e9 else None

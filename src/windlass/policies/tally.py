@@ -1,53 +1,55 @@
-"""What a run's turns have come to, read from its journal: tools that worked, gates, warnings.
+"""What a run's turns have come to: tools that worked, what gates said, who has spoken.
 
 Not a policy: policies read here what happened in a turn, and so learn of each other without knowing
-each other. Nothing is kept but a place in the journal, so it is the same after a crash.
+each other.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from weakref import WeakKeyDictionary
 
 from windlass.events import (
-    FeedbackInjected,
     FinishProposed,
+    InboxTaken,
     IterationEnd,
     IterationStart,
     JournalEntry,
     JudgeDecision,
+    LoopStuck,
     NativeToolFallback,
     Replied,
+    Said,
     StallWarning,
     StepJudgeDecision,
     ToolResulted,
 )
 from windlass.loop.run import Run
+from windlass.policies.reading import Reading, reading
+
+Groups = tuple[tuple[str, ...], ...]
 
 
-class Tally:
-    """Of the run: `successful` and `rejected` tools. All else is of its last turn."""
+class Tally(Reading):
+    """The first four are of the run, and all else is of its last turn."""
 
-    def __init__(self, place: int) -> None:
-        self.place = place
+    def __init__(self) -> None:
         self.successful: dict[str, None] = {}
         self.rejected: dict[str, None] = {}
-        self.told: Counter[str] = Counter()  # feedback so far, by its kind
+        self.told: Counter[str] = Counter()  # what the model was told, by its kind
+        self.talked = 0  # turns in a row without a call
         self._turn()
 
     def _turn(self) -> None:
         self.worked: list[str] = []
         self.failed: list[str] = []
-        self.news = False  # a tool worked that had never worked before
+        self.called = False
         self.proposed: str | None = None
         self.decisions: dict[str, JudgeDecision] = {}
-        self.feedback: str | None = None
+        self.heard: dict[str, str] = {}  # what the model was told in this turn: kind -> words
         self.warnings: list[StallWarning] = []
         self.step: StepJudgeDecision | None = None
-        self.fallback = False
-        self.asides: list[Replied] = []  # replies to policies that asked
-        self.dropped = False
-        self.ended = False
+        self.fallback = self.stuck = False
+        self.asides: dict[str, Replied] = {}  # replies to policies that asked, by purpose
 
     @property
     def verdict(self) -> JudgeDecision | None:
@@ -55,10 +57,15 @@ class Tally:
         return next(reversed(self.decisions.values()), None)
 
     @property
-    def vetoed(self) -> bool:
-        """A gate refused the end."""
+    def veto(self) -> JudgeDecision | None:
+        """The gate that refused the end."""
         said = self.decisions.values()
-        return any(each.verdict == "continue" and each.trigger is None for each in said)
+        return next((it for it in said if it.verdict == "continue" and it.trigger is None), None)
+
+    @property
+    def revised(self) -> bool:
+        """The step judge wants another step in place of this one."""
+        return self.step is not None and self.step.verdict == "revise"
 
     def read(self, entry: JournalEntry) -> None:
         """Take one entry into account."""
@@ -67,30 +74,37 @@ class Tally:
                 self._turn()
             case ToolResulted():
                 self._result(entry)
-            case Replied() if entry.purpose is not None:
-                self.asides.append(entry)
+            case Replied():
+                if entry.purpose is None:
+                    self.called = bool(entry.message.tool_calls)
+                else:
+                    self.asides[entry.purpose] = entry
+            case Said():
+                if entry.message.kind is not None:
+                    self.heard[entry.message.kind] = entry.message.text
+                    self.told[entry.message.kind] += 1
             case FinishProposed():
                 self.proposed = entry.reason
             case JudgeDecision():
                 key = entry.gate if entry.trigger is None else f"{entry.gate}:{entry.trigger}"
                 self.decisions[key] = entry
-            case FeedbackInjected():
-                self.feedback = entry.text
-                self.told[entry.feedback] += 1
             case StepJudgeDecision():
                 self.step = entry
             case StallWarning():
                 self.warnings.append(entry)
             case NativeToolFallback():
                 self.fallback = True
-            case IterationEnd():
-                self.ended, self.dropped = True, entry.verdict == "dropped"
+            case LoopStuck():
+                self.stuck = True
+            case InboxTaken(item="steer" | "follow_up" | "resume"):
+                self.talked = 0  # a person spoke: that is no talking to oneself
+            case IterationEnd() if not self.revised:
+                self.talked = 0 if self.called else self.talked + 1
             case _:
                 pass
 
     def _result(self, entry: ToolResulted) -> None:
         if entry.outcome == "ok" and not entry.result.is_error:
-            self.news = self.news or entry.tool not in self.successful
             self.successful[entry.tool] = None
             self.worked.append(entry.tool)
         else:
@@ -98,23 +112,12 @@ class Tally:
             self.failed.append(entry.tool)
 
 
-_tallies: WeakKeyDictionary[Run, Tally] = WeakKeyDictionary()
-
-
 def tally(run: Run) -> Tally:
-    """How the run stands; only what was journaled since the last look is read."""
-    found = _tallies.get(run)
-    if found is None:
-        found = _tallies[run] = Tally(run.first_entry)
-    entries = run.journal.entries
-    if found.place < len(entries):
-        for index in range(found.place, len(entries)):
-            found.read(entries[index])
-        found.place = len(entries)
-    return found
+    """How the run stands."""
+    return reading(run, Tally)
 
 
-def missing(required: tuple[tuple[str, ...], ...], run: Run) -> list[str]:
+def missing(required: Groups, run: Run) -> list[str]:
     """The required tools that have not worked yet; of a group any one is enough."""
     worked = tally(run).successful
     return [" or ".join(group) for group in required if not any(name in worked for name in group)]
