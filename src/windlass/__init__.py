@@ -105,6 +105,7 @@ _HOMES = {
         "Thinking",
         "ToolCall",
         "ToolResult",
+        "estimate_tokens",
     ),
     "models.base": ("Frame", "Model", "Request", "Response", "Settings"),
     "models.matrix": (

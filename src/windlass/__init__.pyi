@@ -103,6 +103,7 @@ from windlass.messages import Text as Text
 from windlass.messages import Thinking as Thinking
 from windlass.messages import ToolCall as ToolCall
 from windlass.messages import ToolResult as ToolResult
+from windlass.messages import estimate_tokens as estimate_tokens
 from windlass.models.base import Frame as Frame
 from windlass.models.base import Model as Model
 from windlass.models.base import Request as Request

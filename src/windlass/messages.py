@@ -118,6 +118,11 @@ class ToolResult(
         return self.id
 
     @property
+    def data(self) -> str | tuple[Text | Image | Document, ...]:
+        """The same as `content`."""
+        return self.content
+
+    @property
     def text(self) -> str:
         """The words of the answer, without pictures."""
         if isinstance(self.content, str):
@@ -199,3 +204,42 @@ def as_messages(prompt: object) -> tuple[Message, ...]:
             return (Message("user", as_blocks(items)),)
         return tuple(message for item in items for message in as_messages(item))
     raise TypeError(f"a prompt is text or messages, not {type(prompt).__name__}")
+
+
+def estimate_tokens(messages: object) -> int:
+    """Roughly the tokens of messages, nobody asked: `estimate_tokens([Message("user", "hello")])`.
+
+    Characters over four, of words, results and the JSON of arguments; a picture counts as 64.
+    """
+    return -(-characters(as_messages(messages)) // 4)
+
+
+def characters(messages: Iterable[Message]) -> int:
+    """The characters of messages, as estimates count them."""
+    total = 0
+    for message in messages:
+        for block in message.content:
+            if isinstance(block, (Text, Thinking)):
+                total += len(block.text)
+            elif isinstance(block, ToolCall):
+                total += len(block.raw or _written(block.arguments))
+            elif isinstance(block, ToolResult):
+                parts = (Text(block.content),) if isinstance(block.content, str) else block.content
+                total += sum([_characters(part) for part in parts])
+            else:
+                total += _PICTURE
+    return total
+
+
+_PICTURE = 64  # it has a price of its own; this only keeps it from being free
+
+
+def _written(arguments: dict[str, Any]) -> str:
+    try:
+        return msgspec.json.encode(arguments).decode()
+    except (TypeError, ValueError, OverflowError):
+        return str(arguments)  # a model of somebody's own may say what is no JSON
+
+
+def _characters(part: Text | Image | Document) -> int:
+    return len(part.text) if isinstance(part, Text) else _PICTURE

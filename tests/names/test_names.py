@@ -11,8 +11,9 @@ import msgspec
 import pytest
 
 import windlass as w
-from tests.names import heart
+from tests.names import heart, models
 from windlass import errors, events, messages
+from windlass.agents.judgement import JudgementOptions
 from windlass.agents.options import LoopOptions
 from windlass.testing import scripted
 
@@ -87,11 +88,7 @@ def test_a_loop_option_has_a_type(name: str):
 
 def test_there_is_no_loop_option_beyond_the_list():
     extra = set(LoopOptions.__annotations__) - set(heart.LOOP_OPTIONS)
-    single_call = set("messages max_tokens temperature top_p top_k stop seed frequency_penalty "
-                      "presence_penalty tool_choice tool_search thinking stream timeout cache model_tier task_kind "
-                      "reasoning_policy thinking_policy reasoning_scale problem_scale reasoning_task "
-                      "reasoning_effort interleaved_thinking anthropic_beta_features".split())  # fmt: skip
-    assert extra == single_call
+    assert extra == set(models.TURN_OPTIONS) | set(JudgementOptions.__annotations__)
 
 
 async def test_the_result_has_every_field():

@@ -50,7 +50,8 @@ async def test_how_long_to_wait_for_another_process_is_taken_from_the_file(proje
 async def test_a_file_with_a_store_does_not_disturb_a_run_that_names_another(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(config, "_sections", {})  # as in a process that has just begun
+    begun = {name: config._spelled(shape) for name, shape in config._sections.items()}
+    monkeypatch.setattr(config, "_sections", begun)  # as in a process that has just begun
     async with Runtime(environ={}):
         out = await w.agent_loop("go", model=scripted("ok"), store="memory:")
         assert out.status == "done"

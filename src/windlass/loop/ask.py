@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 
 import msgspec
 
@@ -24,7 +23,7 @@ from windlass.loop.policy import misplaced
 from windlass.loop.reply import attempts_of, cost_of, take
 from windlass.loop.run import Run, aged
 from windlass.loop.turn import Turn
-from windlass.messages import Message, Text, Thinking, ToolCall, ToolResult
+from windlass.messages import Message, ToolResult, characters
 from windlass.models.audit import audit, repair
 from windlass.models.base import Aside, Emit, Model, Request, Response, silent
 from windlass.models.view import View
@@ -313,7 +312,7 @@ def _one_more_round(run: Run, size: int) -> bool:
 
 async def _reserve(run: Run, model: Model, request: Request, closing: bool) -> Reserve | Spent:
     output = request.frame.settings.max_tokens or run.plan.reply_tokens
-    inputs = estimate_tokens(run, request)
+    inputs = tokens_of(run, request)
     return await hold_back(run.ledger, model, inputs, output, closing=closing)
 
 
@@ -332,35 +331,24 @@ async def hold_back(
 
 def rough_tokens(request: Request) -> int:
     """Roughly the tokens of a request: its characters over four."""
-    chars = len(request.frame.system or "") + _chars(request.messages) + _chars(request.tail)
+    chars = (
+        len(request.frame.system or "") + characters(request.messages) + characters(request.tail)
+    )
     return (chars + sum(len(tool.description) + 200 for tool in request.frame.tools)) // 4 + 1
 
 
-def estimate_tokens(run: Run, request: Request) -> int:
+def tokens_of(run: Run, request: Request) -> int:
     """Roughly the tokens of a request: its characters over four. What was counted stays counted."""
     messages = request.messages
-    chars = len(request.frame.system or "") + _chars(request.tail)
+    chars = len(request.frame.system or "") + characters(request.tail)
     chars += sum(len(tool.description) + 200 for tool in request.frame.tools)
     if type(messages) is View and messages.strand is run.strand:
         strand, size, counted = run.sized
         if strand is not run.strand:
             size = counted = 0
-        counted += _chars(run.strand.items[size : len(messages)])
+        counted += characters(run.strand.items[size : len(messages)])
         run.sized = (run.strand, len(messages), counted)
         chars += counted
     else:
-        chars += _chars(messages)
+        chars += characters(messages)
     return chars // 4 + 1
-
-
-def _chars(messages: Sequence[Message]) -> int:
-    total = 0
-    for message in messages:
-        for block in message.content:
-            if isinstance(block, (Text, Thinking, ToolResult)):
-                total += len(block.text)
-            elif isinstance(block, ToolCall):
-                total += len(block.name) + len(str(block.arguments))
-            else:
-                total += 64  # a picture has a price of its own; this only keeps it from being free
-    return total
