@@ -240,6 +240,7 @@ def test_every_option_is_known_to_the_walk():
         "reasoning_task", "reasoning_effort", "interleaved_thinking", "anthropic_beta_features",
     }  # fmt: skip
     judged = set(JudgementOptions.__annotations__)  # have stories of their own
+    judged |= {"role", "allowed_tools", "disallowed_tools", "output", "deps_type"}
     known = set(LoopOptions.__annotations__) | LOOP_OPTIONS | AGENT_OPTIONS | CALL_OPTIONS
     assert known - judged == covered
 
@@ -304,5 +305,5 @@ async def test_an_agents_result():
     assert out.usage == w.Usage(input_tokens=20, output_tokens=10)
     [record] = out.tool_calls
     assert (record.tool_name, record.input, record.output) == ("add", {"a": 1, "b": 2}, "3")
-    assert [m.role for m in out.messages] == ["user", "assistant", "tool", "assistant"]
+    assert [m.role for m in out.messages] == ["assistant", "tool", "assistant"]
     assert out.budget_exceeded is False

@@ -201,17 +201,18 @@ async def test_callbacks_are_told_what_concerns_them():
     await w.Agent(model, tools=[add, broken]).run(
         "go",
         on_tool_call=lambda name, arguments: calls.append(("call", name, arguments)),
-        on_tool_result=lambda name, result: calls.append(("result", name, result)),
+        on_tool_result=lambda name, result: calls.append(("result", name, result.data)),
         on_message=lambda message: calls.append(("message", message.role, message.text)),
     )
     assert calls == [
-        ("message", "user", "go"),
         ("message", "assistant", ""),
         ("call", "add", {"a": 1, "b": 2}),
         ("result", "add", "3"),
+        ("message", "tool", ""),
         ("message", "assistant", ""),
         ("call", "broken", {}),
         ("result", "broken", "ValueError: out of order"),
+        ("message", "tool", ""),
         ("message", "assistant", "done"),
     ]
 
@@ -261,6 +262,21 @@ async def test_a_callback_that_fails_does_not_hurt_the_run(
     assert (out.status, out.output) == ("done", "3")
     assert "my fault" in caplog.text
     await kept(out, model)
+
+
+def test_a_callback_that_never_ends_does_not_keep_a_run_for_ever():
+    async def forever(*_: Any) -> None:
+        await asyncio.Event().wait()
+
+    async def story() -> None:
+        loop, model = asyncio.get_running_loop(), scripted(call("add", a=1, b=2), "3")
+        began = loop.time()
+        out = await w.Agent(model, tools=[add]).run("go", on_event=forever, on_trace=forever)
+        assert (out.status, out.output) == ("done", "3")
+        assert loop.time() - began < 15
+        await kept(out, model)
+
+    run_virtual(story())
 
 
 def test_a_callback_that_never_ends_does_not_hold_up_a_cancelled_run():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar, Unpack, cast
 
@@ -12,12 +11,14 @@ from windlass.agents.abort import Abort
 from windlass.agents.assemble import assemble, check_agent
 from windlass.agents.checking import words
 from windlass.agents.driver import Allow, Deny, Start, check_answers, conduct
-from windlass.agents.options import OF_A_RUN, RunOptions, check_run
+from windlass.agents.options import OF_A_RUN, RunOptions, WatchOptions, check_run, unknown
 from windlass.agents.prompt import asked_to_run
 from windlass.agents.results import AgentResult
 from windlass.agents.runtime import current_runtime
 from windlass.agents.streaming import RunStream
-from windlass.agents.watching import sinks_of
+from windlass.agents.system import WRITTEN, check_deps, context_of, written, written_for
+from windlass.agents.tool_filter import left_of
+from windlass.agents.watching import CALLBACKS, NOBODY, Watchers
 from windlass.errors import ConfigError, shown
 from windlass.events import Event
 from windlass.loop.run import Plan
@@ -25,7 +26,8 @@ from windlass.loop.verdict import Outcome
 from windlass.messages import Message
 from windlass.models.base import Model
 from windlass.store.base import Store
-from windlass.tools.base import Tool, ToolContext
+from windlass.tools.base import Tool
+from windlass.tools.function import as_tools
 
 Deps = TypeVar("Deps")
 Output = TypeVar("Output")
@@ -151,29 +153,33 @@ class Agent(Generic[Deps, Output]):
         abort: Abort | None = None,
         timeout: float | None = None,
         store: str | Store | None = None,
-        on_event: Callable[[Event], None] | None = None,
+        **watch: Unpack[WatchOptions],
     ) -> AgentResult[Output]:
         """Go on with a parked or killed run, from this or any other process.
 
         `decisions` answer calls that asked for approval, `results` those that the host runs. A run
-        that has ended stays as it ended.
+        that has ended stays as it ended. It takes the callbacks of `run`.
         """
         if not isinstance(cast("object", session_id), str):
             raise ConfigError(f"session_id is a text, not {shown(session_id)}")
         check_answers(decisions, results)
         given = {"caller": caller, "abort": abort, "timeout": timeout, "store": store}
-        asked = self._asked(deps, {**given, "session_id": session_id, "on_event": on_event})
+        for name in watch:
+            if name not in WatchOptions.__optional_keys__:
+                raise unknown(name, WatchOptions.__optional_keys__, "Agent.resume")
+        asked = self._asked(deps, {**given, **watch, "session_id": session_id})
         begun = await driver.resume(
-            await asked.plan(),
+            await asked.plan_again(session_id),
             session_id,
             asked.runtime,
             store=asked.store,
             caller=asked.caller,
             deps=asked.deps,
-            sinks=asked.sinks,
+            sinks=asked.watchers.sinks,
             decisions=decisions,
             results=results,
         )
+        asked.watchers.of(begun.run)
         outcome = await conduct(begun, asked.runtime, abort=asked.abort, timeout=timeout)
         return AgentResult(begun.run, outcome)
 
@@ -222,38 +228,33 @@ class Agent(Generic[Deps, Output]):
 
         return agent_tool(self, name, description)
 
-    async def plan_for(self, context: ToolContext[Any]) -> Plan:
-        """The plan with the system prompt that a function writes for one run."""
-        write = cast("Callable[..., Any]", self._system)
-        written = write(context) if inspect.signature(write).parameters else write()
-        if inspect.isawaitable(written):
-            written = await written
-        if not isinstance(written, str):
-            raise ConfigError(f"system returned {shown(written)}; it must return a text")
-        return assemble(self._options, written, "agent")
+    async def plan_for(self, deps: Any, caller: Caller | None, session_id: str | None) -> Plan:
+        """The plan of one run, with the system prompt that a function writes for it."""
+        if not callable(self._system):
+            return self.plan
+        context = context_of(self.plan, deps, caller, session_id)
+        return self.plan_with(await written(self._system, context))
+
+    def plan_with(self, system: str) -> Plan:
+        """The plan with a system prompt that a function has written."""
+        plan = assemble(self._options, system, "agent")
+        plan.metadata = {**(plan.metadata or {}), WRITTEN: system}
+        return plan
+
+    def oddities(self) -> tuple[str, ...]:
+        """What is odd about its options, for `on_warning`."""
+        return left_of(self._options, as_tools(self._options.get("tools"))).warnings
 
     def __repr__(self) -> str:
         model = self._options.get("model") or self._options.get("provider") or "default model"
         return f"<Agent {self.name or ''} {model}>".replace("  ", " ")
 
 
-_CALLBACKS = frozenset({"on_event", "on_tool_call", "on_tool_result", "on_message"})
-
-
-def _watchers(options: Mapping[str, Any]) -> tuple[Callable[[Event], None], ...]:
-    return sinks_of(
-        *[
-            options.get(name)
-            for name in ("on_event", "on_tool_call", "on_tool_result", "on_message")
-        ]
-    )
-
-
 class _Asked:
     """What one run is made of: its own arguments, and the agent's where it has none."""
 
     __slots__ = ("abort", "agent", "caller", "conversation_id", "deps", "request_id", "run_id",
-                 "runtime", "session_id", "sinks", "store", "timeout")  # fmt: skip
+                 "runtime", "session_id", "store", "timeout", "watchers")  # fmt: skip
 
     def __init__(self, agent: Agent[Any, Any], deps: Any, options: Mapping[str, Any]) -> None:
         self.agent, self.runtime = agent, current_runtime()
@@ -271,12 +272,16 @@ class _Asked:
         self.timeout: float | None = options.get("timeout")  # the agent's own is a model call's
         place = chosen("store")
         self.store = self.runtime.store if place is None else self.runtime.store_at(place)
-        self.sinks = _watchers(own) if _CALLBACKS & own.keys() else ()
+        self.watchers = NOBODY
+        if CALLBACKS & own.keys():
+            self.watchers = Watchers(own, agent.name, agent.oddities)
+        if (kind := chosen("deps_type")) is not None:
+            check_deps(kind, self.deps)
 
     async def begin(self, prompt: Any, watchers: tuple[Callable[[Event], None], ...] = ()) -> Start:
         """Set the run up."""
         messages = asked_to_run(prompt, self.session_id)
-        return await driver.start(
+        begun = await driver.start(
             await self.plan(),
             messages,
             self.runtime,
@@ -284,22 +289,27 @@ class _Asked:
             store=self.store,
             caller=self.caller,
             deps=self.deps,
-            sinks=(*watchers, *self.sinks),
+            sinks=(*watchers, *self.watchers.sinks),
             run_id=self.run_id,
             request_id=self.request_id,
             conversation_id=self.conversation_id,
         )
+        self.watchers.of(begun.run)
+        return begun
 
     async def plan(self) -> Plan:
         """The agent's plan; with a system prompt of its own where a function writes it."""
         agent = self.agent
         if not callable(agent.system):
             return agent.plan
-        context: ToolContext[Any] = ToolContext(
-            self.deps, self.caller or Caller.local(), self.session_id or "", "", "", "",
-            cast("Any", None),
-        )  # fmt: skip
-        return await agent.plan_for(context)
+        return await agent.plan_for(self.deps, self.caller, self.session_id)
+
+    async def plan_again(self, session_id: str) -> Plan:
+        """The plan of a run that goes on: a function has written its system prompt already."""
+        written = None
+        if callable(self.agent.system):
+            written = await written_for(self.store, session_id)
+        return await self.plan() if written is None else self.agent.plan_with(written)
 
 
 def _result(begun: Start, outcome: Outcome) -> AgentResult[Any]:

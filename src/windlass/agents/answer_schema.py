@@ -23,7 +23,7 @@ _DROPPED: Final = ("discriminator", "xml", "externalDocs", "components", "exampl
 _COMPONENTS: Final = "#/components/schemas/"
 
 
-def answer_schema(given: Any) -> tuple[Json, Convert | None]:
+def answer_schema(given: Any, option: str = "schema") -> tuple[Json, Convert | None]:
     """The JSON Schema, and how a value that fits becomes one of the type; None: it stays plain.
 
     ```python
@@ -33,10 +33,10 @@ def answer_schema(given: Any) -> tuple[Json, Convert | None]:
     """
     if isinstance(given, Mapping):
         try:
-            schema = as_schema(_spelt(cast("Mapping[str, Any]", given)), "schema")
+            schema = as_schema(_spelt(cast("Mapping[str, Any]", given)), option)
             as_object(plain := from_openapi(schema))
         except RecursionError:
-            raise ConfigError("schema is nested too deeply") from None
+            raise ConfigError(f"{option} is nested too deeply") from None
         return plain, None
     shapes = Shapes()
     try:
@@ -47,7 +47,7 @@ def answer_schema(given: Any) -> tuple[Json, Convert | None]:
     except Unsupported as error:
         fix = f"; {error.fix}" if error.fix else ""
         raise ConfigError(
-            f"schema is a JSON Schema, a dict of fields, or a type that has one, "
+            f"{option} is a JSON Schema, a dict of fields, or a type that has one, "
             f"not {shown(given)}{fix}"
         ) from None
 

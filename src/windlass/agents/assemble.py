@@ -9,14 +9,19 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from windlass.agents.checking import words
-from windlass.agents.judging import judging, turns_of
+from windlass.agents.judging import Named, judging, turns_of
 from windlass.agents.options import LoopOptions, given
+from windlass.agents.profiles import with_profile
 from windlass.agents.settings import PLAIN, settings_for, usual_settings, with_defaults
+from windlass.agents.sidecar import transcript_dir
+from windlass.agents.tool_filter import left_of
+from windlass.agents.tooling import around, tooling, with_progress
 from windlass.errors import ConfigError, nearest, shown
 from windlass.loop.ledger import NO_LIMITS, Limits
 from windlass.loop.policy import Policy
 from windlass.loop.run import Plan, Run
 from windlass.loop.starting import adopt
+from windlass.loop.watch import log
 from windlass.models.base import Model, Settings
 from windlass.models.capabilities import Capabilities
 from windlass.models.reasoning import Task
@@ -24,17 +29,24 @@ from windlass.policies.budget import BudgetGuard
 from windlass.policies.callback import CHANGED, Change
 from windlass.policies.closing import ClosingAnswer
 from windlass.policies.completion import CONTRACTS, SENTINEL, Mode
+from windlass.policies.progress import ProgressTool
 from windlass.policies.result_cap import ResultCap
 from windlass.tools.base import Tool
 from windlass.tools.function import as_tools
 
 if TYPE_CHECKING:
     from windlass.agents.disclosing import Disclosure
+    from windlass.agents.typed import TypedAnswer
 
 LOOP_OPTIONS = LoopOptions.__optional_keys__ | {"system"}
 AGENT_OPTIONS = (LOOP_OPTIONS - {"max_iterations", "persistent", "messages", "run_id"}) | {
     "max_turns",
     "max_token_budget",
+    "role",
+    "allowed_tools",
+    "disallowed_tools",
+    "output",
+    "deps_type",
 }
 _PER_RUN = (
     "session_id", "store", "on_event", "abort", "caller", "deps", "run_id", "messages",
@@ -68,18 +80,23 @@ def check_agent(
 
 def assemble(options: Mapping[str, Any], system: str | None, door: str) -> Plan:
     """A plan for runs through this door."""
+    options = with_profile(options)
     model = model_of(options)
     options = with_defaults(options, model)
+    drifts = _drifts(model, options)
     model = reached(model, options)
     model.check()
     tools = as_tools(options.get("tools"))
-    if "tool_choice" in options and not options.get("policies"):  # a policy may bring tools
+    if not _FILTERS.isdisjoint(options):
+        tools = _filtered(options, tools)
+    if "tool_choice" in options and _BRINGERS.isdisjoint(options):
         choice_fits(options, tools)
+    tools = around(options, tools)
     if system is not None:
         system = words("system", system)
     mode, task = _mode(options, model, bool(tools)), _task(tools)
     caps = model.capabilities
-    if _FEW.issuperset(options):
+    if _FEW.issuperset(options) and transcript_dir(options) is None:
         turns, name = options.get("max_iterations"), options.get("name")
         thinks = caps if caps.thinking else None
         plan = _usual(door, system, mode, tools, turns, name, thinks)
@@ -90,8 +107,31 @@ def assemble(options: Mapping[str, Any], system: str | None, door: str) -> Plan:
             from windlass.agents.disclosing import disclosed
 
             disclosure = disclosed(options, tools, model, text=mode == "text")
-        plan = _planned(options, system, door, mode, tools, settings, disclosure)
-    return plan.of(_wrapped(model, mode))
+        answer = None
+        if options.get("output") not in (None, str):
+            from windlass.agents.typed import typed
+
+            among_words = mode == "text" or _sentinel(options, mode) is not None
+            answer = typed(options["output"], caps, tools, settings, among_words=among_words)
+        plan = _planned(options, system, door, mode, tools, settings, disclosure, answer)
+        if answer is not None and answer.wanted.means == "tool":
+            from windlass.agents.typed import InWords
+
+            model = InWords(model, answer.wanted)
+    if mode == "none" and options.get("progress_tool") is not None:
+        mode = _mode(options, model, True)  # how the one tool there is must be called
+    return plan.of(_wrapped(model, mode, drifts))
+
+
+_BRINGERS = frozenset({"policies", "progress_tool"})  # they may bring tools of their own
+_FILTERS = frozenset({"allowed_tools", "disallowed_tools"})
+
+
+def _filtered(options: Mapping[str, Any], tools: tuple[Tool, ...]) -> tuple[Tool, ...]:
+    choice = left_of(options, tools)
+    for warning in choice.warnings:
+        log.warning("%s", warning)
+    return choice.tools
 
 
 def _changing(options: Mapping[str, Any], system: str | None, door: str) -> Change:
@@ -99,20 +139,40 @@ def _changing(options: Mapping[str, Any], system: str | None, door: str) -> Chan
 
     async def change(run: Run, changed: dict[str, Any], llm: dict[str, Any]) -> None:
         check = check_loop if door == "agent_loop" else check_agent
+        for name in changed:
+            if name in _SETTLED:
+                raise ConfigError(f"next_options: {name} is settled when a run begins")
         now = {**options, **check(changed)}
         if llm:
             now["llm_options"] = {**(now.get("llm_options") or {}), **llm}
-        plan = assemble(now, system, door)
+        plan = assemble(now, now.pop("system", system), door)
         plan.metadata = {**(plan.metadata or {}), CHANGED: True}
         await adopt(run, plan, "post_turn_callback")
 
     return change
 
 
-def _named(provider: str | None, model: str | Model | None) -> Model:
-    """A model that a judge's settings name, tried again as the run's own is."""
-    found = model_of({"provider": provider, "model": model})
-    return reached(found, {})
+def _named(options: Mapping[str, Any]) -> Named:
+    """Models that judges' settings name; what these leave open is as the loop has it."""
+
+    def named(provider: str | None, model: str | Model | None) -> Model:
+        found = model_of({"provider": provider, "model": model, **_left_open(provider, model)})
+        found.check()
+        return reached(found, {})
+
+    def _left_open(provider: str | None, model: str | Model | None) -> dict[str, str]:
+        if isinstance(model, Model) or (provider is not None and model is not None):
+            return {}
+        own = model_of(options)
+        if model is None:
+            return {"model": own.name} if provider == own.provider else {}
+        try:
+            model_of({"provider": own.provider, "model": model})
+        except ConfigError:  # it names a provider itself, or the loop's is none that has others
+            return {}
+        return {"provider": own.provider}
+
+    return named
 
 
 def _task(tools: Sequence[Tool]) -> Task:
@@ -147,6 +207,7 @@ def _planned(
     tools: tuple[Tool, ...],
     settings: Settings,
     disclosure: Disclosure | None = None,
+    answer: TypedAnswer | None = None,
 ) -> Plan:
     """All of a plan but its model."""
     defaults = _LOOP_DEFAULTS if door == "agent_loop" else _AGENT_DEFAULTS
@@ -157,11 +218,22 @@ def _planned(
     if disclosure is not None:
         tools = disclosure.tools
         system, settings = disclosure.framed(system, settings)
+    offered = disclosure.offered if disclosure is not None else None
+    progress: ProgressTool | None = options.get("progress_tool")
+    if progress is not None:
+        tools, system = with_progress(progress, tools, system)
+        offered = None if offered is None else (*offered, tools[-1].spec)
+    tools_about = tooling(options)
+    if answer is not None:
+        frame = answer.framed(system, tools, offered, settings)
+        system, offered, settings = frame.system, frame.tools, frame.settings
     limits = _limits(options, defaults["max_iterations"])
     turns = turns_of(options, defaults["max_iterations"])
     if turns is not None:
         limits = msgspec.structs.replace(limits, iterations=turns.initial)
-    judges = judging(options, mode, sentinel, turns, _named, _changing(options, given, door))
+    judges = judging(
+        options, mode, sentinel, turns, _named(options), _changing(options, given, door)
+    )
     return Plan(
         _NOBODY,
         door=door,
@@ -169,14 +241,17 @@ def _planned(
         system=system,
         tools=tools,
         settings=settings,
-        policies=_policies(options, judges, limits, door, disclosure),
+        policies=_policies(options, judges, tools_about.policies, limits, door, disclosure, answer),
         limits=limits,
         concurrency=options.get("max_concurrent_tools", defaults["max_concurrent_tools"]),
         eager=options.get("eager_tools", True),
         tool_timeout=options.get("tool_timeout", 120.0),
         validation=options.get("tool_arg_validation", "strict"),
-        metadata=_metadata(mode, sentinel),
-        offered=disclosure.offered if disclosure is not None else None,
+        metadata=_metadata(options, mode, sentinel),
+        watchers=tools_about.watchers,
+        offered=offered,
+        role=options.get("role"),
+        denied=frozenset(options.get("disallowed_tools") or ()),
     )
 
 
@@ -214,9 +289,9 @@ def choice_fits(options: Mapping[str, Any], tools: Sequence[Tool]) -> None:
 
 
 def _mode(options: Mapping[str, Any], model: Model, tools: bool) -> Mode:
-    if not tools:
-        return "none"
     chosen = options.get("tool_format")
+    if not tools:
+        return "native" if chosen == "native" else "none"
     return chosen if chosen is not None else "native" if model.native_tools else "text"
 
 
@@ -266,25 +341,39 @@ def reached(model: Model, options: Mapping[str, Any]) -> Model:
 _REACHING = frozenset({"llm_caller", "llm_retries"})
 
 
-def _wrapped(model: Model, mode: Mode) -> Model:
+def _drifts(model: Model, options: Mapping[str, Any]) -> bool:
+    """May the model fail to use its native tools as they are meant? What runs in this process does not."""
+    return model.remote or model.provider == "mock" or "native_tool_fallback" in options
+
+
+def _wrapped(model: Model, mode: Mode, drifts: bool) -> Model:
     if mode == "text":
         from windlass.models.wrappers.text_tools import TextTools
 
         model = TextTools(model)
+    elif drifts and mode == "native":
+        from windlass.models.wrappers.native import Native
+
+        model = Native(model)
     return model
 
 
 def _policies(
     options: Mapping[str, Any],
     judges: list[Policy[Any]],
+    calls: Sequence[Policy[Any]],
     limits: Limits,
     door: str,
     disclosure: Disclosure | None,
+    answer: TypedAnswer | None,
 ) -> list[Policy[Any]]:
     chosen: list[Policy[Any]] = []
     if limits.tokens is not None or limits.usd is not None:  # first: nobody overrules a budget
         chosen.append(BudgetGuard("after_turn" if door == "agent_loop" else "before_tools"))
+    if answer is not None:  # before the judges: nobody judges what cannot be taken
+        chosen.append(answer)
     chosen += judges
+    chosen += calls  # after the judges: nobody is asked about a call that they answer
     if options.get("llm_caller") is not None:
         from windlass.callers.turn import TurnTold
 
@@ -308,8 +397,13 @@ def _names_differ(policies: list[Policy[Any]]) -> None:
         raise ConfigError(f"there are two policies named {twice!r}; a name is a memory's key")
 
 
-def _metadata(mode: Mode, sentinel: str | None) -> dict[str, Any]:
-    return {"mode": mode} if sentinel is None else {"mode": mode, "sentinel": sentinel}
+def _metadata(options: Mapping[str, Any], mode: Mode, sentinel: str | None) -> dict[str, Any]:
+    about: dict[str, Any] = {"mode": mode}
+    if sentinel is not None:
+        about["sentinel"] = sentinel
+    if options.get("schema_retries"):
+        about["schema_retries"] = options["schema_retries"]  # judges read it there
+    return about
 
 
 def per_run(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast, get_args
+from typing import Any, cast, get_args, get_origin
 
 from windlass.access.caller import Caller
 from windlass.agents.abort import Abort
+from windlass.agents.answer_schema import answer_schema
 from windlass.agents.checking import (
     all_of,
     boolean,
@@ -156,6 +157,19 @@ def _policies(name: str, value: Any) -> tuple[Policy[Any], ...]:
     return tuple(value)
 
 
+def _output(name: str, value: Any) -> Any:
+    if value is None or value is str:
+        return None
+    answer_schema(value, name)
+    return value
+
+
+def _deps_type(name: str, value: Any) -> Any:
+    if value is None or isinstance(value, type) or get_origin(value) is not None:
+        return value
+    raise ConfigError(f"{name} is a type, not {shown(value)}")
+
+
 def _outdated(check: Any, instead: str) -> Any:
     """Still works, and says what to use instead."""
 
@@ -250,4 +264,13 @@ CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "on_tool_call": function,
     "on_tool_result": function,
     "on_message": function,
+    "on_warning": function,
+    "on_trace": function,
+    "task_id": optional(text),
+    "trace_agent": optional(text),
+    "role": optional(text),
+    "allowed_tools": optional(texts),
+    "disallowed_tools": optional(texts),
+    "output": _output,
+    "deps_type": _deps_type,
 }

@@ -32,6 +32,7 @@ from windlass.store.base import InboxItem, Journal, Store
 from windlass.store.memory import MemoryStore
 
 PATIENCE = 0.09  # seconds until a caller who cancelled gets control back, whatever the run does
+CALLBACKS = 10.0  # seconds that async callbacks have to end once their run has
 
 
 class Start:
@@ -261,7 +262,7 @@ async def conduct(
         return Outcome("cancelling", stop.reason if stop else "cancelled")
     outcome = task.result()
     if run.drains:
-        await _drain(run, None if run.interruption is None else PATIENCE)
+        await _drain(run, CALLBACKS if run.interruption is None else PATIENCE)
     if begun.passing is not None and outcome.status != "suspended":
         begun.passing.let_go(run.session_id)
     if isinstance(outcome.exception, TestBroken):
@@ -270,10 +271,11 @@ async def conduct(
     return outcome
 
 
-async def _drain(run: Run, patience: float | None) -> None:
-    """Async callbacks end before the run returns; one that was stopped does not wait for long."""
+async def _drain(run: Run, patience: float) -> None:
+    """Async callbacks end before the run returns; one that hangs does not keep it for ever."""
+    until = run.loop.time() + patience
     for drain in run.drains:
-        await drain(patience)
+        await drain(max(0.0, until - run.loop.time()))
 
 
 async def _patiently(task: asyncio.Task[Any]) -> None:

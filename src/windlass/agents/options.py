@@ -12,11 +12,12 @@ from windlass.agents.abort import Abort
 from windlass.agents.checks import CHECKS, provider_dict
 from windlass.agents.judgement import CHECKS as JUDGEMENT
 from windlass.agents.judgement import DoneJudge, JudgementOptions
+from windlass.agents.trace_events import TraceEvent
 from windlass.errors import ConfigError, nearest, shown
 from windlass.events import Event
 from windlass.loop.ledger import Limits
 from windlass.loop.policy import Policy
-from windlass.messages import Message
+from windlass.messages import Message, ToolResult
 from windlass.models.base import Model
 from windlass.models.endpoints import ENDPOINTS
 from windlass.store.base import Store
@@ -113,7 +114,7 @@ class _SharedOptions(TurnOptions, JudgementOptions, total=False):
     tool_format: str
     session_id: str
     store: str | Store
-    on_event: Callable[[Event], None]
+    on_event: Callable[[Event], Any]
     abort: Abort
     loop_until_done: bool
     done_sentinel: str | None
@@ -152,21 +153,36 @@ class TurnKeywords(LoopKeywords, total=False):
     judge: bool | dict[str, Any] | DoneJudge
 
 
-class RunOptions(_SharedOptions, ProviderOptions, total=False):
+class WatchOptions(TypedDict, total=False):
+    """Who watches a run, and what its traces say: `agent.run("…", on_trace=tracer, task_id="t1")`."""
+
+    on_event: Callable[[Event], Any]
+    on_tool_call: Callable[[str, dict[str, Any]], Any]
+    on_tool_result: Callable[[str, ToolResult], Any]
+    on_message: Callable[[Message], Any]
+    on_warning: Callable[[str], Any]
+    on_trace: Callable[[TraceEvent], Any]
+    task_id: str
+    trace_agent: str
+
+
+class RunOptions(_SharedOptions, ProviderOptions, WatchOptions, total=False):
     """What `Agent.run` takes: what belongs to one run, and any option of the agent, changed for it."""
 
     system: str
     max_turns: int
     max_token_budget: int
-    on_tool_call: Callable[[str, dict[str, Any]], Any]
-    on_tool_result: Callable[[str, str], Any]
-    on_message: Callable[[Message], Any]
+    role: str
+    allowed_tools: Sequence[str]
+    disallowed_tools: Sequence[str]
+    output: Any
 
 
 #: The options that belong to one run; `timeout` is the whole run's here, not a model call's.
 OF_A_RUN = frozenset(
     {"session_id", "store", "on_event", "abort", "caller", "run_id", "request_id",
-     "conversation_id", "timeout", "on_tool_call", "on_tool_result", "on_message"}
+     "conversation_id", "timeout", "task_id", "trace_agent", "on_tool_call", "on_tool_result",
+     "on_message", "on_warning", "on_trace"}
 )  # fmt: skip
 
 SUPERSEDED = {
@@ -174,6 +190,7 @@ SUPERSEDED = {
     "abort_signal": "abort",
     "system_prompt": "system",
     "agent_name": "name",
+    "agent_role": "role",
     "max_tool_iterations": "max_iterations",
 }
 
@@ -197,7 +214,7 @@ def given(
         if name not in known:
             check = _provider_check(name, options)
             if check is None:
-                raise _unknown(name, known | also, door)
+                raise unknown(name, known | also, door)
         elif name in _ALSO_CALLED:
             if name == "persistent":
                 warnings.warn("persistent is now loop_until_done", DeprecationWarning, stacklevel=3)
@@ -230,7 +247,8 @@ def merged(options: object, more: Mapping[str, Any], door: str) -> dict[str, Any
     return {**cast("Mapping[str, Any]", options), **more}
 
 
-def _unknown(name: object, known: frozenset[str], door: str) -> ConfigError:
+def unknown(name: object, known: frozenset[str], door: str) -> ConfigError:
+    """The error for an option that the door does not have."""
     if not isinstance(name, str):
         return ConfigError(f"{door} has no option {shown(name)}: an option's name is a text")
     if name in SUPERSEDED:

@@ -9,6 +9,9 @@ from typing import Any, Generic, TypeVar, cast
 import msgspec
 
 from windlass import errors
+from windlass.agents.new_messages import new_messages
+from windlass.agents.structured import Reading
+from windlass.agents.typed import TypedAnswer
 from windlass.events import (
     JournalEntry,
     Replied,
@@ -24,7 +27,6 @@ from windlass.loop.turn import UNNAMED
 from windlass.loop.verdict import Outcome
 from windlass.messages import Message, ToolCall
 from windlass.policies.completion import visible
-from windlass.store.fold import messages_of
 from windlass.usage import NO_USAGE, Usage
 
 Output = TypeVar("Output")
@@ -58,6 +60,11 @@ class ToolCallRecord(msgspec.Struct, frozen=True):
     def output(self) -> str:
         """The same as `result`."""
         return self.result
+
+    @property
+    def duration(self) -> float:
+        """The same as `duration_ms`."""
+        return self.duration_ms
 
 
 class PendingCall(msgspec.Struct, frozen=True):
@@ -107,6 +114,19 @@ class RunResult:
     def error(self) -> dict[str, Any] | None:
         """What went wrong, if something did: category, kind, message, provider, …"""
         return self._outcome.error
+
+    @property
+    def exception(self) -> BaseException | None:
+        """The error that ended the run, where it is at hand; `error` is the same as data."""
+        cause = self._outcome.exception
+        if cause is not None or self.status not in ("provider_error", "failed"):
+            return cause
+        return self._as_error()
+
+    @property
+    def budget_exceeded(self) -> bool:
+        """A limit on tokens, dollars or seconds ended the run."""
+        return self.status == "budget_exhausted" and self.stop_reason != "max_iterations"
 
     @property
     def session_id(self) -> str:
@@ -227,23 +247,28 @@ class RunResult:
         if status in ("done", "idle"):
             return
         cause = self._outcome.exception
-        words = f"the run ended as {status}"
-        if self.stop_reason:
-            words += f" ({self.stop_reason})"
-        if isinstance(cause, errors.WindlassError):
-            error: errors.WindlassError = cause
-        elif status == "budget_exhausted":
-            error = errors.BudgetExceeded(words)
-        elif status in ("cancelled", "cancelling"):
-            error = errors.Aborted(words)
-        elif status == "suspended":
-            error = errors.Suspended(f"{words}; resume it by its session id")
-        elif status == "provider_error":
-            error = errors.ModelError((self.error or {}).get("message") or words)
-        else:
-            error = errors.WindlassError(words)
+        error = cause if isinstance(cause, errors.WindlassError) else self._as_error()
         error.trace, error.session_id, error.status = self.trace, self.session_id, status
         raise error from cause if cause is not error else None
+
+    def _as_error(self) -> errors.WindlassError:
+        """The error that the status stands for, where nobody raised one."""
+        status, words = self.status, f"the run ended as {self.status}"
+        if self.stop_reason:
+            words += f" ({self.stop_reason})"
+        if status == "budget_exhausted":
+            limits = self._run.ledger.limits
+            if self.stop_reason == "tokens" and limits.tokens is not None:
+                name, used = self._run.plan.name or "unknown", self._run.ledger.tokens
+                return errors.TokenBudgetExceededError(name, used, limits.tokens)
+            return errors.BudgetExceeded(words)
+        if status in ("cancelled", "cancelling"):
+            return errors.Aborted(words)
+        if status == "suspended":
+            return errors.Suspended(f"{words}; resume it by its session id")
+        if status == "provider_error":
+            return errors.ModelError((self.error or {}).get("message") or words)
+        return errors.WindlassError(words)
 
     def __getattr__(self, name: str) -> Any:
         """What a policy added to the result under this name."""
@@ -331,17 +356,43 @@ SUPERSEDED = {
 
 
 class AgentResult(RunResult, Generic[Output]):
-    """What `Agent.run` returns."""
+    """What `Agent.run` returns: `out.output`, `out.status`, `out.tool_calls`, `out.token_usage`, …"""
 
-    @property
+    @cached_property
     def output(self) -> Output:
-        """The answer."""
-        return cast("Output", self.final_text)
+        """The answer: the last words, or a value where the agent has an `output` type.
+
+        A typed run that ended without one raises `OutputMissing` here.
+        """
+        typed = next((p for p in self._run.plan.policies if type(p) is TypedAnswer), None)
+        if typed is None:
+            return cast("Output", self.final_text)
+        reading = self._read(typed)
+        if not reading.problems:
+            return reading.data
+        raise self._missing(typed, reading)
+
+    def _read(self, typed: TypedAnswer) -> Reading:
+        for entry in reversed(self.entries):
+            if type(entry) is Replied and entry.purpose is None:
+                return typed.read(entry.message, entry.stop_reason, self._sentinel)
+            if type(entry) is Said and entry.message.role == "assistant":  # a closing answer
+                return typed.read(entry.message, "end_turn", self._sentinel)
+        return typed.nothing
+
+    def _missing(self, typed: TypedAnswer, reading: Reading) -> errors.OutputMissing:
+        kind = getattr(typed.kind, "__name__", "the type asked for")
+        status = f"{self.status} ({self.stop_reason})" if self.stop_reason else self.status
+        error = errors.OutputMissing(
+            f"the run ended as {status} without a value of {kind}: {reading.problems[0]}"
+        )
+        error.trace, error.session_id, error.status = self.trace, self.session_id, self.status
+        return error
 
     @cached_property
     def messages(self) -> tuple[Message, ...]:
-        """The new messages of this run."""
-        return tuple(messages_of(self.entries))
+        """The new messages: replies, results, and what the run was told meanwhile."""
+        return tuple(new_messages(self.entries))
 
     @property
     def token_usage(self) -> dict[str, int]:
@@ -355,9 +406,9 @@ class AgentResult(RunResult, Generic[Output]):
         return self._run.iteration
 
     @property
-    def budget_exceeded(self) -> bool:
-        """A limit on tokens, dollars or seconds ended the run."""
-        return self.status == "budget_exhausted" and self.stop_reason != "max_iterations"
+    def loop_detected(self) -> bool:
+        """The run repeated itself until `loop_detection` ended it."""
+        return self.stop_reason == "loop_detected"
 
 
 _SPOKEN = frozenset({Said, Replied})

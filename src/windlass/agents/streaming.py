@@ -9,11 +9,13 @@ from typing import Any, Generic, TypeVar
 
 from windlass.agents.abort import Abort
 from windlass.agents.driver import Start, conduct
+from windlass.agents.results import RunResult
 from windlass.agents.runtime import Runtime
+from windlass.agents.stream_events import InSevenWords, StreamEvent
 from windlass.events import Event, Replied, TextDelta
 from windlass.loop.verdict import Outcome
 
-Result = TypeVar("Result")
+Result = TypeVar("Result", bound=RunResult)
 
 
 class _Pipe:
@@ -136,6 +138,24 @@ class RunStream(Generic[Result]):
             if pipe.finished:
                 return
             await pipe.more()
+
+    async def events(self) -> AsyncIterator[StreamEvent]:
+        """The run in seven words, `done` with the result the last: `event.type` and `event.data`.
+
+        The same events as everywhere, told shortly; a reader has either these, or all, or the text.
+        """
+        started = self._entered()
+        view = InSevenWords(started.run.plan.name or "unknown")
+        async for event in self:
+            for told in view.read(event):
+                yield told
+        result = await self.result()
+        if result.budget_exceeded and not view.over_budget:  # of seconds: they run out on their own
+            seconds = started.run.ledger.limits.seconds or 0.0
+            yield view.exceeded("seconds", seconds, seconds)
+        elif (error := result.exception) is not None and not result.budget_exceeded:
+            yield StreamEvent("error", error)
+        yield StreamEvent("done", result)
 
     async def result(self) -> Result:
         """Wait for the end."""

@@ -1,0 +1,90 @@
+"""What a tracer is told: one event for each model call and each tool call, when it is over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from windlass import seams
+from windlass.events import Event, IterationStart, Replied, ReplyFailed, ToolResulted
+from windlass.usage import NO_USAGE, Usage
+
+if TYPE_CHECKING:
+    from windlass.loop.run import Run
+
+
+class TraceEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """A span of a run: `on_trace=lambda event: print(event.type, event.duration_ms)`.
+
+    `model`, `phase`, `turn` and `tokens` are of model calls, `tool` of tool calls. `phase` is `turn`,
+    or what else the model was asked for: `summary`, `done_judge`, … Times are milliseconds since 1970.
+    """
+
+    type: Literal["llm_call", "tool_call"]
+    run_id: str
+    task_id: str | None
+    agent: str
+    start_ms: float
+    end_ms: float
+    duration_ms: float
+    is_error: bool = False
+    model: str | None = None
+    phase: str | None = None
+    turn: int | None = None
+    tokens: Usage | None = None
+    tool: str | None = None
+
+
+class Tracer:
+    """Makes trace events of a run's events."""
+
+    def __init__(
+        self, show: Callable[[TraceEvent], Any], agent: str, task_id: str | None = None
+    ) -> None:
+        self._show, self._agent, self._task_id = show, agent, task_id
+        self._run: Run | None = None
+        self._turn = 0
+
+    def of(self, run: Run) -> None:
+        """Whose events these are."""
+        self._run, self._turn = run, run.number
+
+    def __call__(self, event: Event) -> Any:
+        match event:
+            case IterationStart():
+                self._turn = event.number
+            case Replied():
+                return self._model_call(event, event.usage, failed=False)
+            case ReplyFailed():
+                return self._model_call(event, NO_USAGE, failed=True)
+            case ToolResulted() if event.outcome != "not_run":
+                fields = self._span("tool_call", event.duration_ms, event.result.is_error)
+                return self._show(TraceEvent(**fields, tool=event.tool))
+            case _:
+                return None
+
+    def _model_call(self, event: Replied | ReplyFailed, tokens: Usage, *, failed: bool) -> Any:
+        return self._show(
+            TraceEvent(
+                **self._span("llm_call", event.duration_ms, failed),
+                model=event.model,
+                phase=event.purpose or "turn",
+                turn=self._turn,
+                tokens=tokens,
+            )
+        )
+
+    def _span(self, kind: str, took: float, failed: bool) -> dict[str, Any]:
+        now = seams.now() * 1000
+        return {
+            "type": kind,
+            "run_id": self._run.run_id if self._run is not None else "",
+            "task_id": self._task_id,
+            "agent": self._agent,
+            "start_ms": now - took,
+            "end_ms": now,
+            "duration_ms": took,
+            "is_error": failed,
+        }
