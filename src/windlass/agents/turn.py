@@ -110,7 +110,7 @@ async def agent_turn(
             raise ConfigError("judge and done_judge are the same option: give one")
         typed["done_judge"] = typed.pop("judge")
     for name in ("done_judge", "loop_until_done"):
-        if not typed.setdefault(name, True):
+        if typed.setdefault(name, True) in (False, None):
             raise ConfigError(
                 f"agent_turn needs {name}: it ends only when a judge agrees; agent_loop does without"
             )

@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from windlass.events import NativeToolFallback
-from windlass.messages import Message, Text, Thinking, ToolCall
+from windlass.messages import Message, Text, ToolCall
 from windlass.models.base import Aside, Emit, Request, Response
 from windlass.models.wrappers.holding import Holding
 from windlass.models.wrappers.text_tools import OPEN, read_reply
@@ -19,7 +19,7 @@ from windlass.models.wrappers.text_tools import OPEN, read_reply
 #: The mark of a call that was written as text; bound to no provider, so it is never echoed.
 WRITTEN: Final[dict[str, Any]] = {"written_as_text": True}
 EMPTY: Final = "empty_completion"  # the purpose under which an empty reply is on the books
-RETRIES = 2
+RETRIES: Final = 2
 
 
 def written(call: ToolCall) -> bool:
@@ -33,32 +33,32 @@ class Native(Holding):
     async def respond(self, request: Request, emit: Emit) -> Response:
         """The first reply that says something, with its calls as calls."""
         response = await self.model.respond(request, emit)
-        if not request.frame.tools:
-            return response
         content = response.message.content
-        if not content or _says_nothing(response):
+        if content and type(content[-1]) is ToolCall:
+            return response  # the usual turn, seen at a glance
+        if _empty(response):
             response = await self._again(request, emit, response)
-        if not response.message.tool_calls and OPEN in response.message.text:
+        message = response.message
+        if request.frame.tools and OPEN in message.text and not message.tool_calls:
             return _read(response)
         return response
 
     async def _again(self, request: Request, emit: Emit, empty: Response) -> Response:
+        """Ask again, a few times; what came of it before is paid for, and goes on the books."""
         asides: tuple[Aside, ...] = ()
         for _ in range(RETRIES):
-            asides += (Aside(EMPTY, empty, self.model.price(empty.usage)),)
+            asides += (*empty.asides, Aside(EMPTY, empty, self.model.price(empty.usage)))
             empty = await self.model.respond(request, emit)
-            if not _says_nothing(empty):
+            if not _empty(empty):
                 break
-        return msgspec.structs.replace(empty, asides=(*empty.asides, *asides))
+        return msgspec.structs.replace(empty, asides=(*asides, *empty.asides))
 
 
-def _says_nothing(response: Response) -> bool:
+def _empty(response: Response) -> bool:
+    """Has the provider delivered nothing: no words, no thoughts, no calls, and no reason for that?"""
     if response.stop_reason not in ("end_turn", "unknown"):
         return False  # it was cut off, or refused: asking again would not help
-    for block in response.message.content:
-        if not (type(block) is Thinking or (type(block) is Text and not block.text.strip())):
-            return False
-    return True
+    return all(type(block) is Text and not block.text for block in response.message.content)
 
 
 def _read(response: Response) -> Response:
@@ -67,9 +67,6 @@ def _read(response: Response) -> Response:
         msgspec.structs.replace(block, opaque=WRITTEN) if type(block) is ToolCall else block
         for block in read.message.content
     )
-    count = len(Message("assistant", content).tool_calls)
-    return msgspec.structs.replace(
-        read,
-        message=Message("assistant", content),
-        notes=(*read.notes, NativeToolFallback(count)),
-    )
+    message = Message("assistant", content)
+    note = NativeToolFallback(len(message.tool_calls))
+    return msgspec.structs.replace(read, message=message, notes=(*read.notes, note))
