@@ -235,7 +235,7 @@ def test_every_option_is_known_to_the_walk():
         "max_token_budget", "llm_caller", "llm_retries", "llm_backoff_ms",
         "tool_search", "request_id", "conversation_id",
         # in test_call_options, test_structured and test_reasoning
-        "model_tier", "cache", "task_kind", "response_format", "schema", "schema_retries",
+        "model_tier", "cache", "task_kind", "response_format", "schema",
         "transcript", "reasoning_policy", "thinking_policy", "reasoning_scale", "problem_scale",
         "reasoning_task", "reasoning_effort", "interleaved_thinking", "anthropic_beta_features",
     }  # fmt: skip

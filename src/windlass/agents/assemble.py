@@ -152,6 +152,9 @@ def _changing(options: Mapping[str, Any], system: str | None, door: str) -> Chan
     return change
 
 
+_SETTLED = frozenset({*_PER_RUN, "name", "role", "llm_transcript_dir", "output", "deps_type"})
+
+
 def _named(options: Mapping[str, Any]) -> Named:
     """Models that judges' settings name; what these leave open is as the loop has it."""
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypedDict, cast
+from typing import Any, cast
 
 import msgspec
 
+from windlass.agents.calling import CHECKS as CALLING
+from windlass.agents.calling import CallingOptions
 from windlass.agents.checking import (
     boolean,
     function,
@@ -21,10 +23,10 @@ from windlass.errors import ConfigError, shown
 from windlass.models.base import Model
 from windlass.policies.completion import TurnPolicy
 from windlass.policies.evidence import FALLBACK
+from windlass.policies.gates import SYSTEM, Cadence
 from windlass.policies.iterations import IterationBudget
 from windlass.policies.stall import ACTIONS, LoopDetection, StallDiagnostics
 from windlass.policies.step_judge import StepJudge
-from windlass.policies.gates import SYSTEM, Cadence
 
 
 class DoneJudge(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,8 +49,8 @@ class CompletionJudge(msgspec.Struct, frozen=True, kw_only=True):
     max_invocations: int | None = 5
 
 
-class JudgementOptions(TypedDict, total=False):
-    """What decides whether a run goes on."""
+class JudgementOptions(CallingOptions, total=False):
+    """What decides whether a run goes on, and how its calls run."""
 
     iteration_budget: str | dict[str, Any] | IterationBudget
     loop_control: Callable[..., Any]
@@ -242,4 +244,5 @@ CHECKS: dict[str, _Check] = {
     "stop_after_successful_tools": optional(texts),
     "require_successful_tools": optional(_groups),
     "post_turn_callback": function,
+    **CALLING,
 }

@@ -12,6 +12,7 @@ from typing import Any, cast, overload
 from windlass.callers.contract import Answer, Function, ask
 from windlass.errors import ConfigError, shown
 from windlass.models.base import Model
+from windlass.tools.calling import Stack, ToolCaller, ToolLayer
 
 
 class Caller:
@@ -87,6 +88,10 @@ class _Composed(Layer):
     def __call__(self, inner: Any) -> Any:
         if isinstance(inner, Model):
             return self.wrap(inner)
+        if isinstance(inner, ToolCaller):
+            if (layer := _about_models(self.layers)) is not None:
+                raise ConfigError(f"{layer.name} is about model calls, not about tool calls")
+            return Stack(self.layers)(inner)
         caller = as_caller(inner)
         for layer in reversed(self.layers):
             caller = as_caller(layer(caller))
@@ -104,19 +109,32 @@ def default_llm_caller() -> Caller:
     return _Default()
 
 
-def compose(layers: Sequence[Callable[[Any], Any]]) -> Layer:
+@overload
+def compose(layers: Sequence[ToolLayer]) -> Stack: ...
+@overload
+def compose(layers: Sequence[Callable[[Any], Any]]) -> Layer: ...
+def compose(layers: Sequence[Callable[[Any], Any]]) -> Layer | Stack:
     """Several `with_…` as one, the outermost first: `compose([with_retry(), with_cache()])`.
 
-    A layer of your own is a function of the next caller that returns a caller.
+    A layer of your own is a function of the next caller that returns a caller. Layers of model calls
+    and of tool calls are composed alike, each with its own: `compose([with_consent(ask)])`.
     """
     if not isinstance(cast("object", layers), (list, tuple)):
         raise ConfigError(f"compose takes a list of with_…(…), not {shown(layers)}")
     for layer in layers:
-        if not callable(layer) or isinstance(layer, (Caller, Model, type)):
+        if not callable(layer) or isinstance(layer, (Caller, ToolCaller, Model, type)):
             raise ConfigError(
                 f"compose takes with_…(…) or functions of the next caller, not {shown(layer)}"
             )
+    if any(isinstance(layer, ToolLayer) for layer in layers):
+        if (other := _about_models(layers)) is not None:
+            raise ConfigError(f"{other.name} is about model calls: compose those by themselves")
+        return Stack(layers)
     return _Composed(tuple(layers))
+
+
+def _about_models(layers: Sequence[object]) -> Layer | None:
+    return next((layer for layer in layers if isinstance(layer, Layer)), None)
 
 
 def as_caller(given: object) -> Caller:
@@ -125,7 +143,7 @@ def as_caller(given: object) -> Caller:
         return given
     if isinstance(given, Layer):
         return given(default_llm_caller())
-    if isinstance(given, (type, Model)) or not callable(given):
+    if isinstance(given, (type, Model, ToolCaller, ToolLayer)) or not callable(given):
         raise ConfigError(
             f"an llm_caller is a function of a call or compose([…])(default_llm_caller()), "
             f"not {shown(given)}"

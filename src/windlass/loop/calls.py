@@ -27,6 +27,7 @@ from windlass.loop.turn import UNNAMED, Ready, Turn
 from windlass.loop.verdict import Stop, Suspend
 from windlass.messages import Message, ToolCall, ToolResult
 from windlass.store.fold import ViewFold
+from windlass.tools.answer import timed_out
 from windlass.tools.base import Parked, Tool, ToolContext
 from windlass.tools.prepare import unparsable
 
@@ -306,7 +307,7 @@ async def execute(run: Run, ready: Ready) -> ToolResult | Parked:
             raise
         if deadline.task.uncancel() > 0:
             raise  # somebody else cancels as well
-        result = _timed_out(ready, deadline.seconds)
+        result = timed_out(tool.name, tool.effect, deadline.seconds)
     finally:
         if deadline is not None:
             deadline.met()
@@ -318,13 +319,6 @@ async def execute(run: Run, ready: Ready) -> ToolResult | Parked:
     if isinstance(result, Parked):
         return result
     return ToolResult(call.id, result.content, result.is_error, call.name, result.outcome)
-
-
-def _timed_out(ready: Ready, seconds: float) -> ToolResult:
-    words = f"{ready.tool.name} did not answer within {seconds:g} s and was stopped."
-    if ready.tool.effect != "read_only":
-        words += " It is not known whether it took effect: check before trying again."
-    return ToolResult(ready.call.id, words, True, ready.call.name, "timeout")
 
 
 def _from_host(run: Run, call: ToolCall) -> ToolResult:

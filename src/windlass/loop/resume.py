@@ -200,6 +200,8 @@ def continue_session(run: Run, state: Standing) -> None:
     """A new run on a session that has been used before: its view, its ids, its lasting memories."""
     run.strand = Strand(list(state.view.messages))
     run.call_ids = state.call_ids
+    for message in state.view.messages:  # some of them nobody here has asked for
+        run.call_ids.update([call.id for call in message.tool_calls])
     run.frame_digest = state.frame_digest
     _recall(run, state.session_memory)
 

@@ -39,7 +39,7 @@ from windlass.loop.ledger import NO_LIMITS, Ledger, Limits
 from windlass.loop.policy import Policy, moments_of
 from windlass.loop.turn import Turn
 from windlass.loop.verdict import Stop
-from windlass.loop.watch import REPLY_ENDS, CleanShow, Sink, Watcher, fan_out, unwatched
+from windlass.loop.watch import REPLY_ENDS, CleanShow, Receipt, Sink, Watcher, fan_out, unwatched
 from windlass.messages import Message, Text, ToolResult, ToolSpec
 from windlass.models.base import Frame, Model, Request, Response, Settings
 from windlass.models.view import Strand
@@ -59,7 +59,7 @@ class Plan:
 
     __slots__ = ("concurrency", "deliberates", "denied", "digest", "door", "eager", "frame",
                  "framed", "limits", "metadata", "model", "moments", "name", "policies",
-                 "reply_tokens", "role", "tool_timeout", "tools", "validation")  # fmt: skip
+                 "reply_tokens", "role", "tool_timeout", "tools", "validation", "watchers")  # fmt: skip
 
     def __init__(
         self,
@@ -80,9 +80,10 @@ class Plan:
         offered: tuple[ToolSpec, ...] | None = None,  # None: all of them, as they are
         role: str | None = None,
         denied: frozenset[str] = frozenset(),  # tools that nobody may bring into a run
+        watchers: Sequence[Callable[[Run], Watcher]] = (),  # make those who watch each run
     ) -> None:
         self.model, self.door, self.name, self.metadata = model, door, name, metadata
-        self.role, self.denied = role, denied
+        self.role, self.denied, self.watchers = role, denied, tuple(watchers)
         self.policies = tuple(policies)
         self.moments = moments = moments_of(self.policies)
         self.deliberates = moments.deliberates
@@ -102,7 +103,7 @@ class Plan:
         other.model, other.door, other.name, other.metadata = (
             model, self.door, self.name, self.metadata
         )  # fmt: skip
-        other.role, other.denied = self.role, self.denied
+        other.role, other.denied, other.watchers = self.role, self.denied, self.watchers
         other.policies, other.moments, other.limits = self.policies, self.moments, self.limits
         other.deliberates, other.concurrency = self.deliberates, self.concurrency
         other.validation, other.tool_timeout = self.validation, self.tool_timeout
@@ -193,7 +194,7 @@ class Run:
                  "emit",                  "first_entry", "frame", "frame_digest", "held", "host_results", "interruption",
                  "iteration", "journal", "ledger", "lingering", "loop", "memory", "model",
                  "request_id",
-                 "moments", "number", "on_record", "plan", "pool_factory", "record", "redactor", "reminders", "run_id",
+                 "moments", "number", "on_record", "plan", "pool_factory", "receipts", "record", "redactor", "reminders", "run_id",
                  "session_id", "show", "sized", "started_at", "store", "strand", "task", "thread", "threads", "tools", "took", "turn", "watch",
                  "input_tokens", "output_tokens", "_metered", "_pool", "__weakref__")  # fmt: skip
 
@@ -256,6 +257,11 @@ class Run:
         self.thread = threading.get_ident()
         self.started_at = self.loop.time()
         self.input_tokens = self.output_tokens = 0
+        self.receipts: tuple[Watcher, ...] = ()
+        if plan.watchers:
+            made = [make(self) for make in plan.watchers]
+            self.receipts = tuple([each for each in made if isinstance(each, Receipt)])
+            sinks = (*sinks, *made)
         self.show: Sink = fan_out(sinks) if sinks else unwatched
         self.emit: Sink = self.show
         self.drains: tuple[Callable[[float | None], Awaitable[None]], ...] = ()
@@ -271,6 +277,10 @@ class Run:
     def metered(self) -> bool:
         """Does a limit need an estimate before each call? That of all runs may be set at any time."""
         return self._metered or self.books.limits is not NO_LIMITS
+
+    def measure(self) -> None:
+        """The limits are others now: look again whether calls must be estimated."""
+        self._metered = self.ledger.metered
 
     # ----------------------------------------------------------------- what policies use
 
@@ -344,6 +354,8 @@ class Run:
         if self.redactor is not None:
             message = self.redactor.value(message)
         self.record(Said(message))
+        if message.role == "assistant":  # of an earlier conversation: its calls keep their ids
+            self.call_ids.update([call.id for call in message.tool_calls])
         if self.turn is not None and self.turn.open:
             self.held.append(message)
         else:
@@ -419,6 +431,17 @@ class Run:
             self.emit(event)
         else:
             self.loop.call_soon_threadsafe(self.emit, event)
+
+    def again(self, call_id: str, tool: Tool, attempt: int) -> bool:
+        """Put on record that a call which failed is tried once more; one that committed is not."""
+        if call_id in self.committed or self.cancelled:
+            return False
+        turn = self.turn
+        if turn is not None and (ready := turn.ready.get(call_id)) is not None:
+            turn.ready[call_id] = ready._replace(attempt=attempt)
+        if tool.effect != "transactional":  # its intent is stored with its effect
+            self.record(ToolIntended(call_id, tool.name, tool.effect, attempt))
+        return True
 
     async def commit(self, call_id: str, body: Callable[[Any], T]) -> T:
         """Run a body in one transaction with the record of the call."""

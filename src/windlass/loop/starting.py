@@ -10,8 +10,12 @@ from windlass.tools.base import Tool
 async def start(run: Run) -> None:
     """Let the policies begin; the tools they bring join the others."""
     brought: list[Tool] = []
+    plan = run.plan
     for begin in run.moments.start:
-        for tool in await begin(run) or ():
+        tools = await begin(run)
+        if run.plan is not plan:
+            return  # a policy has put another plan in its place, whose policies have begun
+        for tool in tools or ():
             if not isinstance(tool, Tool):
                 raise misplaced(begin, tool, "a list of tools or None")
             if tool.name not in run.plan.denied:
@@ -28,6 +32,7 @@ async def adopt(run: Run, plan: Plan, why: str) -> None:
     run.plan, run.model, run.moments = plan, plan.model, plan.moments
     run.tools = plan.tools
     run.ledger.limits = plan.limits
+    run.measure()
     run.reframe(plan.frame, why)
     if run.moments.start:
         await start(run)

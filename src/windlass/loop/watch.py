@@ -74,6 +74,12 @@ class Watcher:
             except Exception:
                 log.exception("a callback failed; the run goes on")
 
+    async def flushed(self) -> None:
+        """Wait until every call so far is over; whoever is tired of waiting harms none of them."""
+        worker = self._worker
+        if worker is not None and not worker.done():
+            await asyncio.wait({worker})
+
     async def drain(self, patience: float | None = None) -> None:
         """Wait until every call is over; those that outlast the patience are cancelled."""
         worker = self._worker
@@ -88,6 +94,12 @@ class Watcher:
                     close = getattr(self._waiting.popleft(), "close", None)
                     if close is not None:
                         close()
+
+
+class Receipt(Watcher):
+    """A watcher whose work a run waits for before its next turn, where it is told to."""
+
+    __slots__ = ()
 
 
 class CleanShow:

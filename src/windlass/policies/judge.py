@@ -30,14 +30,20 @@ async def consult(
     run: Run, system: str, schema: dict[str, Any], purpose: str, model: Model | None = None
 ) -> tuple[dict[str, Any], float]:
     """What the judge says of the conversation so far, and the milliseconds it took."""
+    tries = 1 + (run.plan.metadata or {}).get("schema_retries", 0)
     known = tally(run).asides.get(purpose)
     if known is not None:  # it answered, and the process ended before anybody listened
-        return spoken(known.message, schema), known.duration_ms
+        heard = spoken(known.message, schema)
+        if heard or tries == 1:
+            return heard, known.duration_ms
     question = Message("user", (Text(f"The conversation:\n\n{rendered(run.messages)}"),))
     request = Request((question,), _frame(model or run.model, system, schema))
     started = seams.monotonic()
-    response = await run.ask(request, purpose, model)
-    return spoken(response.message, schema), (seams.monotonic() - started) * 1000
+    heard: dict[str, Any] = {}
+    while not heard and tries:  # a judge that cannot be understood is asked once more
+        heard = spoken((await run.ask(request, purpose, model)).message, schema)
+        tries -= 1
+    return heard, (seams.monotonic() - started) * 1000
 
 
 def _frame(judge: Model, system: str, schema: dict[str, Any]) -> Frame:

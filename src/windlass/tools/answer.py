@@ -62,6 +62,14 @@ def refusal(words: str, outcome: Any = "error") -> ToolResult:
     return ToolResult(content=words, is_error=True, outcome=outcome)
 
 
+def timed_out(name: str, effect: str, seconds: float) -> ToolResult:
+    """The result of a call that was stopped at its time limit."""
+    words = f"{name} did not answer within {seconds:g} s and was stopped."
+    if effect != "read_only":
+        words += " It is not known whether it took effect: check before trying again."
+    return ToolResult(content=words, is_error=True, outcome="timeout")
+
+
 def _block(item: Any) -> Text | Image | Document:
     if isinstance(item, Text):
         words = cast("object", item.text)

@@ -91,6 +91,10 @@ class CallScope(Protocol):
 
     def progress(self, call_id: str, data: Any) -> None: ...
 
+    def again(self, call_id: str, tool: Tool, attempt: int) -> bool:
+        """Put on record that the call is tried once more. False: it may not be."""
+        ...
+
     async def commit(self, call_id: str, body: Callable[[Any], T]) -> T: ...
 
 

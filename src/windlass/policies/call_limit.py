@@ -1,0 +1,41 @@
+"""At most so many tool calls in a run: what is asked for beyond them is answered, and not run."""
+
+from __future__ import annotations
+
+from windlass.events import JournalEntry, ToolDecided
+from windlass.loop.policy import Policy
+from windlass.loop.run import Run
+from windlass.messages import ToolCall, ToolResult
+from windlass.policies.reading import Reading, reading
+
+
+class _Allowed(Reading):
+    """The calls that were let through."""
+
+    def __init__(self) -> None:
+        self.calls: set[str] = set()
+
+    def read(self, entry: JournalEntry) -> None:
+        if type(entry) is ToolDecided and entry.action == "allow":
+            self.calls.add(entry.call_id)
+
+
+class CallLimit(Policy[None]):
+    """Let `max_calls` calls of a run through; those that others refuse do not count."""
+
+    def __init__(self, max_calls: int, message: str | None = None, name: str = "RateLimit") -> None:
+        self.max_calls, self._name = max_calls, name
+        self.message = message or (
+            f"Not run: this run may make {max_calls} tool calls, and has made them. "
+            "Finish with what you have."
+        )
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    async def before_tool(self, run: Run, call: ToolCall) -> ToolResult | None:
+        calls = reading(run, _Allowed).calls
+        if len(calls) - (call.id in calls) < self.max_calls:
+            return None
+        return ToolResult(call.id, self.message, True, call.name, "denied")

@@ -1,0 +1,1 @@
+"""Tools around tools: how one call runs."""
