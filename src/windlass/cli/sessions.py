@@ -85,7 +85,7 @@ def show(id: str, store: str | None, full: bool, as_json: bool) -> None:
     async def look(home: Store, session_id: str) -> tuple[SessionInfo, list[timeline.Timed]]:
         return await home.info(session_id), await timeline.read(home, session_id)
 
-    info, entries = _on(store, id, look)
+    info, entries = on_session(store, id, look)
     if as_json:
         events = [{"at": at, **as_dict(entry)} for at, entry in entries]
         out().json({**_info_document(info), "events": events})
@@ -124,7 +124,7 @@ def export(id: str, store: str | None, form: str, output: str | None) -> None:
     async def read(home: Store, session_id: str) -> Any:
         return await home.read(session_id)
 
-    entries = _on(store, id, read)
+    entries = on_session(store, id, read)
     if form == "jsonl":
         text = transcripts.export_jsonl(entries)
     elif form == "json":
@@ -179,7 +179,7 @@ def verify(id: str, store: str | None, as_json: bool) -> None:
         rows = await home.verify(session_id)
         return session_id, rows, (await home.head(session_id)).hash.hex()
 
-    session_id, rows, head = _on(store, id, check)
+    session_id, rows, head = on_session(store, id, check)
     if as_json:
         out().json({"session_id": session_id, "rows": rows, "head": head, "verified": True})
         return
@@ -233,7 +233,9 @@ def at_place(place: Place, work: Callable[[Store], Coroutine[Any, Any, T]]) -> T
     return asyncio.run(inside())
 
 
-def _on(store: str | None, id: str, work: Callable[[Store, str], Coroutine[Any, Any, T]]) -> T:
+def on_session(
+    store: str | None, id: str, work: Callable[[Store, str], Coroutine[Any, Any, T]]
+) -> T:
     """Find the session and work on it."""
     from windlass.cli.place import find_place, match
     from windlass.errors import NoSuchSession

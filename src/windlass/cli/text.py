@@ -6,61 +6,28 @@ Models and tools write what they like. Nothing of it may move a cursor, set a ti
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Any
 
 from windlass.errors import ConfigError
+from windlass.picture.words import (
+    clean,
+    clean_piece,
+    count,
+    duration,
+    money,
+    one_line,
+    shown_call,
+    tokens,
+)
 
-_SEQUENCE = re.compile(
-    r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours, cursor moves
-    r"|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?"  # titles, links, the clipboard
-    r"|\x1b[PX^_][^\x1b]*(?:\x1b\\)?"
-    r"|\x1b[ -/]*[0-~]"
-)
-# All control characters but tab and newline, marks that turn the writing direction, odd line ends.
-_CONTROL = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
-)
+__all__ = ["age", "ago", "clean", "clean_piece", "count", "duration", "json_text", "money",
+           "one_line", "safe_json", "shown_call", "tokens"]  # fmt: skip
+
 # What JSON leaves as it is and a terminal does not.
 _UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 _AGE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(s|m|h|d|w)\s*", re.IGNORECASE)
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
-
-
-def clean(text: str) -> str:
-    """The text without anything a terminal would obey; tabs and newlines stay."""
-    if "\x1b" in text:
-        text = _SEQUENCE.sub("", text)
-    return _CONTROL.sub("", text)
-
-
-def clean_piece(text: str) -> str:
-    """The same for a piece of a stream, where a sequence may be cut in two: it becomes visible."""
-    return _CONTROL.sub("", text)
-
-
-def one_line(text: str, width: int | None = None) -> str:
-    """The text on one line, cut to a width: `one_line("a\\nb", 80)` -> `a b`."""
-    if width is not None and len(text) > 8 * width + 4096:  # megabytes need not be read to be cut
-        text = text[: 8 * width + 4096]
-    flat = " ".join(clean(text).split())
-    return flat if width is None or len(flat) <= width else flat[: max(0, width - 1)] + "…"
-
-
-def shown_call(name: str, arguments: Mapping[str, Any], width: int | None = None) -> str:
-    """A call as one would write it: `refund(order="A-1", amount=5.0)`."""
-    inside = ", ".join(f"{key}={_literal(value)}" for key, value in arguments.items())
-    return one_line(f"{name}({inside})", width)
-
-
-def _literal(value: Any) -> str:
-    import msgspec
-
-    try:
-        return msgspec.json.encode(value).decode()
-    except (TypeError, ValueError, OverflowError, RecursionError):
-        return repr(value)
 
 
 def json_text(value: Any, *, indent: bool = True) -> str:
@@ -79,35 +46,6 @@ def safe_json(text: str) -> str:
 
 
 # --------------------------------------------------------------------------- numbers
-
-
-def tokens(count: int) -> str:
-    """`1,234 tokens`."""
-    return f"{count:,} token{'' if count == 1 else 's'}"
-
-
-def count(number: int, one: str, many: str | None = None) -> str:
-    """`1 turn`, `2 turns`."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
-
-
-def money(usd: float) -> str:
-    """Dollars with as many places as they need: `$0.0042`, `$12.30`."""
-    if usd == 0 or usd >= 1:
-        return f"${usd:,.2f}"
-    return f"${usd:.4f}" if usd >= 0.0001 else f"${usd:.2g}"
-
-
-def duration(seconds: float) -> str:
-    """`12 ms`, `3.4 s`, `5 min 02 s`, `3 h 07 min`."""
-    if seconds < 0.9995:
-        return f"{seconds * 1000:.0f} ms"
-    if seconds < 59.95:
-        return f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
 
 def ago(seconds: float) -> str:

@@ -1,0 +1,161 @@
+"""`windlass trace`: the picture of a session, in the terminal or as a page."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from windlass.cli.main import debug_option
+from windlass.cli.options import json_option
+from windlass.cli.sessions import on_session, store_option
+
+if TYPE_CHECKING:
+    from windlass.picture.model import Part, Picture
+    from windlass.store.base import SessionInfo, Store
+
+DEPTH = 4  # agents called by agents called by …
+
+
+@click.command()
+@click.argument("session")
+@store_option
+@click.option("--run", "number", type=int, metavar="N",
+              help="One run of the session, counted from 1; -1 is the last.")  # fmt: skip
+@click.option("--all", "every", is_flag=True, help="All its runs; the default shows them too.")
+@click.option("--turns", metavar="A-B", help="Only these turns, with the time axis to themselves.")
+@click.option("--full", is_flag=True, help="Do not fold the quiet turns of a long run.")
+@click.option("--html", metavar="FILE", help="Write one self-contained page; - is standard output.")
+@click.option("--width", type=click.IntRange(min=60, max=1000), metavar="N",
+              help="Columns to draw in; default: those of the terminal.")  # fmt: skip
+@json_option
+@debug_option
+def trace(
+    session: str,
+    store: str | None,
+    number: int | None,
+    every: bool,
+    turns: str | None,
+    full: bool,
+    html: str | None,
+    width: int | None,
+    as_json: bool,
+) -> None:
+    """Draw SESSION: its turns, model and tool calls on a time axis, decisions, tokens and cost.
+
+    An agent that was called as a tool is drawn below its call. SESSION may be cut to as much of
+    its beginning as tells it from all others.
+    """
+    if every and number is not None:
+        raise click.UsageError("--all and --run N contradict each other: give one of them")
+    if html is not None and as_json:
+        raise click.UsageError("--html and --json are two forms of the same: give one of them")
+    wanted = _turns(turns)
+    picture = on_session(store, session, read_picture)
+    parts = _chosen(picture, number)
+    if as_json:
+        from windlass.cli.paper import out
+        from windlass.picture.plain import as_data
+
+        out().json(as_data(picture, parts))
+    elif html is not None:
+        _write_page(html, picture, parts)
+    else:
+        _draw(picture, parts, width, full, wanted)
+
+
+async def read_picture(store: Store, session_id: str) -> Picture:
+    """The picture of a session, with the agents it called."""
+    return await _read(store, session_id, await store.sessions(), DEPTH)
+
+
+async def _read(store: Store, session_id: str, infos: Sequence[SessionInfo], depth: int) -> Picture:
+    from windlass.picture.reading import Written, picture_of
+    from windlass.store.journal import decode
+
+    rows = [
+        Written(row.at, decode(row.payload, session_id, row.seq))
+        for row in await store.rows(session_id)
+    ]
+    called = {
+        info.id.removeprefix(f"{session_id}."): info.id
+        for info in infos
+        if info.parent_id == session_id and info.id.startswith(f"{session_id}.")
+    }
+    children: dict[str, Picture] = {}
+    if depth > 0:
+        for call_id, child_id in called.items():
+            children[call_id] = await _read(store, child_id, infos, depth - 1)
+    forks = tuple(
+        info.id for info in infos if info.parent_id == session_id and info.id not in called.values()
+    )
+    return picture_of(session_id, rows, children, forks=forks)
+
+
+def _turns(given: str | None) -> tuple[int, int] | None:
+    if given is None:
+        return None
+    first, dash, last = given.partition("-")
+    try:
+        found = int(first or 0), int(last or 10**9) if dash else int(first)
+    except ValueError:
+        raise click.UsageError(f"--turns {given!r}: write it as 3, 3-9, 3- or -9") from None
+    if found[0] > found[1]:
+        raise click.UsageError(f"--turns {given!r}: the first comes after the last")
+    return found
+
+
+def _chosen(picture: Picture, number: int | None) -> list[Part]:
+    if number is None:
+        return picture.parts
+    runs = len(picture.parts)
+    if not runs or number == 0 or not -runs <= number <= runs:
+        there = f"it has {runs}, counted from 1" if runs else "it has never run"
+        raise click.UsageError(f"--run {number}: there is no such run of the session; {there}")
+    return [picture.parts[number - 1 if number > 0 else number]]
+
+
+def _draw(
+    picture: Picture,
+    parts: Sequence[Part],
+    width: int | None,
+    full: bool,
+    turns: tuple[int, int] | None,
+) -> None:
+    from windlass.cli.paper import out
+    from windlass.picture.drawing import draw
+
+    paper = out()
+    columns = width or (paper.width if paper.fancy else int(os.environ.get("COLUMNS") or 0) or 100)
+    fine = paper.fancy and _can_draw()
+    for line in draw(picture, columns, fine=fine, full=full, only=parts, turns=turns):
+        paper.line(*line)
+
+
+def _can_draw() -> bool:
+    """Does the terminal have the letters?"""
+    try:
+        "█▒▄◆".encode(sys.stdout.encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
+def _write_page(file: str, picture: Picture, parts: Sequence[Part]) -> None:
+    from windlass.cli.text import clean
+    from windlass.errors import ConfigError
+    from windlass.picture.page import page
+
+    text = page(picture, parts)
+    if file == "-":
+        click.echo(text, nl=False)
+        return
+    try:
+        Path(file).write_text(text, "utf-8")
+    except OSError as error:
+        raise ConfigError(f"--html {file}: {error.strerror}") from None
+    click.echo(f"{clean(file)}: {len(text.encode()) / 1000:,.0f} kB", err=True)

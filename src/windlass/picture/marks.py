@@ -1,0 +1,174 @@
+"""Which entries of a journal are marks in its picture, and what they say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from windlass.events import (
+    BudgetExhausted,
+    CheckRan,
+    FeedbackInjected,
+    HistoryRepaired,
+    InboxTaken,
+    IterationEnd,
+    JournalEntry,
+    JudgeDecision,
+    LoopControlDecision,
+    LoopDetected,
+    LoopStuck,
+    NativeToolFallback,
+    NativeToolRejected,
+    Noted,
+    ProgressReported,
+    Reminded,
+    Reshaped,
+    RunEnded,
+    RunResumed,
+    SessionReset,
+    StallWarning,
+    StepJudgeDecision,
+    Suspended,
+    ToolDecided,
+    ToolSearchQueried,
+    ToolSearchResulted,
+)
+from windlass.picture.model import Tone
+from windlass.picture.words import count, literal, money
+
+
+class Said(NamedTuple):
+    """What a mark says."""
+
+    kind: str
+    text: str
+    tone: Tone = "plain"
+    detail: str = ""
+
+
+def said_by(entry: JournalEntry) -> Said | None:
+    """The mark that an entry leaves; most leave none."""
+    tell = _TOLD.get(type(entry))
+    return None if tell is None else tell(entry)
+
+
+def _judge(e: JudgeDecision) -> Said:
+    tone: Tone = "good" if e.verdict == "done" else "warn"
+    return Said("judge", _and(f"{e.gate}: {e.verdict}", e.reasoning), tone, e.next_step or "")
+
+
+def _check(e: CheckRan) -> Said:
+    text = f"{e.name} {'passed' if e.passed else 'failed'}"
+    return Said("check", _and(text, e.detail), "good" if e.passed else "bad")
+
+
+def _step_judge(e: StepJudgeDecision) -> Said:
+    if e.error is not None:
+        return Said("step judge", f"could not be asked: {e.error}", "bad")
+    if e.skipped:
+        return Said("step judge", f"skipped: {e.reason or 'no reason given'}")
+    tone: Tone = "warn" if e.verdict == "revise" else "good"
+    return Said("step judge", _and(e.verdict or "", e.reasoning), tone, e.critique or "")
+
+
+def _control(e: LoopControlDecision) -> Said:
+    if e.action == "stop":
+        return Said("control", _and(f"stop ({e.status or 'stopped'})", e.reason), "warn")
+    return Said("control", _and(f"limit {e.old_limit} -> {e.new_limit} turns", e.reason))
+
+
+def _stall(e: StallWarning) -> Said:
+    return Said("stall", f"{e.tool_name} {e.repeat_count} times with the same arguments", "warn")
+
+
+def _limit(e: BudgetExhausted) -> Said:
+    used = money(e.used) if e.limit == "usd" else f"{e.used:g}"
+    allowed = money(e.allowed) if e.limit == "usd" else f"{e.allowed:g}"
+    return Said("limit", f"{e.limit}: {used} of {allowed}", "bad")
+
+
+def _decision(e: ToolDecided) -> Said | None:
+    if e.action == "allow":
+        return None if e.rule == "default" else Said("allowed", f"{e.tool} by {e.rule}", "good")
+    kind = {"deny": "denied", "ask": "asks", "answer": "answered"}[e.action]
+    return Said(kind, _and(f"{e.tool} by {e.rule}", e.reason), "warn")
+
+
+def _verdict(e: IterationEnd) -> Said | None:
+    if e.verdict == "keep_going" and not e.reason:
+        return None  # the next turn says it
+    words = e.verdict.replace("_", " ")
+    why = ", ".join(part for part in (e.status, e.reason) if part)
+    tone: Tone = (
+        "good" if e.verdict == "finish" else "warn" if e.verdict != "keep_going" else "plain"
+    )
+    return Said("verdict", f"{words} ({why})" if why else words, tone)
+
+
+def _ended(e: RunEnded) -> Said:
+    good = e.status in ("done", "idle")
+    why = f" ({e.stop_reason})" if e.stop_reason and not good else ""
+    said = str((e.error or {}).get("message") or "")
+    return Said("end", _and(f"{e.status}{why}", said), "good" if good else "bad")
+
+
+def _suspended(e: Suspended) -> Said:
+    waits = f"; waits for {', '.join(e.waiting)}" if e.waiting else ""
+    return Said("parked", f"{e.reason}{waits}", "warn")
+
+
+def _inbox(e: InboxTaken) -> Said:
+    payload = e.payload if isinstance(e.payload, str) else ""
+    detail = "" if e.payload is None else literal(e.payload)
+    return Said("inbox", _and(e.item, payload), "plain", detail)
+
+
+def _search(e: ToolSearchResulted) -> Said:
+    found = ", ".join(e.tool_names) or e.diagnostic or "no tool"
+    return Said("found", found, "plain" if e.tool_names else "warn")
+
+
+def _feedback(e: FeedbackInjected) -> Said:
+    return Said("feedback", f"{e.feedback}: {e.text}")
+
+
+def _reshaped(e: Reshaped) -> Said:
+    gone = count(e.stop - e.start, "message")
+    return Said("view", f"{gone} replaced by {len(e.messages)}: {e.why}", "warn")
+
+
+def _progress(e: ProgressReported) -> Said:
+    return Said("progress", e.message or count(len(e.entries), "entry", "entries"))
+
+
+def _and(text: str, more: str | None) -> str:
+    return f"{text}: {more}" if more else text
+
+
+_TOLD: dict[type, Callable[[Any], Said | None]] = {
+    JudgeDecision: _judge,
+    CheckRan: _check,
+    StepJudgeDecision: _step_judge,
+    LoopControlDecision: _control,
+    StallWarning: _stall,
+    LoopDetected: lambda e: Said("loop", f"{e.detail} ({e.action})", "warn"),
+    LoopStuck: lambda e: Said("stuck", f"after {count(e.nudges, 'nudge')}", "bad"),
+    BudgetExhausted: _limit,
+    ToolDecided: _decision,
+    IterationEnd: _verdict,
+    RunEnded: _ended,
+    Suspended: _suspended,
+    RunResumed: lambda e: Said("resumed", f"at the stage {e.at!r}", "good"),
+    InboxTaken: _inbox,
+    ToolSearchQueried: lambda e: Said("search", f"tools for {literal(e.query)}"),
+    ToolSearchResulted: _search,
+    FeedbackInjected: _feedback,
+    Reminded: lambda e: Said("reminder", e.message.text),
+    Reshaped: _reshaped,
+    SessionReset: lambda _: Said("reset", "everything said so far is out of the view", "warn"),
+    HistoryRepaired: lambda e: Said("mended", "; ".join(e.problems), "warn"),
+    NativeToolFallback: lambda e: Said("fallback", f"{count(e.calls, 'call')} written as text"),
+    NativeToolRejected: lambda e: Said("fallback", f"{count(e.calls, 'call')} refused", "warn"),
+    ProgressReported: _progress,
+    Noted: lambda e: Said("note", f"{e.name}: {literal(e.data)}"),
+}
