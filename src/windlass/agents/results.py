@@ -14,6 +14,8 @@ from windlass.agents.structured import Reading
 from windlass.agents.typed import TypedAnswer
 from windlass.events import (
     JournalEntry,
+    NativeToolFallback,
+    NativeToolRejected,
     Replied,
     Said,
     ToolDecided,
@@ -26,6 +28,7 @@ from windlass.loop.run import Run
 from windlass.loop.turn import UNNAMED
 from windlass.loop.verdict import Outcome
 from windlass.messages import Message, ToolCall
+from windlass.models.wrappers.native import EMPTY
 from windlass.policies.completion import visible
 from windlass.usage import NO_USAGE, Usage
 
@@ -226,7 +229,18 @@ class RunResult:
             "iterations": self._run.iteration,
             "usage": msgspec.to_builtins(self.usage),
             "cost_usd": self.cost_usd,
+            **self._drift,
             "events": [as_dict(entry) for entry in self.entries],
+        }
+
+    @property
+    def _drift(self) -> dict[str, int]:
+        """How often a model with native tools did not use them as they are meant."""
+        kinds = [type(entry) for entry in self.entries]
+        return {
+            "native_text_tool_fallbacks": kinds.count(NativeToolFallback),
+            "native_text_tool_fallback_rejections": kinds.count(NativeToolRejected),
+            "empty_completion_retries": sum(reply.purpose == EMPTY for reply in self._replies),
         }
 
     @cached_property
@@ -305,6 +319,13 @@ class LoopResult(RunResult):
         return LLMMetrics(run.iteration, int(duration), run.input_tokens, run.output_tokens)
 
     @cached_property
+    def task_ledger(self) -> dict[str, Any]:
+        """What the run was held to, and how it stands: deliverables, nudges, …"""
+        from windlass.agents.task_ledger import task_ledger
+
+        return task_ledger(self._run, self.entries)
+
+    @cached_property
     def tools(self) -> ToolSummary:
         """Names of tools called, successful and rejected, and the calling mode."""
         records = [record for record in self.tool_calls if record.name != UNNAMED]
@@ -331,6 +352,7 @@ class LoopResult(RunResult):
             "cost_usd": self.cost_usd,
             "pending": msgspec.to_builtins(self.pending),
             "deferred_user_messages": self.deferred_user_messages,
+            "task_ledger": self.task_ledger,
             "trace": self.trace,
             "transcript": self.transcript,
             **self._outcome.fields,

@@ -21,9 +21,8 @@ from windlass.events import (
 from windlass.loop.run import Run, digest_of
 from windlass.messages import Message, ToolCall
 from windlass.policies.reading import Reading, reading
+from windlass.policies.tally import NOT_RUN
 from windlass.tools.text import to_text
-
-_NOT_RUN = frozenset({"denied", "not_run", "unknown_tool", "invalid"})
 
 
 def signature(call: ToolCall) -> str:
@@ -106,7 +105,7 @@ class Repeats(Reading):
 
     def _result(self, entry: ToolResulted) -> None:
         mark = self.calls.get(entry.call_id)
-        if mark is None or entry.outcome in _NOT_RUN:
+        if mark is None or entry.outcome in NOT_RUN:
             return
         result = _digest(to_text(msgspec.to_builtins(entry.result.content)))
         times, before = self.counts.get(mark, (0, ""))

@@ -69,7 +69,7 @@ def state_of(run: Run, budget: BudgetState, required: Groups = ()) -> LoopState:
     counted, turn = tally(run), run.turn
     sentinel = (run.plan.metadata or {}).get("sentinel")
     chars = len(visible(turn.text, sentinel)) if turn is not None else 0
-    calls = len(turn.calls) if turn is not None else 0
+    calls = counted.ran
     lacking, decision, veto = missing(required, run), counted.verdict, counted.veto
     return LoopState(
         run.iteration,

@@ -17,6 +17,7 @@ from windlass.events import (
     JudgeDecision,
     LoopStuck,
     NativeToolFallback,
+    NativeToolRejected,
     Replied,
     Said,
     StallWarning,
@@ -27,6 +28,7 @@ from windlass.loop.run import Run
 from windlass.policies.reading import Reading, reading
 
 Groups = tuple[tuple[str, ...], ...]
+NOT_RUN = frozenset({"denied", "not_run", "unknown_tool", "invalid"})  # outcomes of calls held back
 
 
 class Tally(Reading):
@@ -43,6 +45,7 @@ class Tally(Reading):
         self.worked: list[str] = []
         self.failed: list[str] = []
         self.called = False
+        self.ran = 0  # calls that were not held back
         self.proposed: str | None = None
         self.decisions: dict[str, JudgeDecision] = {}
         self.heard: dict[str, str] = {}  # what the model was told in this turn: kind -> words
@@ -94,6 +97,8 @@ class Tally(Reading):
                 self.warnings.append(entry)
             case NativeToolFallback():
                 self.fallback = True
+            case NativeToolRejected():
+                self.fallback = False
             case LoopStuck():
                 self.stuck = True
             case InboxTaken(item="steer" | "follow_up" | "resume"):
@@ -104,6 +109,7 @@ class Tally(Reading):
                 pass
 
     def _result(self, entry: ToolResulted) -> None:
+        self.ran += entry.outcome not in NOT_RUN
         if entry.outcome == "ok" and not entry.result.is_error:
             self.successful[entry.tool] = None
             self.worked.append(entry.tool)
