@@ -18,6 +18,11 @@ from windlass.policies.tally import tally
 
 CHANGED = "changed"  # in a plan's metadata: it was made of changed options
 _KEYS = ("message", "stop", "stop_reason", "next_options", "llm_options", "veto")
+_SUPERSEDED = {
+    "tool_names": "successful_tool_names and turn.rejected_tool_names",
+    "session_tools_used": "session_successful_tools and turn.session_rejected_tools",
+    "consecutive_single_tool_turns": "iteration and turn.tool_count, and keep count",
+}
 
 
 class TurnToolResult(msgspec.Struct, frozen=True):
@@ -28,6 +33,13 @@ class TurnToolResult(msgspec.Struct, frozen=True):
     status: str
     rendered_result: str
     error: str | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "rejected":
+            raise AttributeError("a tool result of a turn has no 'rejected' any more: use not .ok")
+        raise AttributeError(
+            f"a tool result of a turn has no {name!r}{nearest(name, self.__struct_fields__)}"
+        )
 
 
 class TurnInfo(msgspec.Struct, frozen=True):
@@ -45,6 +57,11 @@ class TurnInfo(msgspec.Struct, frozen=True):
     session_rejected_tools: list[str]
     text: str
     visible_text: str
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _SUPERSEDED:
+            raise AttributeError(f"a turn has no {name!r} any more: use turn.{_SUPERSEDED[name]}")
+        raise AttributeError(f"a turn has no {name!r}{nearest(name, self.__struct_fields__)}")
 
 
 Callback = Callable[[TurnInfo], Any | Awaitable[Any]]
@@ -89,8 +106,8 @@ class PostTurn(Policy[Changed]):
             changed: Changed = run.recall(self)
             own = {name: value for name, value in options.items() if not name.startswith("_")}
             changed = Changed({**changed.options, **own}, {**changed.llm_options, **llm})
-            run.remember(self, changed)
             await self.change(run, changed.options, changed.llm_options)
+            run.remember(self, changed)
         return KeepGoing("post_turn_callback") if said.get("veto") else None
 
 
@@ -133,6 +150,9 @@ def _checked(answer: object) -> Mapping[str, Any]:
     for key in ("message", "stop_reason"):
         if said.get(key) is not None and not isinstance(said[key], str):
             raise ConfigError(f"post_turn_callback: {key} is a text, not {shown(said[key])}")
+    for key in ("stop", "veto"):
+        if said.get(key) is not None and not isinstance(said[key], bool):
+            raise ConfigError(f"post_turn_callback: {key} is True or False, not {shown(said[key])}")
     for key in ("next_options", "llm_options"):
         given = said.get(key)
         if given is not None and not isinstance(given, Mapping):
