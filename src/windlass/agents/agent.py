@@ -169,7 +169,7 @@ class Agent(Generic[Deps, Output]):
                 raise unknown(name, WatchOptions.__optional_keys__, "Agent.resume")
         asked = self._asked(deps, {**given, **watch, "session_id": session_id})
         begun = await driver.resume(
-            await asked.plan_again(session_id),
+            await asked.plan(asked.store),
             session_id,
             asked.runtime,
             store=asked.store,
@@ -228,17 +228,26 @@ class Agent(Generic[Deps, Output]):
 
         return agent_tool(self, name, description)
 
-    async def plan_for(self, deps: Any, caller: Caller | None, session_id: str | None) -> Plan:
-        """The plan of one run, with the system prompt that a function writes for it."""
+    async def plan_for(
+        self,
+        deps: Any,
+        caller: Caller | None,
+        session_id: str | None,
+        going_on: Store | None = None,
+    ) -> Plan:
+        """The plan of one run, with the system prompt that a function writes for it.
+
+        For a run that goes on, in this store, the function has written it already.
+        """
         if not callable(self._system):
             return self.plan
-        context = context_of(self.plan, deps, caller, session_id)
-        return self.plan_with(await written(self._system, context))
-
-    def plan_with(self, system: str) -> Plan:
-        """The plan with a system prompt that a function has written."""
-        plan = assemble(self._options, system, "agent")
-        plan.metadata = {**(plan.metadata or {}), WRITTEN: system}
+        text = None
+        if going_on is not None and session_id is not None:
+            text = await written_for(going_on, session_id)
+        if text is None:
+            text = await written(self._system, context_of(self.plan, deps, caller, session_id))
+        plan = assemble(self._options, text, "agent")
+        plan.metadata = {**(plan.metadata or {}), WRITTEN: text}
         return plan
 
     def oddities(self) -> tuple[str, ...]:
@@ -297,19 +306,11 @@ class _Asked:
         self.watchers.of(begun.run)
         return begun
 
-    async def plan(self) -> Plan:
+    async def plan(self, going_on: Store | None = None) -> Plan:
         """The agent's plan; with a system prompt of its own where a function writes it."""
-        agent = self.agent
-        if not callable(agent.system):
-            return agent.plan
-        return await agent.plan_for(self.deps, self.caller, self.session_id)
-
-    async def plan_again(self, session_id: str) -> Plan:
-        """The plan of a run that goes on: a function has written its system prompt already."""
-        written = None
-        if callable(self.agent.system):
-            written = await written_for(self.store, session_id)
-        return await self.plan() if written is None else self.agent.plan_with(written)
+        if not callable(self.agent.system):
+            return self.agent.plan
+        return await self.agent.plan_for(self.deps, self.caller, self.session_id, going_on)
 
 
 def _result(begun: Start, outcome: Outcome) -> AgentResult[Any]:

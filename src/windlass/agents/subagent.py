@@ -8,6 +8,7 @@ from windlass.agents import driver
 from windlass.agents.driver import conduct
 from windlass.agents.results import AgentResult
 from windlass.agents.runtime import current_runtime
+from windlass.agents.system import check_deps
 from windlass.errors import NoSuchSession
 from windlass.loop.ledger import Ledger
 from windlass.loop.run import Run
@@ -43,10 +44,13 @@ def agent_tool(agent: Agent[Any, Any], name: str | None, description: str | None
 async def _delegate(
     agent: Agent[Any, Any], task: str, ctx: ToolContext[Any]
 ) -> ToolResult | Parked:
-    runtime, plan = current_runtime(), agent.plan
+    runtime = current_runtime()
     parent = ctx.scope if isinstance(ctx.scope, Run) else None
     store = parent.store if parent is not None else None
     child_id = f"{ctx.session_id}.{ctx.call_id}"
+    if (kind := agent.options.get("deps_type")) is not None:
+        check_deps(kind, ctx.deps)
+    plan = await agent.plan_for(ctx.deps, ctx.caller, child_id, store or runtime.store)
     books = Ledger(plan.limits, parent.ledger if parent is not None else runtime.ledger)
     try:
         begun = await driver.resume(

@@ -12,6 +12,7 @@ from windlass.access.caller import Caller
 from windlass.errors import ConfigError, NoSuchSession, shown
 from windlass.events import RunStarted
 from windlass.loop.run import Plan
+from windlass.redact import MARK
 from windlass.store.base import Store
 from windlass.tools.base import AgentInfo, ToolContext
 
@@ -69,7 +70,7 @@ async def written_for(store: Store, session_id: str) -> str | None:
     for entry in reversed(entries):
         if type(entry) is RunStarted:
             text = (entry.metadata or {}).get(WRITTEN)
-            return text if isinstance(text, str) else None
+            return text if isinstance(text, str) and MARK not in text else None
     return None
 
 
