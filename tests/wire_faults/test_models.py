@@ -10,10 +10,10 @@ from windlass import seams
 from windlass.errors import ModelError
 from windlass.messages import Message, ToolSpec
 from windlass.models.base import Frame, Request, Settings
-from windlass.testing.fakes import FAULTS, applies
+from windlass.testing.fakes import FAULTS
 
 from .table import BARE, CASES, CUT, EXPECTED, RETRY_AFTER, expected, hangs, is_error
-from .wires import CALLS, TEXT, WIRES, fake_of, model_of
+from .wires import CALLS, TEXT, WIRES, fake_of, model_of, possible
 
 AT_MOST = 20.0  # seconds; nothing here takes one
 
@@ -88,7 +88,7 @@ def told(reply):
 @pytest.mark.parametrize("name", RETRY_AFTER)
 @pytest.mark.parametrize("wire", WIRES)
 async def test_each_dialect_says_when_to_come_back(name, wire, monkeypatch):
-    if not applies(name, wire, stream=True):
+    if not possible(name, wire, stream=True):
         return
     monkeypatch.setattr(seams, "now", lambda: 1_790_000_000.0)
     async with fake_of(wire, faults=FAULTS[name]) as server:

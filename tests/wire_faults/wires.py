@@ -20,8 +20,10 @@ from windlass.models.wires.openai_responses import OpenAIResponses
 from windlass.models.wires.vertex import VertexGenerate
 from windlass.testing.fakes import (
     FakeAnthropic,
+    FakeAzure,
     FakeBedrock,
     FakeGemini,
+    FakeMistral,
     FakeOllama,
     FakeOpenAI,
     FakeResponses,
@@ -29,6 +31,7 @@ from windlass.testing.fakes import (
     FakeVertex,
     Faults,
     Reply,
+    applies,
 )
 
 TEXT = "Ich sehe nach – Zürich 🌦"
@@ -46,7 +49,17 @@ WIRES = {
     "gemini": (FakeGemini, GeminiGenerate),
     "vertex": (FakeVertex, VertexGenerate),
     "bedrock": (FakeBedrock, BedrockConverse),
+    "azure": (FakeAzure, partial(OpenAIChat, provider="azure")),
+    "mistral": (FakeMistral, partial(OpenAIChat, provider="mistral")),
 }
+
+
+def possible(name: str, wire: str, *, stream: bool) -> bool:
+    """Whether the fault makes sense there."""
+    if (name, wire, stream) == ("call_cut_short", "mistral", True):
+        return False  # its calls come whole
+    kind: Any = WIRES[wire][0]
+    return applies(name, kind.wire, stream=stream)
 
 
 def fake_of(wire: str, script=REPLY, *, faults: Faults = None) -> FakeServer:

@@ -13,7 +13,7 @@ Change = Callable[[int, Data], object]
 
 
 def _calls(answer: Data) -> list[Data]:
-    return answer["choices"][0]["message"].get("tool_calls", [])
+    return answer["choices"][0]["message"].get("tool_calls") or []
 
 
 def _all_calls(change: Change) -> Rewrite:
