@@ -103,7 +103,11 @@ async def call_model(
     seams.point("model.before_request")
     started = seams.monotonic()
     try:
-        response = take(await model.respond(request, emit), run.call_ids)
+        if run.around is None:
+            response = take(await model.respond(request, emit), run.call_ids)
+        else:
+            answer = await run.around.respond(model, request, emit, purpose)
+            response = take(answer, run.call_ids)
     except BaseException as error:
         took = (seams.monotonic() - started) * 1000
         failed = _unanswered(run, model, reserve, error, purpose, took)

@@ -299,7 +299,10 @@ async def execute(run: Run, ready: Ready) -> ToolResult | Parked:
     seams.point("tool.before_call")
     started = seams.monotonic()
     try:
-        result = await tool.call(call.arguments, context)
+        if run.around is None:
+            result = await tool.call(call.arguments, context)
+        else:
+            result = await run.around.call(tool, call.arguments, context)
         if deadline is not None and deadline.missed:
             deadline.task.uncancel()  # stopped too late, it answered all the same
     except asyncio.CancelledError:

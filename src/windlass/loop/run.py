@@ -49,6 +49,7 @@ from windlass.tools.base import AgentInfo, Tool, Validation
 from windlass.tools.text import to_text
 
 if TYPE_CHECKING:
+    from windlass.loop.around import Around
     from windlass.redact import Redactor
 
 T = TypeVar("T")
@@ -190,7 +191,7 @@ def digest_of(value: object) -> str:
 class Run:
     """A run in progress. Policies get it at every moment."""
 
-    __slots__ = ("answers", "audited", "books", "call_ids", "caller", "caller_name", "coerced", "committed", "conversation_id", "deps", "drains", "early",
+    __slots__ = ("answers", "around", "audited", "books", "call_ids", "caller", "caller_name", "coerced", "committed", "conversation_id", "deps", "drains", "early",
                  "emit",                  "first_entry", "frame", "frame_digest", "held", "host_results", "interruption",
                  "iteration", "journal", "ledger", "lingering", "loop", "memory", "model",
                  "request_id",
@@ -219,6 +220,7 @@ class Run:
         self.on_record: Frame | None = None  # the frame of that digest
         self.run_id, self.session_id, self.deps = run_id, journal.session_id, deps
         self.caller, self.caller_name = caller, str(caller)
+        self.around: Around | None = None
         self.ledger, self._metered = ledger, ledger.metered
         self.books = ledger.root
         self.request_id: str | None = None  # as the host names them, for the books
