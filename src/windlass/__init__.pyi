@@ -130,9 +130,16 @@ from windlass.models.matrix import provider_capabilities_install as provider_cap
 from windlass.models.mock import llm_mock as llm_mock
 from windlass.models.mock import llm_mock_calls as llm_mock_calls
 from windlass.models.mock import llm_mock_clear as llm_mock_clear
+from windlass.policies.completion import TurnPolicy as TurnPolicy
+from windlass.policies.evidence import Proposal as Proposal
+from windlass.policies.gates import Cadence as Cadence
+from windlass.policies.iterations import IterationBudget as IterationBudget
 from windlass.policies.progress import ProgressTool as ProgressTool
 from windlass.policies.stall import LoopDetection as LoopDetection
 from windlass.policies.stall import LoopDetectionInfo as LoopDetectionInfo
+from windlass.policies.stall import StallDiagnostics as StallDiagnostics
+from windlass.policies.state import LoopState as LoopState
+from windlass.policies.step_judge import StepJudge as StepJudge
 from windlass.redact import Secret as Secret
 from windlass.store.calls import ModelCall as ModelCall
 from windlass.tools.base import Parked as Parked

@@ -16,6 +16,12 @@ from windlass.testing.script import ScriptedModel
 _decode = msgspec.json.Decoder(list[JournalEntry]).decode
 
 
+@w.tool(side_effect_level="none")
+async def look(text: str) -> str:
+    """Look something up: it may be done again."""
+    return f"seen {text}"
+
+
 def verdict(word: str, reasoning: str = "", next_step: str = "") -> w.ToolCall:
     """What a judge of ends says."""
     return call("give_verdict", verdict=word, reasoning=reasoning, next_step=next_step)
