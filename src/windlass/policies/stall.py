@@ -106,11 +106,10 @@ class Stall(Policy[None]):
     async def before_tool(self, run: Run, call: ToolCall) -> ToolResult | None:
         if self.tiers is None:
             return None
-        seen = repeats(run, self.exempt)
-        times, _ = seen.counts.get(seen.calls.get(call.id, ""), (0, ""))
+        times, _ = repeats(run, self.exempt).counts.get(signature(call), (0, ""))
         if times + 1 < self.tiers.skip:
             return None
-        words = f"Not run: {call.name} gave the same result {times} times. {_REDIRECT}"
+        words = f"rejected_loop: not run, {call.name} gave the same result {times} times. {_REDIRECT}"
         return ToolResult(call.id, words, True, call.name, "denied")
 
     async def after_tool(self, run: Run, call: ToolCall, result: ToolResult) -> ToolResult:
