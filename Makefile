@@ -10,13 +10,14 @@ LOCK := $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 -
 PYTEST := $(BIN)/python -m pytest --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check check-deep bench format lock
+.PHONY: help demo test check check-deep mutate-options bench format lock
 
 help:
 	@echo "make demo        a run that is killed in the middle of a refund and goes on; offline, no key"
 	@echo "make test        the tests, in parallel"
 	@echo "make check       format, lint, types, layers, tests: what a change must pass"
 	@echo "make check-deep  sweeps and slow groups"
+	@echo "make mutate-options  every option taken out in turn: does a story notice?"
 	@echo "make bench       the benchmarks, side by side with a bare loop"
 	@echo "make format      write the code as the formatter wants it"
 	@echo "make lock        pin the newest versions of everything we depend on"
@@ -36,6 +37,9 @@ check: .venv/.dev
 
 check-deep: .venv/.deep
 	$(PYTEST) -n $(JOBS) -m deep
+
+mutate-options: .venv/.dev
+	$(BIN)/python -m mutation.run
 
 bench: .venv/.dev
 	$(BIN)/python -m bench.run

@@ -407,8 +407,3 @@ def _metadata(options: Mapping[str, Any], mode: Mode, sentinel: str | None) -> d
     if options.get("schema_retries"):
         about["schema_retries"] = options["schema_retries"]  # judges read it there
     return about
-
-
-def per_run(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that belong to one run and not to the plan."""
-    return {name: options[name] for name in _PER_RUN if name in options}

@@ -1,0 +1,5 @@
+"""Mutants that nobody could notice, each with the reason."""
+
+from __future__ import annotations
+
+EQUIVALENT: dict[str, str] = {}

@@ -1,0 +1,133 @@
+"""The mutation itself: while `windlass.agents` is imported, nothing is changed on disk."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import sys
+from collections.abc import Mapping
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from typing import Any
+
+import msgspec
+
+from mutation.lines import Line, found
+
+PACKAGE = "windlass.agents."
+NOBODY_SAYS = "no option has this name"
+#: The functions that all options of a run or a call pass: what each returns or takes is thinned.
+DOORS = {("options", "given"), ("agent", "_asked")}
+
+
+class BadMutant(Exception):
+    """A mutant that changes nothing: its place is gone."""
+
+
+def install(mutant: str) -> None:
+    """From now on `windlass.agents` is imported with this mutant in it."""
+    early = [name for name in sys.modules if name.startswith(PACKAGE)]
+    if early:
+        raise BadMutant(f"{early[0]} is imported already: load mutation.plugin first")
+    sys.meta_path.insert(0, _Finder(mutant))
+
+
+class _Finder:
+    def __init__(self, mutant: str) -> None:
+        self.mutant = mutant
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        """The module as it would be found, with a loader that mutates."""
+        if not name.startswith(PACKAGE):
+            return None
+        spec = PathFinder.find_spec(name, path, target)
+        if spec is not None and isinstance(spec.loader, SourceFileLoader):
+            spec.loader = _Loader(spec.loader.name, spec.loader.path, self.mutant)
+        return spec
+
+
+class _Loader(SourceFileLoader):
+    def __init__(self, name: str, path: str, mutant: str) -> None:
+        super().__init__(name, path)
+        self.mutant = mutant
+
+    def get_code(self, fullname: str) -> Any:
+        """From the source, always: a mutant must neither come from a cache nor get into one."""
+        tree = ast.parse(self.get_data(self.path), self.path)
+        mutated(tree, fullname.removeprefix(PACKAGE), self.mutant)
+        return compile(tree, self.path, "exec", dont_inherit=True)
+
+    def exec_module(self, module: Any) -> None:
+        """With what the changed lines call."""
+        module.__dropped__ = dropper(self.mutant)
+        super().exec_module(module)
+
+
+def mutated(tree: ast.Module, module: str, mutant: str) -> None:
+    """Change one module's tree; a mutant of another module leaves it as it is."""
+    if "@" in mutant:
+        line = Line.of(mutant)
+        if line.module != module:
+            return
+        for each, name in found(tree, module, frozenset({line.option})):
+            if each == line:
+                name.value = NOBODY_SAYS
+                return
+        raise BadMutant(f"no line {mutant}")
+    for function in [door for where, door in DOORS if where == module]:
+        _thinned(tree, function)
+    ast.fix_missing_locations(tree)
+
+
+def _thinned(tree: ast.Module, name: str) -> None:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and node.name == name:
+            if name == "given":
+                for part in ast.walk(node):
+                    if isinstance(part, ast.Return) and part.value is not None:
+                        part.value = _call(part.value, ast.Name("options", ast.Load()))
+            else:
+                taken: ast.expr = ast.Name("options", ast.Load())
+                store = ast.Assign([ast.Name("options", ast.Store())], _call(taken, taken))
+                node.body.insert(0, store)
+            return
+    raise BadMutant(f"no function {name}: where do options pass now?")
+
+
+def _call(value: ast.expr, typed: ast.expr) -> ast.expr:
+    return ast.Call(ast.Name("__dropped__", ast.Load()), [value, typed], [])
+
+
+def dropper(mutant: str) -> Any:
+    """What takes the mutant's option, or the key of one, out of options that are checked already."""
+    option, *keys = mutant.split(".")
+
+    def dropped(checked: Mapping[str, Any], typed: Mapping[str, Any]) -> Mapping[str, Any]:
+        from windlass.agents import options
+
+        also: Mapping[str, str] = getattr(options, "_ALSO_CALLED", {})
+        gone = also.get(option, option)
+        if gone not in checked or (option in also and option not in typed):
+            return checked
+        if not keys:
+            return {name: checked[name] for name in checked if name != gone}
+        return {**checked, gone: without(checked[gone], keys)}
+
+    return dropped
+
+
+def without(value: Any, keys: list[str]) -> Any:
+    """The dict or struct with this key as if it had not been given."""
+    key, *deeper = keys
+    if isinstance(value, Mapping):
+        return {name: value[name] for name in value if name != key}
+    if not isinstance(value, msgspec.Struct):
+        return value  # a short form that has no keys
+    copied = copy.copy(value)  # its own checks are not asked again: this is no user's mistake
+    if deeper:
+        usual = without(getattr(value, key), deeper)
+    else:
+        field = next(f for f in msgspec.structs.fields(value) if f.encode_name == key)
+        made = field.default_factory
+        usual = field.default if made is msgspec.NODEFAULT else made()
+    msgspec.structs.force_setattr(copied, key, usual)
+    return copied

@@ -1,0 +1,79 @@
+"""Which stories could notice that an option is gone: those that name it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[1]
+#: Where promises are tested through the public doors.
+FOLDERS = ("tests/stories", "tests/callers", "tests/sessions", "tests/cancel", "tests/cli")
+
+
+class Story(NamedTuple):
+    """One test function and every name and text in it and in the helpers of its file."""
+
+    id: str
+    words: frozenset[str]
+
+
+def stories(folders: Sequence[str] = FOLDERS) -> list[Story]:
+    """Every test function of these folders."""
+    told: list[Story] = []
+    for folder in folders:
+        for path in sorted((ROOT / folder).glob("test_*.py")):
+            file = path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
+            told += told_in(file.as_posix(), path.read_text("utf-8"))
+    return told
+
+
+def told_in(file: str, source: str) -> Iterator[Story]:
+    """The test functions of one file."""
+    tree = ast.parse(source)
+    parts: dict[str, ast.AST] = {}  # what the file names at its top
+    tests: dict[str, ast.AST] = {}
+    for node in tree.body:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            (tests if node.name.startswith("test_") else parts)[node.name] = node
+        elif isinstance(node, ast.ClassDef):
+            parts[node.name] = node
+            for inner in node.body:
+                if isinstance(inner, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                    if inner.name.startswith("test_") and node.name.startswith("Test"):
+                        tests[f"{node.name}::{inner.name}"] = inner
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                if isinstance(target, ast.Name):
+                    parts[target.id] = node
+    for name, test in tests.items():
+        yield Story(f"{file}::{name}", frozenset(_words(test, parts)))
+
+
+def _words(test: ast.AST, parts: Mapping[str, ast.AST]) -> set[str]:
+    """What it says itself, and what the helpers say that it mentions."""
+    words: set[str] = set()
+    todo, seen = [test], set[str]()
+    while todo:
+        for node in ast.walk(todo.pop()):
+            match node:
+                case ast.keyword(arg=str() as word) | ast.Constant(value=str() as word):
+                    words.add(word)
+                case ast.Name(id=word) | ast.arg(arg=word):
+                    if word in parts and word not in seen:
+                        seen.add(word)
+                        todo.append(parts[word])
+                case _:
+                    pass
+    return words
+
+
+def noticing(mutant: str, told: list[Story], options: frozenset[str]) -> list[str]:
+    """The stories that give the mutant's option, and its key; first those that give little else."""
+    option, *keys = mutant.partition("@")[0].split(".")
+    wanted = {option, *keys[-1:]}
+    near = [story for story in told if wanted <= story.words]
+    if keys and not near:
+        near = [story for story in told if option in story.words]
+    return [s.id for s in sorted(near, key=lambda story: len(story.words & options))]
