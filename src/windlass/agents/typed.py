@@ -65,7 +65,12 @@ class TypedAnswer(Policy[None]):
     ) -> Frame:
         """The frame that asks for such an answer."""
         specs = tuple(tool.spec for tool in tools) if offered is None else offered
-        return self.wanted.framed(Frame(system, specs, settings))
+        frame = self.wanted.framed(Frame(system, specs, settings))
+        if self.wanted.means != "tool" or not self.wanted.forced or settings.tool_choice == "none":
+            return frame
+        # not this one by its name: a policy may bring tools that are to be used before it
+        choice = msgspec.structs.replace(frame.settings, tool_choice="required")
+        return msgspec.structs.replace(frame, settings=choice)
 
 
 class InWords(Holding):

@@ -34,8 +34,11 @@ class ClosingAnswer(Policy[None]):
             return outcome  # an answer takes time, and there is none left
         run.say(_WORDS, "closing_answer")
         frame = run.frame
-        settings = msgspec.structs.replace(frame.settings, tool_choice=None)
-        request = Request(run.strand.snapshot(), Frame(frame.system, (), settings))
+        # what is on offer and nobody can run is how a typed answer is given
+        answers = tuple(spec for spec in frame.tools if spec.name not in run.tools)
+        choice = frame.settings.tool_choice if answers else None
+        settings = msgspec.structs.replace(frame.settings, tool_choice=choice)
+        request = Request(run.strand.snapshot(), Frame(frame.system, answers, settings))
         try:
             response = await call_model(run, request, "closing_answer", closing=True)
         except (ModelError, BudgetExceeded):
