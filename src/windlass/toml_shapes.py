@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from types import UnionType
@@ -35,7 +36,8 @@ def problems_of(value: Any, shape: Any, path: tuple[str, ...]) -> list[tuple[tup
     try:
         convert(value, shape)
     except msgspec.ValidationError as error:
-        return [(path, f": {say(error, shape)}{shown(path, value)}")]
+        words = say(error, shape)
+        return [(path, f": {words}{shown(path, value)}{_fix(words, cast('object', value))}")]
     return []
 
 
@@ -82,13 +84,36 @@ def _item_shape(value: Any, shape: Any) -> Any:
     return None
 
 
+_TYPE = re.compile(r"`([^`]*)`")
+_WORDS = {
+    "str": "a string", "int": "an integer", "float": "a number", "bool": "true or false",
+    "array": "an array", "list": "an array", "object": "a table", "dict": "a table",
+    "datetime": "a date", "date": "a date", "time": "a time",
+}  # fmt: skip
+
+
+def _in_words(named: re.Match[str]) -> str:
+    """Types as TOML has them, which has no null."""
+    kinds = [kind for kind in named[1].split(" | ") if kind != "null"]
+    return " or ".join(_WORDS.get(kind, kind) for kind in kinds)
+
+
+def _fix(words: str, value: object) -> str:
+    """What to do about a wrong type, where that is plain to see."""
+    if isinstance(value, (int, float)) and words.startswith("expected a string"):
+        return ": put it in quotes"
+    if isinstance(value, str) and words.startswith(("expected an integer", "expected a number")):
+        return ": take the quotes away" if value.replace(".", "", 1).isdigit() else ""
+    return ""
+
+
 def say(error: msgspec.ValidationError, shape: Any = None) -> str:
     """A validation error in words that fit behind the name of a key."""
     choices = [c for each in _members(shape) if get_origin(each) is Literal for c in get_args(each)]
     if choices:
         return f"expected {' or '.join(map(repr, choices))}"
     words, _, place = str(error).partition(" - at `")
-    words = words[:1].lower() + words[1:].replace("`", "")
+    words = words[:1].lower() + _TYPE.sub(_in_words, words[1:])
     inside = place.rstrip("`").removeprefix("$").removeprefix(".")
     return f"{words} (at {inside})" if inside else words
 

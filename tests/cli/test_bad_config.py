@@ -30,7 +30,7 @@ MISTAKES = {
     ),
     "wrong type": (
         '[llm.providers.p]\nbase_url = 7',
-        HERE + r":2: llm\.providers\.p\.base_url: expected str.*, got int",
+        HERE + r":2: llm\.providers\.p\.base_url: expected a string, got an integer \(7\): put it in quotes",
     ),
     "provider without an address": (
         '[llm.providers.p]\nauth_env = "P_KEY"',
@@ -99,7 +99,7 @@ MISTAKES = {
     ),
     "family in a circle": (
         '[capabilities.provider_family]\na = "b"\nb = "a"',
-        HERE + r":1: provider_family goes in a circle: a -> b -> a",
+        HERE + r":2: capabilities\.provider_family\.a: it goes in a circle, a -> b -> a: take",
     ),
     "bad glob of a capability": (
         '[[capabilities.provider.x]]\nmodel_match = "*"\n'

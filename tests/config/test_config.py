@@ -228,8 +228,8 @@ def test_a_mistake_with_a_secret_does_not_show_it(world: World):
     world.file.write_text("[models]\napi_key = 123456789\ntoken = 987654321\n")
     world.env["WINDLASS_STORE_PATH"] = "x"
     assert world.problems() == [
-        "windlass.toml:2: models.api_key: expected str, got int",
-        "windlass.toml:3: models.token: expected str | null, got int",
+        "windlass.toml:2: models.api_key: expected a string, got an integer: put it in quotes",
+        "windlass.toml:3: models.token: expected a string, got an integer: put it in quotes",
     ]
 
 
@@ -264,15 +264,15 @@ command = "serve"
         "windlass.toml:5: store.busy_timout is no setting; did you mean 'busy_timeout'? "
         "(known: busy_timeout, folder, path, retry, sync, tags, wal)",
         "windlass.toml:6: store.sync: expected 'full' or 'normal' ('fll')",
-        "windlass.toml:7: store.wal: expected bool, got str ('yes')",
-        "windlass.toml:8: store.retry.attempts: expected int >= 1 (0)",
+        "windlass.toml:7: store.wal: expected true or false, got a string ('yes')",
+        "windlass.toml:8: store.retry.attempts: expected an integer >= 1 (0)",
         "windlass.toml:8: store.retry.wiat is no setting; did you mean 'wait'? "
         "(known: attempts, wait)",
-        "windlass.toml:9: store.tags.1: expected str, got int (2)",
-        "windlass.toml:12: models.default: expected str, got int (3)",
+        "windlass.toml:9: store.tags.1: expected a string, got an integer (2): put it in quotes",
+        "windlass.toml:12: models.default: expected a string, got an integer (3): put it in quotes",
         "windlass.toml:15: models.servers.files.comand is no setting; did you mean 'command'? "
         "(known: command, timeout)",
-        "windlass.toml:17: models.servers.web.timeout: expected float, got str ('long')",
+        "windlass.toml:17: models.servers.web.timeout: expected a number, got a string ('long')",
     ]
 
 
@@ -281,9 +281,11 @@ def test_mistakes_in_both_files_and_the_environment_come_together(world: World):
     world.user_file.write_text("[store]\nwal = 2\n")
     world.env["WINDLASS_STORE_WAL"] = "perhaps"
     first, second, third = world.problems()
-    assert first == "windlass.toml:2: store.wal: expected bool, got int (1)"
-    assert second == f"{world.user_file}:2: store.wal: expected bool, got int (2)"
-    assert third == "environment WINDLASS_STORE_WAL: expected bool, got str ('perhaps')"
+    assert first == "windlass.toml:2: store.wal: expected true or false, got an integer (1)"
+    assert second == f"{world.user_file}:2: store.wal: expected true or false, got an integer (2)"
+    assert (
+        third == "environment WINDLASS_STORE_WAL: expected true or false, got a string ('perhaps')"
+    )
 
 
 def test_a_variable_that_is_nearly_right_is_a_mistake_and_a_strange_one_is_not(world: World):
@@ -402,7 +404,7 @@ def test_owners_register_their_sections(world: World):
     assert config.check(world.file) == []
     world.file.write_text("[store]\nwal = 1\n[models]\n")
     assert config.check(world.file) == [
-        f"{world.file}:2: store.wal: expected bool, got int (1)",
+        f"{world.file}:2: store.wal: expected true or false, got an integer (1)",
         f"{world.file}:3: [models] is no section (known: store)",
     ]
     assert config.check(world.deep / "no.toml") == [f"{world.deep}/no.toml: there is no such file"]

@@ -20,7 +20,7 @@ from windlass.errors import ConfigError, nearest
 from windlass.models.bundles import installed
 from windlass.models.capabilities import Capabilities
 from windlass.models.endpoint import Endpoint
-from windlass.models.rows import Matrix, Table, glob_problem, matches
+from windlass.models.rows import Circle, Matrix, Table, glob_problem, matches
 from windlass.models.scope import current_book
 from windlass.models.tables import Alias, Defaults, LlmConfig, Names, Provider, Rate
 
@@ -137,10 +137,10 @@ class Book:
                     raise ConfigError(f"{place}: provider_family.{name}: {wrong}")
         try:
             return Matrix(*rules)
-        except ConfigError as error:
-            place = self.where("capabilities", "provider_family")
-            place = "provider_capabilities_install" if first else place
-            raise ConfigError(f"{place}: {error}") from None
+        except Circle as circle:
+            place = self.where("capabilities", "provider_family", circle.line[0])
+            place = "provider_capabilities_install: " if first else f"{place}: capabilities."
+            raise ConfigError(f"{place}{circle}") from None
 
     def _check(self) -> None:
         for path, problem in self._wrong():

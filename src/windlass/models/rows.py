@@ -218,6 +218,16 @@ def check_families(family: Mapping[str, str]) -> None:
         line = [name]
         while (above := family.get(line[-1])) is not None:
             if above in line:
-                circle = " -> ".join([*line[line.index(above) :], above])
-                raise ConfigError(f"provider_family goes in a circle: {circle}")
+                raise Circle([*line[line.index(above) :], above])
             line.append(above)
+
+
+class Circle(ConfigError):
+    """Families that lead back to where they began."""
+
+    def __init__(self, line: list[str]) -> None:
+        super().__init__(
+            f"provider_family.{line[0]}: it goes in a circle, {' -> '.join(line)}: "
+            "take one of these families out"
+        )
+        self.line = line

@@ -189,7 +189,10 @@ def test_rules_of_a_script() -> None:
         ("[[provider.x]]\nmax_tools = 7", "missing required field model_match"),
         ('[[provider.x]]\nmodel_match = "a*b*"', "a star may stand at either end"),
         ('[[provider.x]]\nmodel_match = "*"\nmax_tolls = 7', "did you mean 'max_tools'"),
-        ('[[provider.x]]\nmodel_match = "*"\nthinking = "yes"', ":3: .*thinking: expected bool"),
+        (
+            '[[provider.x]]\nmodel_match = "*"\nthinking = "yes"',
+            ":3: .*thinking: expected true or false",
+        ),
         ('[provider_family]\na = "b"\nb = "a"', "a -> b -> a"),
         ("[[provider.x]\n", "it is not TOML"),
     ],
