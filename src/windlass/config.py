@@ -32,6 +32,7 @@ _NOTHING: tuple[Any, ...] = ({}, [])  # a table that nobody filled is not worth 
 # Windlass's own sections, by name alone: a file must read the same whoever loads it first.
 _sections: dict[str, type[msgspec.Struct] | str] = {
     "store": "windlass.store.config:StoreConfig",
+    "telemetry": "windlass.agents.telemetry:TelemetryConfig",
     "llm": "windlass.models.tables:LlmConfig",
     "capabilities": "windlass.models.rows:Table",
 }

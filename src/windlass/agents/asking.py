@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
 from windlass import seams
 from windlass.agents.accounts import NOBODY, Who, booked
 from windlass.agents.runtime import Runtime, current_runtime
+from windlass.agents.telemetry import in_use
 from windlass.loop.reply import sound
 from windlass.loop.watch import CleanShow
 from windlass.models.base import Emit, Model, Request, Response, silent
@@ -38,13 +40,26 @@ async def ask_once(
     return await through_pauses(request, book)
 
 
+def _reply(
+    runtime: Runtime, model: Model, request: Request, emit: Emit
+) -> Coroutine[Any, Any, Response]:
+    """The call itself, in a span where somebody records them."""
+    if in_use():
+        from windlass.agents.tracing import spans_of_call
+
+        spans = spans_of_call(lambda: runtime.config, runtime.redactor)
+        if spans is not None:
+            return spans.respond(model, request, emit, None)
+    return model.respond(request, emit)
+
+
 async def _asked(runtime: Runtime, model: Model, request: Request, emit: Emit) -> Response:
     redactor, clean = runtime.redactor, None
     if redactor is not None and emit is not silent:
         clean = CleanShow(redactor, cast("Sink", emit))
     seams.point("model.before_request")
     try:
-        response: Response = sound(await model.respond(request, clean or emit))
+        response: Response = sound(await _reply(runtime, model, request, clean or emit))
     except Exception as error:
         if redactor is not None:
             redactor.scrub(error)

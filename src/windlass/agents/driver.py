@@ -13,6 +13,7 @@ from windlass import seams
 from windlass.access.caller import Caller
 from windlass.agents.abort import Abort
 from windlass.agents.runtime import Runtime
+from windlass.agents.telemetry import in_use
 from windlass.errors import ConfigError, NoSuchSession, TestBroken, shown
 from windlass.events import (
     InboxTaken,
@@ -242,7 +243,12 @@ async def conduct(
         await run.journal.close()
         return begun.outcome
     hold = _Hold(run, abort, leave, timeout)
-    task = run.loop.create_task(hold.drive(begun.at, begun.finish))
+    driving = hold.drive(begun.at, begun.finish)
+    if in_use() and run.around is None:
+        from windlass.agents.tracing import traced
+
+        driving = traced(run, driving, lambda: runtime.config)
+    task = run.loop.create_task(driving)
     try:
         await hold.done
     except asyncio.CancelledError:
@@ -261,6 +267,9 @@ async def conduct(
         stop = run.interruption
         return Outcome("cancelling", stop.reason if stop else "cancelled")
     outcome = task.result()
+    if run.receipts and run.interruption is None:
+        for receipts in run.receipts:
+            await receipts.flushed()  # they are owed, however long it takes
     if run.drains:
         await _drain(run, CALLBACKS if run.interruption is None else PATIENCE)
     if begun.passing is not None and outcome.status != "suspended":
