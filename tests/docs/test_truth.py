@@ -138,6 +138,8 @@ def test_every_setting_is_listed_with_what_is_built_in():
             if one.value is None
             else f"{one.value:g}"
             if type(one.value) is float
+            else str(one.value).lower()
+            if type(one.value) is bool
             else one.value
         )
 
