@@ -61,7 +61,7 @@ def judging(
     if (callback := options.get("post_turn_callback")) is not None:
         chosen.append(PostTurn(callback, change))
     control = options.get("loop_control")
-    if turns is not None and (control is not None or turns.mode == "adaptive"):
+    if turns is not None and (control is not None or turns.mode == "adaptive" or turns.expose):
         chosen.append(
             LoopControl(turns, control, required)
         )  # last: it looks at what all others said

@@ -41,6 +41,9 @@ CURT_NUDGES: dict[str, str] = {
     "none": "You have not finished. Go on.",
 }
 
+_ACT = "Words alone do not count here: call a tool."
+_OR_SAY = " Or write {sentinel} if the task is done."
+
 CONTRACTS: dict[str, str] = {
     "native": "When the whole task is done, say so and write {sentinel} in your reply.",
     "text": "When the whole task is done, write <done>{sentinel}</done> in your reply.",
@@ -79,6 +82,8 @@ class Completion(Policy[None]):
         self.shape = shape = shape or TurnPolicy()
         offers = NUDGES if shape.allow_done_sentinel else CURT_NUDGES
         self.nudge = nudge or offers[mode].format(sentinel=sentinel or SENTINEL)
+        yields = sentinel is not None and shape.allow_done_sentinel
+        self.act = nudge or (_ACT + _OR_SAY.format(sentinel=sentinel) if yields else _ACT)
 
     async def after_turn(self, run: Run, turn: Turn) -> Verdict | None:
         if self.sentinel is not None and says_done(turn.text, self.sentinel, self.mode):
@@ -100,13 +105,15 @@ class Completion(Policy[None]):
         if turn is None:
             return None
         talked = counted.talked
-        nudges = self.loop_until_done or (talked and self._must_act(run))
+        must_act = talked > 0 and self._must_act(run)
+        nudges = self.loop_until_done or must_act
         if nudges and talked > self.max_nudges:
             if not counted.stuck:
                 run.note(LoopStuck(talked - 1))
             return Stop("stuck", "max_nudges")
         if nudges and talked and run.messages[-1].role == "assistant":
-            run.say(self.nudge + self._too_long(turn), "nudge")  # nobody else has spoken since
+            words = self.act if must_act else self.nudge  # and nobody else has spoken since
+            run.say(words + self._too_long(turn), "nudge")
         elif turn.calls and "brief" not in counted.heard and (brief := self._too_long(turn)):
             run.say(brief.strip(), "brief")
         return None
