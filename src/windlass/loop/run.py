@@ -367,7 +367,7 @@ class Run:
         """Put a frame on the record, unless it stands there already."""
         entry = self.plan.framed if frame is self.plan.frame else framed(frame, why)
         if entry.digest != self.frame_digest:
-            self.record(entry)
+            self.record(entry if entry.why == why else msgspec.structs.replace(entry, why=why))
             self.frame_digest = entry.digest
         self.frame = self.on_record = frame
 

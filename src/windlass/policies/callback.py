@@ -96,7 +96,8 @@ class PostTurn(Policy[Changed]):
         if inspect.isawaitable(answer):
             answer = await answer
         said = _checked(answer)
-        if message := said.get("message"):
+        message = said.get("message")
+        if message and tally(run).heard.get("post_turn") != message:  # said before a crash
             run.say(message, "post_turn")
         if said.get("stop"):
             return Stop("done", said.get("stop_reason") or "post_turn_stop")
@@ -126,7 +127,8 @@ def _info(run: Run, turn: Turn) -> TurnInfo:
     calls = [{"id": c.id, "name": c.name, "arguments": c.arguments} for c in turn.calls]
     return TurnInfo(
         run.session_id, run.iteration - 1, bool(turn.calls), calls or None, results,
-        len(turn.calls), counted.worked, counted.failed, list(counted.successful),
+        len(turn.calls), [each.tool_name for each in results if each.ok],
+        [each.tool_name for each in results if not each.ok], list(counted.successful),
         list(counted.rejected), turn.text, visible(turn.text, sentinel),
     )  # fmt: skip
 
