@@ -64,7 +64,8 @@ class Row(NamedTuple):
 
 def figure(value: float, unit: Unit, *, sign: bool = True) -> str:
     """A number as a reader wants it."""
-    text = f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 100 else f"{value:.0f}"
+    places = 3 if value < 0.2 else 2 if value < 10 else 1 if value < 100 else 0
+    text = f"{value:.{places}f}"
     if "." in text:
         text = text.rstrip("0").rstrip(".")
     if not sign:

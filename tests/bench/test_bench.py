@@ -7,10 +7,12 @@ import asyncio
 import pytest
 
 import windlass as w
-from bench import bare, crowd, durable, ours, requests, streams, turns, work
+from bench import adapters, bare, crowd, durable, ours, requests, streams, turns, work
 from bench.proof import CutCorner, prove
 from bench.proof_of_calls import NotCalled, counted
 from bench.sampling import Work, paired, rounds, sample
+from bench.sdks.exchange import exchange
+from bench.sdks.exchange import ours as through_ours
 from bench.table import Row, report
 from bench.work import Script
 from windlass.agents.runtime import current_store
@@ -136,6 +138,26 @@ async def test_samples_are_taken_in_turns_and_paired():
     assert {name: len(samples) for name, samples in taken.items()} == {"one": 3, "other": 3}
     assert order[-4:] == ["one", "other", "one", "other"]
     assert paired([2.0, 6.0, 3.0], [1.0, 2.0, 3.0])[:3] == (2.0, 3.0, 2.0)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("make", adapters.VENDORS, ids=lambda make: make.__name__)
+@pytest.mark.parametrize("streamed", [True, False])
+async def test_our_adapter_and_the_vendors_client_hear_the_same(make, streamed):
+    vendor = make()
+    given = exchange(vendor, 5, streamed=streamed)
+    heard = await adapters.agreed(vendor, through_ours(vendor, given), vendor.theirs(given))
+    assert heard.said.text == "Sunny ü" * 5 and len(heard.said.calls) == 2
+    assert (heard.said.input_tokens, heard.said.output_tokens) == (1200, 340)
+    assert heard.pieces >= 5 if streamed else heard.pieces == 1
+
+
+async def test_a_client_that_hears_something_else_is_not_measured():
+    vendor = adapters.VENDORS[0]()
+    mine = through_ours(vendor, exchange(vendor, 5, streamed=True))
+    other = through_ours(vendor, exchange(vendor, 4, streamed=True))
+    with pytest.raises(CutCorner, match="we heard"):
+        await adapters.agreed(vendor, mine, other)
 
 
 async def test_every_part_runs(tmp_path, monkeypatch):

@@ -6,20 +6,23 @@ a sum of it all. Knows nothing of any provider.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from struct import Struct, error
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 from zlib import crc32
 
 from windlass.errors import BadReply
 
 Headers: TypeAlias = dict[str, Any]
+_T = TypeVar("_T")
 
 MAX_FRAME: Final = 25 * 1024 * 1024  # the protocol allows payloads of 24 MiB
 _PRELUDE: Final = Struct(">III")
-_SUM: Final = Struct(">I")
 _SIZED: Final = Struct(">H")
-_LEAST: Final = _PRELUDE.size + _SUM.size
+_HEAD: Final = _PRELUDE.size
+_number: Final = int.from_bytes  # high byte first, as all numbers here
+_LEAST: Final = _HEAD + 4  # with the sum at its end
 # by type: true and false have no bytes, 6 and 7 say their length first, a time is milliseconds
 _FIXED: Final = {
     2: Struct(">b"),
@@ -42,45 +45,57 @@ class EventStreamDecoder:
         self._pending: list[bytes] = []  # of the unfinished frame; joined when there is enough
         self._size = 0
         self._limit = limit
-        self._wanted = _PRELUDE.size  # bytes until there is something to look at
+        self._wanted = _HEAD  # bytes until there is something to look at
 
     def feed(self, chunk: bytes) -> list[tuple[str, bytes]]:
         """The frames that this chunk completes, named."""
-        return [(_named(described), payload) for described, payload in self._split(chunk)]
+        if self._size == 0 and len(chunk) >= _LEAST:
+            total, described = _sizes(chunk[:_HEAD])
+            if total == len(chunk) <= self._limit and crc32(chunk[:-4]) == _number(chunk[-4:]):
+                start = _HEAD + described  # one whole frame, as Amazon sends them
+                return [(_named(chunk[_HEAD:start]), chunk[start:-4])]
+        return self._split(chunk, _named)
 
     def frames(self, chunk: bytes) -> list[tuple[Headers, bytes]]:
         """The frames that this chunk completes, with all their headers."""
-        return [(_headers(described), payload) for described, payload in self._split(chunk)]
+        return self._split(chunk, _headers)
 
-    def _split(self, chunk: bytes) -> list[tuple[bytes, bytes]]:
-        """Headers and payload of every frame that is whole by now."""
+    def _split(self, chunk: bytes, read: Callable[[bytes], _T]) -> list[tuple[_T, bytes]]:
+        """The headers, as `read` has them, and the payload of every frame that is whole by now."""
         self._size += len(chunk)
         if self._size < self._wanted:
             self._pending.append(chunk)
             return []
         data = b"".join([*self._pending, chunk]) if self._pending else chunk
-        found: list[tuple[bytes, bytes]] = []
+        found: list[tuple[_T, bytes]] = []
         at, size = 0, len(data)
-        while size - at >= _PRELUDE.size:
-            total, described, told = _PRELUDE.unpack_from(data, at)
-            if crc32(data[at : at + 8]) != told:
-                raise BadReply("the reply is no event stream, or it was damaged on its way")
-            if not _LEAST + described <= total <= self._limit:
+        wanted = _HEAD
+        while size - at >= _HEAD:
+            total, described = _sizes(data[at : at + _HEAD])
+            if total > self._limit:
                 raise BadReply(f"the stream holds a frame of {total:,} bytes")
             if size - at < total:
+                wanted = total
                 break
-            end = at + total - 4
-            if crc32(data[at:end]) != _SUM.unpack_from(data, end)[0]:
+            end, start = at + total - 4, at + _HEAD + described
+            if crc32(data[at:end]) != _number(data[end : end + 4]):
                 raise BadReply("a frame of the stream was damaged on its way")
-            start = at + _PRELUDE.size
-            found.append((data[start : start + described], data[start + described : end]))
-            at = end + 4
-        rest = data[at:]
-        self._pending = [rest] if rest else []
-        self._size = len(rest)
-        whole = self._size >= _PRELUDE.size
-        self._wanted = _PRELUDE.unpack_from(rest)[0] if whole else _PRELUDE.size
+            found.append((read(data[at + _HEAD : start]), data[start:end]))
+            at += total
+        self._size, self._wanted = size - at, wanted
+        self._pending = [data[at:]] if at < size else []
         return found
+
+
+@lru_cache(maxsize=512)
+def _sizes(prelude: bytes) -> tuple[int, int]:
+    """How long the frame is that begins so, and its headers. Frames are of much the same lengths."""
+    total, described, told = _PRELUDE.unpack(prelude)
+    if crc32(prelude[:8]) != told:
+        raise BadReply("the reply is no event stream, or it was damaged on its way")
+    if total < _LEAST + described:
+        raise BadReply(f"the stream holds a frame of {total:,} bytes")
+    return total, described
 
 
 @lru_cache(maxsize=64)

@@ -25,6 +25,9 @@ class LineDecoder:
 
     def feed(self, chunk: bytes) -> list[ServerEvent]:
         """The lines that this chunk completes."""
+        if not self._pending and chunk.find(b"\n") == len(chunk) - 1:
+            line = _bare(chunk[:-1])  # one whole line, as a server sends them
+            return [("", line)] if line else []
         if b"\n" not in chunk:
             self._pending.append(chunk)
             self._size += len(chunk)

@@ -23,7 +23,7 @@ class SSEDecoder:
     in `data`, and turning bytes into text is left to the JSON decoder.
     """
 
-    __slots__ = ("_after_cr", "_ends_line", "_limit", "_pending", "_size", "_started")
+    __slots__ = ("_after_cr", "_ends_line", "_fresh", "_limit", "_pending", "_size", "_started")
 
     def __init__(self, limit: int = MAX_EVENT) -> None:
         self._pending: list[bytes] = []  # of the unfinished event; joined once, when it ends
@@ -32,9 +32,22 @@ class SSEDecoder:
         self._ends_line = True  # a blank line that opens a chunk ends what is pending
         self._after_cr = False
         self._started = False
+        self._fresh = False  # the last chunk ended with an event, and nothing waits
 
     def feed(self, chunk: bytes) -> list[ServerEvent]:
         """The events that this chunk completes."""
+        if self._fresh and chunk.endswith(b"\n\n") and chunk.find(b"\r") < 0:
+            lines = chunk[:-2].split(b"\n")
+            if len(lines) < 3:  # one event, as most chunks are: two have an empty line between them
+                event = _event(lines)
+                return [event] if event is not None else []
+        blocks = self._blocks(chunk)
+        self._fresh = self._started and not self._pending and not self._after_cr
+        events = [_event(block.split(b"\n")) for block in blocks]
+        return [event for event in events if event is not None]
+
+    def _blocks(self, chunk: bytes) -> list[bytes]:
+        """The events that this chunk completes, not yet taken apart."""
         if not self._started:
             chunk = self._without_bom(chunk)
         if self._after_cr or b"\r" in chunk:
@@ -58,13 +71,7 @@ class SSEDecoder:
         if rest:
             self._pending.append(rest)
             self._size = len(rest)
-        events: list[ServerEvent] = []
-        for block in blocks:
-            if block.startswith(b"data: ") and b"\n" not in block:
-                events.append(("", block[6:]))
-            elif block and (event := _event(block)) is not None:
-                events.append(event)
-        return events
+        return blocks
 
     def _without_bom(self, chunk: bytes) -> bytes:
         start = b"".join([*self._pending, chunk])
@@ -88,9 +95,15 @@ class SSEDecoder:
         return chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
 
-def _event(block: bytes) -> ServerEvent | None:
+def _event(lines: list[bytes]) -> ServerEvent | None:
+    last = lines[-1]
+    if last.startswith(b"data: "):  # the two shapes that providers write
+        if len(lines) == 1:
+            return "", last[6:]
+        if len(lines) == 2 and lines[0].startswith(b"event: "):
+            return lines[0][7:].decode("utf-8", "replace"), last[6:]
     name, data = "", None
-    for line in block.split(b"\n"):
+    for line in lines:
         field, _, value = line.partition(b":")
         if value.startswith(b" "):
             value = value[1:]

@@ -90,14 +90,15 @@ class Deadline:
     assignment: the timer looks at it when it is due, so a thousand deltas arm no timer.
     """
 
-    __slots__ = ("_cancelling", "_end", "_expired", "_idle", "_last", "_loop", "_start", "_task",
-                 "_timer", "_waits")  # fmt: skip
+    __slots__ = ("_cancelling", "_end", "_expired", "_idle", "_last", "_loop", "_now", "_start",
+                 "_task", "_timer", "_waits")  # fmt: skip
 
     def __init__(
         self, *, total: float | None, idle: float | None = None, first: float | None = None
     ) -> None:
         self._loop = asyncio.get_running_loop()
-        self._start = self._last = self._loop.time()
+        self._now = self._loop.time
+        self._start = self._last = self._now()
         self._end = None if total is None else self._start + total
         self._idle = idle
         self._waits = first if first is not None else idle  # until the first progress
@@ -106,7 +107,7 @@ class Deadline:
 
     def progress(self) -> None:
         """Something meaningful came."""
-        self._last = self._loop.time()
+        self._last = self._now()
         self._waits = self._idle
 
     def __enter__(self) -> Deadline:
@@ -144,7 +145,7 @@ class Deadline:
             self._timer = self._loop.call_at(due, self._look)
 
     def _look(self) -> None:
-        due, now = self._due(), self._loop.time()
+        due, now = self._due(), self._now()
         if due is None or now < due:
             self._arm()
             return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, cast
+from typing import Annotated, Any, Final, cast
 
 import msgspec
 
@@ -23,6 +23,20 @@ _STOPS: Final[dict[str, StopReason]] = {
     "pause_turn": "pause_turn",
     "refusal": "refusal",
 }
+
+
+class _TextPiece(msgspec.Struct, tag_field="type", tag="text_delta", gc=False):
+    text: str
+
+
+class _Piece(msgspec.Struct, tag_field="type", tag="content_block_delta", gc=False):
+    """Most of a stream is this, so it is read without a detour over dicts."""
+
+    index: Annotated[int, msgspec.Meta(ge=0)]
+    delta: _TextPiece
+
+
+_pieces: Final = msgspec.json.Decoder(_Piece).decode
 
 
 class _Open:
@@ -56,6 +70,16 @@ class MessagesDecoder(Decoder):
         self._id: str | None = None
 
     def _event(self, name: str, data: bytes) -> bool:
+        if name == "content_block_delta":
+            try:
+                piece = _pieces(data)
+            except msgspec.DecodeError:
+                pass  # not a piece of text
+            else:
+                if (opened := self._open.get(piece.index)) is not None:
+                    opened.parts.append(text := piece.delta.text)
+                    self.emit(TextDelta(text))
+                return True
         event = self._json(data)
         match event.get("type") or name:
             case "content_block_delta":

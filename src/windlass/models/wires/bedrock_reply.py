@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 
@@ -27,6 +27,20 @@ _STOPS: Final[dict[str, StopReason]] = {
     "model_context_window_exceeded": "max_tokens",
 }
 _MALFORMED: Final = ("malformed_model_output", "malformed_tool_use")
+
+
+class _TextPiece(msgspec.Struct, gc=False):
+    text: str
+
+
+class _Piece(msgspec.Struct, gc=False):
+    """Most of a stream is this, so it is read without a detour over dicts."""
+
+    delta: _TextPiece
+    at: Annotated[int, msgspec.Meta(ge=0)] = msgspec.field(name="contentBlockIndex")
+
+
+_pieces: Final = msgspec.json.Decoder(_Piece).decode
 
 
 class _Open:
@@ -80,6 +94,16 @@ class ConverseDecoder(Decoder):
         return EventStreamDecoder() if start[0] == 0 else None  # the length of a frame, high first
 
     def _event(self, name: str, data: bytes) -> bool:
+        if name == "contentBlockDelta":
+            try:
+                piece = _pieces(data)
+            except msgspec.DecodeError:
+                pass  # not a piece of text
+            else:
+                if text := piece.delta.text:
+                    self._block_at(piece.at).text.append(text)
+                    self.emit(TextDelta(text))
+                    return True
         if ":" in name:  # exception:…, error:…
             if self.complete:
                 return True  # the answer is here

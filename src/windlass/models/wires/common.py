@@ -284,9 +284,10 @@ class HttpModel(Model):
             explained = await transport.read_whole(reply, _ERROR_BODY)
             raise from_http(reply.status, reply.headers, explained, self._source())
         try:
-            while chunk := await reply.read():
-                if decoder.feed(chunk):
-                    deadline.progress()
+            read, feed, progress = reply.read, decoder.feed, deadline.progress
+            while chunk := await read():
+                if feed(chunk):
+                    progress()
                 if decoder.done:
                     break
         except StreamBroken:

@@ -54,7 +54,8 @@ class Decoder:
         for name, data in frames.feed(chunk):
             if self.done:
                 break
-            progress = self._event(name, data) or progress
+            if self._event(name, data):
+                progress = True
         return progress
 
     def finish(self) -> Response:

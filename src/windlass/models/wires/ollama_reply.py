@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import msgspec
+
 from windlass.errors import BadReply, StreamBroken
 from windlass.events import TextDelta, ThinkingDelta, ToolCallReady
 from windlass.messages import Block, Message, Text, Thinking, ToolCall
@@ -20,6 +22,23 @@ _STOPS: Final[dict[str, StopReason]] = {
     "stop": "end_turn",  # also with calls
     "length": "max_tokens",
 }
+
+
+class _Said(msgspec.Struct, gc=False):
+    content: str
+    thinking: Any = None
+    tool_calls: Any = None
+
+
+class _Piece(msgspec.Struct, gc=False):
+    """Most of a stream is this, so it is read without a detour over dicts."""
+
+    message: _Said
+    done: Any = None
+    error: Any = None
+
+
+_pieces: Final = msgspec.json.Decoder(_Piece).decode
 
 
 class LinesDecoder(Decoder):
@@ -70,7 +89,19 @@ class LinesDecoder(Decoder):
             self._take(whole)
 
     def _event(self, name: str, data: bytes) -> bool:
-        self._take(self._json(data))
+        try:
+            line = _pieces(data)
+        except msgspec.DecodeError:
+            self._take(self._json(data))  # not a piece of text
+            return True
+        message = line.message
+        text = message.content
+        if not text or message.thinking or message.tool_calls or line.error or line.done:
+            self._take(self._json(data))
+        else:
+            self._begun = True
+            self._text.append(text)
+            self.emit(TextDelta(text))
         return True
 
     def _take(self, line: dict[str, Any]) -> None:
