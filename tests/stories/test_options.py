@@ -294,7 +294,7 @@ async def test_done_raises_nothing():
 async def test_a_result_has_a_short_repr_and_a_timeline():
     out = await w.Agent(scripted("y" * 500)).run("go")
     assert len(repr(out)) < 140 and "done" in repr(out)
-    assert "<table>" in out._repr_html_()
+    assert '<iframe sandbox="allow-scripts"' in out._repr_html_()
 
 
 async def test_an_agents_result():

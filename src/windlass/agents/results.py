@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar, cast
 
 import msgspec
 
-from windlass import errors
+from windlass import errors, seams
 from windlass.agents.new_messages import new_messages
 from windlass.agents.structured import Reading
 from windlass.agents.typed import TypedAnswer
@@ -19,10 +19,8 @@ from windlass.events import (
     Replied,
     Said,
     ToolDecided,
-    ToolMessage,
     ToolResulted,
     as_dict,
-    kind_of,
 )
 from windlass.loop.run import Run
 from windlass.loop.turn import UNNAMED
@@ -300,12 +298,13 @@ class RunResult:
     def _repr_html_(self) -> str:
         from html import escape
 
-        rows = "".join(
-            f"<tr><td>{n}</td><td>{escape(kind_of(e))}</td><td>{escape(_line(e))}</td></tr>"
-            for n, e in enumerate(self.entries)
-        )
+        from windlass.picture.page import framed
+        from windlass.picture.reading import Written, picture_of
+
         head = f"<b>{escape(self.status)}</b> · {self._run.iteration} turns · ${self.cost_usd:.4f}"
-        return f"<div>{head}<table>{rows}</table></div>"
+        # what is in memory has durations and no times: a journal's rows are the store's to read
+        picture = picture_of(self.session_id, [Written(seams.now(), list(self.entries))])
+        return f"<div>{head}</div>{framed(picture)}"
 
 
 class LoopResult(RunResult):
@@ -460,16 +459,3 @@ def _call_record(call: ToolCall, entry: ToolResulted) -> ToolCallRecord:
 
 def _distinct(names: list[str]) -> list[str]:
     return list(dict.fromkeys(names))
-
-
-def _line(entry: JournalEntry) -> str:
-    match entry:
-        case Said() | Replied():
-            calls = ", ".join(call.name for call in entry.message.tool_calls)
-            return (entry.message.text or calls)[:120]
-        case ToolResulted():
-            return f"{entry.tool}: {entry.outcome}: {entry.result.text[:100]}"
-        case ToolMessage():
-            return f"{len(entry.calls)} results"
-        case _:
-            return ", ".join(f"{k}={v}" for k, v in as_dict(entry).items() if k != "kind")[:120]

@@ -195,8 +195,8 @@ class _Reader:
     def _resulted(self, entry: ToolResulted, at: float) -> None:
         took = entry.duration_ms / 1000
         begun = self.begun.pop(entry.call_id, None)
-        if begun is not None and self.true and begun[0] <= at:
-            start = begun[0] if not begun[1].eager else min(begun[0], at - took)
+        if begun is not None and begun[0] <= at:
+            start = begun[0] if not (begun[1].eager and self.true) else min(begun[0], at - took)
             end = min(start + took, at)
             self.cursor = max(self.cursor, end)
         else:
