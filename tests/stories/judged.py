@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -125,7 +126,13 @@ def _judgement(entry: JournalEntry) -> bool:
     )  # fmt: skip
 
 
+_MADE_UP = re.compile(rb"\bcall_[0-9a-f]{6,}")
+
+
 def _bytes(request: w.Request) -> bytes:
-    return msgspec.json.encode(
+    """The request as it is sent; ids that the runtime makes up are numbered."""
+    sent = msgspec.json.encode(
         [list(request.messages), request.frame, list(request.tail)], order="deterministic"
     )
+    known: dict[bytes, bytes] = {}
+    return _MADE_UP.sub(lambda m: known.setdefault(m[0], b"call-%d" % len(known)), sent)

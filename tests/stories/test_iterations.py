@@ -271,10 +271,11 @@ async def test_it_is_asked_after_the_nudge():
         "go",
         model=model,
         loop_until_done=True,
-        loop_control=lambda s: None,
+        loop_control=lambda s: seen.append("control"),
         on_event=lambda event: seen.append(type(event).__name__),
     )
-    assert "You have not finished" in said(model.requests[1])[-1]
+    assert seen.index("FeedbackInjected") < seen.index("control")
+    assert seen.count("control") == 1 and "You have not finished" in said(model.requests[1])[-1]
 
 
 async def test_decisions_are_events():

@@ -83,7 +83,8 @@ class Completion(Policy[None]):
         offers = NUDGES if shape.allow_done_sentinel else CURT_NUDGES
         self.nudge = nudge or offers[mode].format(sentinel=sentinel or SENTINEL)
         yields = sentinel is not None and shape.allow_done_sentinel
-        self.act = nudge or (_ACT + _OR_SAY.format(sentinel=sentinel) if yields else _ACT)
+        way_out = f"<done>{sentinel}</done>" if mode == "text" else sentinel
+        self.act = nudge or (_ACT + _OR_SAY.format(sentinel=way_out) if yields else _ACT)
 
     async def after_turn(self, run: Run, turn: Turn) -> Verdict | None:
         if self.sentinel is not None and says_done(turn.text, self.sentinel, self.mode):
