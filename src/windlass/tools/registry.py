@@ -53,7 +53,7 @@ class ToolRegistry:
 
     def to_tool_defs(self) -> list[dict[str, Any]]:
         """Every tool as a model sees it: name, description, parameters."""
-        return [msgspec.structs.asdict(one.spec) for one in self._tools.values()]
+        return [msgspec.to_builtins(one.spec) for one in self._tools.values()]
 
     def to_runtime_tool_defs(self) -> list[dict[str, Any]]:
         """The same, for tools that were added at run time."""
