@@ -88,3 +88,24 @@ def test_help_loads_nothing_heavy(args: list[str]):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout.splitlines()[-1] == "[]", done.stderr
+
+
+@pytest.mark.parametrize(
+    ("columns", "head"),
+    [(200, "MODEL PRICE CACHED NOTE"), (35, "MODEL PRICE NOTE"), (20, "MODEL PRICE"), (5, "MODEL")],
+)
+def test_a_table_is_as_wide_as_the_terminal(
+    columns: int, head: str, monkeypatch: pytest.MonkeyPatch
+):
+    from io import StringIO
+
+    from windlass.cli.paper import Paper
+
+    monkeypatch.setenv("COLUMNS", str(columns))
+    paper = Paper(StringIO())
+    paper.fancy = True
+    rows = [("some-model", "$1", "$0.5", "it can do much")]
+    paper.table(
+        head="MODEL PRICE CACHED NOTE".split(), rows=rows, spare=("CACHED", "NOTE", "PRICE")
+    )
+    assert paper.file.getvalue().splitlines()[0].split()[:4] == head.split()  # type: ignore[attr-defined]

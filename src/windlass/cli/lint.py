@@ -280,6 +280,8 @@ def known_provider(name: str) -> None:
 
 def verdicts(request: Request, providers: Sequence[str]) -> Iterator[Verdict]:
     """What each provider would say to a history."""
+    import msgspec
+
     from windlass.models import catalog
     from windlass.models.endpoints import ENDPOINTS
     from windlass.models.providers import resolve
@@ -294,7 +296,7 @@ def verdicts(request: Request, providers: Sequence[str]) -> Iterator[Verdict]:
         name = name or endpoint.default_model or (listed[0].name if listed else "any-model")
         model = resolve(name, provider, api_key="none", environ=_PLACES)
         if isinstance(model, HttpModel):
-            yield judge(model, request)
+            yield msgspec.structs.replace(judge(model, request), provider=provider)
 
 
 # what some providers want to know before they can be asked; nobody is asked here

@@ -113,7 +113,8 @@ def listed(provider: str | None, as_json: bool) -> None:
             )
             for info in infos
         ]  # fmt: skip
-        paper.table(head, rows, ("IN", "OUT", "CACHED", "CONTEXT", "REPLY"))
+        numbers = ("IN", "OUT", "CACHED", "CONTEXT", "REPLY")
+        paper.table(head, rows, numbers, spare=("REPLY", "CACHED", "TOOLS", "ALSO"))
         paper.line((f"prices of {catalog.as_of()}", "dim"))
         paper.line("")
     rows = [(p["name"], _key_state(p), p["default_model"] or "") for p in providers]

@@ -9,7 +9,7 @@ import os
 import shutil
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
+from typing import TYPE_CHECKING, Any, TextIO, TypeAlias, TypeVar
 
 from windlass.cli.text import json_text
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 Part: TypeAlias = "str | tuple[str, str]"  # words, or words and their style
+_T = TypeVar("_T")
 PLAIN_WIDTH = 160  # of a line that nobody's terminal limits
 
 
@@ -52,10 +53,23 @@ class Paper:
             self.file.flush()
 
     def table(
-        self, head: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str] = ()
+        self,
+        head: Sequence[str],
+        rows: Sequence[Sequence[str]],
+        right: Sequence[str] = (),
+        spare: Sequence[str] = (),
     ) -> None:
-        """Columns under headings; those named in `right` are aligned there."""
+        """Columns under headings; those named in `right` are aligned there.
+
+        Where a terminal is too narrow, those in `spare` are left out, the first of them first.
+        """
         widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
+        for name in spare:
+            if sum(widths) + 2 * len(widths) - 2 <= self.width:
+                break
+            at = head.index(name)
+            head, widths = _without(head, at), _without(widths, at)
+            rows = [_without(row, at) for row in rows]
         for number, row in enumerate((head, *rows)):
             cells = [
                 cell.rjust(width) if name in right else cell.ljust(width)
@@ -68,6 +82,10 @@ class Paper:
         """One JSON document."""
         self.file.write(json_text(value) + "\n")
         self.file.flush()
+
+
+def _without(row: Sequence[_T], at: int) -> list[_T]:
+    return [*row[:at], *row[at + 1 :]]
 
 
 def styled(*parts: Part) -> Text:
