@@ -36,8 +36,8 @@ class _Finder:
         self.mutant = mutant
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        """The module as it would be found, with a loader that mutates."""
-        if not name.startswith(PACKAGE):
+        """The module as it would be found, with a loader that mutates it, if it is concerned."""
+        if name.removeprefix(PACKAGE) not in touched(self.mutant):
             return None
         spec = PathFinder.find_spec(name, path, target)
         if spec is not None and isinstance(spec.loader, SourceFileLoader):
@@ -62,12 +62,17 @@ class _Loader(SourceFileLoader):
         super().exec_module(module)
 
 
+def touched(mutant: str) -> frozenset[str]:
+    """The modules of the package that a mutant changes."""
+    if "@" in mutant:
+        return frozenset({Line.of(mutant).module})
+    return frozenset(module for module, _ in DOORS)
+
+
 def mutated(tree: ast.Module, module: str, mutant: str) -> None:
-    """Change one module's tree; a mutant of another module leaves it as it is."""
+    """Change the tree of a module that the mutant touches."""
     if "@" in mutant:
         line = Line.of(mutant)
-        if line.module != module:
-            return
         for each, name in found(tree, module, frozenset({line.option})):
             if each == line:
                 name.value = NOBODY_SAYS

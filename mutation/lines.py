@@ -9,9 +9,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 AGENTS = Path(__file__).parents[1] / "src" / "windlass" / "agents"
-#: What says which options there are and what they accept, and what reads results and transcripts.
-SILENT = frozenset({"checking", "checks", "continuing", "judgement", "results", "transcripts"})
+#: What says which options there are and what they accept, and what reads or tells what happened.
+SILENT = frozenset(
+    {"checking", "checks", "continuing", "judgement", "results", "tracing", "transcripts"}
+)
 _READS = frozenset({"get", "pop"})
+#: What the assembly calls the options at hand.
+_OPTIONS = frozenset({"options", "_options", "checked", "typed", "own", "now"})
 
 
 class Line(NamedTuple):
@@ -79,21 +83,32 @@ def _names(root: ast.AST) -> Iterator[ast.Constant]:
         and isinstance(node.targets[0], ast.Name)
         and isinstance(node.value, ast.Attribute)
         and node.value.attr == "get"
+        and _called(node.value.value) in _OPTIONS
     }
     for node in _walk(root):
         match node:
-            case ast.Call(func=ast.Attribute(attr=attr), args=[ast.Constant() as name, *_]):
-                if attr in _READS:
+            case ast.Call(func=ast.Attribute() as read, args=[ast.Constant() as name, *_]):
+                if read.attr in _READS and _called(read.value) in _OPTIONS:
                     yield name
             case ast.Call(func=ast.Name(id=called), args=[ast.Constant() as name, *_]):
                 if called in getters:
                     yield name
             case ast.Compare(left=ast.Constant() as name, ops=[ast.In() | ast.NotIn()]):
-                yield name
+                if _called(node.comparators[0]) in _OPTIONS:
+                    yield name
             case ast.Set(elts=several) | ast.Tuple(elts=several) | ast.List(elts=several):
                 yield from (each for each in several if isinstance(each, ast.Constant))
             case _:
                 pass
+
+
+def _called(node: ast.AST) -> str | None:
+    """The name of what is looked into: `options`, or `self._options`."""
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+        case _:
+            return None
 
 
 def _walk(node: ast.AST) -> Iterator[ast.AST]:

@@ -6,15 +6,18 @@ at a time. The story that noticed is remembered and asked first the next time.
 
 from __future__ import annotations
 
+import gc
+import importlib
 import json
 import os
+import pkgutil
 import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from multiprocessing import connection, get_context
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 import pytest
 
@@ -22,12 +25,15 @@ from mutation.equivalent import EQUIVALENT
 from mutation.stories import FOLDERS, ROOT, noticing, stories
 
 REMEMBERED = ROOT / ".pytest_cache" / "mutate-options.json"
+SOURCE = ROOT / "src" / "windlass"
+#: The layers that do not know of agents and their options.
+BELOW = ("models", "tools", "store", "access", "loop", "policies")
 _FIRST = 6  # stories that are tried before all the others are even imported
 _PATIENCE = 120.0  # seconds; a mutant that makes a story hang is noticed too
 _OPTIONS = [
     *("-p", "mutation.plugin", "-p", "no:cacheprovider", "-p", "no:xdist"),
     *("-W", "ignore::pytest.PytestAssertRewriteWarning"),  # of what was imported before the fork
-    *("-x", "-q", "-o", "timeout=30", "-c", str(ROOT / "pyproject.toml")),
+    *("-x", "-q", "--tb=no", "-o", "timeout=30", "-c", str(ROOT / "pyproject.toml")),
 ]
 _fork = get_context("fork")
 
@@ -42,9 +48,10 @@ class Tried(NamedTuple):
 
 
 class Watch:
-    """The first story that fails; what fails before it is told is no story's doing."""
+    """In a child: tells the first story that fails; what fails before it is told is no story's doing."""
 
-    def __init__(self) -> None:
+    def __init__(self, answer: connection.Connection) -> None:
+        self.answer = answer
         self.failed: str | None = None
         self.broken: str | None = None
 
@@ -58,6 +65,18 @@ class Watch:
         if report.failed:
             self.broken = f"{report.nodeid}: {report.longreprtext[-300:]}"
 
+    def pytest_sessionfinish(self, exitstatus: int) -> None:
+        """All is known."""
+        if self.failed is None and (self.broken or exitstatus not in (0, 5)):
+            self.tell("broken", self.broken or f"pytest ends with {exitstatus}")
+        self.tell("done", self.failed)
+
+    def tell(self, word: str, said: str | None) -> NoReturn:
+        """And end at once: whatever the mutant has left behind must not hold it."""
+        self.answer.send((word, said))
+        self.answer.close()
+        os._exit(0)
+
 
 def ask(mutant: str, ids: list[str], answer: connection.Connection) -> None:
     """In a child: the stories under the mutant, up to the first that fails."""
@@ -65,18 +84,12 @@ def ask(mutant: str, ids: list[str], answer: connection.Connection) -> None:
     os.dup2(quiet, 1)
     os.dup2(quiet, 2)
     os.environ["WINDLASS_MUTATE"] = mutant
-    watch = Watch()
+    watch = Watch(answer)
     try:
         code = pytest.main([*_OPTIONS, *ids], [watch])
     except BaseException as error:
-        answer.send(("broken", repr(error)))
-        raise
-    if watch.failed is None and (watch.broken or code not in (0, 5)):
-        answer.send(("broken", watch.broken or f"pytest ended with {code}"))
-    else:
-        answer.send(("done", watch.failed))
-    answer.close()
-    os._exit(0)  # whatever the mutant has left behind must not hold it
+        watch.tell("broken", repr(error))
+    watch.tell("broken", f"pytest does not begin: {code}")
 
 
 class Asking:
@@ -228,14 +241,15 @@ def listed() -> list[str]:
 
 def warm_up() -> None:
     """Import once, before the forks, what all stories need and no mutant touches."""
-    import aiohttp
-    import click
-    import hypothesis
-    import jsonschema_rs
-    import rich
-
-    loaded = (aiohttp, click, hypothesis, jsonschema_rs, rich)
-    assert all(loaded) and not any(name.partition(".")[0] == "windlass" for name in sys.modules)
+    for name in ("aiohttp", "click", "hypothesis", "jsonschema_rs", "rich.console"):
+        importlib.import_module(name)
+    for layer in BELOW:
+        for module in pkgutil.iter_modules([str(SOURCE / layer)], f"windlass.{layer}."):
+            importlib.import_module(module.name)
+    if early := [name for name in sys.modules if name.startswith("windlass.agents")]:
+        raise SystemExit(f"{early[0]} is imported by a layer below it: nothing can be mutated")
+    gc.collect()
+    gc.freeze()  # the children need not look through all this again
 
 
 if __name__ == "__main__":

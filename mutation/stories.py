@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 #: Where promises are tested through the public doors.
-FOLDERS = ("tests/stories", "tests/callers", "tests/sessions", "tests/cancel", "tests/cli")
+FOLDERS = (
+    "tests/stories",
+    "tests/names",
+    "tests/callers",
+    "tests/sessions",
+    "tests/cancel",
+    "tests/cli",
+)
 
 
 class Story(NamedTuple):
@@ -31,9 +39,18 @@ def stories(folders: Sequence[str] = FOLDERS) -> list[Story]:
 
 def told_in(file: str, source: str) -> Iterator[Story]:
     """The test functions of one file."""
-    tree = ast.parse(source)
-    parts: dict[str, ast.AST] = {}  # what the file names at its top
+    tests, parts = _top(ast.parse(source))
+    for name, test in tests.items():
+        yield Story(f"{file}::{name}", frozenset(_words(test, parts)))
+
+
+def _top(tree: ast.Module) -> tuple[dict[str, ast.AST], dict[str, ast.AST]]:
+    """The tests of a file, and all else that it names, its own or from another file of the tests."""
     tests: dict[str, ast.AST] = {}
+    parts: dict[str, ast.AST] = {}
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tests."):
+            parts = {**_helpers(node.module or "", tuple(a.name for a in node.names)), **parts}
     for node in tree.body:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             (tests if node.name.startswith("test_") else parts)[node.name] = node
@@ -47,8 +64,17 @@ def told_in(file: str, source: str) -> Iterator[Story]:
             for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
                 if isinstance(target, ast.Name):
                     parts[target.id] = node
-    for name, test in tests.items():
-        yield Story(f"{file}::{name}", frozenset(_words(test, parts)))
+    return tests, parts
+
+
+@cache
+def _helpers(module: str, names: tuple[str, ...]) -> dict[str, ast.AST]:
+    """What another file of the tests names, so that its helpers' words are known too."""
+    place = ROOT.joinpath(*module.split("."))
+    if place.with_suffix(".py").exists():
+        return _top(ast.parse(place.with_suffix(".py").read_text("utf-8")))[1]
+    files = {name: place / f"{name}.py" for name in names}
+    return {n: ast.parse(file.read_text("utf-8")) for n, file in files.items() if file.exists()}
 
 
 def _words(test: ast.AST, parts: Mapping[str, ast.AST]) -> set[str]:
@@ -56,17 +82,28 @@ def _words(test: ast.AST, parts: Mapping[str, ast.AST]) -> set[str]:
     words: set[str] = set()
     todo, seen = [test], set[str]()
     while todo:
-        for node in ast.walk(todo.pop()):
-            match node:
-                case ast.keyword(arg=str() as word) | ast.Constant(value=str() as word):
-                    words.add(word)
-                case ast.Name(id=word) | ast.arg(arg=word):
-                    if word in parts and word not in seen:
-                        seen.add(word)
-                        todo.append(parts[word])
-                case _:
-                    pass
+        own, mentioned = _says(todo.pop())
+        words |= own
+        for name in mentioned & parts.keys() - seen:
+            seen.add(name)
+            todo.append(parts[name])
     return words
+
+
+@cache
+def _says(part: ast.AST) -> tuple[frozenset[str], frozenset[str]]:
+    """The options' names that it may hold, and whom it mentions."""
+    words: set[str] = set()
+    mentioned: set[str] = set()
+    for node in ast.walk(part):
+        match node:
+            case ast.keyword(arg=str() as word) | ast.Constant(value=str() as word):
+                words.add(word)
+            case ast.Name(id=word) | ast.arg(arg=word):
+                mentioned.add(word)
+            case _:
+                pass
+    return frozenset(words), frozenset(mentioned)
 
 
 def noticing(mutant: str, told: list[Story], options: frozenset[str]) -> list[str]:
