@@ -23,7 +23,7 @@ _TOOL = "give_verdict"
 _LONGEST = 4_000  # characters of one block; of a long one, its beginning and its end
 _ROUND = 30_000  # of one message with all its blocks
 _MOST = 120_000  # of all messages
-_SETTINGS = Settings(max_tokens=4_096, stream=False)
+_SETTINGS = Settings(max_tokens=4_096, stream=False, task_kind="judge")
 
 
 async def consult(
