@@ -44,6 +44,11 @@ class Axis:
         at = max(1, min(bisect_right(self.places, (real, float("inf"))), len(self.places) - 1))
         return _between(self.places[at - 1], self.places[at], real, 0)
 
+    def worked(self, drawn: float) -> float:
+        """Seconds at work up to a place on the axis: waits that are cut do not count."""
+        waited = sum(max(0.0, min(drawn - self.drawn(cut.start), cut.shown)) for cut in self.cuts)
+        return drawn - waited
+
     def real(self, drawn: float) -> float:
         """The moment that a place on the axis stands for."""
         at = 1

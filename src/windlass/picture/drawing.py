@@ -252,7 +252,7 @@ class _Easel:
             at = 0
             if self.axis.length > 0:
                 at = min(self.room - 1, int(place / self.axis.length * self.room))
-            words = duration(self.axis.real(place) - self.axis.start) if place else "0"
+            words = duration(self.axis.worked(place)) if place else "0"
             if at >= free and at + len(words) <= self.room:
                 labels[at : at + len(words)] = words
                 free = at + len(words) + 2

@@ -51,6 +51,15 @@
     const part = d1 > d0 ? Math.min(1, Math.max(0, (drawn - d0) / (d1 - d0))) : 0;
     return r0 + part * (r1 - r0);
   };
+  // Time at work: what was waited for is not counted, as it is hardly drawn.
+  const worked = (drawn) => {
+    let waited = 0;
+    for (let at = 1; at + 1 < data.places.length - 1; at += 2) {
+      const [, d0] = data.places[at], [, d1] = data.places[at + 1];
+      waited += Math.max(0, Math.min(drawn, d1) - d0);
+    }
+    return drawn - waited;
+  };
   const steps = [];
   for (let power = -6; power <= 0; power += 1) for (const base of [1, 2, 5]) steps.push(base * 10 ** power);
   steps.push(10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400, 604800);
@@ -62,13 +71,13 @@
     const step = steps.find((one) => one >= wanted) || wanted;
     const nodes = [];
     for (let at = Math.ceil(from / step) * step; at <= from + span + step * 1e-6; at += step) {
-      const words = at < step / 2 ? "0" : seconds(real(at) - data.start);
+      const words = at < step / 2 ? "0" : seconds(worked(at));
       const roomy = ((from + span - at) / span) * wide > 7 * words.length + 6;
       const tick = el("div", "tick", roomy ? words : "");
       tick.style.left = `${((at - from) / span) * 100}%`;
       nodes.push(tick);
     }
-    for (let at = 1; at + 1 < data.places.length; at += 2) {
+    for (let at = 1; at + 1 < data.places.length - 1; at += 2) {
       const [r0, d0] = data.places[at], [r1, d1] = data.places[at + 1];
       const cut = el("div", "cut");
       cut.title = `${seconds(r1 - r0)} of waiting left out`;
@@ -92,6 +101,23 @@
       placeWords();
     });
   };
+  const zoomTo = (inside) => {
+    const a = Math.min(...inside.map((thing) => thing.a)), b = Math.max(...inside.map((thing) => thing.b));
+    const wide = Math.max(b - a, length / 2000);
+    view(a - wide * 0.05, wide * 1.4);
+  };
+  // Who scrolls to other turns while zoomed in finds their bars, and not an empty axis.
+  const follow = () => {
+    if (span > length * 0.98) return;
+    const box = chart.getBoundingClientRect();
+    const seen = [];
+    for (const turn of turns) {
+      const at = turn.box.getBoundingClientRect();
+      if (at.bottom > box.top + 30 && at.top < box.bottom) seen.push(...turn.inside.filter((thing) => thing.fits));
+      else if (seen.length) break;
+    }
+    if (seen.length && !seen.some((thing) => thing.b >= from && thing.a <= from + span)) view(seen[0].a - span * 0.05, span);
+  };
   const zoom = (factor, where) => {
     const at = where === undefined ? from + span / 2 : where;
     view(at - (at - from) * factor, span * factor);
@@ -108,7 +134,7 @@
     node.style.setProperty("--b", String(b));
     return node;
   };
-  const labelled = (turn, words) => el("div", "label", el("span", "no", turn), el("span", "what", words));
+  const labelled = (turn, words) => el("div", "label", el("button", "no", turn), el("span", "what", words));
   const outcomeWords = (o) => (o === "open" ? "no end on record" : o.replaceAll("_", " "));
 
   const barRow = (bar, head) => {
@@ -182,7 +208,15 @@
         }
       }
       if (!mixed.length) box.append(el("div", "row", labelled(head, ""), el("div", "track"), el("div", "side")));
-      turns.push({ box, inside });
+      const words = turn.n ? (nested ? `${turn.n}` : `turn ${turn.n}`) : "";
+      const numbers = inside.map((thing) => thing.row.querySelector(".no"));
+      for (const number of numbers) {
+        number.type = "button";
+        number.tabIndex = -1;
+        number.title = "zoom to this turn";
+        number.addEventListener("click", () => zoomTo(inside));
+      }
+      turns.push({ box, inside, numbers, words });
       into.append(box);
     }
     if (!run.status) into.append(el("div", "nothing", "No end on record: it is under way, or its process died."));
@@ -258,7 +292,7 @@
   // ------------------------------------------------------------------ filter
   const search = el("input", "");
   search.type = "search";
-  search.placeholder = "Search words, arguments, results";
+  search.placeholder = "Search words and results";
   search.setAttribute("aria-label", "search");
   const shown = el("span", "shown");
   const off = new Set();
@@ -294,6 +328,8 @@
     for (const turn of turns) {
       const any = turn.inside.some((thing) => thing.fits || (thing.child && !thing.child.classList.contains("hidden")));
       turn.box.classList.toggle("hidden", !any && (narrowed || turn.inside.length > 0));
+      const first = turn.inside.findIndex((thing) => thing.fits);
+      turn.numbers.forEach((number, at) => { number.textContent = at === first ? turn.words : ""; });
     }
     shown.textContent = count === things.length ? many(count, "row") : `${count.toLocaleString("en-US")} of ${many(things.length, "row")}`;
     none.classList.toggle("hidden", count > 0 || !things.length);
@@ -373,8 +409,10 @@
     return button;
   };
   const keys = el("span", "help", el("kbd", "", "←→↑↓"), " move  ", el("kbd", "", "+ − 0"), " zoom  ", el("kbd", "", "/"), " search");
-  bar.append(el("span", "spring"), keys, shown, act("−", "zoom out", () => zoom(1.6)), act("+", "zoom in", () => zoom(1 / 1.6)), act("All", "show all of the time axis", () => view(0, length)), themeButton);
-  const title = el("div", "", el("h1", "", data.session), el("span", `status ${good ? "good" : "warn"}`, status + (last && last.why && !good ? ` (${last.why})` : "")));
+  bar.append(el("span", "spring"), keys, shown);
+  const buttons = el("div", "tools buttons", act("−", "zoom out", () => zoom(1.6)), act("+", "zoom in", () => zoom(1 / 1.6)), act("All", "show all of the time axis", () => view(0, length)), themeButton);
+  const name = el("div", "name", el("h1", "", data.session), el("span", `status ${good ? "good" : "warn"}`, status + (last && last.why && !good ? ` (${last.why})` : "")));
+  const title = el("div", "title", name, buttons);
   const header = el("header", "", title, about, failure, summary, bar);
   app.replaceChildren(header, el("div", "stage", chart, details));
   dress();
@@ -409,6 +447,12 @@
     else hover(event);
   });
   for (const over of ["pointerup", "pointercancel"]) chart.addEventListener(over, () => { drag = null; });
+  let scrolled = false;
+  chart.addEventListener("scroll", () => {
+    if (scrolled) return;
+    scrolled = true;
+    requestAnimationFrame(() => { scrolled = false; follow(); });
+  }, { passive: true });
   rulerTrack.addEventListener("dblclick", (event) => zoom(0.4, timeAt(event)));
 
   const tip = el("div", "tip hidden");

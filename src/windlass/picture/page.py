@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
+import re
 from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
@@ -211,12 +212,17 @@ class _Cutter:
         if len(text) > self.most:
             whole = size(len(text.encode("utf-8", "replace")))
             text = f"{text[: self.most]}\n… cut: {whole} in all"
-        return _whole(text)
+        return _visible(text)
 
 
-def _whole(text: str) -> str:
-    """Half characters would not encode."""
-    return text.encode("utf-8", "replace").decode()
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
+)
+
+
+def _visible(text: str) -> str:
+    """What nobody sees, or turns the writing round, is shown by its number."""
+    return _UNSEEN.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", text)
 
 
 def _pretty(arguments: Any) -> str:
