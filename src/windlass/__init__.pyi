@@ -9,6 +9,13 @@ from windlass.access.caller import Caller as Caller
 from windlass.agents.abort import Abort as Abort
 from windlass.agents.agent import Agent as Agent
 from windlass.agents.completing import llm_completion as llm_completion
+from windlass.agents.context import Compaction as Compaction
+from windlass.agents.context import compact_for_bug_fix_resumption as compact_for_bug_fix_resumption
+from windlass.agents.context import (
+    compact_preserving_test_failures as compact_preserving_test_failures,
+)
+from windlass.agents.context import compact_retaining_current_plan as compact_retaining_current_plan
+from windlass.agents.context import compaction_policy as compaction_policy
 from windlass.agents.cost import SessionCost as SessionCost
 from windlass.agents.cost import llm_budget as llm_budget
 from windlass.agents.cost import llm_budget_remaining as llm_budget_remaining
@@ -98,6 +105,7 @@ from windlass.events import ThinkingDelta as ThinkingDelta
 from windlass.events import ToolCallReady as ToolCallReady
 from windlass.events import ToolCallStarted as ToolCallStarted
 from windlass.events import ToolCallUpdate as ToolCallUpdate
+from windlass.events import TranscriptCompacted as TranscriptCompacted
 from windlass.loop.answers import Allow as Allow
 from windlass.loop.answers import Deny as Deny
 from windlass.loop.policy import Policy as Policy
@@ -130,6 +138,7 @@ from windlass.models.matrix import provider_capabilities_install as provider_cap
 from windlass.models.mock import llm_mock as llm_mock
 from windlass.models.mock import llm_mock_calls as llm_mock_calls
 from windlass.models.mock import llm_mock_clear as llm_mock_clear
+from windlass.policies.compaction.instructions import CompactionPolicy as CompactionPolicy
 from windlass.policies.completion import TurnPolicy as TurnPolicy
 from windlass.policies.evidence import Proposal as Proposal
 from windlass.policies.gates import Cadence as Cadence

@@ -377,6 +377,26 @@ class ProgressReported(Entry, tag="progress_reported", frozen=True):
     entries: tuple[dict[str, Any], ...] = ()  # of a task list
 
 
+class Compacted(Entry, tag="compaction", frozen=True):
+    """The view became smaller: why, how, by whose instructions, and what that costs and saves."""
+
+    reason: str  # threshold, window, overflow
+    strategy: str
+    engine_strategy: str  # llm, truncate, custom; references: only bulky results left the view
+    estimated_tokens_before: int
+    estimated_tokens_after: int
+    instruction_mode: str
+    instruction_source: str
+    compaction_policy: dict[str, Any] | None
+    threshold: int = 0
+    archived: int = 0  # messages that left the view
+    shed: int = 0  # tokens of results that are there by reference only
+    cost_usd: float = 0.0  # of the summary
+    cache_usd: float = 0.0  # of sending anew what a provider had in its cache
+    saves_usd: float = 0.0  # with each turn from here on
+    shortfall: str | None = None  # why the view is still above the threshold
+
+
 class Noted(Entry, tag="note", frozen=True):
     """Something a policy of yours wants on the record."""
 
@@ -422,6 +442,7 @@ JournalEntry: TypeAlias = Union[
     StallWarning,
     LoopDetected,
     ProgressReported,
+    Compacted,
     Noted,
 ]
 
@@ -481,6 +502,10 @@ class ToolCallAudit(msgspec.Struct, frozen=True, tag="tool_call_audit", tag_fiel
     audit: dict[str, Any]
 
 
+class TranscriptCompacted(Compacted, tag="transcript_compacted", frozen=True):
+    """The view became smaller, as it happens; the journal keeps the same as `compaction`."""
+
+
 LiveEvent: TypeAlias = Union[
     TextDelta,
     ThinkingDelta,
@@ -489,6 +514,7 @@ LiveEvent: TypeAlias = Union[
     ToolCallStarted,
     ToolCallUpdate,
     ToolCallAudit,
+    TranscriptCompacted,
 ]
 
 Event: TypeAlias = Union[JournalEntry, LiveEvent]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from windlass.agents.checking import words
+from windlass.agents.contexting import compacting
 from windlass.agents.judging import Named, judging, turns_of
 from windlass.agents.options import LoopOptions, given
 from windlass.agents.profiles import with_profile
@@ -383,6 +384,8 @@ def _policies(
         chosen.append(TurnTold())  # it decides nothing: a caller is told which turn it is asked in
     if disclosure is not None:
         chosen.append(disclosure.policy)  # before whoever narrows what is on offer
+    if (compaction := compacting(options)) is not None:
+        chosen.append(compaction)  # before whoever shapes a request: it changes what all others see
     chosen += options.get("policies", ())
     if options.get("closing_answer"):
         chosen.append(ClosingAnswer())

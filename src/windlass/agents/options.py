@@ -10,6 +10,8 @@ from typing import Any, TypeAlias, TypedDict, cast
 from windlass.access.caller import Caller
 from windlass.agents.abort import Abort
 from windlass.agents.checks import CHECKS, provider_dict
+from windlass.agents.context import CHECKS as CONTEXT
+from windlass.agents.context import ContextOptions
 from windlass.agents.judgement import CHECKS as JUDGEMENT
 from windlass.agents.judgement import DoneJudge, JudgementOptions
 from windlass.agents.trace_events import TraceEvent
@@ -108,7 +110,7 @@ class CallKeywords(CallOptions, ProviderOptions, total=False):
     """What `llm_call` and `llm_stream` take by name."""
 
 
-class _SharedOptions(TurnOptions, JudgementOptions, total=False):
+class _SharedOptions(TurnOptions, JudgementOptions, ContextOptions, total=False):
     """What the loop as a function and an agent's run both take."""
 
     tool_format: str
@@ -176,6 +178,7 @@ class RunOptions(_SharedOptions, ProviderOptions, WatchOptions, total=False):
     allowed_tools: Sequence[str]
     disallowed_tools: Sequence[str]
     output: Any
+    deps_type: Any
 
 
 #: The options that belong to one run; `timeout` is the whole run's here, not a model call's.
@@ -210,7 +213,7 @@ def given(
     """
     checked: dict[str, Any] = {}
     for name, value in options.items():
-        check = CHECKS.get(name) or JUDGEMENT.get(name)
+        check = CHECKS.get(name) or JUDGEMENT.get(name) or CONTEXT.get(name)
         if name not in known:
             check = _provider_check(name, options)
             if check is None:

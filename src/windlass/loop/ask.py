@@ -49,7 +49,7 @@ async def ask(run: Run, emit: Emit) -> Turn:
         request = Request(run.strand.snapshot(), run.frame, tail)
         for shape in run.moments.before_model:
             shaped = await shape(run, request)
-            if shaped is not None:
+            if shaped is not None and shaped is not request:
                 if type(shaped) is not Request:
                     raise misplaced(shape, shaped, "a Request or None")
                 if not shaped.messages and not shaped.tail:

@@ -39,6 +39,7 @@ class Policy(Generic[Memory]):
 
     memory: ClassVar[Any] = None  # the msgspec struct that holds what it remembers
     keeps: ClassVar[Literal["run", "session"]] = "run"
+    brief: ClassVar[bool] = False  # its before_model is over at once, but for rare turns
 
     @property
     def name(self) -> str:
@@ -119,9 +120,10 @@ class Moments:
                 method = getattr(policy, moment)
                 joined = (method, *asked) if moment in _REVERSED else (*asked, method)
                 setattr(self, moment, joined)
+        shapes = any([not method.__self__.brief for method in self.before_model])
         self.deliberates = bool(
             len(self.after_tool) > 1 or self.after_turn or self.before_finish or self.before_turn
-            or self.before_model or self.after_reply or self.before_tool
+            or shapes or self.after_reply or self.before_tool
         )  # fmt: skip
 
 

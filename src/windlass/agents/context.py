@@ -1,0 +1,160 @@
+"""The options that decide what the model sees, with what each accepts. No behaviour."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypedDict, cast
+
+import msgspec
+
+from windlass.agents.checking import boolean, function, number, one_of, optional, text, texts
+from windlass.agents.judgement import shaped
+from windlass.errors import ConfigError, shown
+from windlass.policies.compaction.instructions import CompactionPolicy
+from windlass.policies.compaction.policy import STRATEGIES
+
+
+class Compaction(msgspec.Struct, frozen=True, kw_only=True):
+    """How the view is kept small: `Compaction(strategy="hybrid", keep_last_n=10)`."""
+
+    strategy: str | None = None
+    keep_last_n: int | None = None
+    policy: CompactionPolicy | None = None
+
+
+class ContextOptions(TypedDict, total=False):
+    """What decides what the model sees."""
+
+    compaction: str | bool | dict[str, Any] | Compaction
+    compact_strategy: str
+    compact_threshold: int
+    compact_keep_first: int
+    compact_keep_last: int
+    compact_callback: Callable[..., Any]
+    auto_compact: bool | dict[str, Any] | Compaction
+
+
+_Check = Callable[[str, Any], Any]
+_POLICY_FIELDS: dict[str, _Check] = {
+    "instructions": optional(text),
+    "mode": optional(text),
+    "scope": text,
+    "preserve": texts,
+    "drop": texts,
+    "extend_default_instructions": boolean,
+    "author": optional(text),
+}
+_policy: _Check = shaped(CompactionPolicy, _POLICY_FIELDS, flag=False)
+_strategy: _Check = one_of("none", *STRATEGIES)
+_fields: _Check = shaped(
+    Compaction,
+    {
+        "strategy": optional(_strategy),
+        "keep_last_n": optional(number(0, whole=True)),
+        "policy": _policy,
+    },
+    {"compaction_policy": "policy"},
+)
+
+
+def _compaction(name: str, value: Any) -> Compaction | None:
+    if value is False:
+        return Compaction(strategy="none")
+    if isinstance(value, str):
+        return Compaction(strategy=_strategy(name, value))
+    if value is not None and not isinstance(value, (bool, Mapping, Compaction)):
+        raise ConfigError(f"{name} is a strategy, a dict, True or False, not {shown(value)}")
+    return _fields(name, value)
+
+
+CHECKS: dict[str, _Check] = {
+    "compaction": _compaction,
+    "compact_strategy": optional(_strategy),
+    "compact_threshold": optional(number(1, whole=True)),
+    "compact_keep_first": number(0, whole=True),
+    "compact_keep_last": optional(number(0, whole=True)),
+    "compact_callback": function,
+    "auto_compact": _compaction,
+}
+
+
+# --------------------------------------------------------------------------- policies by name
+
+
+def compaction_policy(
+    options: Mapping[str, Any] | None = None, /, **fields: Any
+) -> CompactionPolicy:
+    """What summaries are to keep, checked: `compaction_policy(preserve=["open questions"])`."""
+    return _made(CompactionPolicy(), options, fields)
+
+
+def compact_for_bug_fix_resumption(
+    options: Mapping[str, Any] | None = None, /, **fields: Any
+) -> CompactionPolicy:
+    """For work on a defect that must go on: `compact_for_bug_fix_resumption(author="host")`.
+
+    What you give is added to its lists, and takes the place of its texts.
+    """
+    return _made(_BUG_FIX, options, fields)
+
+
+def compact_preserving_test_failures(
+    options: Mapping[str, Any] | None = None, /, **fields: Any
+) -> CompactionPolicy:
+    """For work on failing tests: `compact_preserving_test_failures(drop=["passing tests"])`."""
+    return _made(_FAILURES, options, fields)
+
+
+def compact_retaining_current_plan(
+    options: Mapping[str, Any] | None = None, /, **fields: Any
+) -> CompactionPolicy:
+    """For work along a plan: `compact_retaining_current_plan(author="host")`."""
+    return _made(_PLAN, options, fields)
+
+
+def _made(
+    usual: CompactionPolicy, options: Mapping[str, Any] | None, fields: Mapping[str, Any]
+) -> CompactionPolicy:
+    if options is not None and not isinstance(cast("object", options), Mapping):
+        raise ConfigError(f"the fields of a compaction policy are a dict, not {shown(options)}")
+    given = {**(options or {}), **fields}
+    own: CompactionPolicy = _policy("compaction_policy", given)
+    changed = {name: getattr(own, name) for name in given}
+    for name in ("preserve", "drop"):
+        if name in changed:
+            changed[name] = tuple(dict.fromkeys((*getattr(usual, name), *changed[name])))
+    return msgspec.structs.replace(usual, **changed)
+
+
+_BUG_FIX = CompactionPolicy(
+    mode="bug_fix_resumption",
+    instructions="Write the notes so that the work on this defect can go on at once.",
+    preserve=(
+        "how the defect shows, and how to reproduce it",
+        "the cause as far as it is known, and causes that were ruled out",
+        "files and lines that were changed, and those that still must be",
+        "commands that were run, and what they said",
+        "the next step",
+    ),
+    drop=("searches that led nowhere",),
+)
+_FAILURES = CompactionPolicy(
+    mode="preserve_test_failures",
+    instructions="Every test that fails must be in the notes.",
+    preserve=(
+        "names of failing tests, each with its assertion and message word for word",
+        "the command that runs them",
+        "what was tried for each, and what came of it",
+    ),
+    drop=("output of tests that pass",),
+)
+_PLAN = CompactionPolicy(
+    mode="retain_current_plan",
+    instructions="The plan must come through whole: write it as a list with the state of each step.",
+    preserve=(
+        "the plan as it stands now, step by step: done, under way, to do",
+        "why it was changed, where it was",
+        "decisions that later steps depend on",
+    ),
+    drop=("versions of the plan that no longer hold",),
+)

@@ -1,0 +1,301 @@
+"""Where a view may be cut, what must stay, and what stands in place of what goes. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NamedTuple, cast
+
+import msgspec
+
+from windlass.messages import Block, Message, Text, Thinking, ToolCall, ToolResult, characters
+
+SUMMARY: Final = "summary"  # the kind of a message that stands for others
+PINNED: Final = "pinned"  # the kind of a message that nobody may summarise
+BULKY: Final = 2_000  # characters of a result that is worth a reference
+_CALLER: Final = (None, "steer", "follow_up", "resume")  # kinds of what the caller said
+_HEAD: Final = 200  # characters that stay of a result
+_TOLD: Final = 800  # characters of its lines that look like findings
+_TELLING: Final = re.compile(r"error|fail|exception|panic|traceback|assert|warning", re.IGNORECASE)
+
+
+class Cut(NamedTuple):
+    """Messages `start` to `stop` go, but for those that are pinned."""
+
+    start: int
+    stop: int
+
+
+def tokens(messages: Sequence[Message]) -> int:
+    """Roughly the tokens of messages: characters over four."""
+    return weigh(messages) // 4
+
+
+def weigh(messages: Iterable[Message]) -> int:
+    """The characters of messages, nearly as `characters` counts them, and three times as fast."""
+    total = 0
+    for message in messages:
+        for block in message.content:
+            kind: type = type(block)
+            if kind is ToolResult:
+                content: Any = cast("ToolResult", block).content
+                total += len(content) if type(content) is str else characters((_of(block),))
+            elif kind is ToolCall:
+                total += _arguments(cast("ToolCall", block))
+            elif kind is Text or kind is Thinking:
+                total += len(cast("Text", block).text)
+            else:
+                total += 64
+    return total
+
+
+def _arguments(call: ToolCall) -> int:
+    size = 0
+    for value in call.arguments.values():
+        if type(value) is str:
+            size += len(value) + 12
+        elif type(value) is int:
+            size += 14
+        else:
+            return characters((_of(call),))
+    return size
+
+
+def _of(block: Block) -> Message:
+    return Message("user", (block,))
+
+
+def pinned(messages: Sequence[Message]) -> frozenset[int]:
+    """The places of what the caller said first and last, of instructions, and of what is pinned."""
+    stay = {
+        at for at, message in enumerate(messages)
+        if message.role == "system" or (message.role == "user" and message.kind == PINNED)
+    }  # fmt: skip
+    first = last = None
+    for at, message in enumerate(messages):
+        if message.role == "user" and message.kind in _CALLER:
+            first, last = at if first is None else first, at
+    return frozenset(stay | {at for at in (first, last) if at is not None})
+
+
+def fresh(messages: Sequence[Message]) -> int:
+    """Where the part begins that the model has not answered yet: it is never summarised."""
+    at = len(messages)
+    while at and messages[at - 1].role != "assistant":
+        at -= 1
+    if at and (messages[at - 1].tool_calls or at == len(messages)):
+        at -= 1
+    return _back(messages, at)
+
+
+def _between(messages: Sequence[Message], at: int) -> bool:
+    """Is this place between two rounds?"""
+    if at == 0:
+        return True
+    before = messages[at - 1]
+    if before.role != "assistant":
+        return True
+    # a turn that its provider paused goes on in the next message: the two stay together
+    goes_on = at < len(messages) and messages[at].role == "assistant"
+    return not before.tool_calls and not goes_on
+
+
+def _back(messages: Sequence[Message], at: int) -> int:
+    while not _between(messages, at):
+        at -= 1
+    return at
+
+
+def cut_of(messages: Sequence[Message], keep_first: int, keep_last: int) -> Cut | None:
+    """What may go when so many messages are kept at both ends; None: nothing.
+
+    More may be kept, never less: what stays begins and ends with whole rounds, and its end begins
+    with something that was said to the model if that is near.
+    """
+    start = min(keep_first, len(messages))
+    while not _between(messages, start) and start < len(messages):
+        start += 1
+    stop = max(start, min(len(messages) - keep_last, fresh(messages)))
+    near = range(min(stop, len(messages) - 1), max(start, stop - keep_last), -1)
+    stop = next((at for at in near if _speaks(messages[at])), stop)
+    stop = _back(messages, stop)
+    stay = pinned(messages)
+    while start < stop and start in stay:
+        start += 1  # the front of the view stays as it is, and so does what a provider cached of it
+    if all(at in stay for at in range(start, stop)):
+        return None
+    return Cut(start, stop)
+
+
+def _speaks(message: Message) -> bool:
+    return message.role == "user" and message.kind != SUMMARY
+
+
+def archived(messages: Sequence[Message], cut: Cut) -> list[Message]:
+    """The messages that go."""
+    stay = pinned(messages)
+    return [messages[at] for at in range(cut.start, cut.stop) if at not in stay]
+
+
+def replaced(messages: Sequence[Message], cut: Cut, summary: str) -> list[Message]:
+    """What stands in their place: what is pinned, word for word, and the summary."""
+    stay = pinned(messages)
+    kept = [messages[at] for at in range(cut.start, cut.stop) if at in stay]
+    return [*kept, Message("user", (Text(summary),), SUMMARY)]
+
+
+# --------------------------------------------------------------------------- results by reference
+
+
+def shed(messages: Sequence[Message], cut: Cut, tool: str | None) -> list[Message] | None:
+    """The messages of the cut with bulky results by reference; None: there are none.
+
+    `tool` is the name of the tool that brings them back.
+    """
+    changed = False
+    kept: list[Message] = []
+    for message in messages[cut.start : cut.stop]:
+        slim = _slim(message, tool)
+        changed = changed or slim is not message
+        kept.append(slim)
+    return kept if changed else None
+
+
+def shed_until(
+    messages: Sequence[Message], cut: Cut, tool: str | None, excess: int
+) -> tuple[Cut, list[Message]] | None:
+    """The same, the oldest first and only until `excess` tokens are saved."""
+    kept: list[Message] = []
+    first = None
+    for at in range(cut.start, cut.stop):
+        if excess <= 0:
+            break
+        message = messages[at]
+        slim = _slim(message, tool)
+        if slim is not message:
+            first = at if first is None else first
+            excess -= tokens([message]) - tokens([slim])
+        kept.append(slim)
+    if first is None:
+        return None
+    kept = kept[first - cut.start :]
+    return Cut(first, first + len(kept)), kept
+
+
+def _slim(message: Message, tool: str | None) -> Message:
+    if message.role != "tool" and not any(type(b) is ToolResult for b in message.content):
+        return message
+    if not any(type(b) is ToolResult and _is_bulky(b) for b in message.content):
+        return message
+    blocks: list[Block] = [
+        _reference(block, tool) if type(block) is ToolResult and _is_bulky(block) else block
+        for block in message.content
+    ]
+    return msgspec.structs.replace(message, content=tuple(blocks))
+
+
+def _is_bulky(result: ToolResult) -> bool:
+    content = result.content
+    if isinstance(content, str):
+        return len(content) > BULKY
+    return any(type(part) is not Text for part in content) or len(result.text) > BULKY
+
+
+def _reference(result: ToolResult, tool: str | None) -> ToolResult:
+    text = result.text
+    where = f'; {tool}(id="{result.id}") shows it' if tool is not None else ""
+    words = f"[the result of {result.name or 'this call'} left the view: {len(text):,} characters"
+    parts = [f"{words}{where}]", text[:_HEAD]]
+    if told := _findings(text[_HEAD:]):
+        parts += ["[…]", told]
+    return msgspec.structs.replace(result, content="\n".join(part for part in parts if part))
+
+
+def _findings(text: str) -> str:
+    """The lines that look like diagnostics, as far as there is room."""
+    lines: list[str] = []
+    room = _TOLD
+    for found in _TELLING.finditer(text):
+        start = text.rfind("\n", 0, found.start()) + 1
+        stop = text.find("\n", found.start())
+        line = text[start : len(text) if stop < 0 else stop][:200].strip()
+        if line and line not in lines:
+            room -= len(line)
+            if room < 0:
+                break
+            lines.append(line)
+    return "\n".join(lines)
+
+
+# --------------------------------------------------------------------------- in words
+
+
+def rendered(messages: Sequence[Message], room: int, longest: int = 4_000) -> str:
+    """Messages in words, in at most about `room` characters: of very many the first and the last."""
+    longest = max(200, min(longest, room // 4))
+    parts = [part for part in (said(message, longest) for message in messages) if part]
+    size = sum(map(len, parts))
+    if size > room:
+        half = room // 2
+        head, size = _upto(parts, half)
+        tail, _ = _upto(parts[len(head) :][::-1], room - size)
+        gone = len(parts) - len(head) - len(tail)
+        parts = [*head, f"[{gone} messages left out]", *reversed(tail)]
+    return "\n\n".join(parts)
+
+
+def _upto(parts: list[str], room: int) -> tuple[list[str], int]:
+    taken: list[str] = []
+    size = 0
+    for part in parts:
+        if size + len(part) > room:
+            break
+        taken.append(part)
+        size += len(part)
+    return taken, size
+
+
+def said(message: Message, longest: int) -> str:
+    """One message in words; of a long text its beginning and its end."""
+    lines: list[str] = []
+    for block in message.content:
+        match block:
+            case Text(text) if text:
+                who = "NOTES SO FAR" if message.kind == SUMMARY else message.role.upper()
+                lines.append(f"{who}: {_short(text, longest)}")
+            case ToolCall(call_id, name, arguments):
+                asked = block.raw or msgspec.json.encode(arguments, enc_hook=str).decode()
+                lines.append(f"CALL {name} ({call_id}): {_short(asked, longest)}")
+            case ToolResult():
+                mark = ", failed" if block.is_error else ""
+                lines.append(
+                    f"RESULT {block.name} ({block.id}{mark}): {_short(block.text, longest)}"
+                )
+            case Thinking() | Text():
+                pass  # what was only thought was never said
+            case _:
+                lines.append(f"{message.role.upper()}: [a {type(block).__name__.lower()}]")
+    return "\n".join(lines)
+
+
+def _short(text: str, longest: int) -> str:
+    if len(text) <= longest:
+        return text
+    half = longest // 2
+    return f"{text[:half]} […{len(text) - 2 * half} characters…] {text[-half:]}"
+
+
+_MOST, _EACH = 15, 500
+
+
+def truncated(messages: Sequence[Message]) -> str:
+    """A summary that nobody has to write: the first messages, each cut short."""
+    lines = [_shortest(message) for message in messages[:_MOST]]
+    if len(messages) > _MOST:
+        lines.append(f"... and {len(messages) - _MOST} more")
+    return "\n".join(line for line in lines if line)
+
+
+def _shortest(message: Message) -> str:
+    text = " ".join(said(message, 2 * _EACH).split())
+    return text if len(text) <= _EACH else f"{text[: _EACH - 1]}…"
