@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, TypedDict, assert_type
 
 import msgspec
 import pydantic
@@ -170,6 +170,16 @@ async def test_text_is_text():
     model = scripted("x")
     out = await w.Agent(model, output=str).run("go")
     assert (out.output, model.requests[0].system) == ("x", None)
+
+
+async def test_a_type_checker_knows_what_comes_out():
+    """What it knows is checked by the type checker; here it is only true."""
+    out = await w.Agent(scripted(json.dumps(BILL)), output=Invoice, deps_type=int).run("go", deps=1)
+    assert assert_type(out.output, Invoice) == ANN
+    text = await w.Agent(scripted("x")).run("go")
+    assert assert_type(text.output, str) == "x"
+    many = await w.Agent(scripted(f"[{json.dumps(BILL)}]"), output=list[Invoice]).run("go")
+    assert assert_type(many.output, list[Invoice]) == [ANN]
 
 
 # --------------------------------------------------------------------------- what does not fit

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, TypeVar, Unpack, cast
+from typing import Any, Generic, TypeVar, Unpack, cast, overload
 
 from windlass.access.caller import Caller
 from windlass.agents import driver
@@ -31,6 +31,8 @@ from windlass.tools.function import as_tools
 
 Deps = TypeVar("Deps")
 Output = TypeVar("Output")
+NewDeps = TypeVar("NewDeps")  # of an agent that is being made
+NewOutput = TypeVar("NewOutput")
 
 
 class Agent(Generic[Deps, Output]):
@@ -41,10 +43,71 @@ class Agent(Generic[Deps, Output]):
     out = await agent.run("What is 2 + 3?")
     print(out.output)
     ```
-    It holds no state of a run: share it freely.
+    With `output=Invoice` the answer is an `Invoice`. It holds no state of a run: share it freely.
     """
 
     __slots__ = ("_options", "_plan", "_system")
+
+    @overload
+    def __init__(
+        self: Agent[NewDeps, NewOutput],
+        model: str | Model | None = None,
+        /,
+        *,
+        system: str | Callable[..., Any] | None = None,
+        tools: Sequence[Any] | Any | None = None,
+        output: type[NewOutput],
+        deps_type: type[NewDeps],
+        **options: Any,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: Agent[Any, NewOutput],
+        model: str | Model | None = None,
+        /,
+        *,
+        system: str | Callable[..., Any] | None = None,
+        tools: Sequence[Any] | Any | None = None,
+        output: type[NewOutput],
+        **options: Any,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: Agent[NewDeps, str],
+        model: str | Model | None = None,
+        /,
+        *,
+        system: str | Callable[..., Any] | None = None,
+        tools: Sequence[Any] | Any | None = None,
+        deps_type: type[NewDeps],
+        **options: Any,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: Agent[Any, Any],
+        model: str | Model | None = None,
+        /,
+        *,
+        system: str | Callable[..., Any] | None = None,
+        tools: Sequence[Any] | Any | None = None,
+        output: Any,
+        **options: Any,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: Agent[Any, str],
+        model: str | Model | None = None,
+        /,
+        *,
+        system: str | Callable[..., Any] | None = None,
+        tools: Sequence[Any] | Any | None = None,
+        output: None = None,
+        **options: Any,
+    ) -> None: ...
 
     def __init__(
         self,
