@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -264,9 +265,16 @@ async def test_a_veto_of_talk_counts_as_talk_and_is_not_nudged_too():
 
 
 async def test_a_follow_up_is_no_talk():
-    agent = w.Agent(scripted("one", "two"), tools=[note], loop_until_done=True, max_nudges=0)
+    posted = asyncio.Event()
+
+    async def first(request: w.Request) -> str:
+        await posted.wait()
+        return "one"
+
+    agent = w.Agent(scripted(first, "two"), tools=[note], loop_until_done=True, max_nudges=0)
     async with agent.stream("go") as run:
         await run.follow_up("and then?")
+        posted.set()
         out = await run.result()
     assert (out.status, out.output) == ("done", "two")
 
