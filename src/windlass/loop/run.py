@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
@@ -168,9 +168,14 @@ def frame_of(entry: Framed) -> Frame:
 
 def plain(value: Any, what: str) -> Any:
     """The value as plain data; what no journal can hold is refused where it is handed over."""
+    keepable(value, what)
+    return msgspec.to_builtins(value)
+
+
+def keepable(value: Any, what: str) -> None:
+    """Refuse what no journal can hold."""
     try:
         _encode(value)
-        return msgspec.to_builtins(value)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise ConfigError(
             f"{what} is kept in the journal and must be plain data: {error}"
@@ -195,7 +200,7 @@ class Run:
                  "emit",                  "first_entry", "frame", "frame_digest", "held", "host_results", "interruption",
                  "iteration", "journal", "ledger", "lingering", "loop", "memory", "model",
                  "request_id",
-                 "moments", "number", "on_record", "plan", "pool_factory", "receipts", "record", "redactor", "reminders", "run_id",
+                 "moments", "number", "on_record", "plan", "pool_factory", "readings", "receipts", "record", "redactor", "reminders", "run_id",
                  "session_id", "show", "sized", "started_at", "store", "strand", "task", "thread", "threads", "tools", "took", "turn", "watch",
                  "input_tokens", "output_tokens", "_metered", "_pool", "__weakref__")  # fmt: skip
 
@@ -239,6 +244,7 @@ class Run:
         self.first_entry = len(journal.entries)
         self.call_ids: set[str] = set()
         self.memory: dict[str, Any] = {}
+        self.readings: dict[Hashable, Any] = {}  # what policies make of the journal
         self.reminders: list[tuple[Message, int]] = []
         self.held: list[Message] = []  # said while calls were open; heard after their results
         self.interruption: Stop | None = None
@@ -326,7 +332,7 @@ class Run:
 
     def note(self, event: JournalEntry | str, data: Any = None) -> None:
         """Put something on the record: one of the events, or a name and data of your own."""
-        plain((event, data), "a note")
+        keepable((event, data), "a note")
         if isinstance(event, (Replied, ReplyFailed)):
             raise ConfigError("a model call is put on record by run.ask, never by a note")
         self.record(Noted(event, data) if isinstance(event, str) else event)

@@ -12,6 +12,8 @@ from windlass.policies.reading import Reading, reading
 class _Allowed(Reading):
     """The calls that were let through."""
 
+    kinds = frozenset({ToolDecided})
+
     def __init__(self) -> None:
         self.calls: set[str] = set()
 

@@ -93,8 +93,10 @@ class PostTurn(Policy[Changed]):
 
     async def after_turn(self, run: Run, turn: Turn) -> Verdict | None:
         answer = self.callback(_info(run, turn))
-        if inspect.isawaitable(answer):
+        if answer is not None and inspect.isawaitable(answer):
             answer = await answer
+        if answer is None:
+            return None
         said = _checked(answer)
         message = said.get("message")
         if message and tally(run).heard.get("post_turn") != message:  # said before a crash

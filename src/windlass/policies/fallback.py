@@ -29,6 +29,7 @@ _WORDS = (
 class Fallbacks(Reading):
     """How many replies had written calls, and whether those of the last were refused."""
 
+    kinds = frozenset({IterationStart, NativeToolFallback, NativeToolRejected})
     replies = 0
     refused = False  # in the last turn
 

@@ -107,6 +107,8 @@ def said_done(verdict: object) -> bool:
 class Gates(Reading):
     """What the gates have said in the run."""
 
+    kinds = frozenset({CheckRan, JudgeDecision})
+
     def __init__(self) -> None:
         self.asked: Counter[str] = Counter()
         self.vetoes: Counter[str] = Counter()

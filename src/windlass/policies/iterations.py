@@ -63,6 +63,8 @@ class Turns(msgspec.Struct, frozen=True):
 class Controls(Reading):
     """What was decided about the limit so far."""
 
+    kinds = frozenset({LoopControlDecision})
+
     def __init__(self) -> None:
         self.decisions: list[LoopControlDecision] = []
         self.extensions = 0
@@ -142,7 +144,7 @@ class LoopControl(Policy[None]):
         if self.control is None:
             return _default(state) if self.turns.mode == "adaptive" else {}
         answer = self.control(state)
-        if inspect.isawaitable(answer):
+        if answer is not None and inspect.isawaitable(answer):
             answer = await answer
         return _checked(answer)
 

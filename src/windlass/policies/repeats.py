@@ -53,12 +53,15 @@ class Streak(msgspec.Struct, frozen=True):
 class Repeats(Reading):
     """How often each call came in a row and at all, and what the last turns looked like."""
 
+    kinds = frozenset({IterationEnd, IterationStart, LoopDetected, Replied, ToolResulted})
+
     def __init__(self, exempt: frozenset[str]) -> None:
         self.exempt = exempt
         self.calls: dict[str, str] = {}  # call id -> signature, of the turn under way
         self.streak: Streak = Streak()
         self.streaks: dict[str, int] = {}  # call id -> its place in the streak, of this turn
         self.counts: dict[str, tuple[int, str]] = {}  # signature -> times with one result, which
+        self.most = 0  # no call has come more often than this with one result
         self.count_of: dict[str, int] = {}  # call id -> the same, of this turn
         self.turns: Row = Row()
         self.texts: Row = Row()
@@ -111,6 +114,7 @@ class Repeats(Reading):
         times, before = self.counts.get(mark, (0, ""))
         times = times + 1 if result == before else 1
         self.counts[mark] = (times, result)
+        self.most = max(self.most, times)
         self.count_of[entry.call_id] = times
         streak = self.streak
         if mark == streak.mark:

@@ -106,10 +106,15 @@ class Stall(Policy[None]):
     async def before_tool(self, run: Run, call: ToolCall) -> ToolResult | None:
         if self.tiers is None:
             return None
-        times, _ = repeats(run, self.exempt).counts.get(signature(call), (0, ""))
+        seen = repeats(run, self.exempt)
+        if seen.most + 1 < self.tiers.skip:
+            return None
+        times, _ = seen.counts.get(signature(call), (0, ""))
         if times + 1 < self.tiers.skip:
             return None
-        words = f"rejected_loop: not run, {call.name} gave the same result {times} times. {_REDIRECT}"
+        words = (
+            f"rejected_loop: not run, {call.name} gave the same result {times} times. {_REDIRECT}"
+        )
         return ToolResult(call.id, words, True, call.name, "denied")
 
     async def after_tool(self, run: Run, call: ToolCall, result: ToolResult) -> ToolResult:
@@ -143,10 +148,13 @@ class Stall(Policy[None]):
 
     def _adjacent(self, run: Run, turn: Turn, rules: StallDiagnostics) -> None:
         streaks = repeats(run, self.exempt).streaks
-        noted = {(it.signature_digest, it.repeat_count) for it in tally(run).warnings}
         for call in turn.calls:
-            times, mark = streaks.get(call.id, 0), signature(call)
-            if times < rules.threshold or (mark, times) in noted:
+            times = streaks.get(call.id, 0)
+            if times < rules.threshold:
+                continue
+            mark = signature(call)
+            noted = {(it.signature_digest, it.repeat_count) for it in tally(run).warnings}
+            if (mark, times) in noted:
                 continue
             run.note(
                 StallWarning(

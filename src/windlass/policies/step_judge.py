@@ -52,6 +52,7 @@ class StepJudge(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 class Vetoes(Reading):
     """Vetoes in a row; only a pass ends the row."""
 
+    kinds = frozenset({StepJudgeDecision})
     count = 0
 
     def read(self, entry: JournalEntry) -> None:

@@ -34,6 +34,12 @@ NOT_RUN = frozenset({"denied", "not_run", "unknown_tool", "invalid"})  # outcome
 class Tally(Reading):
     """The first four are of the run, and all else is of its last turn."""
 
+    kinds = frozenset({
+        FinishProposed, InboxTaken, IterationEnd, IterationStart, JudgeDecision, LoopStuck,
+        NativeToolFallback, NativeToolRejected, Replied, Said, StallWarning, StepJudgeDecision,
+        ToolResulted,
+    })  # fmt: skip
+
     def __init__(self) -> None:
         self.successful: dict[str, None] = {}
         self.rejected: dict[str, None] = {}
@@ -57,11 +63,13 @@ class Tally(Reading):
     @property
     def verdict(self) -> JudgeDecision | None:
         """The last that a gate said of this turn."""
-        return next(reversed(self.decisions.values()), None)
+        return next(reversed(self.decisions.values())) if self.decisions else None
 
     @property
     def veto(self) -> JudgeDecision | None:
         """The gate that refused the end."""
+        if not self.decisions:
+            return None
         said = self.decisions.values()
         return next((it for it in said if it.verdict == "continue" and it.trigger is None), None)
 
