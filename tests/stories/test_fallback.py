@@ -151,6 +151,17 @@ async def test_without_tools_it_is_just_text():
     assert "<tool_call>" in out.final_text and drift(out) == (0, 0, 0)
 
 
+async def test_a_judge_that_drifts_is_understood_and_not_counted():
+    said_so = '<tool_call>{"name": "give_verdict", "arguments": {"verdict": "%s"}}</tool_call>'
+    model = scripted("a", said_so % "continue", NOTED, "b", said_so % "done")
+    out = await w.agent_loop(
+        "go", model=model, tools=[note], native_tool_fallback="allow_once", done_judge=True
+    )
+    assert (out.status, out.done_judge["invocations"]) == ("done", 2)
+    assert [r.outcome for r in out.tool_calls] == ["ok"] and drift(out) == (1, 0, 0)
+    await kept(out, model)
+
+
 @pytest.mark.parametrize("value", ["alow", "never", True, None])
 async def test_what_is_no_mode(value: Any):
     with pytest.raises(w.ConfigError, match="native_tool_fallback"):

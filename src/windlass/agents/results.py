@@ -14,7 +14,6 @@ from windlass.agents.structured import Reading
 from windlass.agents.typed import TypedAnswer
 from windlass.events import (
     JournalEntry,
-    NativeToolFallback,
     NativeToolRejected,
     Replied,
     Said,
@@ -26,7 +25,7 @@ from windlass.loop.run import Run
 from windlass.loop.turn import UNNAMED
 from windlass.loop.verdict import Outcome
 from windlass.messages import Message, ToolCall
-from windlass.models.wrappers.native import EMPTY
+from windlass.models.wrappers.native import EMPTY, written
 from windlass.policies.completion import visible
 from windlass.usage import NO_USAGE, Usage
 
@@ -234,10 +233,11 @@ class RunResult:
     @property
     def _drift(self) -> dict[str, int]:
         """How often a model with native tools did not use them as they are meant."""
-        kinds = [type(entry) for entry in self.entries]
+        own = [reply.message.tool_calls for reply in self._replies if reply.purpose is None]
+        refused = [entry for entry in self.entries if type(entry) is NativeToolRejected]
         return {
-            "native_text_tool_fallbacks": kinds.count(NativeToolFallback),
-            "native_text_tool_fallback_rejections": kinds.count(NativeToolRejected),
+            "native_text_tool_fallbacks": sum(any(map(written, calls)) for calls in own),
+            "native_text_tool_fallback_rejections": len(refused),
             "empty_completion_retries": sum(reply.purpose == EMPTY for reply in self._replies),
         }
 

@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from windlass.events import IterationStart, JournalEntry, NativeToolFallback, NativeToolRejected
+from windlass.events import IterationStart, JournalEntry, NativeToolRejected, Replied
 from windlass.loop.policy import Policy
 from windlass.loop.run import Run
 from windlass.loop.turn import Turn
@@ -29,14 +29,15 @@ _WORDS = (
 class Fallbacks(Reading):
     """How many replies had written calls, and whether those of the last were refused."""
 
-    kinds = frozenset({IterationStart, NativeToolFallback, NativeToolRejected})
+    kinds = frozenset({IterationStart, Replied, NativeToolRejected})
     replies = 0
     refused = False  # in the last turn
 
     def read(self, entry: JournalEntry) -> None:
         """Take one entry into account."""
-        if type(entry) is NativeToolFallback:
-            self.replies += 1
+        if type(entry) is Replied:  # a judge may drift too, which is nobody's concern
+            own = entry.purpose is None
+            self.replies += own and any(map(written, entry.message.tool_calls))
         elif type(entry) is NativeToolRejected:
             self.refused = True
         elif type(entry) is IterationStart:

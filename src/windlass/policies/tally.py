@@ -57,7 +57,7 @@ class Tally(Reading):
         self.heard: dict[str, str] = {}  # what the model was told in this turn: kind -> words
         self.warnings: list[StallWarning] = []
         self.step: StepJudgeDecision | None = None
-        self.fallback = self.stuck = False
+        self.fallback = self.stuck = self._own = False
         self.asides: dict[str, Replied] = {}  # replies to policies that asked, by purpose
 
     @property
@@ -86,10 +86,16 @@ class Tally(Reading):
             case ToolResulted():
                 self._result(entry)
             case Replied():
+                self._own = entry.purpose is None
                 if entry.purpose is None:
                     self.called = bool(entry.message.tool_calls)
                 else:
                     self.asides[entry.purpose] = entry
+            case IterationEnd():
+                if not self.revised:
+                    self.talked = 0 if self.called else self.talked + 1
+            case StepJudgeDecision():
+                self.step = entry
             case Said():
                 if entry.message.kind is not None:
                     self.heard[entry.message.kind] = entry.message.text
@@ -99,20 +105,16 @@ class Tally(Reading):
             case JudgeDecision():
                 key = entry.gate if entry.trigger is None else f"{entry.gate}:{entry.trigger}"
                 self.decisions[key] = entry
-            case StepJudgeDecision():
-                self.step = entry
             case StallWarning():
                 self.warnings.append(entry)
             case NativeToolFallback():
-                self.fallback = True
+                self.fallback = self._own  # a judge may drift too, which is nobody's concern
             case NativeToolRejected():
                 self.fallback = False
             case LoopStuck():
                 self.stuck = True
             case InboxTaken(item="steer" | "follow_up" | "resume"):
                 self.talked = 0  # a person spoke: that is no talking to oneself
-            case IterationEnd() if not self.revised:
-                self.talked = 0 if self.called else self.talked + 1
             case _:
                 pass
 
@@ -133,5 +135,7 @@ def tally(run: Run) -> Tally:
 
 def missing(required: Groups, run: Run) -> list[str]:
     """The required tools that have not worked yet; of a group any one is enough."""
+    if not required:
+        return []
     worked = tally(run).successful
     return [" or ".join(group) for group in required if not any(name in worked for name in group)]
