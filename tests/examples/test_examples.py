@@ -60,6 +60,27 @@ CLAIMS = {
         "sessions: ['cities', 'cities.call_1', 'cities.call_2']",
         "tokens: 90 in all, 30 of them the chief's own",
     ],
+    "typed_output": [
+        "Invoice(customer='Ann', total=12.5)",
+        "Ann pays 12.50 EUR, after 3 turns",
+    ],
+    "judged": [
+        "turn 1: tests_pass: add(1, 2) is -1, not 3",
+        "turn 3: tests_pass: ok",
+        "done: Now it is fixed. (the judge was asked 1 time)",
+    ],
+    "traced": [
+        "odd: allowed_tools names 'serach', which no tool is; did you mean 'search'?",
+        "seeker: llm_call tiny (turn 1), 15 tokens",
+        "seeker: tool_call search",
+        "odd: the same calls 2 turns in a row: search",
+        "stuck: loop_detected=True, 2 turns",
+    ],
+    "presets": [
+        "{'mode': 'adaptive', 'initial': 4, 'max': 16, 'extend_by': 2}",
+        "['diff'] ['merge'] I may only look.",
+        "['denied', 'ok'] Merged #7.",
+    ],
     "chat": ["That is message 1.", "You are Ann.", "You have not told me.", "You are Bea."],
 }
 

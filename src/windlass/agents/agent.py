@@ -17,12 +17,13 @@ from windlass.agents.results import AgentResult
 from windlass.agents.runtime import current_runtime
 from windlass.agents.streaming import RunStream
 from windlass.agents.system import WRITTEN, check_deps, context_of, written, written_for
-from windlass.agents.tool_filter import left_of
+from windlass.agents.tool_filter import FILTERS, left_of
 from windlass.agents.watching import CALLBACKS, NOBODY, Watchers
 from windlass.errors import ConfigError, shown
 from windlass.events import Event
 from windlass.loop.run import Plan
 from windlass.loop.verdict import Outcome
+from windlass.loop.watch import log
 from windlass.messages import Message
 from windlass.models.base import Model
 from windlass.store.base import Store
@@ -313,8 +314,15 @@ class Agent(Generic[Deps, Output]):
         plan.metadata = {**(plan.metadata or {}), WRITTEN: text}
         return plan
 
+    @property
+    def unused(self) -> bool:
+        """It has not been run yet."""
+        return self._plan is None
+
     def oddities(self) -> tuple[str, ...]:
-        """What is odd about its options, for `on_warning`."""
+        """What is odd about its options, for `on_warning`; else the log has it, once."""
+        if FILTERS.isdisjoint(self._options):
+            return ()
         return left_of(self._options, as_tools(self._options.get("tools"))).warnings
 
     def __repr__(self) -> str:
@@ -347,6 +355,9 @@ class _Asked:
         self.watchers = NOBODY
         if CALLBACKS & own.keys():
             self.watchers = Watchers(own, agent.name, agent.oddities)
+        if own.get("on_warning") is None and agent.unused:
+            for oddity in agent.oddities():
+                log.warning("%s", oddity)
         if (kind := chosen("deps_type")) is not None:
             check_deps(kind, self.deps)
 

@@ -15,14 +15,13 @@ from windlass.agents.options import LoopOptions, given
 from windlass.agents.profiles import with_profile
 from windlass.agents.settings import PLAIN, settings_for, usual_settings, with_defaults
 from windlass.agents.sidecar import transcript_dir
-from windlass.agents.tool_filter import left_of
+from windlass.agents.tool_filter import FILTERS, left_of
 from windlass.agents.tooling import around, tooling, with_progress
 from windlass.errors import ConfigError, nearest, shown
 from windlass.loop.ledger import NO_LIMITS, Limits
 from windlass.loop.policy import Policy
 from windlass.loop.run import Plan, Run
 from windlass.loop.starting import adopt
-from windlass.loop.watch import log
 from windlass.models.base import Model, Settings
 from windlass.models.capabilities import Capabilities
 from windlass.models.reasoning import Task
@@ -88,8 +87,8 @@ def assemble(options: Mapping[str, Any], system: str | None, door: str) -> Plan:
     model = reached(model, options)
     model.check()
     tools = as_tools(options.get("tools"))
-    if not _FILTERS.isdisjoint(options):
-        tools = _filtered(options, tools)
+    if not FILTERS.isdisjoint(options):
+        tools = left_of(options, tools).tools
     if "tool_choice" in options and _BRINGERS.isdisjoint(options):
         choice_fits(options, tools)
     tools = around(options, tools)
@@ -125,14 +124,6 @@ def assemble(options: Mapping[str, Any], system: str | None, door: str) -> Plan:
 
 
 _BRINGERS = frozenset({"policies", "progress_tool"})  # they may bring tools of their own
-_FILTERS = frozenset({"allowed_tools", "disallowed_tools"})
-
-
-def _filtered(options: Mapping[str, Any], tools: tuple[Tool, ...]) -> tuple[Tool, ...]:
-    choice = left_of(options, tools)
-    for warning in choice.warnings:
-        log.warning("%s", warning)
-    return choice.tools
 
 
 def _changing(options: Mapping[str, Any], system: str | None, door: str) -> Change:

@@ -6,10 +6,12 @@ A contradiction is no error: what is denied stays denied, and whoever asked for 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from windlass.errors import nearest
 from windlass.tools.base import Tool
+
+FILTERS: Final = frozenset({"allowed_tools", "disallowed_tools"})
 
 
 class Choice(NamedTuple):
