@@ -5,6 +5,25 @@ from __future__ import annotations
 # name in `windlass` -> the parameters it must take
 FUNCTIONS: dict[str, str] = {
     "agent_turn": "prompt options",
+    "agent_preset": "name overrides",
+    "agent_budget": "kind_or_options overrides",
+    "audit_agent": "prompt options",
+    "repair_agent": "prompt options",
+    "summary_agent": "prompt options",
+    "verify_agent": "prompt options",
+    "merge_captain_agent": "prompt options",
+    "review_captain_agent": "prompt options",
+    "oncall_captain_agent": "prompt options",
+    "release_captain_agent": "prompt options",
+    "default_tool_caller": "",
+    "with_consent": "consent",
+    "with_rate_limit": "options",
+    "with_dry_run": "options",
+    "with_audit_sink": "sink",
+    "with_telemetry": "sink",
+    "with_handoff_sink": "sink",
+    "compose": "layers",
+    "agent_session_seed_from_jsonl": "path options",
 }
 
 # class -> its fields, properties and methods
@@ -27,6 +46,8 @@ CLASSES: dict[str, str] = {
     "Proposal": "session_id iteration reason text messages",
     "TurnResult": "iterations judge_decisions",
     "LoopResult": "task_ledger trace",
+    "ProgressTool": "name description system_prompt_nudge",
+    "ToolCaller": "layers",
 }
 
 # option -> the keys of its dict; an alias stands behind what it is an alias of
@@ -55,6 +76,21 @@ OPTIONS: dict[str, str] = {
     "stop_after_successful_tools": "",
     "require_successful_tools": "",
     "native_tool_fallback": "",
+    "post_turn_callback": "",
+    "profile": "",
+    "schema_retries": "",
+    "tool_retries": "",
+    "tool_backoff_ms": "",
+    "tool_caller": "",
+    "consent": "",
+    "rate_limit": "max_calls message",
+    "dry_run": "tools answer",
+    "audit_sink": "",
+    "telemetry": "",
+    "handoff_sink": "",
+    "prefetch_next_turn": "",
+    "progress_tool": "name description system_prompt_nudge",
+    "llm_transcript_dir": "",
 }
 
 # what a key takes, for the walk over all of them
@@ -87,6 +123,13 @@ VALUES: dict[str, object] = {
     "require_action_or_yield": True,
     "allow_done_sentinel": False,
     "max_prose_chars": 9,
+    "max_calls": 7,
+    "message": "x",
+    "tools": ("x",),
+    "answer": "x",
+    "name": "x",
+    "description": "x",
+    "system_prompt_nudge": "x",
 }
 
 # what a `loop_control` function sees
@@ -113,6 +156,7 @@ EVENTS: dict[str, str] = {
     "loop_detected": "loop detail action",
     "check": "name passed detail duration_ms",
     "native_tool_fallback": "calls",
+    "progress_reported": "message entries",
 }
 
 ITERATION_FIELDS = "iteration started ended tool_count prose_chars".split()
@@ -139,3 +183,19 @@ ENDS: dict[str, str] = {
 SKIPS = """
     max_attempts_reached low_iteration_budget empty_response stall_already_detected
 """.split()
+
+# what a `post_turn_callback` sees and may answer
+TURN_FIELDS = """
+    session_id iteration has_tool_calls dispatch tool_results tool_count successful_tool_names
+    rejected_tool_names session_successful_tools session_rejected_tools text visible_text
+""".split()
+TURN_RESULT_FIELDS = "tool_name ok status rendered_result error".split()
+TURN_SUPERSEDED = "tool_names consecutive_single_tool_turns session_tools_used".split()
+TURN_ANSWERS = "message stop stop_reason next_options llm_options veto".split()
+
+PROFILES = "tool_using researcher verifier completer".split()
+PRESETS = """
+    audit repair summary verify merge_captain review_captain oncall_captain release_captain
+""".split()
+CAPTAIN_OPTIONS = "cheap_caller frontier_caller escalate_predicate logging_sink".split()
+SEED_OPTIONS = "provider model truncate_to_last drop_tool_calls validate session_id new_id".split()

@@ -10,11 +10,14 @@ import pytest
 
 import windlass as w
 from tests.names import judgement
+from windlass.agents import seeding
 from windlass.agents.judgement import CHECKS
 from windlass.agents.options import LoopOptions
+from windlass.agents.presets import CaptainKeywords
+from windlass.agents.profiles import PROFILES
 from windlass.agents.turn import IterationSummary, JudgeSummary
 from windlass.events import JournalEntry, kind_of
-from windlass.policies import state
+from windlass.policies import callback, state
 from windlass.testing import call, scripted
 
 DONE = call("give_verdict", verdict="done", reasoning="", next_step="")
@@ -82,6 +85,23 @@ def test_an_event_and_its_fields(name: str):
 def test_the_summaries_of_a_turn():
     assert list(IterationSummary.__struct_fields__) == judgement.ITERATION_FIELDS
     assert list(JudgeSummary.__struct_fields__) == judgement.DECISION_FIELDS
+
+
+def test_what_a_callback_sees_and_answers():
+    assert list(callback.TurnInfo.__struct_fields__) == judgement.TURN_FIELDS
+    assert list(callback.TurnToolResult.__struct_fields__) == judgement.TURN_RESULT_FIELDS
+    assert list(callback.SUPERSEDED) == judgement.TURN_SUPERSEDED
+    assert list(callback.ANSWERS) == judgement.TURN_ANSWERS
+
+
+def test_profiles_presets_and_seeds():
+    assert list(PROFILES) == judgement.PROFILES
+    for name in judgement.PRESETS:
+        assert w.agent_preset(name)["profile"] in PROFILES
+        assert callable(getattr(w, f"{name}_agent"))
+    own = set(CaptainKeywords.__annotations__) - set(LoopOptions.__annotations__)
+    assert set(judgement.CAPTAIN_OPTIONS) <= own
+    assert list(seeding.OPTIONS) == judgement.SEED_OPTIONS
 
 
 async def test_the_fields_of_a_result():

@@ -28,6 +28,7 @@ _CHECKS: Final[dict[str, Any]] = {
     "session_id": optional(text),
     "new_id": optional(text),
 }
+OPTIONS: Final = tuple(_CHECKS)
 _QUESTION: Final = Message("user", (Text("?"),))
 _REQUESTS: Final = ("request", "provider_call_request")
 _RESPONSES: Final = ("response", "provider_call_response")

@@ -17,11 +17,11 @@ from windlass.policies.completion import visible
 from windlass.policies.tally import tally
 
 CHANGED = "changed"  # in a plan's metadata: it was made of changed options
-_KEYS = ("message", "stop", "stop_reason", "next_options", "llm_options", "veto")
-_SUPERSEDED = {
+ANSWERS = ("message", "stop", "stop_reason", "next_options", "llm_options", "veto")
+SUPERSEDED = {
     "tool_names": "successful_tool_names and turn.rejected_tool_names",
-    "session_tools_used": "session_successful_tools and turn.session_rejected_tools",
     "consecutive_single_tool_turns": "iteration and turn.tool_count, and keep count",
+    "session_tools_used": "session_successful_tools and turn.session_rejected_tools",
 }
 
 
@@ -59,8 +59,8 @@ class TurnInfo(msgspec.Struct, frozen=True):
     visible_text: str
 
     def __getattr__(self, name: str) -> Any:
-        if name in _SUPERSEDED:
-            raise AttributeError(f"a turn has no {name!r} any more: use turn.{_SUPERSEDED[name]}")
+        if name in SUPERSEDED:
+            raise AttributeError(f"a turn has no {name!r} any more: use turn.{SUPERSEDED[name]}")
         raise AttributeError(f"a turn has no {name!r}{nearest(name, self.__struct_fields__)}")
 
 
@@ -149,8 +149,8 @@ def _checked(answer: object) -> Mapping[str, Any]:
         )
     said = cast("Mapping[str, Any]", answer)
     for key in said:
-        if key not in _KEYS:
-            raise ConfigError(f"post_turn_callback answers no {key!r}{nearest(str(key), _KEYS)}")
+        if key not in ANSWERS:
+            raise ConfigError(f"post_turn_callback answers no {key!r}{nearest(str(key), ANSWERS)}")
     for key in ("message", "stop_reason"):
         if said.get(key) is not None and not isinstance(said[key], str):
             raise ConfigError(f"post_turn_callback: {key} is a text, not {shown(said[key])}")
