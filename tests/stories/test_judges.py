@@ -601,6 +601,16 @@ async def test_what_a_judge_says_is_redacted():
     assert out.status == "done"
 
 
+@pytest.mark.parametrize("name", ["done_judge", "verify_completion_judge", "step_judge"])
+async def test_the_key_of_a_judge_is_a_secret_of_the_run(name: str):
+    async with w.Runtime(store="memory:", environ={}):
+        judge = scripted(then=verdict("continue", "your key is sk-judge-1234567"))
+        judge.secrets = ("sk-judge-1234567",)
+        model = scripted(then="x")
+        out = await w.agent_loop("go", model=model, max_iterations=3, **{name: {"model": judge}})
+    assert "your key is" in str(out.trace) and "sk-judge-1234567" not in str(out.trace)
+
+
 async def test_whoever_watches_sees_the_decision_where_it_fell():
     seen: list[Any] = []
     model = scripted("x", MORE, "y", DONE)

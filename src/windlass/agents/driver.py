@@ -171,6 +171,9 @@ def _run(
 ) -> Run:
     if plan.model.secrets:
         runtime.learn(tuple(plan.model.secrets))
+    for policy in plan.policies:
+        for model in policy.models:
+            runtime.learn(tuple(model.secrets))
     return Run(
         plan,
         home,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 from windlass.errors import ConfigError, ModelError
 from windlass.loop.verdict import Finish, KeepGoing, Outcome, Stop, Suspend, Verdict
 from windlass.messages import ToolCall, ToolResult
-from windlass.models.base import Request
+from windlass.models.base import Model, Request
 from windlass.tools.base import Tool
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ class Policy(Generic[Memory]):
     memory: ClassVar[Any] = None  # the msgspec struct that holds what it remembers
     keeps: ClassVar[Literal["run", "session"]] = "run"
     brief: ClassVar[bool] = False  # its before_model is over at once, but for rare turns
+    models: tuple[Model, ...] = ()  # whom it asks beside the run's own: their keys are secrets too
 
     @property
     def name(self) -> str:

@@ -66,6 +66,7 @@ class StepJudging(Policy[None]):
 
     def __init__(self, judge: StepJudge, model: Model | None = None) -> None:
         self.judge, self.model = judge, model
+        self.models = () if model is None else (model,)
 
     async def after_reply(self, run: Run, turn: Turn) -> KeepGoing | None:
         decision = tally(run).step  # on record, if the process ended right after it

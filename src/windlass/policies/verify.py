@@ -35,6 +35,8 @@ class Verification(Policy[None]):
     ) -> None:
         self.check, self.checks, self.judge, self.done = check, checks, judge, done
         self.max_attempts, self.required = max_attempts, required
+        judges = [it.model for it in (judge, done) if it is not None]
+        self.models = tuple([model for model in judges if model is not None])
 
     # ----------------------------------------------------------------- moments
 
