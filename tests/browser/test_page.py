@@ -123,6 +123,7 @@ async def test_filters(opened: Page):
 
 async def test_zoom_pan_and_keys(opened: Page):
     where = "(() => { const b = document.querySelectorAll('.bar.model')[100].getBoundingClientRect(); return [b.left, b.width]; })()"
+    await opened.key("0")
     left, width = await opened.run(where)
     for _ in range(6):
         await opened.key("+")

@@ -49,6 +49,13 @@ class Axis:
         waited = sum(max(0.0, min(drawn - self.drawn(cut.start), cut.shown)) for cut in self.cuts)
         return drawn - waited
 
+    def at_work(self, seconds: float) -> float:
+        """The place on the axis after so many seconds at work."""
+        for cut in self.cuts:
+            if seconds > self.drawn(cut.start):
+                seconds += cut.shown
+        return seconds
+
     def real(self, drawn: float) -> float:
         """The moment that a place on the axis stands for."""
         at = 1
@@ -104,8 +111,9 @@ def ticks(axis: Axis, most: int) -> list[float]:
     """Round places on the axis, in drawn seconds, at most so many."""
     if axis.length <= 0 or most < 1:
         return [0.0]
-    step = _round_up(axis.length / most)
-    return [step * n for n in range(int(axis.length / step + 1e-9) + 1)]
+    work = axis.worked(axis.length)
+    step = _round_up(work / most)
+    return [axis.at_work(step * n) for n in range(int(work / step + 1e-9) + 1)]
 
 
 def _round_up(seconds: float) -> float:

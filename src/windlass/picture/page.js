@@ -25,6 +25,13 @@
     if (whole < 172800) return `${Math.floor(whole / 3600)} h ${String(Math.floor((whole % 3600) / 60)).padStart(2, "0")} min`;
     return `${Math.floor(whole / 86400)} d ${Math.floor((whole % 86400) / 3600)} h`;
   };
+  const tickWords = (s, step) => {
+    const digits = Math.max(0, Math.min(6, Math.ceil(-Math.log10(step) - 1e-9)));
+    if (s < 1 || (digits === 0 && s >= 60)) return seconds(s);
+    if (s < 60) return `${s.toFixed(digits)} s`;
+    const left = (s % 60).toFixed(digits);
+    return `${Math.floor(s / 60)} min ${left.padStart(digits + 3, "0")} s`;
+  };
   const money = (usd) => {
     if (!usd) return "$0.00";
     if (usd >= 1) return `$${usd.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 })}`;
@@ -41,25 +48,13 @@
   const short_tokens = (usage) => (usage ? `${short(usage[0])} + ${short(usage[1])}` : "");
 
   // ------------------------------------------------------------------ the axis
-  const length = Math.max(data.length, 1e-6);
+  const length = Math.max(data.length * 1.012, 1e-6); // a little air at the end
   let from = 0, span = length;
-  const real = (drawn) => {
-    const places = data.places;
-    let at = 1;
-    while (at < places.length - 1 && places[at][1] < drawn) at += 1;
-    const [r0, d0] = places[at - 1], [r1, d1] = places[at];
-    const part = d1 > d0 ? Math.min(1, Math.max(0, (drawn - d0) / (d1 - d0))) : 0;
-    return r0 + part * (r1 - r0);
-  };
-  // Time at work: what was waited for is not counted, as it is hardly drawn.
-  const worked = (drawn) => {
-    let waited = 0;
-    for (let at = 1; at + 1 < data.places.length - 1; at += 2) {
-      const [, d0] = data.places[at], [, d1] = data.places[at + 1];
-      waited += Math.max(0, Math.min(drawn, d1) - d0);
-    }
-    return drawn - waited;
-  };
+  // The scale counts time at work: what was waited for is hardly drawn, and not counted.
+  const cuts = [];
+  for (let at = 1; at + 1 < data.places.length - 1; at += 2) cuts.push([data.places[at], data.places[at + 1]]);
+  const worked = (drawn) => cuts.reduce((sum, [[, d0], [, d1]]) => sum - Math.max(0, Math.min(drawn, d1) - d0), drawn);
+  const atWork = (work) => cuts.reduce((drawn, [[, d0], [, d1]]) => (drawn > d0 ? drawn + d1 - d0 : drawn), work);
   const steps = [];
   for (let power = -6; power <= 0; power += 1) for (const base of [1, 2, 5]) steps.push(base * 10 ** power);
   steps.push(10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400, 604800);
@@ -70,15 +65,15 @@
     const wanted = span / Math.max(2, wide / 110);
     const step = steps.find((one) => one >= wanted) || wanted;
     const nodes = [];
-    for (let at = Math.ceil(from / step) * step; at <= from + span + step * 1e-6; at += step) {
-      const words = at < step / 2 ? "0" : seconds(worked(at));
+    for (let work = Math.ceil(worked(from) / step) * step; atWork(work) <= from + span + step * 1e-6; work += step) {
+      const at = atWork(work);
+      const words = work < step / 2 ? "0" : tickWords(work, step);
       const roomy = ((from + span - at) / span) * wide > 7 * words.length + 6;
       const tick = el("div", "tick", roomy ? words : "");
       tick.style.left = `${((at - from) / span) * 100}%`;
       nodes.push(tick);
     }
-    for (let at = 1; at + 1 < data.places.length - 1; at += 2) {
-      const [r0, d0] = data.places[at], [r1, d1] = data.places[at + 1];
+    for (const [[r0, d0], [r1, d1]] of cuts) {
       const cut = el("div", "cut");
       cut.title = `${seconds(r1 - r0)} of waiting left out`;
       cut.style.left = `${((d0 - from) / span) * 100}%`;
@@ -113,10 +108,16 @@
     const seen = [];
     for (const turn of turns) {
       const at = turn.box.getBoundingClientRect();
-      if (at.bottom > box.top + 30 && at.top < box.bottom) seen.push(...turn.inside.filter((thing) => thing.fits));
+      if (at.bottom > box.top + 30 && at.top < box.bottom) {
+        seen.push(...turn.inside.filter((thing) => thing.fits && thing.row.getBoundingClientRect().top >= box.top + 26));
+      }
       else if (seen.length) break;
     }
-    if (seen.length && !seen.some((thing) => thing.b >= from && thing.a <= from + span)) view(seen[0].a - span * 0.05, span);
+    const inside = seen.filter((thing) => thing.b >= from && thing.a <= from + span);
+    if (seen.length && inside.length < seen.length / 3) {
+      const a = Math.min(...seen.map((thing) => thing.a)), b = Math.max(...seen.map((thing) => thing.b));
+      view(a - (b - a) * 0.03, Math.max(span, (b - a) * 1.06));
+    }
   };
   const zoom = (factor, where) => {
     const at = where === undefined ? from + span / 2 : where;
@@ -227,7 +228,7 @@
     for (const thing of things) {
       const left = (thing.a - from) / span, right = (thing.b - from) / span;
       thing.said.classList.toggle("left", 1 - right < 0.32 && left > 1 - right);
-      thing.said.classList.toggle("hidden", right < 0 || left > 1);
+      thing.said.classList.toggle("hidden", right < -0.001 || left > 1.001);
     }
   };
 
@@ -419,6 +420,10 @@
   search.addEventListener("input", filter);
   filter();
   view(0, length);
+  if (turns.length > 40) { // all of a long run is slivers: begin with what is in sight
+    const first = turns.slice(0, 14).flatMap((turn) => turn.inside);
+    requestAnimationFrame(() => zoomTo(first));
+  }
   addEventListener("resize", () => view(from, span));
 
   // ------------------------------------------------------------------ hand and keys
