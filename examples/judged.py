@@ -1,6 +1,9 @@
 """Done is what can be shown: checks that the runtime runs itself, and a judge who must agree.
 
     python examples/judged.py
+
+A check gives None, or what is wrong: the model hears it and goes on. A run whose checks never pass ends
+as `unverified`, never as `done`.
 """
 
 from __future__ import annotations
@@ -21,7 +24,6 @@ def write(path: str, text: str) -> str:
 
 
 def tests_pass() -> str | None:
-    """A check gives None, or what is wrong; the model is told so and goes on."""
     return None if "a + b" in FILES["sum.py"] else "add(1, 2) is -1, not 3"
 
 

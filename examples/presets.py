@@ -1,6 +1,8 @@
 """Agents that are ready to use: a repair until it works, a merge captain without a free hand.
 
     python examples/presets.py
+
+A preset is a dict of ordinary options, and what you say yourself comes first.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """What a run did and how long it took, as it happens; and what is odd about it.
 
     python examples/traced.py
+
+Callbacks only watch: what they raise is logged, they may be async, and the run takes no notice.
 """
 
 from __future__ import annotations

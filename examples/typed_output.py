@@ -1,6 +1,9 @@
 """An invoice out of a letter: the answer is a value, and one that does not fit is asked for again.
 
     python examples/typed_output.py
+
+`output` is a dataclass, a pydantic model, a TypedDict, a list of them, or a JSON Schema. The model is
+asked by the best means it has: its provider's schemas, a tool, or words.
 """
 
 from __future__ import annotations

@@ -149,7 +149,7 @@ _HOMES = {
     "redact": ("Secret",),
     "store.calls": ("ModelCall",),
     "policies.progress": ("ProgressTool",),
-    "tools.base": ("Parked", "Retry", "Tool", "ToolContext"),
+    "tools.base": ("AgentInfo", "Parked", "Retry", "Tool", "ToolContext"),
     "tools.calling": ("ToolCaller", "default_tool_caller"),
     "tools.function": ("tool",),
     "tools.middleware": (

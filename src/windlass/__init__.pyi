@@ -151,6 +151,7 @@ from windlass.policies.state import LoopState as LoopState
 from windlass.policies.step_judge import StepJudge as StepJudge
 from windlass.redact import Secret as Secret
 from windlass.store.calls import ModelCall as ModelCall
+from windlass.tools.base import AgentInfo as AgentInfo
 from windlass.tools.base import Parked as Parked
 from windlass.tools.base import Retry as Retry
 from windlass.tools.base import Tool as Tool

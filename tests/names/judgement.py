@@ -48,6 +48,21 @@ CLASSES: dict[str, str] = {
     "LoopResult": "task_ledger trace",
     "ProgressTool": "name description system_prompt_nudge",
     "ToolCaller": "layers",
+    "Agent": "run run_sync stream watch resume with_ override as_tool",
+    "AgentResult": (
+        "status stop_reason final_text all_messages usage cost_usd trace session_id pending "
+        "raise_for_status messages output tool_calls token_usage turns loop_detected "
+        "budget_exceeded"
+    ),
+    "ToolCallRecord": "tool_name input output duration is_error",
+    "ToolResult": "data is_error",
+    "ToolContext": "agent",
+    "AgentInfo": "name role model",
+    "StreamEvent": "type data",
+    "TraceEvent": (
+        "type run_id task_id agent model phase turn tokens tool is_error start_ms end_ms "
+        "duration_ms"
+    ),
 }
 
 # option -> the keys of its dict; an alias stands behind what it is an alias of
@@ -144,6 +159,18 @@ STATE: dict[str, str] = {
     "completion": "proposed vetoed verdict feedback",
     "progress": "changed summary",
 }
+
+AGENT_OPTIONS = """
+    system tools name role allowed_tools disallowed_tools max_turns max_tokens temperature
+    max_token_budget loop_detection abort output deps_type budget policies
+""".split()
+RUN_OPTIONS = """
+    on_tool_call on_tool_result on_message on_warning on_trace run_id task_id trace_agent abort
+    timeout
+""".split()
+STREAM_TYPES = "text tool_use tool_result budget_exceeded loop_detected done error".split()
+#: Of other areas: unknown until they are built.
+NOT_YET = "tool_preset".split()
 
 # event -> its fields
 EVENTS: dict[str, str] = {

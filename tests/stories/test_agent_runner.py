@@ -121,7 +121,7 @@ async def test_a_choice_of_a_tool_that_is_filtered_out_is_refused():
 @pytest.mark.parametrize(
     ("option", "value"),
     [("allowed_tools", "add"), ("disallowed_tools", [1]), ("role", 3), ("output", 3),
-     ("deps_type", "Db"), ("tool_preset", "readonly"), ("context_strategy", {})],
+     ("deps_type", "Db"), ("tool_preset", "readonly")],
 )  # fmt: skip
 def test_a_wrong_or_unknown_option_is_refused(option: str, value: Any):
     with pytest.raises(w.ConfigError, match=option):

@@ -1,0 +1,59 @@
+"""The walk over the names of the compact agent: its arguments, those of its runs, and what streams say."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+import windlass as w
+from tests.names import judgement
+from windlass.agents.assemble import AGENT_OPTIONS
+from windlass.agents.options import OF_A_RUN, SUPERSEDED, RunOptions
+from windlass.agents.stream_events import Type
+from windlass.testing import scripted
+
+
+@pytest.mark.parametrize("name", judgement.AGENT_OPTIONS)
+def test_an_argument_of_an_agent(name: str):
+    assert name in AGENT_OPTIONS
+    assert name in RunOptions.__annotations__ or name == "tools"
+    with pytest.raises(w.ConfigError, match=name.removesuffix("s")):
+        agent = w.Agent(scripted("x"), **{name: object() if name != "tools" else [object()]})
+        assert agent.plan
+
+
+@pytest.mark.parametrize("name", judgement.RUN_OPTIONS)
+async def test_an_argument_of_a_run(name: str):
+    assert name in OF_A_RUN and name in RunOptions.__annotations__
+    model = scripted("never")
+    with pytest.raises(w.ConfigError, match=name):
+        await w.Agent(model).run("go", **{name: object()})
+    assert not model.requests
+
+
+@pytest.mark.parametrize("name", judgement.NOT_YET)
+def test_a_name_of_another_area_is_unknown(name: str):
+    with pytest.raises(w.ConfigError, match=f"Agent has no option '{name}'"):
+        w.Agent(scripted("x"), **{name: "readonly"})
+
+
+@pytest.mark.parametrize(
+    ("document", "ours"),
+    [("system_prompt", "system"), ("agent_name", "name"), ("agent_role", "role"),
+     ("abort_signal", "abort")],
+)  # fmt: skip
+def test_a_documents_name_leads_to_ours(document: str, ours: str):
+    assert SUPERSEDED[document] == ours
+    with pytest.raises(w.ConfigError, match=f"'{document}'; use '{ours}'"):
+        w.Agent(scripted("x"), **{document: "x"})
+
+
+def test_the_words_of_a_stream():
+    assert set(get_args(Type)) == set(judgement.STREAM_TYPES)
+
+
+def test_the_error_of_a_token_budget():
+    error = w.TokenBudgetExceededError("clerk", 12, 10)
+    assert isinstance(error, w.BudgetExceeded)
+    assert (error.agent, error.tokens_used, error.budget) == ("clerk", 12, 10)
