@@ -288,7 +288,7 @@ def test_ids_that_a_provider_does_not_take_are_written_otherwise():
         ("deepseek", [told(Image("aGk="))], (), "the model takes none"),
         ("anthropic", [told("hi")], (TOOL, TOOL), "unique"),
         ("openai", [told("hi")], tuple(ToolSpec(f"t{n}", "T.", {}) for n in range(129)), "128"),
-        ("bedrock", [told("go on", role="assistant")], (), "start with a user message"),
+        ("bedrock", [told(Image("aGk=", "image/heic"))], (), "image/heic"),
         ("anthropic", [], (), "no message"),
     ],
 )

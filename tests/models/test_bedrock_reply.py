@@ -172,7 +172,7 @@ def test_a_plain_reply() -> None:
     )
     assert (reply.usage, reply.stop_reason) == (Usage(5, 3), "tool_use")
     assert [type(one) for one in told] == [ThinkingDelta, TextDelta, ToolCallReady, ToolCallReady]
-    [sent] = json.loads(b"".join(MODEL.encode(Request([reply.message]))))["messages"]
+    *_, sent = json.loads(b"".join(MODEL.encode(Request([reply.message]))))["messages"]
     assert sent == {"role": "assistant", "content": content}
 
 
@@ -180,7 +180,7 @@ def test_reasoning_that_only_the_provider_reads_goes_back_as_it_came() -> None:
     blobs = [base64.b64encode(part).decode() for part in (b"first", b"and second")]
     frames = b"".join(thought(0, redactedContent=blob) for blob in blobs)
     reply, _ = decode(BEGIN + frames + stop(0) + text(1, "x") + end("end_turn"))
-    [sent] = json.loads(b"".join(MODEL.encode(Request([reply.message]))))["messages"]
+    *_, sent = json.loads(b"".join(MODEL.encode(Request([reply.message]))))["messages"]
     hidden = sent["content"][0]["reasoningContent"]["redactedContent"]
     assert base64.b64decode(hidden) == b"firstand second"
 
@@ -209,7 +209,7 @@ def test_a_tool_of_the_providers_own_is_not_ours_to_run() -> None:
     assert [*reply.message.content[:2]] == [Opaque(HERE, one) for one in native]
     assert [call.name for call in reply.message.tool_calls] == ["final"]
     assert len([one for one in told if isinstance(one, ToolCallReady)]) == 1
-    [sent] = json.loads(b"".join(MODEL.encode(Request([reply.message]))))["messages"]
+    *_, sent = json.loads(b"".join(MODEL.encode(Request([reply.message]))))["messages"]
     assert sent["content"][:2] == native
     last = {"toolUseId": "t2", "name": "final", "input": {}, "type": "tool_use"}
     assert sent["content"][2] == {"toolUse": last}

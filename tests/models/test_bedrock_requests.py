@@ -98,7 +98,7 @@ def test_results_come_first_and_errors_are_told_in_words() -> None:
     assert (second["content"], second["status"]) == ([{"text": "no"}], "error")
     assert (
         second["toolUseId"]
-        == body(Message("assistant", (ToolCall("c/2", "x", {}),)))["messages"][0]["content"][0][
+        == body(Message("assistant", (ToolCall("c/2", "x", {}),)))["messages"][-1]["content"][0][
             "toolUse"
         ]["toolUseId"]
     )
@@ -173,7 +173,7 @@ def test_state_goes_back_only_to_who_made_it() -> None:
         ToolCall("c1", "add", {}, None, {"type": "tool_use"}, HERE),
         ToolCall("c2", "add", {}, None, {"caller": "x"}, other),
     )
-    [turn] = body(Message("assistant", blocks))["messages"]
+    *_, turn = body(Message("assistant", blocks))["messages"]
     signed = {"reasoningText": {"text": "hm", "signature": "s"}}
     assert turn["content"] == [
         {"reasoningContent": signed},

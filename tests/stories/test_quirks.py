@@ -167,6 +167,16 @@ async def test_3_a_call_that_was_cut_off_is_answered_before_the_next_request(wir
     await kept(out)
 
 
+@pytest.mark.parametrize("wire", servers(""))
+async def test_3_a_history_that_begins_with_the_model_is_taken_by_everybody(wire: str):
+    server, model = servers(lambda _body, _headers: Reply("Yes."))[wire]
+    said = [w.Message("assistant", "Can I help you?"), w.Message("user", "Please.")]
+    async with server:
+        reply = await w.llm_call(model=model(server.url), messages=said)
+    assert not server.refused, server.refused[0].message
+    assert reply.text == "Yes." and "Can I help you?" in server.requests[0].body.decode()
+
+
 @pytest.mark.parametrize(
     ("twist", "wire", "stream"),
     seen("no_arguments", "null_arguments", "double_encoded", "object_arguments"),
@@ -430,3 +440,25 @@ async def test_14_paddings_and_chunks_without_a_choice_are_nothing(provider: str
         out = await w.agent_loop("Go.", model=model, tools=desk.tools, stream=stream)
     assert not server.refused, server.refused[0].message
     assert (out.status, desk.log, out.final_text) == ("done", ["7", 100], "Done.")
+
+
+@pytest.mark.parametrize("wire", ["anthropic", "bedrock"])
+async def test_11_a_delta_nested_beyond_reason_is_no_crash(
+    wire: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(seams, "sleep", lambda _seconds: asyncio.sleep(0))
+    deep: Any = "[" * 50_000 + "]" * 50_000
+
+    def nest(frames: list[Any]) -> list[Any]:
+        for frame in frames:
+            if isinstance(frame.data, dict) and "delta" in frame.data:
+                frame.data = json.dumps(frame.data)[:-1] + f', "odd": {deep}}}'
+                break
+        return frames
+
+    server, model = servers(lambda _body, _headers: Reply("Hello."))[wire]
+    server.reframes = {**server.reframes, "nested": nest}  # type: ignore[misc]
+    server.faults = Twist("nested")
+    async with server:
+        out = await w.agent_loop("Go.", model=model(server.url), max_iterations=1)
+    assert out.status in ("done", "provider_error"), out.error

@@ -41,6 +41,9 @@ from windlass.models.wires.parts import given, schema, wanted_tool
 from windlass.models.wires.values import as_dict, dumps, joined, loads, safe_name, whole
 
 VERSION: Final = "2023-06-01"
+# a conversation begins with a user, who may not say nothing
+_OPENING: Final = b'{"role":"user","content":[{"type":"text","text":"Begin."}]},'
+_MODEL_FIRST: Final = b'{"role":"assistant"'
 MAX_TOKENS: Final = 16_384  # of a reply, where the settings do not say: the wire wants a number
 _SEARCHES: Final = ("bm25", "regex")
 # what a request to count tokens may hold
@@ -109,7 +112,13 @@ class AnthropicMessages(HttpModel):
             bare = msgspec.structs.replace(request.frame.settings, thinking=False)
             frame = msgspec.structs.replace(request.frame, settings=bare)
             request = Request(request.messages, frame, request.tail)
-        body = super().encode(request)
+        body = self._marked(super().encode(request), request)
+        if next(filter(None, body[1:-1]), b"").startswith(_MODEL_FIRST):
+            body.insert(1, _OPENING)
+        return body
+
+    def _marked(self, body: list[bytes], request: Request) -> list[bytes]:
+        """The body with its cache marks, where the prompt is to be cached."""
         settings = request.frame.settings
         mark = mark_of(settings, self.caps.prompt_caching)
         if mark is None:

@@ -73,7 +73,7 @@ class MessagesDecoder(Decoder):
         if name == "content_block_delta":
             try:
                 piece = _pieces(data)
-            except msgspec.DecodeError:
+            except (ValueError, RecursionError):
                 pass  # not a piece of text
             else:
                 if (opened := self._open.get(piece.index)) is not None:

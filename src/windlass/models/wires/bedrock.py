@@ -45,6 +45,9 @@ from windlass.models.wires.parts import given, schema, wanted_tool
 from windlass.models.wires.sigv4 import Signer
 from windlass.models.wires.values import as_dict, dumps, loads, safe_name
 
+# a conversation begins with a user, who may not say nothing
+_OPENING: Final = b'{"role":"user","content":[{"text":"Begin."}]},'
+_MODEL_FIRST: Final = b'{"role":"assistant"'
 _LIMIT: Final = (
     16_384  # tokens of a reply, only to choose a budget for thinking where none is given
 )
@@ -184,6 +187,8 @@ class BedrockConverse(HttpModel):
         if request.tail:
             among = [*messages, *request.tail]
             turns += [self._turn(among, at, skip) for at in range(len(messages), len(among))]
+        if next(filter(None, turns), b"").startswith(_MODEL_FIRST):
+            turns.insert(0, _OPENING)
         return [head, *turns, b"]}]}" if any(turns) else b"]}"]
 
     def _began_without_thought(self, request: Request) -> bool:

@@ -97,7 +97,7 @@ class ConverseDecoder(Decoder):
         if name == "contentBlockDelta":
             try:
                 piece = _pieces(data)
-            except msgspec.DecodeError:
+            except (ValueError, RecursionError):
                 pass  # not a piece of text
             else:
                 if text := piece.delta.text:

@@ -91,7 +91,7 @@ class LinesDecoder(Decoder):
     def _event(self, name: str, data: bytes) -> bool:
         try:
             line = _pieces(data)
-        except msgspec.DecodeError:
+        except (ValueError, RecursionError):
             self._take(self._json(data))  # not a piece of text
             return True
         message = line.message
