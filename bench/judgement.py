@@ -22,9 +22,15 @@ IDLE, GROWTH = 3.0, 1.2
 LENGTHS = (100, 500)
 NEVER = 10**6
 
+
+async def fine() -> bool:
+    """A check that passes; one that is no coroutine would go to a thread."""
+    return True
+
+
 OPTIONS: dict[str, Any] = {
     "done_judge": {"cadence": {"min_iterations_before_first": NEVER}},
-    "verify_completion": [lambda: True],
+    "verify_completion": [fine],
     "step_judge": {"skip_when_iterations_remaining": NEVER},
     "stall_diagnostics": True,
     "loop_detect_warn": 2,

@@ -23,8 +23,8 @@ class Ready(NamedTuple):
 class Turn:
     """What a policy sees of a turn: `turn.message`, `turn.calls`, `turn.results`."""
 
-    __slots__ = ("calls", "foreseen", "message", "number", "open", "ready", "results", "shown", "started",
-                 "stop_reason", "usage")  # fmt: skip
+    __slots__ = ("_text", "calls", "foreseen", "message", "number", "open", "ready", "results", "shown",
+                 "started", "stop_reason", "usage")  # fmt: skip
 
     def __init__(
         self, number: int, message: Message, stop_reason: str, usage: Usage = NO_USAGE
@@ -38,11 +38,14 @@ class Turn:
         self.started: set[str] = set()  # an intent is on record
         self.results: dict[str, ToolResult] = {}  # as the tools gave them
         self.shown: dict[str, ToolResult] = {}  # as the model sees them
+        self._text: str | None = None
 
     @property
     def text(self) -> str:
         """The words of the reply."""
-        return self.message.text
+        if self._text is None:
+            self._text = self.message.text
+        return self._text
 
     @property
     def answers(self) -> tuple[ToolResult, ...]:

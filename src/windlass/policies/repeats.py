@@ -110,7 +110,10 @@ class Repeats(Reading):
         mark = self.calls.get(entry.call_id)
         if mark is None or entry.outcome in NOT_RUN:
             return
-        result = _digest(to_text(msgspec.to_builtins(entry.result.content)))
+        content = entry.result.content
+        result = _digest(
+            content if isinstance(content, str) else to_text(msgspec.to_builtins(content))
+        )
         times, before = self.counts.get(mark, (0, ""))
         times = times + 1 if result == before else 1
         self.counts[mark] = (times, result)
@@ -125,6 +128,8 @@ class Repeats(Reading):
 
 
 def _digest(text: str) -> str:
+    if len(text) <= 32:
+        return text
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 

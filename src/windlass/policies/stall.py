@@ -19,7 +19,7 @@ from windlass.loop.run import Run, digest_of
 from windlass.loop.turn import Turn
 from windlass.loop.verdict import Outcome, Stop
 from windlass.messages import Text, ToolCall, ToolResult
-from windlass.policies.repeats import repeats, signature
+from windlass.policies.repeats import Repeats, repeats, signature
 from windlass.policies.tally import tally
 
 Action = Literal["warn", "inject", "terminate", "continue"]
@@ -80,11 +80,12 @@ class Stall(Policy[None]):
     # ----------------------------------------------------------------- moments
 
     async def after_reply(self, run: Run, turn: Turn) -> Stop | None:
+        seen = repeats(run, self.exempt)
         if self.diagnostics is not None:
-            self._adjacent(run, turn, self.diagnostics)
+            _adjacent(run, turn, seen, self.diagnostics)
         if self.detection is None:
             return None
-        found = repeats(run, self.exempt).detected or await self._whole_turns(run, self.detection)
+        found = seen.detected or await _whole_turns(run, turn, seen, self.detection)
         return Stop("stuck", "loop_detected") if found and found.action == "terminate" else None
 
     async def before_turn(self, run: Run) -> None:
@@ -144,55 +145,53 @@ class Stall(Policy[None]):
             fields["loop_detected"] = outcome.stop_reason == "loop_detected"
         return msgspec.structs.replace(outcome, fields=fields)
 
-    # ----------------------------------------------------------------- configurations
-
-    def _adjacent(self, run: Run, turn: Turn, rules: StallDiagnostics) -> None:
-        streaks = repeats(run, self.exempt).streaks
-        for call in turn.calls:
-            times = streaks.get(call.id, 0)
-            if times < rules.threshold:
-                continue
-            mark = signature(call)
-            noted = {(it.signature_digest, it.repeat_count) for it in tally(run).warnings}
-            if (mark, times) in noted:
-                continue
-            run.note(
-                StallWarning(
-                    run.iteration,
-                    call.name,
-                    times,
-                    rules.threshold,
-                    digest_of(call.arguments),
-                    mark,
-                    call.arguments if rules.include_arguments else None,
-                )
-            )
-
-    async def _whole_turns(self, run: Run, rules: LoopDetection) -> LoopDetected | None:
-        seen, most = repeats(run, self.exempt), rules.max_repetitions
-        window = max(rules.window, most)  # what is further back is not looked at
-        calls, texts = min(seen.turns.times, window), min(seen.texts.times, window)
-        turn = run.turn
-        if turn is None:
-            return None
-        if turn.calls and calls >= most:
-            names = ", ".join(call.name for call in turn.calls)
-            detail = f"the same calls {calls} turns in a row: {names}"
-            info = LoopDetectionInfo("tool_repetition", detail, calls)
-        elif turn.text.strip() and texts >= most:
-            detail = f"the same words {texts} turns in a row"
-            info = LoopDetectionInfo("text_repetition", detail, texts)
-        else:
-            return None
-        action = await _action(rules.on_loop_detected, info)
-        if action in ("warn", "inject") and not seen.armed:
-            action = "terminate"  # it was told so, and does it again
-        found = LoopDetected(run.iteration, info.kind, info.detail, action, info.repetitions)
-        run.note(found)
-        return found
-
 
 _REDIRECT = "Try something else, or say what keeps you from going on."
+
+
+def _adjacent(run: Run, turn: Turn, seen: Repeats, rules: StallDiagnostics) -> None:
+    for call in turn.calls:
+        times = seen.streaks.get(call.id, 0)
+        if times < rules.threshold:
+            continue
+        mark = signature(call)
+        noted = {(it.signature_digest, it.repeat_count) for it in tally(run).warnings}
+        if (mark, times) in noted:
+            continue
+        run.note(
+            StallWarning(
+                run.iteration,
+                call.name,
+                times,
+                rules.threshold,
+                digest_of(call.arguments),
+                mark,
+                call.arguments if rules.include_arguments else None,
+            )
+        )
+
+
+async def _whole_turns(
+    run: Run, turn: Turn, seen: Repeats, rules: LoopDetection
+) -> LoopDetected | None:
+    most = rules.max_repetitions
+    window = max(rules.window, most)  # what is further back is not looked at
+    calls, texts = min(seen.turns.times, window), min(seen.texts.times, window)
+    if turn.calls and calls >= most:
+        names = ", ".join(call.name for call in turn.calls)
+        detail = f"the same calls {calls} turns in a row: {names}"
+        info = LoopDetectionInfo("tool_repetition", detail, calls)
+    elif turn.text.strip() and texts >= most:
+        detail = f"the same words {texts} turns in a row"
+        info = LoopDetectionInfo("text_repetition", detail, texts)
+    else:
+        return None
+    action = await _action(rules.on_loop_detected, info)
+    if action in ("warn", "inject") and not seen.armed:
+        action = "terminate"  # it was told so, and does it again
+    found = LoopDetected(run.iteration, info.kind, info.detail, action, info.repetitions)
+    run.note(found)
+    return found
 
 
 async def _action(asked: Action | Handler, info: LoopDetectionInfo) -> str:
