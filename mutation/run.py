@@ -134,6 +134,7 @@ class Asking:
         if self.reliable[function]:
             return self.tried(self.witness)
         print(f"fails without a mutant, so it proves nothing: {function}", flush=True)
+        self.asked -= len(self.batch)
         self.left = [id for id in (*self.batch, *self.left) if self.reliable.get(id) is not False]
         self.witness = None
         return self.next() if self.left else self.tried(None)
@@ -151,6 +152,8 @@ class Asking:
         self.child.join()
         if word == "broken":
             raise SystemExit(f"{self.mutant} cannot be tried: {said}")
+        if said is not None and said.startswith("::"):  # pytest names no file outside the project
+            said = next(id for id in self.batch if id.endswith(_function(said)))
         return said
 
     def tried(self, by: str | None) -> Tried:
@@ -209,7 +212,8 @@ def main(folders: Sequence[str] = ()) -> int:
         REMEMBERED.write_text(json.dumps(before, indent=0, sort_keys=True))
     print(f"\n{len(chosen)} mutants, {len(survivors)} survivors, {time.monotonic() - began:.0f} s")
     for each in survivors:
-        said = f"{each.asked} stories give it and none fails" if each.asked else "no story gives it"
+        some = "story gives" if each.asked == 1 else "stories give"
+        said = f"{each.asked} {some} it and none fails" if each.asked else "no story gives it"
         print(f"SURVIVES: {each.mutant}: {said}")
     for name in stale:
         print(f"STALE: mutation/equivalent.py names {name}, which is gone")
