@@ -391,6 +391,20 @@ async def test_a_function_says_when_a_judge_is_due_and_sees_the_loop():
     assert seen[0].completion.proposed and seen[0].budget.max == 50
 
 
+async def test_a_judge_may_wait_for_the_required_tools():
+    model = scripted("1", call("note", text="x"), "2", DONE)
+    cadence = {"when": lambda state: not state.session.required_tools_missing}
+    out = await w.agent_loop(
+        "go",
+        model=model,
+        tools=[note],
+        loop_until_done=True,
+        require_successful_tools=["note"],
+        done_judge={"cadence": cadence},
+    )
+    assert [d.iteration for d in of(out, JudgeDecision)] == [3] and out.status == "done"
+
+
 async def test_a_candidate_that_is_not_due_is_accepted_by_another_gate():
     cadence = {"every": 5}
     out = await w.agent_loop(
