@@ -238,14 +238,14 @@ async def test_llm_options_have_the_last_word():
     assert model.requests[0].settings.thinking == effort("low")
 
 
-async def test_thinking_between_calls_is_on_with_the_one_switch():
+async def test_thinking_between_calls_is_left_to_the_wire_unless_it_is_said():
     async def interleaved(options: Any, caps: Capabilities = CLAUDE) -> list[Any]:
         models = [able("x", caps=caps) for _ in range(2)]
         await w.agent_loop("go", model=models[0], tools=[add], **options)
         await w.llm_call("go", model=models[1], tools=[add], **options)
         return [model.requests[0].settings.interleaved_thinking for model in models]
 
-    assert await interleaved({"thinking": True}) == [True, None]
+    assert await interleaved({"thinking": True}) == [None, None]
     assert await interleaved({"thinking": True, "interleaved_thinking": False}) == [False, False]
     assert await interleaved({"interleaved_thinking": True}) == [True, True]
     assert await interleaved({}) == [None, None]

@@ -72,11 +72,9 @@ def settings_for(
     if extra:
         options = {**options, **_turn_options(extra)}
     chosen: dict[str, Any] = {name: options[name] for name in SAME & options.keys()}
-    chosen["thinking"] = thinking = _thinking(options, caps, task)
+    chosen["thinking"] = _thinking(options, caps, task)
     if beta := options.get("anthropic_beta_features"):
         chosen["beta"] = beta
-    if _interleaves(options, caps, thinking, task):
-        chosen["interleaved_thinking"] = True
     if own:
         chosen["extra"] = {name: own[name] for name in own if name not in _OURS} or None
     return Settings(**chosen)
@@ -117,14 +115,3 @@ def _agree(asked: Any, effort: str) -> None:
         raise ConfigError("thinking is off and reasoning_effort is given: leave one of them out")
     if isinstance(asked, dict) and asked.get("effort", effort) != effort:  # pyright: ignore[reportUnknownMemberType]
         raise ConfigError("thinking.effort and reasoning_effort are the same: give one of them")
-
-
-def _interleaves(options: Mapping[str, Any], caps: Capabilities, thinking: Any, task: Task) -> bool:
-    """In a loop, `thinking=True` is the one switch that lets Claude think between its calls too."""
-    return (
-        task == "agent"
-        and caps.lowering == "claude"
-        and options.get("thinking") is True
-        and options.get("interleaved_thinking") is None
-        and thinking is not None
-    )
