@@ -21,12 +21,12 @@ from windlass.agents.checking import (
 )
 from windlass.errors import ConfigError, shown
 from windlass.models.base import Model
+from windlass.policies.circles import ACTIONS, LoopDetection, StallDiagnostics
 from windlass.policies.completion import TurnPolicy
 from windlass.policies.evidence import FALLBACK
 from windlass.policies.gates import SYSTEM, Cadence
-from windlass.policies.iterations import IterationBudget
-from windlass.policies.stall import ACTIONS, LoopDetection, StallDiagnostics
 from windlass.policies.step_judge import StepJudge
+from windlass.policies.turns import IterationBudget
 
 
 class DoneJudge(msgspec.Struct, frozen=True, kw_only=True):

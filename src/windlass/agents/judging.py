@@ -10,13 +10,15 @@ from windlass.errors import ConfigError
 from windlass.loop.policy import Policy
 from windlass.models.base import Model
 from windlass.policies.callback import Change, PostTurn
+from windlass.policies.circles import LoopDetection, LoopTiers, StallDiagnostics
 from windlass.policies.completion import Completion, Mode
 from windlass.policies.evidence import FALLBACK, Check
 from windlass.policies.fallback import NativeFallback
 from windlass.policies.gates import Cadence, Judge
-from windlass.policies.iterations import IterationBudget, LoopControl, Turns
-from windlass.policies.stall import LoopDetection, LoopTiers, Stall, StallDiagnostics
+from windlass.policies.iterations import LoopControl
+from windlass.policies.stall import Stall
 from windlass.policies.step_judge import StepJudge, StepJudging
+from windlass.policies.turns import IterationBudget, Turns
 from windlass.policies.verify import Verification
 
 #: The model that a judge's own settings name: `ask(provider, model)`.

@@ -22,7 +22,7 @@ from windlass.callers.parts import Other, other
 from windlass.errors import ConfigError, nearest, shown
 from windlass.models.base import Model
 from windlass.models.reasoning import Wish, choose
-from windlass.policies.iterations import IterationBudget
+from windlass.policies.turns import IterationBudget
 from windlass.tools.asked import AskedCall
 from windlass.tools.middleware import MOST_CALLS
 from windlass.tools.wrappers.dry_run import HARMLESS

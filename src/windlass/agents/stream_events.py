@@ -21,7 +21,7 @@ from windlass.events import (
     ToolResulted,
 )
 from windlass.messages import ToolCall, ToolResult
-from windlass.policies.stall import LoopDetectionInfo
+from windlass.policies.circles import LoopDetectionInfo
 
 Type = Literal[
     "text", "tool_use", "tool_result", "budget_exceeded", "loop_detected", "error", "done"
@@ -48,9 +48,9 @@ class StreamEvent(NamedTuple):
 class InSevenWords:
     """Says what an event of the run comes to."""
 
-    def __init__(self, agent: str) -> None:
+    def __init__(self, agent: str, streamed: bool = False) -> None:
         self._agent = agent
-        self._streamed = False  # pieces of the reply that is being written have been told
+        self._streamed = streamed  # pieces of the reply that is being written have been told
         self._asked: dict[str, ToolCall] = {}  # calls of the last reply, not told yet
         self._told: set[str] = set()
         self._results: dict[str, ToolResult] = {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import msgspec
 
@@ -20,44 +20,12 @@ from windlass.loop.verdict import Outcome, Stop
 from windlass.policies.reading import Reading, reading
 from windlass.policies.state import LoopState, limit_of, state_of
 from windlass.policies.tally import Groups, tally
+from windlass.policies.turns import Turns
 
 Command: TypeAlias = Mapping[str, Any] | None
 Control: TypeAlias = Callable[[LoopState], Command | Awaitable[Command]]
 _ACTIONS = ("none", "extend", "stop")
 _KEYS = ("action", "by", "until", "reason", "status")
-
-
-class IterationBudget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A limit on turns: `IterationBudget(mode="adaptive", initial=4, max=16, extend_by=2)`."""
-
-    mode: Literal["fixed", "adaptive"] = "fixed"
-    initial: int | None = None  # a quarter of max when adaptive, else max
-    max: int | None = None  # 16 when adaptive, else 50
-    extend_by: int | None = None  # 2 when adaptive, else 0
-    expose_decisions: bool | None = None  # in the result; None: when adaptive
-
-    def resolved(self) -> Turns:
-        """With every default in its place."""
-        adaptive = self.mode == "adaptive"
-        most = self.max if self.max is not None else 16 if adaptive else 50
-        first = (
-            self.initial if self.initial is not None else max(1, most // 4) if adaptive else most
-        )
-        if first > most:
-            raise ConfigError(f"iteration_budget: initial {first} is more than max {most}")
-        step = self.extend_by if self.extend_by is not None else 2 if adaptive else 0
-        expose = adaptive if self.expose_decisions is None else self.expose_decisions
-        return Turns(self.mode, first, most, step, expose)
-
-
-class Turns(msgspec.Struct, frozen=True):
-    """A limit on turns, with nothing left open."""
-
-    mode: Literal["fixed", "adaptive"]
-    initial: int
-    max: int
-    extend_by: int
-    expose: bool
 
 
 class Controls(Reading):
