@@ -220,6 +220,14 @@ async def test_next_options_may_change_the_system_prompt_and_switch_behaviour_on
     assert [record.outcome for record in out.tool_calls] == ["ok", "denied"]
 
 
+async def test_a_profile_may_be_changed():
+    model = scripted(then=call("add", a=1, b=1))
+    out = await looped(
+        model, lambda turn: {"next_options": {"profile": "verifier"}}, profile="researcher"
+    )
+    assert (out.status, out.llm.iterations) == ("budget_exhausted", 5)
+
+
 async def test_a_budget_that_comes_later_is_kept():
     usage = {"input_tokens": 100, "output_tokens": 10}
     model = scripted(then=call("add", a=1, b=1), usage=usage)

@@ -335,8 +335,10 @@ async def test_a_tool_caller_replaces_every_layer():
     out = await w.merge_captain_agent("Sweep.", model=sweep(), **options)
     assert results(out)["merge"] == ("ok", "merged 7")
     assert "rate_limit" not in w.agent_preset("oncall_captain", options)
-    with pytest.raises(w.ConfigError, match="leave consent out"):
-        w.agent_preset("merge_captain", {**options, "consent": print})
+    layers = "consent", "rate_limit", "dry_run", "audit_sink", "telemetry", "handoff_sink"
+    for layer in layers:
+        with pytest.raises(w.ConfigError, match=f"leave {layer} out"):
+            w.agent_preset("merge_captain", {**options, layer: print})
 
 
 async def test_a_captain_asks_the_cheap_one_and_the_better_one_where_it_matters():

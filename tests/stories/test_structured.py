@@ -13,9 +13,9 @@ import pytest
 import windlass as w
 from tests.stories.able import able
 from tests.stories.world import add
-from windlass.models.found_json import json_values
 from windlass.models.base import Emit
 from windlass.models.capabilities import Capabilities, Means
+from windlass.models.found_json import json_values
 from windlass.models.matrix import capabilities_of
 from windlass.testing import call, scripted
 
@@ -272,7 +272,7 @@ async def test_options_that_make_no_sense_together(options: Any):
 
 
 async def test_a_loop_has_no_schema():
-    for name, value in {"schema": BOOK, "schema_retries": 1, "response_format": "json"}.items():
+    for name, value in {"schema": BOOK, "response_format": "json"}.items():
         with pytest.raises(w.ConfigError, match=f"agent_loop has no option '{name}'.*llm_call"):
             await w.agent_loop("go", None, {"model": scripted("x"), name: value})
 

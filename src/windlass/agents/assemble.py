@@ -12,7 +12,7 @@ from windlass.agents.checking import words
 from windlass.agents.contexting import compacting
 from windlass.agents.judging import Named, judging, turns_of
 from windlass.agents.options import LoopOptions, given
-from windlass.agents.profiles import with_profile
+from windlass.agents.profiles import BARE, with_profile
 from windlass.agents.settings import PLAIN, settings_for, usual_settings, with_defaults
 from windlass.agents.sidecar import transcript_dir
 from windlass.agents.tool_filter import FILTERS, left_of
@@ -227,7 +227,12 @@ def _planned(
     if turns is not None:
         limits = msgspec.structs.replace(limits, iterations=turns.initial)
     judges = judging(
-        options, mode, sentinel, turns, _named(options), _changing(options, given, door)
+        options,
+        mode,
+        sentinel,
+        turns,
+        _named(options),
+        _changing(options.get(BARE, options), given, door),
     )
     return Plan(
         _NOBODY,

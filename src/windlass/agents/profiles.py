@@ -12,6 +12,7 @@ PROFILES: Final[Mapping[str, Mapping[str, int]]] = {
     "verifier": {"max_iterations": 5, "max_nudges": 0, "tool_retries": 0, "schema_retries": 3},
     "completer": {"max_iterations": 1, "max_nudges": 0, "tool_retries": 0, "schema_retries": 0},
 }
+BARE: Final = "_bare"  # where the options stand as they were given, for whoever changes them
 
 
 def with_profile(options: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -23,4 +24,4 @@ def with_profile(options: Mapping[str, Any]) -> Mapping[str, Any]:
     budget = options.get("budget")
     if budget is not None and budget.iterations is not None:
         del usual["max_iterations"]  # the same limit by another name
-    return {**usual, **options}
+    return {**usual, **options, BARE: options}

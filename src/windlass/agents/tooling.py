@@ -31,10 +31,7 @@ from windlass.tools.middleware import (
     with_telemetry,
 )
 
-_LAYERS = frozenset(
-    {"tool_caller", "consent", "rate_limit", "dry_run", "audit_sink", "telemetry", "handoff_sink"}
-)
-_AROUND = frozenset({*_LAYERS, "tool_retries"})
+_AROUND = frozenset({"tool_caller", "dry_run", "tool_retries"})  # how a call runs
 
 
 class Tooling(NamedTuple):
