@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final, Literal, TypeAlias, cast, get_args
 import msgspec
 
 from windlass.errors import BudgetExceeded, ConfigError, ContextOverflow, ModelError, shown
-from windlass.events import Compacted, IterationStart, Replied, TranscriptCompacted
+from windlass.events import Compacted, TranscriptCompacted
 from windlass.loop.policy import Policy, TryAgain
 from windlass.loop.run import Run
 from windlass.messages import Message, Text
@@ -30,7 +30,6 @@ from windlass.policies.compaction.cutting import (
     shed_until,
     tokens,
     truncated,
-    weigh,
 )
 from windlass.policies.compaction.instructions import (
     CompactionPolicy,
@@ -40,7 +39,19 @@ from windlass.policies.compaction.instructions import (
     system_of,
     written,
 )
-from windlass.policies.compaction.recall import NAMES, recall_tool
+from windlass.policies.compaction.recall import recall_tool
+from windlass.policies.compaction.work import (
+    PURPOSE,
+    Compactions,
+    Work,
+    filled,
+    frame_tokens,
+    happened,
+    on_the_way,
+    overflowed,
+    recalling,
+    view_tokens,
+)
 from windlass.tools.base import Tool
 
 Strategy: TypeAlias = Literal["truncate", "summarize_middle", "summarize_all", "hybrid", "custom"]
@@ -51,21 +62,11 @@ Callback: TypeAlias = Callable[
 ]
 
 BASE: Final = 48_000  # tokens of a view, where nobody says another threshold
-PURPOSE: Final = "compaction"
 _ENOUGH: Final = 0.5  # of the threshold: how small a view is to become
 _GROWN: Final = 1.25  # times what the last compaction left, before the next one is worth its price
 _WORDS: Final = 600  # of a summary
 _SETTINGS = Settings(max_tokens=4_096, stream=False)
-_HEADER = "[Notes on the {count} earlier messages of this conversation, which are no longer shown]"
-
-
-class Compactions(msgspec.Struct, frozen=True):
-    """What a session remembers of its compactions."""
-
-    times: int = 0
-    after: int = 0  # tokens that the last one left
-    ceiling: int | None = None  # tokens of a view that its provider refused as too long
-    told: bool = False  # it was said why nothing can be done
+_HEADER = "[Notes on the {count} earlier messages that are no longer shown]"
 
 
 class Compacting(Policy[Compactions]):
@@ -98,10 +99,9 @@ class Compacting(Policy[Compactions]):
 
     async def start(self, run: Run) -> Sequence[Tool] | None:
         """A session that was compacted before has its way back to what is no longer shown."""
-        memory: Compactions | None = run.memory.get(PURPOSE)
-        if memory is None or not memory.times:
+        if not happened(run):
             return None
-        name = _recalling(run)
+        name = recalling(run)
         return None if name is None else [recall_tool(run.journal.entries, name)]
 
     async def before_model(self, run: Run, request: Request) -> Request:
@@ -114,7 +114,7 @@ class Compacting(Policy[Compactions]):
         limit, reason = self.most, "threshold"
         if known:
             limit, hard = self._limits(run, memory)
-            if size >= hard or _filled(run):
+            if size >= hard or filled(run):
                 limit, reason = hard, "window"
         if size < limit and reason == "threshold":
             return request
@@ -132,17 +132,15 @@ class Compacting(Policy[Compactions]):
 
     async def on_model_error(self, run: Run, error: ModelError) -> TryAgain | None:
         """The provider says that it is too much: once in a turn, make it less and ask again."""
-        if not isinstance(error, ContextOverflow) or _overflowed(run):
+        if not isinstance(error, ContextOverflow) or overflowed(run):
             return None
         size = view_tokens(run)
         memory: Compactions = run.recall(self)
         ceiling = min(size, memory.ceiling or size)
         limit, _ = self._limits(run, memory)
-        if not await self.compact(run, "overflow", min(limit, ceiling)):
-            return None
-        memory = run.recall(self)
-        run.remember(self, msgspec.structs.replace(memory, ceiling=ceiling * 9 // 10))
-        return TryAgain()
+        ceiling = max(1, ceiling * 9 // 10)
+        done = await self.compact(run, "overflow", min(limit, ceiling), ceiling)
+        return TryAgain() if done else None
 
     # ----------------------------------------------------------------- how much is too much
 
@@ -152,7 +150,7 @@ class Compacting(Policy[Compactions]):
         window = run.model.context_window
         if window is not None:
             room = min(run.plan.reply_tokens, window // 4)
-            hard = max(window - room - _frame_tokens(run.frame), window // 8)
+            hard = max(window - room - frame_tokens(run.frame), window // 8)
         if memory is not None and memory.ceiling is not None:
             hard = min(hard, memory.ceiling)
         return min(self.most, hard), hard
@@ -168,7 +166,7 @@ class Compacting(Policy[Compactions]):
         cut = cut_of(request.messages, self.keep_first, self.keep_last)
         if cut is None:
             return True
-        frame = _frame_tokens(request.frame)
+        frame = frame_tokens(request.frame)
         gone = tokens(archived(request.messages, cut))
         same = frame + tokens(request.messages[: cut.start])
         effect = pricing.effect_of(
@@ -181,15 +179,18 @@ class Compacting(Policy[Compactions]):
 
     # ----------------------------------------------------------------- the work
 
-    async def compact(self, run: Run, reason: str, limit: int) -> bool:
-        """Make the view smaller than `limit` tokens; False: there is nothing to do it with."""
-        work = _Work(run, limit)
-        recall = _recalling(run)
-        cut = cut_of(work.messages, self.keep_first, self.keep_last)
+    async def compact(self, run: Run, reason: str, limit: int, ceiling: int | None = None) -> bool:
+        """Make the view smaller than `limit` tokens; False: there is nothing to do it with.
+
+        `ceiling` is to be remembered as what the provider has no room for.
+        """
+        work = Work(run, limit, ceiling)
+        recall = recalling(run)
+        cut = self._cut(work, reason)
         engine = None
         if self.strategy == "hybrid" and cut is not None:
             slim = shed(work.messages, cut, recall)
-            if slim is not None and work.size_with(cut, slim) <= limit * _ENOUGH:
+            if slim is not None and self._slim_enough(work, cut, slim):
                 engine = work.put(cut, slim, "references")
         if engine is None and cut is not None and self._worth(work, cut):
             engine = await self._summarised(run, work, cut, reason)
@@ -200,25 +201,47 @@ class Compacting(Policy[Compactions]):
         self._recorded(run, work, reason, engine, recall)
         return True
 
-    def _worth(self, work: _Work, cut: Cut) -> bool:
+    def _cut(self, work: Work, reason: str) -> Cut | None:
+        """What may go. Where the request could not be sent otherwise, less of the end is kept."""
+        cut = cut_of(work.messages, self.keep_first, self.keep_last)
+        last = self.keep_last
+        while reason != "threshold" and last and not self._fits(work, cut):
+            last //= 2
+            cut = cut_of(work.messages, self.keep_first, last)
+        return cut
+
+    def _fits(self, work: Work, cut: Cut | None) -> bool:
+        """Can it come below the limit, with its results by reference where that must be?"""
+        rest = Cut(self.keep_first if cut is None else cut.stop, fresh(work.messages))
+        slim = shed(work.messages, rest, None)
+        size = work.size if slim is None else work.size_with(rest, slim)
+        if cut is not None:
+            size += min(_WORDS * 2, work.limit // 4) - tokens(archived(work.messages, cut))
+        return size < work.limit
+
+    def _slim_enough(self, work: Work, cut: Cut, slim: list[Message]) -> bool:
+        """Are bulky results all there is to it? Then nobody has to write a summary."""
+        if work.size_with(cut, slim) <= work.limit * _ENOUGH:
+            return True
+        return tokens(slim) <= work.limit // 10
+
+    def _worth(self, work: Work, cut: Cut) -> bool:
         """Is there enough prose to be worth a summary, or is all the weight in what stays?"""
         if self.strategy in ("custom", "truncate", "summarize_all") or work.before < _WORDS * 4:
             return True
         return tokens(archived(work.messages, cut)) > min(work.limit, work.before) // 10
 
-    async def _summarised(self, run: Run, work: _Work, cut: Cut, reason: str) -> str | None:
+    async def _summarised(self, run: Run, work: Work, cut: Cut, reason: str) -> str | None:
         gone = archived(work.messages, cut)
         # where even the estimate is in doubt, the writer is given half of what should fit
         room = work.limit * (4 if reason == "threshold" else 2)
         text, engine, usd = await self._summary(run, gone, room)
         work.spent += usd
         new = replaced(work.messages, cut, self._worded(text, len(gone)))
-        if work.size_with(cut, new) >= work.limit and self.strategy == "hybrid":
-            new = replaced(work.messages, cut, self._worded(truncated(gone)[:2_000], len(gone)))
-            if work.size_with(cut, new) < work.limit:
-                engine = "truncate"
-            else:
-                new = replaced(work.messages, cut, self._worded(text, len(gone)))
+        over = work.size_with(cut, new) - work.limit
+        if over >= 0 and (self.strategy == "hybrid" or reason != "threshold"):
+            text = text[: max(200, len(text) - 4 * over - 8)]
+            new = replaced(work.messages, cut, self._worded(text, len(gone)))
         work.archived = len(gone)
         return work.put(cut, new, engine)
 
@@ -253,7 +276,7 @@ class Compacting(Policy[Compactions]):
 
     async def _asked(self, run: Run, gone: list[Message], room: int) -> tuple[str, float]:
         """Ask the model, unless its answer to the same is on record already."""
-        known = _on_the_way(run)
+        known = on_the_way(run)
         if known is None:
             if run.model.context_window is not None:
                 room = min(room, run.model.context_window * 2)
@@ -264,7 +287,7 @@ class Compacting(Policy[Compactions]):
                 await run.ask(Request((Message("user", (Text(text),)),), frame), PURPOSE)
             except (ModelError, BudgetExceeded):
                 return "", 0.0  # on record; the view still has to become smaller
-            known = _on_the_way(run)
+            known = on_the_way(run)
         return ("", 0.0) if known is None else (known.message.text.strip(), known.cost_usd)
 
     def _worded(self, text: str, count: int) -> str:
@@ -276,7 +299,7 @@ class Compacting(Policy[Compactions]):
         return "\n\n".join(parts)
 
     def _last_resort(
-        self, work: _Work, recall: str | None, engine: str | None, reason: str
+        self, work: Work, recall: str | None, engine: str | None, reason: str
     ) -> str | None:
         """Results among what stays go too, the oldest first.
 
@@ -294,11 +317,9 @@ class Compacting(Policy[Compactions]):
 
     # ----------------------------------------------------------------- on the record
 
-    def _recorded(
-        self, run: Run, work: _Work, reason: str, engine: str, recall: str | None
-    ) -> None:
+    def _recorded(self, run: Run, work: Work, reason: str, engine: str, recall: str | None) -> None:
         memory: Compactions = run.recall(self)
-        policy, frame = self.policy, _frame_tokens(run.frame)
+        policy, frame = self.policy, frame_tokens(run.frame)
         start, stop, new = work.change()
         usage = run.turn.usage if run.turn is not None else None
         cached = usage is not None and usage.cache_read_tokens > 0
@@ -329,7 +350,7 @@ class Compacting(Policy[Compactions]):
         run.emit(TranscriptCompacted(*(getattr(entry, name) for name in entry.__struct_fields__)))
         run.remember(
             self,
-            msgspec.structs.replace(memory, times=memory.times + 1, after=work.size, told=False),
+            Compactions(memory.times + 1, work.size, work.ceiling or memory.ceiling),
         )
         if recall is not None and recall not in run.tools:
             tool = recall_tool(run.journal.entries, recall)
@@ -350,117 +371,3 @@ class Compacting(Policy[Compactions]):
         if not memory.told or size >= memory.after * _GROWN:
             run.remember(self, msgspec.structs.replace(memory, told=True, after=size))
         return False
-
-
-class _Work:
-    """A view being made smaller: nothing is changed until it is recorded."""
-
-    def __init__(self, run: Run, limit: int) -> None:
-        self.original = self.messages = list(run.strand.items)
-        self.before = self.size = tokens(self.messages)
-        self.limit = limit
-        self.archived = self.shed = 0
-        self.spent = 0.0
-
-    def size_with(self, cut: Cut, new: Sequence[Message]) -> int:
-        """The size of the view if these stood in place of the cut."""
-        return self.size - tokens(self.messages[cut.start : cut.stop]) + tokens(new)
-
-    def put(self, cut: Cut, new: Sequence[Message], engine: str) -> str:
-        """Let them stand there."""
-        size = self.size_with(cut, new)
-        if len(new) == cut.stop - cut.start:
-            self.shed += self.size - size
-        self.size = size
-        self.messages = [*self.messages[: cut.start], *new, *self.messages[cut.stop :]]
-        return engine
-
-    def change(self) -> tuple[int, int, list[Message]]:
-        """The one span of the view that has changed, and what stands there now."""
-        old, new = self.original, self.messages
-        start, most = 0, min(len(old), len(new))
-        while start < most and old[start] is new[start]:
-            start += 1
-        end = 0
-        while end < most - start and old[-1 - end] is new[-1 - end]:
-            end += 1
-        return start, len(old) - end, new[start : len(new) - end]
-
-    def progress(self, reason: str) -> bool:
-        """Is there less to send than before? For a provider that refused it only tokens count."""
-        fewer = len(self.messages) < len(self.original) and reason != "overflow"
-        return self.size < self.before or fewer
-
-    @property
-    def shortfall(self) -> str | None:
-        """Why it is still too large."""
-        if self.size < self.limit:
-            return None
-        return f"what stays comes to about {self.size} tokens, and the threshold is {self.limit}"
-
-
-def view_tokens(run: Run) -> int:
-    """Roughly the tokens of the view; what was weighed once stays weighed."""
-    strand = run.strand
-    items = strand.items
-    if strand.weighed != len(items):
-        strand.weight += weigh(items[strand.weighed :])
-        strand.weighed = len(items)
-    return strand.weight // 4
-
-
-def _frame_tokens(frame: Frame) -> int:
-    chars = len(frame.system or "") + sum([len(t.description) + 200 for t in frame.tools])
-    return chars // 4
-
-
-def _filled(run: Run) -> bool:
-    """Did the last request and its reply fill the window, by the provider's own count?"""
-    turn, window = run.turn, run.model.context_window
-    if turn is None or window is None:
-        return False
-    room = min(run.plan.reply_tokens, window // 4)
-    return turn.usage.total_tokens >= window - room and not _since(run, Compacted)
-
-
-def _overflowed(run: Run) -> bool:
-    """Was this turn's request made smaller for that already?"""
-    entry = _since(run, Compacted)
-    return isinstance(entry, Compacted) and entry.reason == "overflow"
-
-
-def _since(run: Run, kind: type) -> Any:
-    """The last entry of this kind since the turn began."""
-    for entry in reversed(run.journal.entries):
-        if type(entry) is kind:
-            return entry
-        if type(entry) is IterationStart:
-            return None
-    return None
-
-
-def _on_the_way(run: Run) -> Replied | None:
-    """A summary of this turn that has not been put in its place."""
-    for entry in reversed(run.journal.entries):
-        if type(entry) is Replied and entry.purpose == PURPOSE:
-            return entry
-        if type(entry) in (IterationStart, Compacted):
-            return None
-    return None
-
-
-def _recalling(run: Run) -> str | None:
-    """The name under which the model can be given a way back; None: it can call no tools."""
-    plan, frame = run.plan, run.frame
-    if not run.tools and not run.model.native_tools:
-        return None
-    if frame.settings.tool_choice == "none":
-        return None
-    if frame.settings.schema is not None and not run.model.capabilities.schema_beside_tools:
-        return None
-    for name in NAMES:
-        if name in plan.denied:
-            return None
-        if name not in plan.tools:
-            return name
-    return None

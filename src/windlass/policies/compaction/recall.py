@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from windlass.events import JournalEntry, Replied, Said, SessionReset, ToolResulted
-from windlass.messages import Message, Text, ToolResult
+from windlass.messages import Message, Text, ToolCall, ToolResult
 from windlass.policies.compaction.cutting import SUMMARY, said
 from windlass.tools.base import Retry, Tool
 
@@ -99,13 +99,16 @@ def _texts(entries: Sequence[JournalEntry], own: str) -> Iterator[tuple[str, str
             case ToolResulted() if entry.tool != own:  # what was recalled before is no new place
                 yield f"result of {entry.tool}, id={entry.call_id}", entry.result.text
             case Replied(purpose=None):
-                yield from _message(entry.message)
+                yield from _message(entry.message, own)
             case Said():
-                yield from _message(entry.message)
+                yield from _message(entry.message, own)
             case _:
                 pass
 
 
-def _message(message: Message) -> Iterator[tuple[str, str]]:
-    if message.kind != SUMMARY:
-        yield message.role, said(message, 1_000_000)
+def _message(message: Message, own: str) -> Iterator[tuple[str, str]]:
+    if message.kind == SUMMARY:
+        return
+    blocks = tuple([b for b in message.content if type(b) is not ToolCall or b.name != own])
+    if text := said(Message(message.role, blocks), 1_000_000):
+        yield message.role, text

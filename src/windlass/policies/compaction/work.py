@@ -1,0 +1,152 @@
+"""A view being made smaller, and what the record says of compactions so far."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from windlass.events import Compacted, IterationStart, Replied, Reshaped
+from windlass.loop.run import Run
+from windlass.messages import Message
+from windlass.models.base import Frame
+from windlass.policies.compaction.cutting import Cut, tokens, weigh
+from windlass.policies.compaction.recall import NAMES
+
+PURPOSE: Final = "compaction"  # of model calls, of changes of the view; and the policy's name
+
+
+class Compactions(msgspec.Struct, frozen=True):
+    """What a session remembers of its compactions."""
+
+    times: int = 0
+    after: int = 0  # tokens that the last one left
+    ceiling: int | None = None  # tokens of a view that its provider refused as too long
+    told: bool = False  # it was said why nothing can be done
+
+
+class Work:
+    """A view being made smaller: nothing is changed until it is recorded."""
+
+    def __init__(self, run: Run, limit: int, ceiling: int | None) -> None:
+        self.ceiling = ceiling
+        self.original = self.messages = list(run.strand.items)
+        self.before = self.size = tokens(self.messages)
+        self.limit = limit
+        self.archived = self.shed = 0
+        self.spent = 0.0
+
+    def size_with(self, cut: Cut, new: Sequence[Message]) -> int:
+        """The size of the view if these stood in place of the cut."""
+        return self.size - tokens(self.messages[cut.start : cut.stop]) + tokens(new)
+
+    def put(self, cut: Cut, new: Sequence[Message], engine: str) -> str:
+        """Let them stand there."""
+        size = self.size_with(cut, new)
+        if len(new) == cut.stop - cut.start:
+            self.shed += self.size - size
+        self.size = size
+        self.messages = [*self.messages[: cut.start], *new, *self.messages[cut.stop :]]
+        return engine
+
+    def change(self) -> tuple[int, int, list[Message]]:
+        """The one span of the view that has changed, and what stands there now."""
+        old, new = self.original, self.messages
+        start, most = 0, min(len(old), len(new))
+        while start < most and old[start] is new[start]:
+            start += 1
+        end = 0
+        while end < most - start and old[-1 - end] is new[-1 - end]:
+            end += 1
+        return start, len(old) - end, new[start : len(new) - end]
+
+    def progress(self, reason: str) -> bool:
+        """Is there less to send than before? For a provider that refused it only tokens count."""
+        fewer = len(self.messages) < len(self.original) and reason != "overflow"
+        return self.size < self.before or fewer
+
+    @property
+    def shortfall(self) -> str | None:
+        """Why it is still too large."""
+        if self.size < self.limit:
+            return None
+        return f"what stays comes to about {self.size} tokens, and the threshold is {self.limit}"
+
+
+def view_tokens(run: Run) -> int:
+    """Roughly the tokens of the view; what was weighed once stays weighed."""
+    strand = run.strand
+    items = strand.items
+    if strand.weighed != len(items):
+        strand.weight += weigh(items[strand.weighed :])
+        strand.weighed = len(items)
+    return strand.weight // 4
+
+
+def frame_tokens(frame: Frame) -> int:
+    chars = len(frame.system or "") + sum([len(t.description) + 200 for t in frame.tools])
+    return chars // 4
+
+
+def happened(run: Run) -> bool:
+    """Has anything left the view of this session for good?"""
+    memory: Compactions | None = run.memory.get(PURPOSE)
+    if memory is not None and memory.times:
+        return True
+    entries = run.journal.entries
+    if len(entries) < 8:
+        return False  # a session that has just begun
+    return any(type(e) is Reshaped and e.why == PURPOSE for e in entries)
+
+
+def filled(run: Run) -> bool:
+    """Did the last request and its reply fill the window, by the provider's own count?"""
+    turn, window = run.turn, run.model.context_window
+    if turn is None or window is None:
+        return False
+    room = min(run.plan.reply_tokens, window // 4)
+    return turn.usage.total_tokens >= window - room and not _since(run, Compacted)
+
+
+def overflowed(run: Run) -> bool:
+    """Was this turn's request made smaller for that already?"""
+    entry = _since(run, Compacted)
+    return isinstance(entry, Compacted) and entry.reason == "overflow"
+
+
+def _since(run: Run, kind: type) -> Any:
+    """The last entry of this kind since the turn began."""
+    for entry in reversed(run.journal.entries):
+        if type(entry) is kind:
+            return entry
+        if type(entry) is IterationStart:
+            return None
+    return None
+
+
+def on_the_way(run: Run) -> Replied | None:
+    """A summary of this turn that has not been put in its place."""
+    for entry in reversed(run.journal.entries):
+        if type(entry) is Replied and entry.purpose == PURPOSE:
+            return entry
+        if type(entry) in (IterationStart, Compacted):
+            return None
+    return None
+
+
+def recalling(run: Run) -> str | None:
+    """The name under which the model can be given a way back; None: it can call no tools."""
+    plan, frame = run.plan, run.frame
+    if not run.tools and not run.model.native_tools:
+        return None
+    if frame.settings.tool_choice == "none":
+        return None
+    if frame.settings.schema is not None and not run.model.capabilities.schema_beside_tools:
+        return None
+    for name in NAMES:
+        if name in plan.denied:
+            return None
+        if name not in plan.tools:
+            return name
+    return None
