@@ -18,6 +18,15 @@ from windlass.loop.run import Run, digest_of
 from windlass.loop.turn import Turn
 from windlass.loop.verdict import Outcome, Stop
 from windlass.messages import Text, ToolCall, ToolResult
+from windlass.policies.circles import (
+    ACTIONS,
+    Action,
+    Handler,
+    LoopDetection,
+    LoopDetectionInfo,
+    LoopTiers,
+    StallDiagnostics,
+)
 from windlass.policies.repeats import Repeats, repeats, signature
 from windlass.policies.tally import tally
 
