@@ -577,6 +577,15 @@ async def test_the_entries_know_what_the_run_began_with():
     assert (started.metadata or {})["system"] == "Be brief."
 
 
+async def test_a_reader_may_change_how_it_reads():
+    async with w.Agent(scripted("one two three", stream=True)).stream("go") as run:
+        async for piece in run.text():
+            assert piece == "one"
+            break
+        rest = [event.data async for event in run.events() if event.type == "text"]
+    assert rest == [" two", " three"]
+
+
 def test_the_stream_is_not_read_twice():
     async def story() -> None:
         async with w.Agent(scripted("late", delay=5)).stream("go") as run:

@@ -63,13 +63,14 @@ async def test_what_else_a_model_is_asked_for_has_its_phase():
         async def before_turn(self, run: w.Run) -> None:
             if run.iteration == 1:
                 request = w.Request((w.Message("user", "Sum up."),), w.Frame("", (), w.Settings()))
-                await run.ask(request, "summary")
+                await run.ask(request, "compaction")
+                await run.ask(request, "done_judge")
 
     spans: list[w.TraceEvent] = []
-    model = scripted(call("add", a=1, b=2), "in short", "3")
+    model = scripted(call("add", a=1, b=2), "in short", "done", "3")
     await named(model, policies=[Sums()]).run("go", on_trace=spans.append)
     asked = [(span.phase, span.turn) for span in spans if span.type == "llm_call"]
-    assert asked == [("turn", 1), ("summary", 1), ("turn", 2)]
+    assert asked == [("turn", 1), ("summary", 1), ("done_judge", 1), ("turn", 2)]
 
 
 async def test_a_model_call_that_fails_is_traced():

@@ -13,8 +13,8 @@ import pytest
 import windlass as w
 from tests.stories.able import able
 from tests.stories.doors import servers
-from tests.stories.world import add, kept, note, said
-from windlass.events import FeedbackInjected
+from tests.stories.world import add, kept, note, said, written
+from windlass.events import FeedbackInjected, IterationStart, Said
 from windlass.models import transport
 from windlass.models.capabilities import Capabilities, Means
 from windlass.testing import call, scripted
@@ -293,6 +293,35 @@ async def test_a_typed_run_goes_on_after_a_park():
     assert out.output == ANN
     assert (await agent.resume("s")).output == ANN  # it stays as it ended
     await kept(out, model)
+
+
+async def test_killed_anywhere_a_typed_run_goes_on_with_the_same_requests():
+    def reply(request: w.Request) -> Any:
+        heard = len(request.messages)
+        if heard == 1:
+            return call("add", a=1, b=2)
+        return call("give_answer", customer="Ann") if heard == 3 else call("give_answer", **BILL)
+
+    def agent() -> tuple[Any, w.Agent[Any, Invoice]]:
+        model = able(then=reply, caps=can("tool"))
+        return model, w.Agent(model, tools=[add], output=Invoice, system=lambda: next(texts))
+
+    texts = iter(f"version {n}" for n in range(100))
+    model, first = agent()
+    whole = await first.run("What does Ann owe?", session_id="whole")
+    sent = [(request.frame, list(request.messages)) for request in model.requests]
+    store = whole._run.store
+    entries = list(await store.read("whole"))
+    begun = next(n for n, entry in enumerate(entries) if isinstance(entry, IterationStart))
+    for cut in range(begun, len(entries) - 1):  # the last verdict and the end are one row
+        if cut > begun and isinstance(entries[cut - 1], (FeedbackInjected, Said)):
+            continue  # what is said is written together with the verdict that says it
+        await written(store, f"cut{cut}", entries[:cut])
+        model, again = agent()
+        out = await again.resume(f"cut{cut}")
+        assert (out.status, out.output, out.turns) == ("done", ANN, 3), cut
+        asked = [(request.frame, list(request.messages)) for request in model.requests]
+        assert asked == sent[len(sent) - len(asked) :], cut
 
 
 async def test_the_type_may_be_changed_for_one_run():

@@ -145,7 +145,7 @@ class RunStream(Generic[Result]):
         The same events as everywhere, told shortly; a reader has either these, or all, or the text.
         """
         started = self._entered()
-        view = InSevenWords(started.run.plan.name or "unknown")
+        view = InSevenWords(started.run.plan.name or "unknown", self._streamed)
         async for event in self:
             for told in view.read(event):
                 yield told

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
@@ -13,6 +13,9 @@ from windlass.usage import NO_USAGE, Usage
 
 if TYPE_CHECKING:
     from windlass.loop.run import Run
+
+
+_PHASES: Final = {None: "turn", "compaction": "summary"}  # else what the call was for
 
 
 class TraceEvent(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,7 +73,7 @@ class Tracer:
             TraceEvent(
                 **self._span("llm_call", event.duration_ms, failed),
                 model=event.model,
-                phase=event.purpose or "turn",
+                phase=_PHASES.get(event.purpose, event.purpose),
                 turn=self._turn,
                 tokens=tokens,
             )
