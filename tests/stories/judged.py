@@ -94,7 +94,7 @@ async def from_every_place(
     agent, whole = make()
     first = await agent.run("go", session_id="whole")
     store = first._run.store
-    expected, sent = fields_of(first), [_bytes(r) for r in whole.requests]
+    expected, sent = fields_of(first), [sent_as(r) for r in whole.requests]
     rows = [_decode(row.payload) for row in await store.rows("whole")]
     if by_entry:
         rows = [[entry] for row in rows for entry in row]
@@ -109,7 +109,7 @@ async def from_every_place(
         out = await agent.resume(f"cut-{cut}")
         where = f"cut {cut} after {before[-1]!r:.120}"
         answered = sum(type(entry) is Replied for entry in before)
-        assert [_bytes(r) for r in model.requests] == sent[answered:], where
+        assert [sent_as(r) for r in model.requests] == sent[answered:], where
         assert fields_of(out) == expected, where
     return first
 
@@ -129,7 +129,7 @@ def _judgement(entry: JournalEntry) -> bool:
 _MADE_UP = re.compile(rb"\bcall_[0-9a-f]{6,}")
 
 
-def _bytes(request: w.Request) -> bytes:
+def sent_as(request: w.Request) -> bytes:
     """The request as it is sent; ids that the runtime makes up are numbered."""
     sent = msgspec.json.encode(
         [list(request.messages), request.frame, list(request.tail)], order="deterministic"
