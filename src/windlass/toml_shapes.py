@@ -14,6 +14,9 @@ from windlass.errors import nearest
 from windlass.redact import Secret, looks_secret, mask_url
 
 
+_FEW = 12  # names that fit behind a hint
+
+
 def problems_of(value: Any, shape: Any, path: tuple[str, ...]) -> list[tuple[tuple[str, ...], str]]:
     """What is wrong with a value of this shape: every place, not only the first."""
     struct = _struct_in(shape) if isinstance(value, dict) else None
@@ -24,9 +27,9 @@ def problems_of(value: Any, shape: Any, path: tuple[str, ...]) -> list[tuple[tup
             if key in fields:
                 found += problems_of(inner, fields[key].type, (*path, key))
             else:
-                found.append(
-                    ((*path, key), f" is no setting{nearest(key, fields)}{choice(fields)}")
-                )
+                hint = nearest(key, fields)
+                more = "" if hint and len(fields) > _FEW else choice(fields)
+                found.append(((*path, key), f" is no setting{hint}{more}"))
     elif inner_shape := _item_shape(value, shape):
         items = cast("dict[Any, Any] | list[Any]", value)
         for key, inner in items.items() if isinstance(items, dict) else enumerate(items):

@@ -25,6 +25,8 @@ def number(low: float, high: float | None = None, *, whole: bool = False) -> Any
             reach = f"from {low:g} to {most:g}" if high is not None else f"of at least {low:g}"
             if right and value > most:
                 reach = f"up to {most:g}"
+            elif not right and low < -_MOST:  # any will do
+                raise ConfigError(f"{name} is {kind}, not {shown(value)}")
             raise ConfigError(f"{name} is {kind} {reach}, not {shown(value)}")
         if type(value) is int or type(value) is float:
             return value

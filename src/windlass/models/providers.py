@@ -120,7 +120,8 @@ def _meant(
 def _of_tier(tier: str, provider: str | None, book: Book) -> tuple[str, tuple[str, ...]]:
     """The model of a tier, the provider's own or else the one for all, and where that is said."""
     if tier not in TIERS:
-        raise ConfigError(f"model_tier {shown(tier)} is not known{nearest(tier, TIERS)}")
+        hint = nearest(tier, TIERS) or f"; there is {', '.join(TIERS)}"
+        raise ConfigError(f"model_tier {shown(tier)} is not known{hint}")
     own = book.tiers.get(provider) if provider is not None else None
     if isinstance(own, dict) and provider is not None and (found := own.get(tier)) is not None:
         return found, ("tiers", provider, tier)
