@@ -23,6 +23,7 @@ _COMMANDS = {
     "chat": ("windlass.cli.chat:chat", "Talk with an agent, turn by turn, in one session."),
     "sessions": ("windlass.cli.sessions:sessions", "List, show, resume, export and remove sessions."),
     "trace": ("windlass.cli.trace:trace", "Draw a session: turns, bars on a time axis, costs."),
+    "replay": ("windlass.cli.replay:replay", "Run a journal again; stop where a request differs."),
     "cost": ("windlass.cli.cost:cost", "What model calls took and cost: by day, model, tenant, …"),
     "models": ("windlass.cli.models:models", "Known models and prices; `doctor` examines one."),
     "lint": ("windlass.cli.lint:lint", "Deprecated options, wrong settings, histories nobody takes."),

@@ -199,21 +199,22 @@ def load_tools(paths: Sequence[str], option: str = "--tools") -> list[Any]:
     from windlass.tools.function import as_tools
     from windlass.tools.registry import ToolRegistry
 
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
     found: list[Any] = []
     for path in paths:
-        thing = _imported(path, option)
+        thing = imported(path, option)
         many = isinstance(thing, (list, tuple, ToolRegistry))
         found += cast("list[Any]", thing) if many else [thing]
     return list(as_tools(found))
 
 
-def _imported(path: str, option: str) -> Any:
+def imported(path: str, option: str) -> Any:
+    """What is at `module:name`; modules of the current folder count."""
     module_name, _, inside = path.partition(":")
     if not module_name or not inside:
         raise ConfigError(f"{option} {path!r}: write it as module:function")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
     importlib.invalidate_caches()
     try:
         found: Any = importlib.import_module(module_name)

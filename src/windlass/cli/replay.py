@@ -1,0 +1,228 @@
+"""`windlass replay`: a journal run again, up to the first request that is not as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import click
+
+from windlass.cli.main import debug_option
+from windlass.cli.options import json_option
+from windlass.cli.sessions import on_session, store_option
+
+if TYPE_CHECKING:
+    from windlass.agents.differing import Difference
+    from windlass.agents.replaying import RecordedRun, Replayed
+    from windlass.cli.paper import Paper
+    from windlass.events import JournalEntry
+    from windlass.loop.run import Plan
+    from windlass.store.base import Store
+
+
+@click.command()
+@click.argument("session")
+@store_option
+@click.option("--from", "first", type=int, metavar="ENTRY",
+              help="Begin at the turn that holds this journal entry.")  # fmt: skip
+@click.option("--tools", "-t", metavar="MODULE:FUNCTION", multiple=True,
+              help="The tools as they are now, in place of those on record.")  # fmt: skip
+@click.option("--system", "-s", metavar="TEXT|@FILE", help="A system prompt to try in its place.")
+@click.option("--agent", metavar="MODULE:NAME",
+              help="The Agent itself: its policies decide anew.")  # fmt: skip
+@click.option("--model", "-m", metavar="PROVIDER:NAME",
+              help="Send the recorded requests to this model instead, and compare its replies.")  # fmt: skip
+@click.option("--max-usd", type=click.FloatRange(min=0), default=0.25, show_default=True,
+              metavar="USD", help="With --model: what that may cost.")  # fmt: skip
+@json_option
+@debug_option
+def replay(
+    session: str,
+    store: str | None,
+    first: int | None,
+    tools: tuple[str, ...],
+    system: str | None,
+    agent: str | None,
+    model: str | None,
+    max_usd: float,
+    as_json: bool,
+) -> None:
+    """Run SESSION again from its journal and stop at the first request that differs.
+
+    Replies and tool results are those on record: no model is asked, no tool runs, nothing costs
+    anything. Without the program that made it, what its policies said and decided is taken from
+    the record too; --agent lets them decide anew.
+
+    \b
+    Exit codes:
+      0    every request is as it was
+      1    one is not: it is shown as a diff
+      2    not understood: usage or configuration
+
+    With --model the recorded requests go to another model and its replies are shown beside those
+    on record. That is a comparison and no test: the exit code is 0 unless it could not be made.
+    """
+    _check(agent, model, tools, system)
+
+    async def work(home: Store, session_id: str) -> int:
+        entries = await home.read(session_id)
+        if model is not None:
+            from windlass.cli.rivals import compare
+
+            return await compare(session_id, entries, model, first, max_usd, as_json=as_json)
+        return await _replay(session_id, entries, first, tools, system, agent, as_json=as_json)
+
+    click.get_current_context().exit(on_session(store, session, work))
+
+
+def _check(
+    agent: str | None, model: str | None, tools: tuple[str, ...], system: str | None
+) -> None:
+    if agent is not None and (tools or system is not None):
+        raise click.UsageError("--agent brings its own tools and system prompt: leave those out")
+    if model is not None and (agent is not None or tools or system is not None):
+        raise click.UsageError(
+            "--model sends what is on record: leave out --agent, --tools, --system"
+        )
+
+
+async def _replay(
+    session_id: str,
+    entries: Sequence[JournalEntry],
+    first: int | None,
+    tools: tuple[str, ...],
+    system: str | None,
+    agent: str | None,
+    *,
+    as_json: bool,
+) -> int:
+    from windlass.agents.replaying import entry_number, recorded_runs, replay_run
+    from windlass.agents.runtime import Runtime
+    from windlass.cli.options import load_tools, read_system
+    from windlass.cli.paper import out
+
+    start = 0 if first is None else entry_number(entries, first)
+    runs = [run for run in recorded_runs(entries) if run.stop > start]
+    plan = await _plan(agent) if agent is not None else None
+    own = load_tools(tools) if tools else None
+    done: list[Replayed] = []
+    async with Runtime(store="memory:") as runtime:
+        for run in runs:
+            done.append(
+                await replay_run(
+                    session_id,
+                    entries,
+                    run,
+                    runtime,
+                    first=start,
+                    plan=plan,
+                    tools=own,
+                    system=read_system(system),
+                )  # fmt: skip
+            )
+            if done[-1].difference is not None:
+                break
+    if as_json:
+        out().json(_document(session_id, done))
+    else:
+        _report(out(), session_id, done)
+    return 1 if any(one.difference for one in done) else 0
+
+
+async def _plan(path: str) -> Plan:
+    from windlass.agents.agent import Agent
+    from windlass.cli.options import imported
+    from windlass.errors import ConfigError, shown
+
+    found = imported(path, "--agent")
+    if not isinstance(found, Agent):
+        raise ConfigError(f"--agent {path} is {shown(found)}, and no Agent")
+    agent = cast("Agent[Any, Any]", found)
+    if callable(agent.system):
+        raise ConfigError(
+            f"--agent {path}: its system prompt is written by a function for each run"
+        )
+    return agent.plan
+
+
+# --------------------------------------------------------------------------- telling
+
+
+def _report(paper: Paper, session_id: str, done: Sequence[Replayed]) -> None:
+    from windlass.cli import text as words
+
+    if not done:
+        paper.line("nothing to replay: ", words.clean(session_id), " has never run")
+        return
+    for one in done:
+        paper.line((_head(one.run), "bold"))
+        told = [words.count(one.requests, "request") + " as on record"]
+        told.append(words.count(one.results, "tool result") + " played back")
+        if one.left_out:
+            told.append(f"{words.count(one.left_out, 'call')} by policies not made again")
+        if one.cut:
+            told.append("the record ends before the run does")
+        paper.line(f"  {', '.join(told)}")
+        if one.difference is not None:
+            _show(paper, one.difference)
+    last = done[-1]
+    requests = sum(one.requests for one in done)
+    if last.difference is None:
+        many = words.count(len(done), "run")
+        paper.line(("identical", "green"), f": {words.count(requests, 'request')} in {many}")
+    else:
+        again = f"windlass trace {words.clean(session_id)} --run {last.run.number}"
+        paper.line((f"{again} draws the run", "dim"))
+
+
+def _head(run: RecordedRun) -> str:
+    from windlass.cli.text import clean
+
+    begun = run.begun
+    who = f"{begun.name}, " if begun.name else ""
+    return clean(f"run {run.number}: {who}{begun.provider}:{begun.model}, by {begun.door}")
+
+
+def _show(paper: Paper, found: Difference) -> None:
+    from windlass.cli.text import clean, one_line
+
+    place = f"request {found.request}"
+    if found.turn:
+        place += f", turn {found.turn}"
+    paper.line("")
+    paper.line((f"{place}, journal entry {found.entry}", "bold"), " differs:")
+    paper.line(("  " + one_line(found.where, 300), "yellow"))
+    for line in found.diff:
+        style = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")
+        paper.line(("  " + clean(line)[:2000], style))
+    paper.line("")
+
+
+def _document(session_id: str, done: Sequence[Replayed]) -> dict[str, Any]:
+    return {
+        "session_id": session_id,
+        "identical": all(one.difference is None for one in done),
+        "requests": sum(one.requests for one in done),
+        "runs": [
+            {
+                "run": one.run.number,
+                "run_id": one.run.begun.run_id,
+                "requests": one.requests,
+                "tool_results": one.results,
+                "left_out": one.left_out,
+                "status": one.status,
+                "record_ends": one.cut,
+                "difference": None
+                if one.difference is None
+                else {
+                    "entry": one.difference.entry,
+                    "turn": one.difference.turn,
+                    "request": one.difference.request,
+                    "where": one.difference.where,
+                    "recorded": one.difference.before,
+                    "now": one.difference.after,
+                },
+            }
+            for one in done
+        ],
+    }
