@@ -317,6 +317,22 @@ async def test_what_is_no_function_is_refused():
         await w.agent_loop("go", model=scripted("never"), loop_control={"action": "stop"})
 
 
+async def test_a_budget_s_own_limit_on_turns_is_not_forgotten():
+    seen: list[Any] = []
+    out = await w.agent_loop(
+        "go",
+        model=scripted(then=busy),
+        tools=[note],
+        budget={"iterations": 3},
+        loop_control=seen.append,
+    )
+    assert out.llm.iterations == 3 and seen[0].budget.max == 3
+    with pytest.raises(w.ConfigError, match="give one"):
+        await w.agent_loop(
+            "go", model=scripted(), budget={"iterations": 3}, iteration_budget="adaptive"
+        )
+
+
 async def test_an_agent_has_ten_turns_to_control():
     seen: list[Any] = []
     await w.Agent(

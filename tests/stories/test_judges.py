@@ -97,6 +97,25 @@ async def test_a_function_that_takes_long_does_not_hold_up_others():
     await kept(out)
 
 
+async def test_a_run_may_be_cancelled_while_a_function_is_at_work():
+    started, release, abort = threading.Event(), threading.Event(), w.Abort()
+
+    def check() -> None:
+        started.set()
+        assert release.wait(10)
+
+    async def stop() -> None:
+        await asyncio.to_thread(started.wait, 10)
+        abort.abort()
+        release.set()
+
+    out, _ = await asyncio.gather(
+        w.agent_loop("go", model=scripted("ok"), verify_completion=check, abort=abort), stop()
+    )
+    assert out.status == "cancelled"
+    await kept(out)
+
+
 async def test_a_function_that_fails_ends_the_run_as_failed():
     def check() -> None:
         raise RuntimeError("no tests here")

@@ -7,6 +7,7 @@ from typing import Any
 
 from windlass.agents.judgement import CompletionJudge, DoneJudge
 from windlass.errors import ConfigError
+from windlass.loop.ledger import Limits
 from windlass.loop.policy import Policy
 from windlass.models.base import Model
 from windlass.policies.callback import Change, PostTurn
@@ -28,11 +29,15 @@ Named = Callable[[str | None, str | Model | None], Model]
 def turns_of(options: Mapping[str, Any], default: int) -> Turns | None:
     """The limit on turns where it is more than a number; None: it is just that."""
     budget: IterationBudget | None = options.get("iteration_budget")
+    limits: Limits | None = options.get("budget")
+    turns = limits.iterations if limits is not None else None
     if budget is not None:
+        if turns is not None:
+            raise ConfigError("iteration_budget and budget.iterations limit the same: give one")
         return budget.resolved()
     if options.get("loop_control") is None:
         return None
-    most = options.get("max_iterations", default)
+    most = options.get("max_iterations", default if turns is None else turns)
     return Turns("fixed", most, most, 0, False)
 
 
