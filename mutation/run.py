@@ -29,11 +29,11 @@ SOURCE = ROOT / "src" / "windlass"
 #: The layers that do not know of agents and their options.
 BELOW = ("models", "tools", "store", "access", "loop", "policies")
 _FIRST = 6  # stories that are tried before all the others are even imported
-_PATIENCE = 120.0  # seconds; a mutant that makes a story hang is noticed too
+_PATIENCE = 1800.0  # seconds; a story that hangs is ended long before, and has noticed
 _OPTIONS = [
     *("-p", "mutation.plugin", "-p", "no:cacheprovider", "-p", "no:xdist"),
     *("-W", "ignore::pytest.PytestAssertRewriteWarning"),  # of what was imported before the fork
-    *("-x", "-q", "--tb=no", "-o", "timeout=30", "-c", str(ROOT / "pyproject.toml")),
+    *("-x", "-q", "--tb=no", "-o", "timeout=60", "-c", str(ROOT / "pyproject.toml")),
 ]
 _fork = get_context("fork")
 
@@ -140,15 +140,15 @@ class Asking:
         return self.next() if self.left else self.tried(None)
 
     def heard(self) -> str | None:
-        """The story that failed in the child, if one did; a story that hangs has failed."""
-        if not self.answer.poll():
+        """The story that failed in the child, if one did."""
+        word, said = "broken", "it hangs"
+        if self.answer.poll():
+            try:
+                word, said = self.answer.recv()
+            except EOFError:
+                word, said = "broken", "the process died"
+        else:
             self.child.kill()
-            self.child.join()
-            return self.batch[0]
-        try:
-            word, said = self.answer.recv()
-        except EOFError:
-            word, said = "broken", "the process died"
         self.child.join()
         if word == "broken":
             raise SystemExit(f"{self.mutant} cannot be tried: {said}")
@@ -201,15 +201,17 @@ def main(folders: Sequence[str] = ()) -> int:
     asking = [
         (name, _likely(noticing(name, told, options), before.get(name, ""))) for name in chosen
     ]
-    for each in tried(asking, jobs):
-        print(f"{each.seconds:6.1f} s  {each.mutant:50}  {each.by or '-'}", flush=True)
-        if each.by is None:
-            survivors.append(each)
-        else:
-            before[each.mutant] = each.by
-    if not folders:
-        REMEMBERED.parent.mkdir(exist_ok=True)
-        REMEMBERED.write_text(json.dumps(before, indent=0, sort_keys=True))
+    try:
+        for each in tried(asking, jobs):
+            print(f"{each.seconds:6.1f} s  {each.mutant:50}  {each.by or '-'}", flush=True)
+            if each.by is None:
+                survivors.append(each)
+            else:
+                before[each.mutant] = each.by
+    finally:
+        if not folders:
+            REMEMBERED.parent.mkdir(exist_ok=True)
+            REMEMBERED.write_text(json.dumps(before, indent=0, sort_keys=True))
     print(f"\n{len(chosen)} mutants, {len(survivors)} survivors, {time.monotonic() - began:.0f} s")
     for each in survivors:
         some = "story gives" if each.asked == 1 else "stories give"

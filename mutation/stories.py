@@ -16,7 +16,6 @@ FOLDERS = (
     "tests/callers",
     "tests/sessions",
     "tests/cancel",
-    "tests/cli",
 )
 
 

@@ -75,3 +75,45 @@ async def test_a_misspelt_system_is_told_how_it_is_spelt(door: str):
             await w.Agent(scripted("x")).run("go", **wrong)
         else:
             await getattr(w, door)("go", model=scripted("x"), **wrong)
+
+
+SETTLED = (
+    "abort", "caller", "conversation_id", "deps", "llm_transcript_dir", "messages", "name",
+    "on_event", "request_id", "run_id", "session_id", "store",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SETTLED)
+async def test_what_is_settled_when_a_run_begins_is_not_changed_in_the_middle(name: str):
+    model = scripted(call("add", a=1, b=1), "never")
+    out = await w.agent_loop(
+        "go",
+        model=model,
+        tools=[add],
+        post_turn_callback=lambda turn: {"next_options": {name: None}},
+    )
+    assert out.status == "failed" and f"{name} is settled" in out.error["message"]
+
+
+@pytest.mark.parametrize("name", ["role", "output", "deps_type"])
+async def test_nor_is_what_makes_an_agent(name: str):
+    model = scripted(call("add", a=1, b=1), "never")
+    change = {"next_options": {name: None}}
+    out = await w.Agent(model, tools=[add], post_turn_callback=lambda turn: change).run("go")
+    assert out.status == "failed" and f"{name} is settled" in out.error["message"]
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("max_iterations", 3), ("persistent", True), ("messages", ["go"]), ("run_id", "r")],
+)
+def test_what_the_loop_alone_takes_is_refused_by_an_agent(option: str, value: Any):
+    wrong: Any = {option: value}
+    with pytest.raises(w.ConfigError, match=f"Agent has no option '{option}'"):
+        w.Agent(scripted("x"), **wrong)
+
+
+def test_an_agent_says_which_model_it_asks():
+    assert "openai:gpt-4o" in repr(w.Agent("openai:gpt-4o"))
+    assert "ollama" in repr(w.Agent(provider="ollama"))
+    assert "clerk" in repr(w.Agent("openai:gpt-4o", name="clerk"))
