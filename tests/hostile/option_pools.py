@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal
 
 import windlass as w
 from windlass.agents.abort import Abort
@@ -182,6 +182,14 @@ AGENT: dict[str, Pool] = {
     _OTHERS.get(name, name): pool for name, pool in LOOP.items() if name not in _ONE_RUN
 }
 AGENT["token_budget"] = LOOP["token_budget"]
+_NAMES: list[Any] = ["add", 5, [5], [""], [HALF], {"add": 1}, True, b"add", *JUNK]
+AGENT |= {
+    "role": NAME,
+    "allowed_tools": ([["add", "look"], ("add", "no such"), None], _NAMES),
+    "disallowed_tools": ([[], ["no such"], ("ad",), None], _NAMES),
+    "output": ([str, None, Literal["fine"], {"type": "string"}], [5, "int", HALF, True, [int], *JUNK]),
+    "deps_type": ([None, object], [5, "Db", HALF, True, [int], Angry(), object(), print, {"a": int}]),
+}  # fmt: skip
 
 RUN: dict[str, Pool] = {
     "deps": ([None, 5, Angry(), object()], []),
@@ -195,6 +203,10 @@ RUN: dict[str, Pool] = {
     "on_tool_call": LOOP["on_event"],
     "on_tool_result": LOOP["on_event"],
     "on_message": LOOP["on_event"],
+    "on_warning": LOOP["on_event"],
+    "on_trace": LOOP["on_event"],
+    "task_id": NAME,
+    "trace_agent": NAME,
     "max_turns": LOOP["max_iterations"],
     "temperature": LOOP["temperature"],
     "tools": LOOP["tools"],

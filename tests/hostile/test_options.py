@@ -61,6 +61,9 @@ CONTRADICTIONS: dict[str, list[dict[str, Any]]] = {
         {"token_budget": 5, "max_token_budget": 5},
         {"provider": "mock"},
         {"tool_choice": {"name": "x"}},
+        {"tool_choice": {"name": "add"}, "tools": [pools.add], "disallowed_tools": ["add"]},
+        {"tool_choice": {"name": "add"}, "tools": [pools.add], "output": int},
+        {"deps_type": int},
         {"max_iterations": 5},
         {"messages": ["hi"]},
         {"run_id": "one"},
@@ -100,6 +103,8 @@ class Case:
         for both in alike:
             if all(name in options for name in both):
                 del options[both[0]]
+        if isinstance(options.get("tool_choice"), dict):
+            options.pop("output", None)
         if options.get("loop_until_done"):
             options["max_nudges"] = rng.choice([0, 1, 2])
 

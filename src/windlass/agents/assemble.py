@@ -108,11 +108,11 @@ def assemble(options: Mapping[str, Any], system: str | None, door: str) -> Plan:
 
             disclosure = disclosed(options, tools, model, text=mode == "text")
         answer = None
-        if options.get("output") not in (None, str):
+        if (kind := options.get("output")) is not None:
             from windlass.agents.typed import typed
 
             among_words = mode == "text" or _sentinel(options, mode) is not None
-            answer = typed(options["output"], caps, tools, settings, among_words=among_words)
+            answer = typed(kind, caps, tools, settings, among_words=among_words)
         plan = _planned(options, system, door, mode, tools, settings, disclosure, answer)
         if answer is not None and answer.wanted.means == "tool":
             from windlass.agents.typed import InWords

@@ -160,7 +160,12 @@ def _policies(name: str, value: Any) -> tuple[Policy[Any], ...]:
 def _output(name: str, value: Any) -> Any:
     if value is None or value is str:
         return None
-    answer_schema(value, name)
+    try:
+        answer_schema(value, name)
+    except ConfigError:
+        raise
+    except Exception as error:  # an object may do what it likes when it is looked at
+        raise ConfigError(f"{name} is a type or a JSON Schema, not {shown(value)}") from error
     return value
 
 
