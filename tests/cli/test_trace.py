@@ -40,6 +40,7 @@ from windlass.events import (
 from windlass.messages import Message, Text, ToolCall, ToolResult
 from windlass.picture.axis import axis_of, ticks
 from windlass.picture.drawing import draw
+from windlass.picture.marks import said_by
 from windlass.picture.page import framed, page
 from windlass.picture.reading import Written, picture_of
 from windlass.picture.words import cells
@@ -226,6 +227,14 @@ def test_every_decision_has_its_place():
         "by fallb",
     ):
         assert any(words in line for line in drawn), (words, drawn)
+
+
+def test_an_entry_that_nobody_thought_of_is_a_mark_all_the_same():
+    class Surprised(Entry, tag="agent_surprised", frozen=True):
+        by: str
+
+    said = said_by(Surprised("a cat"))
+    assert said is not None and (said.kind, said.text) == ("agent surprised", 'by "a cat"')
 
 
 # --------------------------------------------------------------------------- the terminal

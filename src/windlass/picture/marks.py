@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from windlass import events
 from windlass.events import (
     BudgetExhausted,
     CheckRan,
     FeedbackInjected,
+    FinishProposed,
+    Framed,
     HistoryRepaired,
     InboxTaken,
     IterationEnd,
+    IterationStart,
     JournalEntry,
     JudgeDecision,
     LoopControlDecision,
@@ -21,17 +25,28 @@ from windlass.events import (
     NativeToolRejected,
     Noted,
     ProgressReported,
+    Remembered,
     Reminded,
+    Replied,
+    ReplyFailed,
     Reshaped,
     RunEnded,
     RunResumed,
+    RunStarted,
+    SessionOpened,
     SessionReset,
     StallWarning,
     StepJudgeDecision,
     Suspended,
     ToolDecided,
+    ToolIntended,
+    ToolMessage,
+    ToolResulted,
     ToolSearchQueried,
     ToolSearchResulted,
+    ToolShown,
+    as_dict,
+    kind_of,
 )
 from windlass.picture.model import Tone
 from windlass.picture.words import count, literal, money
@@ -47,9 +62,15 @@ class Said(NamedTuple):
 
 
 def said_by(entry: JournalEntry) -> Said | None:
-    """The mark that an entry leaves; most leave none."""
-    tell = _TOLD.get(type(entry))
-    return None if tell is None else tell(entry)
+    """The mark that an entry leaves; bars and the words between them leave none."""
+    kind = type(entry)
+    if kind in _SILENT:
+        return None
+    tell = _TOLD.get(kind)
+    if tell is not None:
+        return tell(entry)
+    facts = {name: value for name, value in as_dict(entry).items() if name != "kind"}
+    return Said(kind_of(entry).replace("_", " "), ", ".join(f"{k} {literal(v)}" for k, v in facts.items()))  # fmt: skip
 
 
 def _judge(e: JudgeDecision) -> Said:
@@ -144,6 +165,12 @@ def _progress(e: ProgressReported) -> Said:
 def _and(text: str, more: str | None) -> str:
     return f"{text}: {more}" if more else text
 
+
+# Drawn as bars or heads, said in other marks, or nothing to look at.
+_SILENT = frozenset(
+    {SessionOpened, RunStarted, Framed, events.Said, IterationStart, Replied, ReplyFailed,
+     ToolIntended, ToolResulted, ToolShown, ToolMessage, FinishProposed, Remembered}
+)  # fmt: skip
 
 _TOLD: dict[type, Callable[[Any], Said | None]] = {
     JudgeDecision: _judge,
