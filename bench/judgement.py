@@ -87,9 +87,7 @@ def _by_hand(turns: int) -> Work:
 def _recorded(turns: int, options: dict[str, Any]) -> Work:
     async def once() -> Any:
         begin(Script(turns))
-        out = await w.agent_loop(
-            PROMPT, SYSTEM, model=ours.Fake(), tools=[TOOLS["add"]], **options
-        )
+        out = await w.agent_loop(PROMPT, SYSTEM, model=ours.Fake(), tools=[TOOLS["add"]], **options)
         assert out.final_text == DONE and out.status == "done", out
         return out
 

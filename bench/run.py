@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from bench import adapters, crowd, durable, peers, requests, starting, streams, turns
+from bench import adapters, crowd, durable, judgement, peers, prefix, requests, starting, streams, turns
 from bench.sampling import REPS
 from bench.table import RESULTS, Row, report
 from windlass.redact import looks_secret
@@ -68,6 +68,10 @@ def _durable() -> tuple[list[Row], int]:
     return asyncio.run(durable.rows()), durable.entries_proved[0]
 
 
+def _judgement() -> tuple[list[Row], int]:
+    return asyncio.run(judgement.rows()), judgement.entries_proved[0]
+
+
 def _adapters() -> tuple[list[Row], int]:
     return asyncio.run(adapters.rows(max(3, REPS // 2))), 0
 
@@ -80,6 +84,8 @@ PARTS: dict[str, Callable[[], tuple[list[Row], int]]] = {
     "durable": _durable,
     "requests": lambda: (requests.rows(), 0),
     "adapters": _adapters,
+    "prefix": lambda: (prefix.rows(), 0),
+    "judgement": _judgement,
 }
 
 

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
 
-Unit = Literal["x", "ms"]
+Unit = Literal["x", "ms", "%"]
 
 HEAD = """# Benchmark results
 
