@@ -61,6 +61,7 @@ _HOMES = {
         "agent_session_reset",
         "agent_session_trim",
     ),
+    "agents.transcript_compaction": ("transcript_compact", "transcript_summarize"),
     "agents.transcripts": (
         "transcript_events",
         "transcript_render_full",

@@ -55,6 +55,8 @@ from windlass.agents.sessions import agent_session_reset as agent_session_reset
 from windlass.agents.sessions import agent_session_trim as agent_session_trim
 from windlass.agents.stream_events import StreamEvent as StreamEvent
 from windlass.agents.trace_events import TraceEvent as TraceEvent
+from windlass.agents.transcript_compaction import transcript_compact as transcript_compact
+from windlass.agents.transcript_compaction import transcript_summarize as transcript_summarize
 from windlass.agents.transcripts import transcript_events as transcript_events
 from windlass.agents.transcripts import transcript_render_full as transcript_render_full
 from windlass.agents.transcripts import transcript_render_visible as transcript_render_visible

@@ -44,14 +44,14 @@ _POLICY_FIELDS: dict[str, _Check] = {
     "extend_default_instructions": boolean,
     "author": optional(text),
 }
-_policy: _Check = shaped(CompactionPolicy, _POLICY_FIELDS, flag=False)
+policy_of: _Check = shaped(CompactionPolicy, _POLICY_FIELDS, flag=False)
 _strategy: _Check = one_of("none", *STRATEGIES)
 _fields: _Check = shaped(
     Compaction,
     {
         "strategy": optional(_strategy),
         "keep_last_n": optional(number(0, whole=True)),
-        "policy": _policy,
+        "policy": policy_of,
     },
     {"compaction_policy": "policy"},
 )
@@ -118,7 +118,7 @@ def _made(
     if options is not None and not isinstance(cast("object", options), Mapping):
         raise ConfigError(f"the fields of a compaction policy are a dict, not {shown(options)}")
     given = {**(options or {}), **fields}
-    own: CompactionPolicy = _policy("compaction_policy", given)
+    own: CompactionPolicy = policy_of("compaction_policy", given)
     changed = {name: getattr(own, name) for name in given}
     for name in ("preserve", "drop"):
         if name in changed:

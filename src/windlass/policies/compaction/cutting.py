@@ -8,7 +8,16 @@ from typing import Any, Final, NamedTuple, cast
 
 import msgspec
 
-from windlass.messages import Block, Message, Text, Thinking, ToolCall, ToolResult, characters
+from windlass.messages import (
+    Block,
+    Message,
+    Opaque,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    characters,
+)
 
 SUMMARY: Final = "summary"  # the kind of a message that stands for others
 PINNED: Final = "pinned"  # the kind of a message that nobody may summarise
@@ -83,9 +92,14 @@ def fresh(messages: Sequence[Message]) -> int:
     at = len(messages)
     while at and messages[at - 1].role != "assistant":
         at -= 1
-    if at and (messages[at - 1].tool_calls or at == len(messages)):
+    if at and (messages[at - 1].tool_calls or (at == len(messages) and _paused(messages[-1]))):
         at -= 1
     return _back(messages, at)
+
+
+def _paused(message: Message) -> bool:
+    """A provider that paused its turn wants its own words back, unchanged and last."""
+    return any(type(block) is Opaque for block in message.content)
 
 
 def _between(messages: Sequence[Message], at: int) -> bool:
@@ -116,7 +130,7 @@ def cut_of(messages: Sequence[Message], keep_first: int, keep_last: int) -> Cut 
     while not _between(messages, start) and start < len(messages):
         start += 1
     stop = max(start, min(len(messages) - keep_last, fresh(messages)))
-    near = range(min(stop, len(messages) - 1), max(start, stop - keep_last), -1)
+    near = range(min(stop, len(messages) - 1), max(start, stop - keep_last - 1), -1)
     stop = next((at for at in near if _speaks(messages[at])), stop)
     stop = _back(messages, stop)
     stay = pinned(messages)
@@ -233,21 +247,19 @@ def _findings(text: str) -> str:
 def rendered(messages: Sequence[Message], room: int, longest: int = 4_000) -> str:
     """Messages in words, in at most about `room` characters: of very many the first and the last."""
     longest = max(200, min(longest, room // 4))
-    parts = [part for part in (said(message, longest) for message in messages) if part]
-    size = sum(map(len, parts))
-    if size > room:
-        half = room // 2
-        head, size = _upto(parts, half)
-        tail, _ = _upto(parts[len(head) :][::-1], room - size)
-        gone = len(parts) - len(head) - len(tail)
-        parts = [*head, f"[{gone} messages left out]", *reversed(tail)]
-    return "\n\n".join(parts)
+    head, size = _upto(messages, room // 2, longest)
+    rest = messages[len(head) :]
+    tail, _ = _upto(rest[::-1], room - size, longest)
+    gone = len(rest) - len(tail)
+    middle = [f"[{gone} messages left out]"] if gone else []
+    return "\n\n".join([part for part in (*head, *middle, *reversed(tail)) if part])
 
 
-def _upto(parts: list[str], room: int) -> tuple[list[str], int]:
+def _upto(messages: Sequence[Message], room: int, longest: int) -> tuple[list[str], int]:
     taken: list[str] = []
     size = 0
-    for part in parts:
+    for message in messages:
+        part = said(message, longest)
         if size + len(part) > room:
             break
         taken.append(part)

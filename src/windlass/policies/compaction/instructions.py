@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
 
+from windlass.messages import Message
+from windlass.policies.compaction.cutting import rendered
+
+WORDS: Final = 600  # of a summary
 #: Scopes whose instructions the model may read beside the summary; any other is the host's alone.
 VISIBLE: Final = ("model_visible", "summary", "transcript")
 
@@ -68,6 +73,19 @@ def written(policy: CompactionPolicy) -> str:
         if items:
             lines += [title, *(f"- {item}" for item in items)]
     return "\n".join(lines)
+
+
+def asking(messages: Sequence[Message], room: int) -> str:
+    """The question to whoever writes the summary, in about `room` characters."""
+    return f"<conversation>\n{rendered(messages, room)}\n</conversation>\n\nWrite the notes."
+
+
+def worded(summary: str, count: int, policy: CompactionPolicy | None) -> str:
+    """A summary as the model reads it. What a host says to the writer alone stays out."""
+    parts = [f"[Notes on the {count} earlier messages that are no longer shown]", summary]
+    if policy is not None and policy.visible and (asked := written(policy)):
+        parts.append(f"[What these notes were asked to do]\n{asked}")
+    return "\n\n".join(parts)
 
 
 def mode_of(policy: CompactionPolicy | None) -> str:

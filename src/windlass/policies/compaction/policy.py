@@ -24,7 +24,6 @@ from windlass.policies.compaction.cutting import (
     archived,
     cut_of,
     fresh,
-    rendered,
     replaced,
     shed,
     shed_until,
@@ -32,12 +31,14 @@ from windlass.policies.compaction.cutting import (
     truncated,
 )
 from windlass.policies.compaction.instructions import (
+    WORDS,
     CompactionPolicy,
+    asking,
     mode_of,
     on_record,
     source_of,
     system_of,
-    written,
+    worded,
 )
 from windlass.policies.compaction.recall import recall_tool
 from windlass.policies.compaction.work import (
@@ -64,9 +65,7 @@ Callback: TypeAlias = Callable[
 BASE: Final = 48_000  # tokens of a view, where nobody says another threshold
 _ENOUGH: Final = 0.5  # of the threshold: how small a view is to become
 _GROWN: Final = 1.25  # times what the last compaction left, before the next one is worth its price
-_WORDS: Final = 600  # of a summary
 _SETTINGS = Settings(max_tokens=4_096, stream=False)
-_HEADER = "[Notes on the {count} earlier messages that are no longer shown]"
 
 
 class Compacting(Policy[Compactions]):
@@ -170,11 +169,11 @@ class Compacting(Policy[Compactions]):
         gone = tokens(archived(request.messages, cut))
         same = frame + tokens(request.messages[: cut.start])
         effect = pricing.effect_of(
-            run.model, frame + size, frame + size - gone + _WORDS * 2, same, cached=True
+            run.model, frame + size, frame + size - gone + WORDS * 2, same, cached=True
         )
         spent = 0.0
         if self.strategy not in ("truncate", "custom"):
-            spent = pricing.summary_usd(run.model, gone, _WORDS)
+            spent = pricing.summary_usd(run.model, gone, WORDS)
         return effect.pays_after(spent) <= run.iteration
 
     # ----------------------------------------------------------------- the work
@@ -216,7 +215,7 @@ class Compacting(Policy[Compactions]):
         slim = shed(work.messages, rest, None)
         size = work.size if slim is None else work.size_with(rest, slim)
         if cut is not None:
-            size += min(_WORDS * 2, work.limit // 4) - tokens(archived(work.messages, cut))
+            size += min(WORDS * 2, work.limit // 4) - tokens(archived(work.messages, cut))
         return size < work.limit
 
     def _slim_enough(self, work: Work, cut: Cut, slim: list[Message]) -> bool:
@@ -227,7 +226,7 @@ class Compacting(Policy[Compactions]):
 
     def _worth(self, work: Work, cut: Cut) -> bool:
         """Is there enough prose to be worth a summary, or is all the weight in what stays?"""
-        if self.strategy in ("custom", "truncate", "summarize_all") or work.before < _WORDS * 4:
+        if self.strategy in ("custom", "truncate", "summarize_all") or work.before < WORDS * 4:
             return True
         return tokens(archived(work.messages, cut)) > min(work.limit, work.before) // 10
 
@@ -237,11 +236,11 @@ class Compacting(Policy[Compactions]):
         room = work.limit * (4 if reason == "threshold" else 2)
         text, engine, usd = await self._summary(run, gone, room)
         work.spent += usd
-        new = replaced(work.messages, cut, self._worded(text, len(gone)))
+        new = replaced(work.messages, cut, worded(text, len(gone), self.policy))
         over = work.size_with(cut, new) - work.limit
         if over >= 0 and (self.strategy == "hybrid" or reason != "threshold"):
             text = text[: max(200, len(text) - 4 * over - 8)]
-            new = replaced(work.messages, cut, self._worded(text, len(gone)))
+            new = replaced(work.messages, cut, worded(text, len(gone), self.policy))
         work.archived = len(gone)
         return work.put(cut, new, engine)
 
@@ -263,16 +262,7 @@ class Compacting(Policy[Compactions]):
         answer = self.callback(gone, reminders, self.policy or CompactionPolicy())
         if inspect.isawaitable(answer):
             answer = await answer
-        if isinstance(answer, Mapping):
-            said = cast("Mapping[str, Any]", answer)
-            if unknown := [key for key in said if key != "summary"]:
-                raise ConfigError(f"compact_callback answers no {shown(unknown[0])}, but summary")
-            answer = said.get("summary")
-        if answer is not None and not isinstance(answer, str):
-            raise ConfigError(
-                f"compact_callback answers a text or {{'summary': text}}, not {shown(answer)}"
-            )
-        return (answer or "").strip()
+        return summary_in(answer)
 
     async def _asked(self, run: Run, gone: list[Message], room: int) -> tuple[str, float]:
         """Ask the model, unless its answer to the same is on record already."""
@@ -281,22 +271,14 @@ class Compacting(Policy[Compactions]):
             if run.model.context_window is not None:
                 room = min(room, run.model.context_window * 2)
             room = max(4_000, room)
-            text = f"<conversation>\n{rendered(gone, room)}\n</conversation>\n\nWrite the notes."
-            frame = Frame(system_of(self.policy, _WORDS), (), _SETTINGS)
+            question = Message("user", (Text(asking(gone, room)),))
+            frame = Frame(system_of(self.policy, WORDS), (), _SETTINGS)
             try:
-                await run.ask(Request((Message("user", (Text(text),)),), frame), PURPOSE)
+                await run.ask(Request((question,), frame), PURPOSE)
             except (ModelError, BudgetExceeded):
                 return "", 0.0  # on record; the view still has to become smaller
             known = on_the_way(run)
         return ("", 0.0) if known is None else (known.message.text.strip(), known.cost_usd)
-
-    def _worded(self, text: str, count: int) -> str:
-        """The summary as the model reads it. What a host says to the writer alone stays out."""
-        parts = [_HEADER.format(count=count), text]
-        policy = self.policy
-        if policy is not None and policy.visible and (asked := written(policy)):
-            parts.append(f"[What these notes were asked to do]\n{asked}")
-        return "\n\n".join(parts)
 
     def _last_resort(
         self, work: Work, recall: str | None, engine: str | None, reason: str
@@ -371,3 +353,17 @@ class Compacting(Policy[Compactions]):
         if not memory.told or size >= memory.after * _GROWN:
             run.remember(self, msgspec.structs.replace(memory, told=True, after=size))
         return False
+
+
+def summary_in(answer: object) -> str:
+    """What a function of yours said in place of a summary: a text, or a dict with one."""
+    if isinstance(answer, Mapping):
+        said = cast("Mapping[object, object]", answer)
+        if unknown := [key for key in said if key != "summary"]:
+            raise ConfigError(f"compact_callback answers no {shown(unknown[0])}, but summary")
+        answer = said.get("summary")
+    if answer is not None and not isinstance(answer, str):
+        raise ConfigError(
+            f"compact_callback answers a text or {{'summary': text}}, not {shown(answer)}"
+        )
+    return (answer or "").strip()
