@@ -11,7 +11,19 @@ import sys
 import time
 from collections.abc import Callable
 
-from bench import adapters, crowd, durable, judgement, peers, prefix, requests, starting, streams, turns
+from bench import (
+    adapters,
+    crowd,
+    durable,
+    judgement,
+    peers,
+    prefix,
+    requests,
+    starting,
+    streams,
+    turns,
+    vault,
+)
 from bench.sampling import REPS
 from bench.table import RESULTS, Row, report
 from windlass.redact import looks_secret
@@ -85,6 +97,7 @@ PARTS: dict[str, Callable[[], tuple[list[Row], int]]] = {
     "requests": lambda: (requests.rows(), 0),
     "adapters": _adapters,
     "prefix": lambda: (prefix.rows(), 0),
+    "vault": lambda: (asyncio.run(vault.rows()), 0),
     "judgement": _judgement,
 }
 

@@ -34,7 +34,16 @@ from windlass.store.fold import messages_of
 from windlass.testing import EffectLog, call
 from windlass.testing.killing import Scene, Seen
 
-assert sqlite.SqliteStore and (callback, completion, gates, iterations, stall, step_judge, verify)
+LOADED = (
+    sqlite,
+    callback,
+    completion,
+    gates,
+    iterations,
+    stall,
+    step_judge,
+    verify,
+)  # once, as well
 SESSION = "s"
 WIRE = AnthropicMessages("claude-test", api_key="not-a-key")
 USAGE = w.Usage(10, 5)
