@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from windlass.events import NativeToolFallback
-from windlass.messages import Message, Text, ToolCall
+from windlass.messages import Message, Opaque, Text, ToolCall
 from windlass.models.base import Aside, Emit, Request, Response
 from windlass.models.wrappers.holding import Holding
 from windlass.models.wrappers.text_tools import OPEN, read_reply
@@ -62,7 +62,11 @@ def _empty(response: Response) -> bool:
 
 
 def _read(response: Response) -> Response:
-    read = read_reply(response)
+    said = response.message.content
+    words = next(place for place, block in enumerate(said) if type(block) is Text)
+    # what a provider put behind its words was about words that are now read as something else
+    kept = (*said[:words], *(block for block in said[words:] if type(block) is not Opaque))
+    read = read_reply(msgspec.structs.replace(response, message=Message("assistant", kept)))
     content = tuple(
         msgspec.structs.replace(block, opaque=WRITTEN) if type(block) is ToolCall else block
         for block in read.message.content
