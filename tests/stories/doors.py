@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from windlass.models.wires.anthropic import AnthropicMessages
@@ -15,8 +14,10 @@ from windlass.models.wires.vertex import VertexGenerate
 from windlass.testing.fakes import (
     Asked,
     FakeAnthropic,
+    FakeAzure,
     FakeBedrock,
     FakeGemini,
+    FakeMistral,
     FakeOllama,
     FakeOpenAI,
     FakeResponses,
@@ -24,22 +25,6 @@ from windlass.testing.fakes import (
     FakeVertex,
     Rejected,
 )
-
-
-class FakeMistral(FakeOpenAI):
-    """Chat Completions with Mistral's rules: short ids, and an answer between a result and a user."""
-
-    def check(self, asked: Asked) -> None:
-        super().check(asked)
-        last = ""
-        for message in asked.json["messages"]:
-            ids = [call["id"] for call in message.get("tool_calls") or ()]
-            for one in (*ids, message.get("tool_call_id", "123456789")):
-                if not re.fullmatch("[a-zA-Z0-9]{9}", one):
-                    raise Rejected(f"Tool call id was {one} but must be a-z, A-Z, 0-9, length 9")
-            if (last, message["role"]) == ("tool", "user"):
-                raise Rejected("Unexpected role 'user' after role 'tool'")
-            last = message["role"]
 
 
 class FakeStrictOllama(FakeOllama):
@@ -103,5 +88,9 @@ def servers(script: Any) -> dict[str, tuple[FakeServer, Any]]:
             FakeMistral(script, api_key="k"),
             lambda url: OpenAIChat("mistral-large-latest", provider="mistral", api_key="k",
                                    base_url=url),
+        ),
+        "azure": (
+            FakeAzure(script, api_key="k"),
+            lambda url: OpenAIChat("my-gpt", provider="azure", api_key="k", base_url=url),
         ),
     }  # fmt: skip
