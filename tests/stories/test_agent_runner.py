@@ -264,6 +264,14 @@ async def test_a_token_budget_is_looked_at_before_the_turns_tools_run():
     await kept(out, model)
 
 
+async def test_a_run_that_has_ended_still_knows_what_it_spent():
+    model = scripted("Too long.")
+    agent = w.Agent(model, max_token_budget=14)
+    await agent.run("go", session_id="s")
+    with pytest.raises(w.TokenBudgetExceededError, match="used 15 tokens of a budget of 14"):
+        (await agent.resume("s")).raise_for_status()
+
+
 async def test_a_budget_that_is_just_spent_is_not_exceeded():
     out = await w.Agent(scripted("fits"), max_token_budget=15).run("go")
     assert (out.status, out.budget_exceeded, out.output) == ("done", False, "fits")

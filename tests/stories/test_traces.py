@@ -49,6 +49,22 @@ def test_every_model_call_and_every_tool_call_is_traced():
     run_virtual(story())
 
 
+def test_a_call_that_commits_its_effect_is_traced_with_its_time():
+    @w.tool(transactional=True)
+    async def pay(ctx: w.ToolContext[None]) -> str:
+        """Pay."""
+        await asyncio.sleep(2)
+        return await ctx.commit(lambda tx: "paid")
+
+    async def story() -> None:
+        spans: list[w.TraceEvent] = []
+        await w.Agent(scripted(call("pay"), "ok"), tools=[pay]).run("go", on_trace=spans.append)
+        [paid] = [span for span in spans if span.tool == "pay"]
+        assert paid.duration_ms == pytest.approx(2000)
+
+    run_virtual(story())
+
+
 async def test_who_is_traced_may_be_said_for_one_run():
     spans: list[w.TraceEvent] = []
     await named(scripted("x")).run("go", on_trace=spans.append, trace_agent="team/clerk")

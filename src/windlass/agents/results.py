@@ -271,7 +271,8 @@ class RunResult:
         if status == "budget_exhausted":
             limits = self._run.ledger.limits
             if self.stop_reason == "tokens" and limits.tokens is not None:
-                name, used = self._run.plan.name or "unknown", self._run.ledger.tokens
+                run, name = self._run, self._run.plan.name or "unknown"
+                used = max(run.ledger.tokens, run.input_tokens + run.output_tokens)
                 return errors.TokenBudgetExceededError(name, used, limits.tokens)
             return errors.BudgetExceeded(words)
         if status in ("cancelled", "cancelling"):

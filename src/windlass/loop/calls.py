@@ -346,7 +346,8 @@ def settle(
         run.record(ToolResulted(call.id, call.name, result.outcome, result, took, coerced))
     if run.emit is not unwatched:
         if call.id in run.committed:  # its record was stored with its effect; nobody saw it yet
-            run.emit(ToolResulted(call.id, call.name, result.outcome, result))
+            took = run.took.pop(call.id, 0.0)
+            run.emit(ToolResulted(call.id, call.name, result.outcome, result, took))
         run.emit(ToolCallUpdate(call.id, "failed" if result.is_error else "completed"))
 
 
