@@ -71,6 +71,18 @@ async def test_a_model_of_this_process_means_what_it_says_unless_the_option_is_g
     assert "<tool_call>" in out.final_text and drift(out) == (0, 0, 0)
 
 
+async def test_whoever_watches_does_not_see_the_call_as_text():
+    seen: list[str] = []
+
+    def watch(event: Any) -> None:
+        if isinstance(event, w.TextDelta):
+            seen.append(event.text)
+
+    model = scripted(WRITTEN, "It is < 4.", stream=True)
+    await w.agent_loop("go", model=model, tools=[add], on_event=watch, **ALLOW)
+    assert "".join(seen) == "I will. It is < 4."
+
+
 async def test_once_is_forgiven_and_then_refused():
     model = scripted(NOTED, NOTED, call("note", text="y"), "ok")
     out = await w.agent_loop("go", model=model, tools=[note], native_tool_fallback="allow_once")

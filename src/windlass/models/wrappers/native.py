@@ -14,7 +14,7 @@ from windlass.events import NativeToolFallback
 from windlass.messages import Message, Opaque, Text, ToolCall
 from windlass.models.base import Aside, Emit, Request, Response
 from windlass.models.wrappers.holding import Holding
-from windlass.models.wrappers.text_tools import OPEN, read_reply
+from windlass.models.wrappers.text_tools import OPEN, WithoutCalls, read_reply
 
 #: The mark of a call that was written as text; bound to no provider, so it is never echoed.
 WRITTEN: Final[dict[str, Any]] = {"written_as_text": True}
@@ -32,14 +32,20 @@ class Native(Holding):
 
     async def respond(self, request: Request, emit: Emit) -> Response:
         """The first reply that says something, with its calls as calls."""
-        response = await self.model.respond(request, emit)
+        if not request.frame.tools:
+            response = await self.model.respond(request, emit)
+            return await self._again(request, emit, response) if _empty(response) else response
+        shown = WithoutCalls(emit)
+        response = await self.model.respond(request, shown.feed)
+        shown.flush()
         content = response.message.content
         if content and type(content[-1]) is ToolCall:
             return response  # the usual turn, seen at a glance
         if _empty(response):
-            response = await self._again(request, emit, response)
+            response = await self._again(request, shown.feed, response)
+            shown.flush()
         message = response.message
-        if request.frame.tools and OPEN in message.text and not message.tool_calls:
+        if OPEN in message.text and not message.tool_calls:
             return _read(response)
         return response
 

@@ -49,7 +49,7 @@ class TextTools(Model):
         return self.inner.secrets
 
     async def respond(self, request: Request, emit: Emit) -> Response:
-        written = _Filter(emit)
+        written = WithoutCalls(emit)
         response = await self.inner.respond(as_text(request), written.feed)
         written.flush()
         return read_reply(response)
@@ -158,13 +158,14 @@ class _Written(msgspec.Struct):
     arguments: dict[str, object] = {}
 
 
-class _Filter:
+class WithoutCalls:
     """Passes text on as it streams, but for what is inside a call."""
 
     def __init__(self, emit: Emit) -> None:
         self.emit, self.held, self.inside = emit, "", False
 
     def feed(self, event: LiveEvent) -> None:
+        """Show what of it may be shown."""
         if not isinstance(event, TextDelta):
             if isinstance(event, StreamRestarted):
                 self.held, self.inside = "", False  # what was streamed is void, also half a tag
@@ -186,6 +187,7 @@ class _Filter:
             self.held = self.held[len(self.held) - keep :]
 
     def flush(self) -> None:
+        """Show what was held back and was no beginning of a call."""
         if not self.inside:
             self._show(self.held)
         self.held = ""
