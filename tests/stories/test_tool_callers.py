@@ -842,3 +842,126 @@ async def test_tools_stay_what_they_were_to_the_model():
         tool_caller=lambda asked, next: next(asked), consent=lambda asked: True,
     )  # fmt: skip
     assert plain.requests[0].frame == wrapped.requests[0].frame
+
+
+# --------------------------------------------------------------------------- all of it at once
+
+
+class Busy(w.Model):
+    """Looks, charges and reports in every turn; answers by how many turns it has had."""
+
+    provider, name = "pure", "pure"
+
+    async def respond(self, request: w.Request, emit: Any) -> w.Response:
+        turn = sum(message.role == "assistant" for message in request.messages)
+        usage = w.Usage(10, 5)
+        if turn >= 4:
+            return w.Response(w.Message("assistant", "all done"), usage)
+        calls = (
+            w.ToolCall(f"l{turn}", "look", {"path": str(turn)}),
+            w.ToolCall(f"c{turn}", "charge", {"n": turn}),
+            w.ToolCall(f"p{turn}", "agent_progress", {"message": f"turn {turn}"}),
+        )
+        return w.Response(w.Message("assistant", calls), usage, "tool_use")
+
+
+async def test_all_of_it_goes_on_from_every_entry():
+    from tests.stories.world import written
+    from windlass.agents.runtime import current_store
+    from windlass.loop.replay import requests_of
+
+    def agent(width: int, receipts: list[Any]) -> w.Agent[Any, Any]:
+        @w.tool(keyed=True)
+        async def charge(ctx: w.ToolContext[None], n: int) -> str:
+            """Charge a card; the first attempt always fails."""
+            if ctx.attempt == 1:
+                raise OSError("try later")
+            return f"charged {n}"
+
+        return w.Agent(
+            Busy(), tools=[look, charge], consent=lambda asked: True, rate_limit={"max_calls": 8},
+            tool_retries=2, tool_backoff_ms=0, audit_sink=receipts.append, progress_tool=True,
+            tool_caller=lambda asked, next: next(asked), max_concurrent_tools=width,
+        )  # fmt: skip
+
+    store = current_store()
+    for width in (1, 4):
+        receipts: list[Any] = []
+        name = f"whole-{width}"
+        whole = await agent(width, receipts).run("go", session_id=name)
+        assert [r.outcome for r in whole.tool_calls].count("denied") == 4 and len(receipts) == 12
+        entries = list(await store.read(name))
+        wanted = [(list(r.messages), r.frame) for r in requests_of(entries)]
+        first = next(at for at, e in enumerate(entries) if type(e).__name__ == "IterationStart")
+        for cut in range(first + 1, len(entries) - 1):
+            await written(store, f"{name}-{cut}", entries[:cut])
+            out = await agent(width, []).resume(f"{name}-{cut}")
+            assert out.status == "done", (cut, out.error)
+            again = requests_of(await store.read(f"{name}-{cut}"))
+            assert [(list(r.messages), r.frame) for r in again] == wanted, entries[cut - 1]
+            await kept(out)
+
+
+async def test_runs_at_the_same_time_do_not_see_each_others_calls():
+    async def caller(asked: Any, next: Any) -> Any:
+        await asyncio.sleep(0)
+        result = await next(asked)
+        await asyncio.sleep(0)
+        return f"{asked.arguments['a']}: {result.text}"
+
+    def agent(n: int) -> Any:
+        calls = [call("add", a=n, b=k) for k in range(5)]
+        return w.Agent(scripted(calls, "ok"), tools=[add], tool_caller=caller).run("go")
+
+    outs = await asyncio.gather(*[agent(n) for n in range(20)])
+    for n, out in enumerate(outs):
+        assert [record.result for record in out.tool_calls] == [f"{n}: {n + k}" for k in range(5)]
+
+
+def test_calls_side_by_side_are_tried_again_each_for_itself():
+    began: list[tuple[str, int, float]] = []
+
+    @w.tool(side_effect_level="read_only")
+    async def fetch(ctx: w.ToolContext[None], name: str, fails: int) -> str:
+        """Fetch."""
+        began.append((name, ctx.attempt, asyncio.get_running_loop().time() - 1000))
+        await asyncio.sleep(0.1)
+        if ctx.attempt <= fails:
+            raise OSError("busy")
+        return name
+
+    async def main() -> Any:
+        asked = [call("fetch", name="a", fails=2), call("fetch", name="b", fails=0),
+                 call("fetch", name="c", fails=1)]  # fmt: skip
+        model = scripted(asked, "ok")
+        out = await w.Agent(model, tools=[fetch], tool_retries=2, eager_tools=False).run("go")
+        await kept(out, model)
+        return out
+
+    out = run_virtual(main())
+    assert [record.result for record in out.tool_calls] == ["a", "b", "c"]
+    assert [(n, k, round(t, 1)) for n, k, t in began] == [
+        ("a", 1, 0.0), ("b", 1, 0.0), ("c", 1, 0.0), ("a", 2, 1.1), ("c", 2, 1.1), ("a", 3, 3.2),
+    ]  # fmt: skip
+    attempts = [(e.call_id, e.attempt) for e in out.entries if type(e) is ToolIntended]
+    assert sorted(a for _, a in attempts) == [1, 1, 1, 2, 2, 3]
+
+
+@pytest.mark.parametrize("answer", [True, False, "ask"])
+async def test_consent_is_asked_once_about_a_read_that_starts_while_the_model_writes(answer: Any):
+    asked: list[str] = []
+
+    def consent(about: Any) -> Any:
+        asked.append(about.id)
+        return answer
+
+    model = scripted([call("look", path="a"), call("look", path="b")], "ok", stream=True)
+    agent = w.Agent(model, tools=[look], consent=consent)
+    out = await agent.run("go", session_id="s")
+    if answer == "ask":
+        assert out.status == "suspended" and len(out.pending) == 2
+        out = await agent.resume("s", decisions={one.id: True for one in out.pending})
+    assert out.status == "done" and len(asked) == len(set(asked)) == 2
+    wanted = "denied" if answer is False else "ok"
+    assert [record.outcome for record in out.tool_calls] == [wanted, wanted]
+    await kept(out, model)

@@ -12,7 +12,7 @@ from typing import Any, cast
 import msgspec
 
 from windlass.errors import said, shown
-from windlass.events import Replied, ToolDecided
+from windlass.events import IterationStart, ToolDecided
 from windlass.loop.answers import Allow, Deny
 from windlass.loop.policy import Policy
 from windlass.loop.run import Run
@@ -60,7 +60,7 @@ class Consent(Policy[None]):
         for entry in reversed(run.journal.entries):
             if type(entry) is ToolDecided and entry.call_id == call_id:
                 return entry.action == "ask" and entry.rule == self.name
-            if type(entry) is Replied and entry.purpose is None:
+            if type(entry) is IterationStart:
                 break
         return False
 
