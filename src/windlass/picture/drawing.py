@@ -308,9 +308,18 @@ class _Easel:
         head: Line = (label, " ")
         if not side:
             after += SIDE + 2
-        if cells(words) <= after or after >= first - 1 or after >= 24:
+        brief = words.split(f" {self.pens.dot} ")[0]
+        if max(after, first - 1) < cells(brief) and length > cells(brief) + 4:
+            rest = length - cells(brief) - 4
+            inside = (
+                (pen[0] * 2 + " ", pen[1]),
+                (brief, "dim"),
+                (" " + pen[0] * (rest + 1), pen[1]),
+            )
+            pieces: Line = (" " * first, *inside, " " * max(0, after + 1))
+        elif cells(words) <= after or after >= first - 1 or after >= 24:
             tail = padded(words, max(0, after))
-            pieces: Line = (" " * first, (drawn, pen[1]), " ", (tail, "dim"))
+            pieces = (" " * first, (drawn, pen[1]), " ", (tail, "dim"))
         else:
             space = padded_left(fit(words, first - 1), first - 1)
             rest = " " * (self.room - first - length)
