@@ -110,20 +110,23 @@ class Compacting(Policy[Compactions]):
         if not known and self.threshold is None and len(run.strand.items) & 6:
             return request  # a limit that nobody set is looked at every fourth round
         size = view_tokens(run)
-        limit, reason = self.most, "threshold"
+        soft, full, hard = self.most, False, None
         if known:
-            limit, hard = self._limits(run, memory)
-            if size >= hard or filled(run):
-                limit, reason = hard, "window"
-        if size < limit and reason == "threshold":
+            soft, hard = self._limits(run, memory)
+            full = size >= hard or filled(run)
+        if size < soft and not full:
             return request
         if memory is not None and size < memory.after * _GROWN:
             # a little every turn would break the cache every turn
-            if reason == "threshold" or memory.after >= limit or size < limit:
+            if not full or hard is None or memory.after >= hard or size < hard:
                 return request
-        if self.threshold is None and reason == "threshold" and not self._pays(run, request, size):
+        if full:
+            done = await self.compact(run, "window", min(soft, size), min(hard or size, size))
+        elif self.threshold is not None or self._pays(run, request, size):
+            done = await self.compact(run, "threshold", soft)
+        else:
             return request
-        if not await self.compact(run, reason, limit):
+        if not done:
             return request
         same = request.frame.tools == run.frame.tools
         frame = request.frame if same else run.frame
@@ -138,7 +141,7 @@ class Compacting(Policy[Compactions]):
         ceiling = min(size, memory.ceiling or size)
         limit, _ = self._limits(run, memory)
         ceiling = max(1, ceiling * 9 // 10)
-        done = await self.compact(run, "overflow", min(limit, ceiling), ceiling)
+        done = await self.compact(run, "overflow", min(limit, ceiling), ceiling, refused=True)
         return TryAgain() if done else None
 
     # ----------------------------------------------------------------- how much is too much
@@ -178,45 +181,48 @@ class Compacting(Policy[Compactions]):
 
     # ----------------------------------------------------------------- the work
 
-    async def compact(self, run: Run, reason: str, limit: int, ceiling: int | None = None) -> bool:
+    async def compact(
+        self, run: Run, reason: str, limit: int, hard: int | None = None, *, refused: bool = False
+    ) -> bool:
         """Make the view smaller than `limit` tokens; False: there is nothing to do it with.
 
-        `ceiling` is to be remembered as what the provider has no room for.
+        From `hard` tokens on the request could not be sent at all. `refused`: it was not, and that
+        is to be remembered.
         """
-        work = Work(run, limit, ceiling)
+        work = Work(run, limit, hard, refused=refused)
         recall = recalling(run)
-        cut = self._cut(work, reason)
+        cut = self._cut(work)
         engine = None
         if self.strategy == "hybrid" and cut is not None:
             slim = shed(work.messages, cut, recall)
             if slim is not None and self._slim_enough(work, cut, slim):
                 engine = work.put(cut, slim, "references")
         if engine is None and cut is not None and self._worth(work, cut):
-            engine = await self._summarised(run, work, cut, reason)
-        if work.size >= limit and (self.strategy == "hybrid" or reason != "threshold"):
-            engine = self._last_resort(work, recall, engine, reason)
-        if engine is None or not work.progress(reason):
+            engine = await self._summarised(run, work, cut)
+        if work.too_long or (work.size >= limit and self.strategy == "hybrid"):
+            engine = self._last_resort(work, recall, engine)
+        if engine is None or not work.progress:
             return self._stopped(run, reason, limit)
         self._recorded(run, work, reason, engine, recall)
         return True
 
-    def _cut(self, work: Work, reason: str) -> Cut | None:
+    def _cut(self, work: Work) -> Cut | None:
         """What may go. Where the request could not be sent otherwise, less of the end is kept."""
         cut = cut_of(work.messages, self.keep_first, self.keep_last)
         last = self.keep_last
-        while reason != "threshold" and last and not self._fits(work, cut):
+        while work.hard is not None and last and not self._fits(work, cut, work.hard):
             last //= 2
             cut = cut_of(work.messages, self.keep_first, last)
         return cut
 
-    def _fits(self, work: Work, cut: Cut | None) -> bool:
-        """Can it come below the limit, with its results by reference where that must be?"""
+    def _fits(self, work: Work, cut: Cut | None, hard: int) -> bool:
+        """Can it be sent at all, with its results by reference where that must be?"""
         rest = Cut(self.keep_first if cut is None else cut.stop, fresh(work.messages))
         slim = shed(work.messages, rest, None)
         size = work.size if slim is None else work.size_with(rest, slim)
         if cut is not None:
-            size += min(WORDS * 2, work.limit // 4) - tokens(archived(work.messages, cut))
-        return size < work.limit
+            size += min(WORDS * 2, hard // 4) - tokens(archived(work.messages, cut))
+        return size < hard
 
     def _slim_enough(self, work: Work, cut: Cut, slim: list[Message]) -> bool:
         """Are bulky results all there is to it? Then nobody has to write a summary."""
@@ -230,15 +236,16 @@ class Compacting(Policy[Compactions]):
             return True
         return tokens(archived(work.messages, cut)) > min(work.limit, work.before) // 10
 
-    async def _summarised(self, run: Run, work: Work, cut: Cut, reason: str) -> str | None:
+    async def _summarised(self, run: Run, work: Work, cut: Cut) -> str | None:
         gone = archived(work.messages, cut)
         # where even the estimate is in doubt, the writer is given half of what should fit
-        room = work.limit * (4 if reason == "threshold" else 2)
+        room = work.limit * (4 if work.hard is None else 2)
         text, engine, usd = await self._summary(run, gone, room)
         work.spent += usd
         new = replaced(work.messages, cut, worded(text, len(gone), self.policy))
-        over = work.size_with(cut, new) - work.limit
-        if over >= 0 and (self.strategy == "hybrid" or reason != "threshold"):
+        most = work.limit if self.strategy == "hybrid" else work.hard
+        over = -1 if most is None else work.size_with(cut, new) - most
+        if over >= 0:
             text = text[: max(200, len(text) - 4 * over - 8)]
             new = replaced(work.messages, cut, worded(text, len(gone), self.policy))
         work.archived = len(gone)
@@ -280,20 +287,17 @@ class Compacting(Policy[Compactions]):
             known = on_the_way(run)
         return ("", 0.0) if known is None else (known.message.text.strip(), known.cost_usd)
 
-    def _last_resort(
-        self, work: Work, recall: str | None, engine: str | None, reason: str
-    ) -> str | None:
+    def _last_resort(self, work: Work, recall: str | None, engine: str | None) -> str | None:
         """Results among what stays go too, the oldest first.
 
         What the model has not seen yet goes only where the request could not be sent with it.
         """
-        seen, every = fresh(work.messages), len(work.messages)
-        for stop in (seen,) if reason == "threshold" else (seen, every):
+        for stop in (fresh(work.messages), len(work.messages)):
             excess = work.size - int(work.limit * _ENOUGH)
             found = shed_until(work.messages, Cut(self.keep_first, stop), recall, excess)
             if found is not None:
                 engine = work.put(*found, engine or "references")
-            if work.size < work.limit:
+            if not work.too_long:
                 break
         return engine
 
@@ -332,7 +336,7 @@ class Compacting(Policy[Compactions]):
         run.emit(TranscriptCompacted(*(getattr(entry, name) for name in entry.__struct_fields__)))
         run.remember(
             self,
-            Compactions(memory.times + 1, work.size, work.ceiling or memory.ceiling),
+            Compactions(memory.times + 1, work.size, work.hard if work.refused else memory.ceiling),
         )
         if recall is not None and recall not in run.tools:
             tool = recall_tool(run.journal.entries, recall)

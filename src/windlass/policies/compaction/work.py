@@ -29,8 +29,8 @@ class Compactions(msgspec.Struct, frozen=True):
 class Work:
     """A view being made smaller: nothing is changed until it is recorded."""
 
-    def __init__(self, run: Run, limit: int, ceiling: int | None) -> None:
-        self.ceiling = ceiling
+    def __init__(self, run: Run, limit: int, hard: int | None, *, refused: bool) -> None:
+        self.hard, self.refused = hard, refused
         self.original = self.messages = list(run.strand.items)
         self.before = self.size = tokens(self.messages)
         self.limit = limit
@@ -61,9 +61,15 @@ class Work:
             end += 1
         return start, len(old) - end, new[start : len(new) - end]
 
-    def progress(self, reason: str) -> bool:
+    @property
+    def too_long(self) -> bool:
+        """Is it more than can be sent?"""
+        return self.hard is not None and self.size >= self.hard
+
+    @property
+    def progress(self) -> bool:
         """Is there less to send than before? For a provider that refused it only tokens count."""
-        fewer = len(self.messages) < len(self.original) and reason != "overflow"
+        fewer = len(self.messages) < len(self.original) and not self.refused
         return self.size < self.before or fewer
 
     @property
