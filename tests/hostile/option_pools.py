@@ -70,6 +70,8 @@ _NO_FLAG: list[Any] = [None, 0, 1, "true", "", math.nan, *JUNK]
 _NO_TEXT: list[Any] = ["", 5, 1.5, True, HALF, *JUNK]
 _NO_LIST: list[Any] = ["", 5, True, HALF, b"x", object(), Angry(), {"a": 1}, cycle()]
 
+_NO_FUNCTION: list[Any] = [5, "f", [], {}, b"x", object(), Angry(), True]
+
 Pool = tuple[list[Any], list[Any]]
 
 
@@ -175,6 +177,28 @@ LOOP: dict[str, Pool] = {
                  [object()], [Angry()], {Plain()}, cycle()]),
     "name": NAME,
     "run_id": NAME,
+    "profile": (["researcher", "completer", None], ["", "verifer", 5, True, HALF, *JUNK]),
+    "schema_retries": ([0, 3, 100], [*_NO_WHOLE, 101, None]),
+    "tool_retries": ([0, 2, 100], [*_NO_WHOLE, 101, None]),
+    "tool_backoff_ms": ([0, 0.5, 1000], [*_NO_NUMBER, None, -1, math.inf, HUGE]),
+    "tool_caller": ([lambda asked, next: next(asked), w.default_tool_caller(), w.with_dry_run(), None],
+                    [5, "f", [], {}, b"x", object(), Angry(), type, w.with_retry(), w.default_llm_caller()]),
+    "consent": ([lambda asked: True, lambda asked: Angry(), None], _NO_FUNCTION),
+    "rate_limit": ([{}, {"max_calls": 0}, {"max_calls": 3, "message": "no"}, None],
+                   [5, True, "x", {"max_calls": -1}, {"max_calls": math.nan}, {"max_calls": True}, {"max": 1},
+                    {"max_calls": HUGE}, {"message": ""}, {"message": 5}, {1: 2}, [("max_calls", 1)], Angry()]),
+    "dry_run": ([True, False, {}, {"tools": ["add"]}, {"answer": "x"}, {"answer": lambda asked: Angry()}, None],
+                [5, "x", {"tools": "add"}, {"tools": [5]}, {"tools": cycle()}, {"tool": []}, {"answer": 5},
+                 {"answer": Angry()}, {1: 2}, Angry()]),
+    "audit_sink": ([lambda record: None, lambda record: 1 / 0, None], _NO_FUNCTION),
+    "telemetry": ([lambda record: Angry(), None], _NO_FUNCTION),
+    "handoff_sink": ([lambda record: None, None], _NO_FUNCTION),
+    "prefetch_next_turn": FLAG,
+    "progress_tool": ([True, False, {}, {"name": "tell"}, {"system_prompt_nudge": None}, w.ProgressTool(), None],
+                      [5, "x", {"name": ""}, {"name": "a b"}, {"name": HALF}, {"nam": "x"}, {"description": 5},
+                       {"system_prompt_nudge": 5}, {"system_prompt_nudge": HALF}, {1: 2}, Angry(), [1]]),
+    "post_turn_callback": ([lambda turn: None, lambda turn: "more", None], _NO_FUNCTION),
+    "llm_transcript_dir": ([None], ["", 5, True, HALF, "a\0b", "/dev/null/x", *JUNK]),
 }  # fmt: skip
 _OTHERS = {"max_iterations": "max_turns", "token_budget": "max_token_budget"}
 _ONE_RUN = ("messages", "run_id")
