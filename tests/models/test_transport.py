@@ -8,6 +8,7 @@ import json
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -24,6 +25,7 @@ from windlass.messages import Message
 from windlass.models import http, transport
 from windlass.models.base import Frame, Request, Response, Settings, silent
 from windlass.models.http import AiohttpTransport
+from windlass.models.providers import resolve
 from windlass.models.transport import Deadline, Timeouts, read_whole
 from windlass.models.wires.anthropic import AnthropicMessages
 from windlass.models.wires.openai_chat import OpenAIChat
@@ -399,3 +401,21 @@ async def test_the_shared_transport_opens_again_after_closing() -> None:
             assert await read_whole(reply) == b"ok"
             reply.close()
             await transport.aclose()
+
+
+async def test_a_server_of_ones_own_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    question = Request([Message("user", "hi")])
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    for provider, variable, hint in (
+        ("local", None, "; start the server, or say in LOCAL_LLM_BASE_URL where it is"),
+        ("local", "LOCAL_LLM_BASE_URL", "; is the server running?"),
+        ("openai", "OPENAI_BASE_URL", "connection refused"),
+    ):
+        environ = {variable: "http://127.0.0.1:9"} if variable else {}
+        model: Any = resolve("m", provider, environ=environ)
+        model.url = "http://127.0.0.1:9/v1/chat/completions"  # nobody listens there
+        with pytest.raises(ConnectionFailed) as caught:
+            await model.respond(question, silent)
+        said = str(caught.value)
+        assert said.startswith("cannot reach 127.0.0.1:9: connection refused")
+        assert said.endswith(hint) and caught.value.code == "unreachable"

@@ -7,6 +7,8 @@ they would carry the key to wherever they point.
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 import ssl
 import zlib
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
@@ -171,7 +173,8 @@ class _Pool:
         except (aiohttp.ServerTimeoutError, TimeoutError) as error:
             raise Timeout(f"no connection to {_where(url)} within {connect:g} s") from error
         except aiohttp.ClientConnectorError as error:
-            raise ConnectionFailed(f"cannot reach {_where(url)}: {error.os_error}") from error
+            words = f"cannot reach {_where(url)}: {_why(error.os_error)}"
+            raise ConnectionFailed(words, code=transport.UNREACHABLE) from error
         except (aiohttp.ClientOSError, ConnectionError, ssl.SSLError) as error:
             raise _NothingCame from error
         except aiohttp.ClientError as error:
@@ -261,6 +264,13 @@ def _inflater(encoding: str) -> _Inflater | None:
             return _Inflater()
         case other:
             raise BadReply(f"the reply is packed as {other!r}, which nobody asked for")
+
+
+def _why(error: OSError) -> str:
+    """The reason in words, without numbers and addresses: `connection refused`."""
+    if isinstance(error, socket.gaierror) or not error.errno:
+        return error.strerror or str(error)
+    return os.strerror(error.errno).lower()
 
 
 def _where(url: str) -> str:

@@ -25,6 +25,9 @@ heard: ContextVar[Callable[[Mapping[str, str]], None] | None] = ContextVar(
 MAX_REPLY: Final = 256 * 1024 * 1024  # of one reply, decompressed
 
 
+UNREACHABLE: Final = "unreachable"  # code of the error where nobody listens at an address
+
+
 class Timeouts(msgspec.Struct, frozen=True):
     """Seconds: to connect, between signs of progress, and for the whole turn.
 

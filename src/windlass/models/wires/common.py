@@ -275,6 +275,8 @@ class HttpModel(Model):
                 finally:
                     reply.close()
         except ModelError as error:
+            if error.code == transport.UNREACHABLE and not self.endpoint.key_env:
+                error.args = (f"{error}; {self._server_hint()}",)
             error.provider, error.model = error.provider or self.provider, error.model or self.name
             error.request_id = error.request_id or request_id
             raise
@@ -297,6 +299,12 @@ class HttpModel(Model):
         if decoder.done:
             await _drain(reply)
         return response
+
+    def _server_hint(self) -> str:
+        """What to do about a server of one's own that is not there."""
+        if self._own_url or not self.endpoint.base_env:
+            return "is the server running?"
+        return f"start the server, or say in {self.endpoint.base_env[0]} where it is"
 
     def _patience(self, total: float) -> float | None:
         """How long the first event may take: a model may think, or read a long prompt, in silence."""
