@@ -117,3 +117,10 @@ def test_an_agent_says_which_model_it_asks():
     assert "openai:gpt-4o" in repr(w.Agent("openai:gpt-4o"))
     assert "ollama" in repr(w.Agent(provider="ollama"))
     assert "clerk" in repr(w.Agent("openai:gpt-4o", name="clerk"))
+
+
+async def test_another_model_is_another_provider_too():
+    named = w.Agent(provider="mock")
+    model = scripted("x", "y")
+    assert (await named.with_(model=model).run("go")).output == "x"
+    assert (await named.run("go", model=model)).output == "y"
