@@ -14,11 +14,13 @@ import windlass as w
 from tests.cli.conftest import LOOKUP
 from windlass import errors
 from windlass.agents.differing import first_difference
+from windlass.agents.replaying import NeverAsked
 from windlass.agents.runtime import current_store
 from windlass.cli import rivals
 from windlass.events import IterationStart, Replied
 from windlass.messages import Message, ToolSpec
 from windlass.models.base import Frame, Request, Settings
+from windlass.models.providers import resolve
 from windlass.testing import call, scripted
 from windlass.testing.script import ScriptedModel
 
@@ -119,6 +121,40 @@ def test_what_policies_said_and_decided_is_taken_from_the_record(windlass, kept)
     assert f"{out.turns} requests as on record" in done.stdout
     assert f"{out.turns} calls by policies not made again" in done.stdout
     assert "identical" in done.stdout
+
+
+def test_a_view_that_was_reshaped(windlass, kept):
+    async def work() -> str:
+        class Forget(w.Policy):
+            async def before_turn(self, run):
+                if run.iteration == 3:
+                    run.say("You have added a lot.", "summary")
+                    run.reshape((0, 4), [Message("user", "We added up.", "summary")], "compacted")
+
+        model = scripted(*[call("add", a=n, b=n) for n in range(5)], "done")
+        out = await w.Agent(model, tools=[add], policies=[Forget()]).run("go", session_id="s")
+        return out.status
+
+    assert kept(work) == "done"
+    assert "identical: 6 requests" in windlass("replay", "s", *STORE).stdout
+
+
+def test_judges_stalls_and_gates(windlass, kept):
+    async def work() -> str:
+        asked = iter(["continue", "done"])
+        judge = scripted(then=lambda _: json.dumps({"verdict": next(asked), "reasoning": "so"}))
+        model = scripted(*[call("add", a=1, b=1) for _ in range(4)], "done", "really done")
+        out = await w.agent_loop(
+            "go", model=model, tools=[add], session_id="s", stall_diagnostics=True,
+            done_judge={"model": judge},
+        )  # fmt: skip
+        return out.status
+
+    status = kept(work)
+    done = windlass("replay", "s", *STORE)
+    assert status == "done" and "identical: 6 requests" in done.stdout, (status, done.stdout)
+    assert "2 calls by policies not made again" in done.stdout
+    assert "done_judge: continue" in windlass("trace", "s", *STORE).stdout
 
 
 def test_text_tools_dropped_replies_and_limits(windlass, kept):
@@ -273,8 +309,65 @@ def test_the_agent_itself_decides_anew(windlass, module, kept):
     assert "the run ends here as 'done', and the record goes on" in done.stdout
     module("nothing", "agent = 3")
     assert (
-        "and no Agent" in windlass("replay", "s", *STORE, "--agent", "nothing:agent", code=2).stderr
+        "it must be an Agent"
+        in windlass("replay", "s", *STORE, "--agent", "nothing:agent", code=2).stderr
     )
+
+
+LOOP = """
+    from windlass.testing import scripted
+
+    @w.tool
+    async def add(a: int, b: int) -> int:
+        '''Add.'''
+        raise AssertionError("it must not run again")
+
+    options = {
+        "model": scripted(name="big"), "tools": [add], "system": "Add up.",
+        "done_judge": {"model": scripted(name="small"), "system": "Judge."},
+    }
+"""
+
+
+def test_options_of_a_loop_and_its_judge_are_played_from_the_record(windlass, module, kept):
+    async def work() -> str:
+        asked = iter(["continue", "done"])
+        judge = scripted(then=lambda _: json.dumps({"verdict": next(asked), "reasoning": "so"}))
+        model = scripted(call("add", a=1, b=1), "done", "really done", name="big")
+        options: Any = {"tools": [add], "done_judge": {"model": judge, "system": "Judge."}}
+        out = await w.agent_loop("go", "Add up.", model=model, session_id="s", **options)
+        return out.status
+
+    assert kept(work) == "done"
+    module("loop", LOOP)
+    done = windlass("replay", "s", *STORE, "--agent", "loop:options")
+    assert "5 requests as on record, 1 tool result" in done.stdout and "identical" in done.stdout
+    module("stern", LOOP.replace("Judge.", "Judge sternly."))
+    done = windlass("replay", "s", *STORE, "--agent", "stern:options", code=1)
+    assert "the system prompt" in done.stdout and "+Judge sternly." in done.stdout
+
+
+def test_an_agent_replays_without_its_key(windlass, module, kept):
+    async def work() -> None:
+        model = NeverAsked(resolve("anthropic:claude-sonnet-4-5", None))
+        answers = scripted(call("add", a=1, b=2), "3")
+        model.respond = answers.respond
+        await w.Agent(model, tools=[add], system="Add up.").run("go", session_id="s")
+
+    kept(work)
+    module(
+        "keyless",
+        """
+        @w.tool
+        async def add(a: int, b: int) -> int:
+            '''Add.'''
+            raise AssertionError("it must not run again")
+
+        agent = w.Agent("anthropic:claude-sonnet-4-5", tools=[add], system="Add up.")
+        """,
+    )
+    done = windlass("replay", "s", *STORE, "--agent", "keyless:agent")
+    assert "identical: 2 requests" in done.stdout
 
 
 def test_hostile_words_in_a_diff_cannot_disturb_the_terminal(windlass, shop):

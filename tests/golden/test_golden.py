@@ -6,8 +6,13 @@ import msgspec
 import pytest
 
 from tests.golden import write
+from windlass.agents.replaying import recorded_runs, replay_run
+from windlass.agents.runtime import Runtime
 from windlass.events import FORMAT, JournalEntry, Replied, ToolDecided, ToolIntended, ToolResulted
 from windlass.loop.replay import requests_of
+from windlass.picture.drawing import draw
+from windlass.picture.page import page
+from windlass.picture.reading import Written, picture_of
 from windlass.store import journal as written
 from windlass.store.base import Head
 from windlass.store.fold import messages_of
@@ -38,6 +43,27 @@ def test_the_chain_verifies(golden):
 def test_its_requests_are_rebuilt_to_the_byte(golden):
     requests = [write.request_text(request) for request in requests_of(entries_of(golden))]
     assert requests == golden.requests
+
+
+async def test_the_loop_of_today_makes_the_same_requests(golden):
+    entries = entries_of(golden)
+    async with Runtime(store="memory:") as runtime:
+        done = [
+            await replay_run(golden.session_id, entries, run, runtime)
+            for run in recorded_runs(entries)
+        ]
+    assert [one.difference for one in done] == [None] * len(done)
+    assert sum(one.requests + one.left_out for one in done) == len(golden.requests)
+
+
+def test_it_can_be_drawn(golden):
+    rows = [row.row() for row in golden.rows]
+    written_rows = [
+        Written(r.at, written.decode(r.payload, golden.session_id, r.seq)) for r in rows
+    ]
+    picture = picture_of(golden.session_id, written_rows)
+    assert picture.totals.model_calls == len(golden.requests)
+    assert list(draw(picture, 100)) and page(picture)
 
 
 def test_it_holds_what_a_journal_is_for(golden):

@@ -37,9 +37,11 @@ from windlass.loop.replay import requests_of
 from windlass.loop.run import Plan, Run, frame_of
 from windlass.messages import Message, ToolResult
 from windlass.models.base import Aside, Emit, Frame, Model, Request, Response
+from windlass.models.capabilities import Capabilities
 from windlass.models.mock import MockError, error_from
 from windlass.store.memory import MemoryStore
 from windlass.tools.base import Parked, Tool, ToolContext
+from windlass.usage import Usage
 
 BESIDE = frozenset({"shadow", "escalated", "empty_completion"})  # came with another reply
 
@@ -54,6 +56,24 @@ class Differs(TestBroken):
     def __init__(self, difference: Difference) -> None:
         super().__init__(difference.where)
         self.difference = difference
+
+
+class NeverAsked(Model):
+    """A model in a replay: it is what the other is, needs no key, and is not asked."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.provider, self.name = model.provider, model.name
+        self.native_tools, self.context_window = model.native_tools, model.context_window
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """As the model says."""
+        return self.model.capabilities
+
+    def price(self, usage: Usage) -> float:
+        """As the model says."""
+        return self.model.price(usage)
 
 
 class RecordedRun(msgspec.Struct, frozen=True):

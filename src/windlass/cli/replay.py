@@ -29,7 +29,7 @@ if TYPE_CHECKING:
               help="The tools as they are now, in place of those on record.")  # fmt: skip
 @click.option("--system", "-s", metavar="TEXT|@FILE", help="A system prompt to try in its place.")
 @click.option("--agent", metavar="MODULE:NAME",
-              help="The Agent itself: its policies decide anew.")  # fmt: skip
+              help="The Agent itself, or a dict of options for agent_loop: its policies decide anew.")  # fmt: skip
 @click.option("--model", "-m", metavar="PROVIDER:NAME",
               help="Send the recorded requests to this model instead, and compare its replies.")  # fmt: skip
 @click.option("--max-usd", type=click.FloatRange(min=0), default=0.25, show_default=True,
@@ -103,7 +103,7 @@ async def _replay(
 
     start = 0 if first is None else entry_number(entries, first)
     runs = [run for run in recorded_runs(entries) if run.stop > start]
-    plan = await _plan(agent) if agent is not None else None
+    plan = _plan(agent) if agent is not None else None
     own = load_tools(tools) if tools else None
     done: list[Replayed] = []
     async with Runtime(store="memory:") as runtime:
@@ -129,20 +129,34 @@ async def _replay(
     return 1 if any(one.difference for one in done) else 0
 
 
-async def _plan(path: str) -> Plan:
+def _plan(path: str) -> Plan:
+    """The plan of an Agent, or of the options that `agent_loop` was given; no key is needed."""
+    from collections.abc import Mapping
+
     from windlass.agents.agent import Agent
+    from windlass.agents.assemble import assemble, check_loop, model_of
+    from windlass.agents.replaying import NeverAsked
     from windlass.cli.options import imported
     from windlass.errors import ConfigError, shown
 
     found = imported(path, "--agent")
+    if isinstance(found, Mapping):
+        options = check_loop(dict(cast("Mapping[str, Any]", found)))
+        system = options.pop("system", None)
+        options["model"] = NeverAsked(model_of(options))
+        for name in ("provider", "model_tier"):
+            options.pop(name, None)
+        return assemble(options, system, "agent_loop")
     if not isinstance(found, Agent):
-        raise ConfigError(f"--agent {path} is {shown(found)}, and no Agent")
+        raise ConfigError(
+            f"--agent {path} is {shown(found)}; it must be an Agent, or a dict of options for agent_loop"
+        )
     agent = cast("Agent[Any, Any]", found)
     if callable(agent.system):
         raise ConfigError(
             f"--agent {path}: its system prompt is written by a function for each run"
         )
-    return agent.plan
+    return agent.with_(model=NeverAsked(model_of(agent.options))).plan
 
 
 # --------------------------------------------------------------------------- telling

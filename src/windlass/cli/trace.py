@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -130,7 +129,7 @@ def _draw(
     from windlass.picture.drawing import draw
 
     paper = out()
-    columns = width or (paper.width if paper.fancy else int(os.environ.get("COLUMNS") or 0) or 100)
+    columns = width or (paper.width if paper.fancy else 100)
     fine = paper.fancy and _can_draw()
     for line in draw(picture, columns, fine=fine, full=full, only=parts, turns=turns):
         paper.line(*line)

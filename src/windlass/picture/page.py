@@ -164,7 +164,7 @@ class _Cutter:
     def _bar(self, bar: Bar) -> dict[str, Any]:
         data: dict[str, Any] = {
             "k": bar.kind,
-            "name": bar.name[:200],
+            "name": _visible(bar.name[:200]),
             "a": _rounded(self.axis.drawn(bar.start)),
             "b": _rounded(self.axis.drawn(bar.end)),
             "s": _rounded(bar.start),
@@ -178,7 +178,7 @@ class _Cutter:
             ("stop", bar.stop_reason),
             ("tries", bar.attempts if bar.attempts > 1 else None),
             ("via", bar.via),
-            ("call", bar.call_id),
+            ("call", _visible(bar.call_id or "")),
             ("effect", bar.effect),
             ("eager", bar.eager or None),
             ("usd", bar.cost_usd or None),
@@ -186,7 +186,7 @@ class _Cutter:
             ("args", None if bar.arguments is None else self._cut(_pretty(bar.arguments))),
             ("text", self._cut(bar.answer)),
             ("thought", self._cut(bar.thought)),
-            ("asks", list(bar.asks)[:50]),
+            ("asks", [_visible(name[:200]) for name in bar.asks[:50]]),
         ):
             if value:
                 data[key] = value
@@ -197,7 +197,7 @@ class _Cutter:
 
     def _mark(self, mark: Mark) -> dict[str, Any]:
         data: dict[str, Any] = {
-            "k": mark.kind,
+            "k": _visible(mark.kind[:60]),
             "text": self._cut(mark.text),
             "a": _rounded(self.axis.drawn(mark.at)),
             "s": _rounded(mark.at),
