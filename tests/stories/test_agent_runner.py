@@ -207,6 +207,19 @@ async def test_deps_are_what_the_agent_says_it_needs():
     assert (await many.run("go", deps={"a": Db()})).output == "x"
 
 
+async def test_an_agent_as_a_tool_needs_its_deps_from_its_chief():
+    child = scripted("Vienna.")
+    expert = w.Agent(child, name="expert", deps_type=Db).as_tool()
+    out = await w.Agent(scripted(call("expert", task="?"), "ok"), tools=[expert]).run(
+        "go", deps="db"
+    )
+    assert "deps of type Db, not 'db'" in out.tool_calls[0].result and not child.requests
+    out = await w.Agent(scripted(call("expert", task="?"), "ok"), tools=[expert]).run(
+        "go", deps=Db()
+    )
+    assert out.tool_calls[0].result == "Vienna."
+
+
 # --------------------------------------------------------------------------- the brake
 
 

@@ -217,6 +217,14 @@ async def test_callbacks_are_told_what_concerns_them():
     ]
 
 
+async def test_a_callback_may_be_alone():
+    names: list[str] = []
+    agent = w.Agent(scripted(call("add", a=1, b=2), "3", call("add", a=2, b=2), "4"), tools=[add])
+    await agent.run("go", on_tool_call=lambda name, arguments: names.append(name))
+    await agent.run("go", on_tool_result=lambda name, result: names.append(result.data))
+    assert names == ["add", "4"]
+
+
 async def test_on_event_may_belong_to_the_agent_or_to_the_run():
     of_agent: list[w.Event] = []
     of_run: list[w.Event] = []
