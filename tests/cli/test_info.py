@@ -49,6 +49,15 @@ def test_config_show_for_people(windlass, project: Path):
     assert "no windlass.toml" in done.stderr
 
 
+def test_a_long_setting_is_shown_in_short(windlass, project: Path):
+    name = "openai:" + "very-long-name-" * 5
+    (project / "windlass.toml").write_text(f'[llm.aliases]\nfast = "{name}"\n')
+    lines = windlass("config", "show").stdout.splitlines()
+    [line] = [line for line in lines if line.startswith("llm.aliases.fast")]
+    assert "…" in line and line.endswith("windlass.toml:2") and name not in line
+    assert name in windlass("config", "show", "--json").stdout
+
+
 def test_config_check(windlass, project: Path):
     assert "no windlass.toml" in windlass("config", "check").stdout
     file = project / "windlass.toml"

@@ -10,6 +10,8 @@ import click
 from windlass.cli.main import debug_option
 from windlass.cli.options import json_option
 
+_LONGEST = 40  # characters of a value in a table
+
 
 @click.group()
 def config() -> None:
@@ -38,7 +40,7 @@ def show(as_json: bool) -> None:
     rows = [
         (
             f"{s.section}.{s.key}",
-            clean(json_text(msgspec.to_builtins(s.value, enc_hook=str), indent=False)),
+            _short(clean(json_text(msgspec.to_builtins(s.value, enc_hook=str), indent=False))),
             clean(s.origin),
         )
         for s in settings
@@ -48,6 +50,11 @@ def show(as_json: bool) -> None:
     out().line(("windlass run and chat keep sessions in ", "dim"), clean(find_place(None).url))
     if not loaded.files:
         err().line(("no windlass.toml from here upward: everything is built in", "dim"))
+
+
+def _short(value: str) -> str:
+    """What fits into a column; a whole table is in its file, and in --json."""
+    return value if len(value) <= _LONGEST else f"{value[: _LONGEST - 1]}…"
 
 
 @config.command("check")
