@@ -579,6 +579,27 @@ async def test_what_is_no_clear_yes_is_a_no(reply: Any):
     await kept(out, model)
 
 
+@pytest.mark.parametrize(
+    "reply",
+    ['{"verdict": "continue", "reasoning": "\\ud800", "next_step": "go \\udfff on"}',
+     '{"verdict": "continue", "next_step": "' + "x" * 200_000 + '"}'],
+    ids=["half characters", "a book"],
+)  # fmt: skip
+async def test_a_judge_that_says_what_cannot_be_said_ends_nothing(reply: str):
+    model = scripted("x", reply, "y", DONE)
+    out = await w.agent_loop("go", model=model, done_judge=True)
+    assert (out.status, out.llm.iterations) == ("done", 2), out.error
+    assert 0 < len(said(model.requests[2])[-1]) < 5_000
+    await kept(out, model)
+
+
+async def test_what_a_check_printed_may_be_no_text():
+    tries = iter(["caf\udce9 failed", None])
+    model = scripted("x", "y")
+    out = await w.agent_loop("go", model=model, verify_completion=[lambda: next(tries)])
+    assert (out.status, out.checks[0]["detail"]) == ("done", "caf? failed")
+
+
 async def test_a_huge_conversation_is_shown_in_part():
     messages = [w.Message("user", "the task")]
     messages += [w.Message("assistant", "x" * 20_000)] * 200 + [w.Message("user", "the end")]

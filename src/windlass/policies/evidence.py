@@ -12,7 +12,7 @@ from typing import Any, cast
 import msgspec
 
 from windlass import seams
-from windlass.errors import ConfigError, said, shown
+from windlass.errors import ConfigError, said, shown, whole_text
 from windlass.events import CheckRan
 from windlass.loop.run import Run
 from windlass.messages import Message
@@ -63,12 +63,12 @@ async def problem_of(run: Run, check: Check, proposal: Proposal) -> str | None:
     if inspect.isawaitable(answer):
         answer = await answer
     given = cast("object", answer)
-    if given is None or given is True or given == "":
+    if given is None or given is True:
         return None
     if given is False:
         return FALLBACK
     if isinstance(given, str):
-        return given
+        return whole_text(given) or None  # what a program printed may hold bytes that are no text
     raise ConfigError(f"verify_completion answers None, True, False or a text, not {shown(given)}")
 
 

@@ -12,6 +12,7 @@ from typing import Any, cast
 import msgspec
 
 from windlass import seams
+from windlass.errors import whole_text
 from windlass.loop.run import Run
 from windlass.messages import Message, Text, ToolCall, ToolResult
 from windlass.models.base import Frame, Model, Request, Settings
@@ -72,7 +73,7 @@ def _values(message: Message) -> Iterator[Any]:
 def words(answer: dict[str, Any], name: str) -> str | None:
     """A text of the answer, if it has one."""
     value = answer.get(name)
-    return value.strip() or None if isinstance(value, str) else None
+    return _short(whole_text(value.strip())) or None if isinstance(value, str) else None
 
 
 def rendered(messages: Sequence[Message]) -> str:
