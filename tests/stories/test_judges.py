@@ -600,6 +600,14 @@ async def test_what_a_check_printed_may_be_no_text():
     assert (out.status, out.checks[0]["detail"]) == ("done", "caf? failed")
 
 
+async def test_what_a_check_printed_may_be_a_book():
+    tries = iter(["begins " + "x" * 1_000_000 + " ends", None])
+    model = scripted("x", "y")
+    await w.agent_loop("go", model=model, verify_completion=[lambda: next(tries)])
+    told = said(model.requests[1])[-1]
+    assert "begins" in told and told.endswith("ends") and len(told) < 17_000
+
+
 async def test_a_huge_conversation_is_shown_in_part():
     messages = [w.Message("user", "the task")]
     messages += [w.Message("assistant", "x" * 20_000)] * 200 + [w.Message("user", "the end")]

@@ -16,7 +16,9 @@ from windlass.errors import ConfigError, said, shown, whole_text
 from windlass.events import CheckRan
 from windlass.loop.run import Run
 from windlass.messages import Message
+from windlass.policies.judge import shortened
 
+_LONGEST = 16_000  # characters of what a check says
 FALLBACK = "The task is not finished yet. Go on with what is missing."
 
 
@@ -68,7 +70,8 @@ async def problem_of(run: Run, check: Check, proposal: Proposal) -> str | None:
     if given is False:
         return FALLBACK
     if isinstance(given, str):
-        return whole_text(given) or None  # what a program printed may hold bytes that are no text
+        # what a program printed may be a book, and hold bytes that are no text
+        return shortened(whole_text(given), _LONGEST) or None
     raise ConfigError(f"verify_completion answers None, True, False or a text, not {shown(given)}")
 
 

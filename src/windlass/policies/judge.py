@@ -73,12 +73,12 @@ def _values(message: Message) -> Iterator[Any]:
 def words(answer: dict[str, Any], name: str) -> str | None:
     """A text of the answer, if it has one."""
     value = answer.get(name)
-    return _short(whole_text(value.strip())) or None if isinstance(value, str) else None
+    return shortened(whole_text(value.strip())) or None if isinstance(value, str) else None
 
 
 def rendered(messages: Sequence[Message]) -> str:
     """A conversation in words; of a very long one the beginning and the end."""
-    parts = [_short(_said(message), _ROUND) for message in messages]
+    parts = [shortened(_said(message), _ROUND) for message in messages]
     if sum(map(len, parts)) > _MOST and len(parts) > 2:
         room = _MOST - len(parts[0])
         kept: list[str] = []
@@ -97,19 +97,20 @@ def _said(message: Message) -> str:
     for block in message.content:
         match block:
             case Text(text):
-                lines.append(f"{message.role.upper()}: {_short(text)}")
+                lines.append(f"{message.role.upper()}: {shortened(text)}")
             case ToolCall(_, name, arguments):
                 written = msgspec.json.encode(arguments, enc_hook=str).decode()
-                lines.append(f"CALL {name}: {_short(written)}")
+                lines.append(f"CALL {name}: {shortened(written)}")
             case ToolResult():
                 mark = " (failed)" if block.is_error else ""
-                lines.append(f"RESULT {block.name}{mark}: {_short(block.text)}")
+                lines.append(f"RESULT {block.name}{mark}: {shortened(block.text)}")
             case _:
                 pass  # a judge hears what was said and done, not what was thought or shown
     return "\n".join(lines)
 
 
-def _short(text: str, most: int = _LONGEST) -> str:
+def shortened(text: str, most: int = _LONGEST) -> str:
+    """The text, or its beginning and its end."""
     if len(text) <= most:
         return text
     half = most // 2
