@@ -10,10 +10,12 @@ import msgspec
 
 from windlass import seams
 from windlass.errors import ConfigError, ModelError, nearest, said
+from windlass.models.base import Model
 from windlass.models.capabilities import Capabilities
 from windlass.models.probes import answers, calls, edges
 from windlass.models.probes.patient import Enough, Finding, Make, Patient
 from windlass.models.rows import ABILITIES
+from windlass.models.wires.common import HttpModel
 from windlass.usage import Usage
 
 Probe: TypeAlias = Callable[[Patient], Awaitable[Finding]]
@@ -106,9 +108,15 @@ async def examine(
     model = patient.model
     return Report(
         model.provider, model.name, findings, row, contradictions(row, patient.caps),
-        patient.calls, patient.tokens, patient.spent, bool(model.price(A_MILLION)),
+        patient.calls, patient.tokens, patient.spent, _has_price(model),
         seams.monotonic() - started, patient.memory.get("first_s"),
     )  # fmt: skip
+
+
+def _has_price(model: Model) -> bool:
+    """Whether it is known what a call costs: on a machine of one's own it costs nothing."""
+    own = isinstance(model, HttpModel) and not model.endpoint.key_env
+    return own or bool(model.price(A_MILLION))
 
 
 async def _found(name: str, probe: Probe, patient: Patient) -> Finding:
