@@ -13,8 +13,9 @@ import pytest
 
 from tests.browser.chromium import INSTALL, Browser, Page, find
 from tests.browser.session import HOSTILE, long_session
+from windlass.events import ToolResulted
 from windlass.picture.page import framed, page
-from windlass.picture.reading import picture_of
+from windlass.picture.reading import Written, picture_of
 
 pytestmark = [pytest.mark.deep, pytest.mark.skipif(find() is None, reason=INSTALL)]
 
@@ -208,6 +209,31 @@ async def test_narrow_windows_and_print(browser: Browser, tmp_path: Path):
     )
     pdf = await shown.send("Page.printToPDF", landscape=True, printBackground=True)
     assert len(pdf["data"]) > 5000
+
+
+async def test_a_called_agent_keeps_to_the_axis(browser: Browser, tmp_path: Path):
+    """Bars of a called agent lie within the bar of its call, however deep it is drawn."""
+    rows = long_session(3)
+    called = next(e for row in rows for e in row.entries if isinstance(e, ToolResulted))
+    inner = [Written(row.at, row.entries) for row in long_session(1)]
+    child = picture_of("orders.c", inner)
+    file = tmp_path / "run.html"
+    nested = picture_of("orders", rows, {called.call_id: child})
+    call = next(bar for bar in nested.bars() if bar.child is not None)
+    for bar in call.child.bars():  # as long as the call itself
+        bar.start, bar.end = call.start, call.end
+    file.write_text(page(nested), "utf-8")
+    shown = await browser.open(file)
+    where = "(b => [b.left, b.right])({}.getBoundingClientRect())"
+    outer = await shown.run(
+        where.format(
+            "document.querySelector('.child').previousElementSibling.querySelector('.bar')"
+        )
+    )
+    inside = await shown.run(where.format("document.querySelector('.child .bar')"))
+    assert inside == pytest.approx(outer, abs=1.5)
+    await keep(shown, "nested")
+    assert shown.problems == []
 
 
 async def test_a_notebook_shows_it_in_its_frame(browser: Browser, tmp_path: Path):

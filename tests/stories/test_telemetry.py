@@ -320,6 +320,14 @@ async def test_a_tracer_that_fails_does_not_fail_the_run(
     assert "a span is incomplete" in caplog.text
 
 
+async def test_an_api_that_nobody_set_up_costs_nothing(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(tracing, "_Kit", None)  # calling it would be logged as a failure
+    monkeypatch.setattr(trace, "get_tracer_provider", trace.ProxyTracerProvider)
+    monkeypatch.setattr(tracing.log, "exception", lambda *_: pytest.fail("it was asked"))
+    assert (await w.Agent(scripted("hi")).run("go")).status == "done"
+    assert (await w.llm_call("hi", model=scripted("ho"))).text == "ho"
+
+
 def test_without_opentelemetry_nothing_of_it_is_loaded():
     code = (
         "import sys, windlass as w\n"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import sys
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from importlib import import_module
@@ -70,7 +71,7 @@ def traced(
 ) -> Coroutine[Any, Any, Outcome]:
     """The drive of a run in its span, with its calls below; as it is where nobody records."""
     try:
-        kit = _kit(settings())
+        kit = _kit(settings)
         span = None if kit is None else _run_span(kit, run)
         if kit is None or span is None or not span.is_recording():
             return driving
@@ -86,7 +87,7 @@ def traced(
 def spans_of_call(settings: Callable[[], Config], redactor: Redactor | None) -> Spans | None:
     """For a call outside any run: below whatever span is the current one."""
     try:
-        kit = _kit(settings())
+        kit = _kit(settings)
         return None if kit is None else Spans(kit, None, None, redactor, None)
     except Exception:
         log.exception("no span for a model call")
@@ -102,8 +103,11 @@ class _Kit:
         self.capture = capture
 
 
-def _kit(settings: Config) -> _Kit | None:
-    chosen = settings.get(TelemetryConfig)
+def _kit(settings: Callable[[], Config]) -> _Kit | None:
+    trace: Any = sys.modules["opentelemetry.trace"]
+    if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
+        return None  # the API is there, for some other package, and nobody has set it up
+    chosen = settings().get(TelemetryConfig)
     if not chosen.enabled:
         return None
     asked = os.environ.get(CAPTURE, "").strip().lower()
