@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -52,7 +53,7 @@ async def agent_session_seed_from_jsonl(
     could not be sent is refused, unless `validate` is False: then it is mended.
     """
     chosen = _options(options)
-    recorded = _Recorded(Path(path), chosen.get("session_id"))
+    recorded = await asyncio.to_thread(_Recorded, Path(path), chosen.get("session_id"))
     for name in ("provider", "model"):
         wanted, found = chosen.get(name), getattr(recorded, name)
         if wanted is not None and wanted != found:
@@ -131,8 +132,10 @@ class _Recorded:
         elif kind == "view":
             self.messages = self._messages(at, line.get("messages"))
         elif kind in _REQUESTS and not self.exact:
-            request = cast("Any", line.get("request") or line)
-            self.messages = self._messages(at, request.get("messages"))
+            request = line.get("request", line)
+            if not isinstance(request, dict):
+                raise ConfigError(f"{self.path}, line {at}: a request is a dict")
+            self.messages = self._messages(at, cast("dict[str, Any]", request).get("messages"))
         elif kind in _RESPONSES and line.get("purpose") is None and not self.exact:
             reply = self._message(at, line.get("message"))
             self.replies.append(reply)
@@ -184,7 +187,11 @@ def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                 f"{path}, line {at} is no line of a transcript: {shown(cast('object', line))}"
             )
         found = True
-        yield at, cast("dict[str, Any]", line)
+        told = cast("dict[str, Any]", line)
+        for name in ("session_id", "provider", "model"):
+            if told.get(name) is not None and not isinstance(told[name], str):
+                raise ConfigError(f"{path}, line {at}: {name} is a text, not {shown(told[name])}")
+        yield at, told
     if not found:
         raise ConfigError(f"{path} is empty: there is nothing to begin a session with")
 
@@ -193,7 +200,7 @@ def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _valid(recorded: _Recorded, validate: bool) -> list[Message]:
-    messages = recorded.messages
+    messages = [message for message in recorded.messages if message.content]
     if not messages:
         if not recorded.replies:
             raise ConfigError(f"{recorded.path} holds no messages")
