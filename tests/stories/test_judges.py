@@ -12,7 +12,7 @@ import windlass as w
 from tests.stories.judged import DONE, MORE, asides, from_every_place, is_judged, of, verdict
 from tests.stories.world import add, kept, note, said
 from windlass import errors
-from windlass.events import BudgetExhausted, CheckRan, JudgeDecision
+from windlass.events import BudgetExhausted, CheckRan, JudgeDecision, StepJudgeDecision
 from windlass.policies.judge import rendered
 from windlass.testing import call, scripted
 
@@ -680,6 +680,42 @@ async def test_whoever_watches_sees_the_decision_where_it_fell():
     kinds = [type(event).__name__ for event in seen]
     assert kinds.count("JudgeDecision") == 2
     assert kinds.index("JudgeDecision") < kinds.index("FeedbackInjected")
+
+
+# --------------------------------------------------------------------------- many runs, parked runs
+
+
+async def test_one_agent_judges_many_runs_at_once():
+    agent = w.Agent(scripted(then=by_content, delay=0.001), done_judge=True, max_verify_attempts=9)
+    outs = await asyncio.gather(*(agent.run("go") for _ in range(8)))
+    assert [out.done_judge["invocations"] for out in outs] == [3] * 8
+    assert {out.status for out in outs} == {"done"}
+    for out in outs:
+        await kept(out)
+
+
+async def test_a_run_that_was_parked_asks_its_judges_once():
+    class Approve(w.Policy[None]):
+        async def before_tool(self, run: w.Run, call: w.ToolCall) -> w.Suspend | None:
+            return w.Suspend("approve") if call.id not in run.answers else None
+
+    passed = call("give_verdict", verdict="pass")
+    model = scripted(call("note", text="x"), passed, "end", passed, DONE)
+    agent = w.Agent(
+        model,
+        tools=[note],
+        policies=[Approve()],
+        step_judge={},
+        done_judge=True,
+        stall_diagnostics=True,
+        loop_detection=True,
+    )
+    parked = await agent.run("go", session_id="parked")
+    assert (parked.status, len(model.requests)) == ("suspended", 2)
+    out = await agent.resume("parked", decisions={parked.pending[0].id: w.Allow()})
+    assert (out.status, out.output, len(model.requests)) == ("done", "end", 5)
+    assert [d.iteration for d in of(out, StepJudgeDecision)] == [1, 2]
+    await kept(out)
 
 
 # --------------------------------------------------------------------------- after a crash
