@@ -37,7 +37,7 @@ from windlass.store.fold import messages_of
 from windlass.testing import scripted
 from windlass.testing.fakes import Rejected
 
-EXAMPLES = int(os.environ.get("WINDLASS_EXAMPLES", "60"))
+EXAMPLES = int(os.environ.get("WINDLASS_EXAMPLES", "30"))
 TASK = Message("user", "Sort the apples. Never the pears.")
 
 
