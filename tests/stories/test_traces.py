@@ -58,9 +58,12 @@ def test_a_call_that_commits_its_effect_is_traced_with_its_time():
 
     async def story() -> None:
         spans: list[w.TraceEvent] = []
-        await w.Agent(scripted(call("pay"), "ok"), tools=[pay]).run("go", on_trace=spans.append)
+        out = await w.Agent(scripted(call("pay"), "ok"), tools=[pay]).run(
+            "go", on_trace=spans.append
+        )
         [paid] = [span for span in spans if span.tool == "pay"]
         assert paid.duration_ms == pytest.approx(2000)
+        assert out.tool_calls[0].duration == pytest.approx(2000)
 
     run_virtual(story())
 

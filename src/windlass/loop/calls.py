@@ -298,6 +298,8 @@ async def execute(run: Run, ready: Ready) -> ToolResult | Parked:
     deadline = run.deadline(seconds) if seconds is not None else None
     seams.point("tool.before_call")
     started = seams.monotonic()
+    if tool.transactional:
+        run.began[call.id] = started
     try:
         if run.around is None:
             result = await tool.call(call.arguments, context)

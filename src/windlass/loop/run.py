@@ -196,7 +196,7 @@ def digest_of(value: object) -> str:
 class Run:
     """A run in progress. Policies get it at every moment."""
 
-    __slots__ = ("answers", "around", "audited", "books", "call_ids", "caller", "caller_name", "coerced", "committed", "conversation_id", "deps", "drains", "early",
+    __slots__ = ("answers", "around", "audited", "began", "books", "call_ids", "caller", "caller_name", "coerced", "committed", "conversation_id", "deps", "drains", "early",
                  "emit",                  "first_entry", "frame", "frame_digest", "held", "host_results", "interruption",
                  "iteration", "journal", "ledger", "lingering", "loop", "memory", "model",
                  "request_id",
@@ -254,6 +254,7 @@ class Run:
         self.coerced: dict[
             str, tuple[str, ...]
         ] = {}  # what was mended in arguments, until the result
+        self.began: dict[str, float] = {}  # when calls began that may commit
         self.took: dict[str, float] = {}  # milliseconds, until the result is on record
         self.early: dict[str, asyncio.Task[Any]] = {}  # reads that started while the model wrote
         self.lingering: set[asyncio.Task[Any]] = set()
@@ -460,7 +461,7 @@ class Run:
         tool = ready.tool
         if call_id in self.committed:
             raise RuntimeError(f"{tool.name} has committed already; a call commits once")
-        started = seams.monotonic()
+        started = self.began.get(call_id) or seams.monotonic()
 
         def record(value: T) -> list[JournalEntry]:
             result = msgspec.structs.replace(answer(value), id=call_id, name=tool.name)
