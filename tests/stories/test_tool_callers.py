@@ -25,6 +25,15 @@ async def write(path: str) -> str:
     return f"wrote {path}"
 
 
+class Angry:
+    """Compares itself with nothing."""
+
+    def __eq__(self, other: object) -> bool:
+        raise RuntimeError("no equality")
+
+    __hash__ = object.__hash__
+
+
 def decisions(out: Any) -> list[tuple[str, str, str]]:
     return [(e.tool, e.action, e.rule) for e in out.entries if type(e) is ToolDecided]
 
@@ -66,6 +75,7 @@ async def test_consent_decides_each_call_and_is_on_record():
         ({"reason": "no"}, "Denied: no"),
         (w.Deny("because"), "Denied: because"),
         (None, "consent answers True, False"),
+        (Angry(), "consent answers True, False"),
         ("yes", "consent answers True, False"),
         (1, "consent answers True, False"),
         ({"allow": "yes"}, "consent answers True, False"),
@@ -694,6 +704,28 @@ async def test_telemetry_tells_names_and_times_but_no_words():
     ]  # fmt: skip
     assert told[1]["outcome"] == "ok" and told[1]["duration_ms"] >= 0
     assert "contents" not in str(told) and "arguments" not in told[0]
+
+
+async def test_whoever_is_told_of_a_call_cannot_change_it():
+    def spoil(record: dict[str, Any]) -> None:
+        (record.get("arguments") or {})["path"] = "spoiled"
+        for waiting in record.get("pending", ()):
+            waiting["arguments"]["path"] = "spoiled"
+
+    def spoil_turn(turn: Any) -> None:
+        for one in turn.dispatch or ():
+            one["arguments"]["path"] = "spoiled"
+
+    model = scripted([call("look", path="a"), call("write", path="b")], "ok", "fine")
+    agent = w.Agent(
+        model, tools=[look, write], audit_sink=spoil, handoff_sink=spoil, telemetry=spoil,
+        post_turn_callback=spoil_turn, consent=lambda asked: asked.name == "look" or "ask",
+    )  # fmt: skip
+    out = await agent.run("go", session_id="s")
+    waiting = [one.id for one in out.pending if one.name == "write"]
+    out = await agent.resume("s", decisions={waiting[0]: True})
+    assert "spoiled" not in str(model.requests) and "spoiled" not in str(list(out.entries))
+    await kept(out, model)
 
 
 async def test_a_handoff_sink_hears_of_work_that_is_left_to_others():

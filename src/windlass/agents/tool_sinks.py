@@ -20,6 +20,7 @@ from windlass.events import (
 from windlass.loop.run import Run
 from windlass.loop.watch import Receipt, Watcher
 from windlass.messages import ToolCall
+from windlass.tools.handlers import own
 from windlass.tools.middleware import ToolSink, WithSink
 
 
@@ -108,12 +109,12 @@ def _receipt(run: Run, event: ToolResulted) -> dict[str, Any]:
                 record |= {"action": entry.action, "rule": entry.rule}
                 record |= {"digest": entry.digest, "reason": entry.reason}
                 if entry.arguments is not None:
-                    record["arguments"] = entry.arguments
+                    record["arguments"] = own(entry.arguments)
             case ToolIntended(call_id=event.call_id):
                 record["attempt"] = entry.attempt
             case Replied(purpose=None) if record["arguments"] is None:
                 asked = (call for call in entry.message.tool_calls if call.id == event.call_id)
-                record["arguments"] = next((call.arguments for call in asked), None)
+                record["arguments"] = next((own(call.arguments) for call in asked), None)
             case _:
                 pass
     return record
@@ -132,7 +133,7 @@ def _left(run: Run, event: RunEnded) -> dict[str, Any]:
         "iteration": run.number,
         "status": event.status,
         "reason": event.stop_reason,
-        "pending": [{"id": c.id, "name": c.name, "arguments": c.arguments} for c in pending],
+        "pending": [{"id": c.id, "name": c.name, "arguments": own(c.arguments)} for c in pending],
         "text": turn.text if turn is not None else "",
         "at": seams.now(),
     }

@@ -15,6 +15,7 @@ from windlass.loop.turn import Turn
 from windlass.loop.verdict import KeepGoing, Stop, Verdict
 from windlass.policies.completion import visible
 from windlass.policies.tally import tally
+from windlass.tools.handlers import own
 
 CHANGED = "changed"  # in a plan's metadata: it was made of changed options
 ANSWERS = ("message", "stop", "stop_reason", "next_options", "llm_options", "veto")
@@ -126,7 +127,7 @@ def _info(run: Run, turn: Turn) -> TurnInfo:
         status = result.outcome if ok or result.outcome != "ok" else "error"
         results.append(TurnToolResult(call.name, ok, status, result.text, error))
     sentinel = (run.plan.metadata or {}).get("sentinel")
-    calls = [{"id": c.id, "name": c.name, "arguments": c.arguments} for c in turn.calls]
+    calls = [{"id": c.id, "name": c.name, "arguments": own(c.arguments)} for c in turn.calls]
     return TurnInfo(
         run.session_id, run.iteration - 1, bool(turn.calls), calls or None, results,
         len(turn.calls), [each.tool_name for each in results if each.ok],
@@ -137,7 +138,7 @@ def _info(run: Run, turn: Turn) -> TurnInfo:
 
 def _checked(answer: object) -> Mapping[str, Any]:
     """What the function said, as one kind of answer."""
-    if answer is None or answer is False or answer == "":
+    if answer is None or answer is False:
         return {}
     if answer is True:
         return {"stop": True}

@@ -45,9 +45,9 @@ class Consent(Policy[None]):
             answer = self.consent(about)
             if inspect.isawaitable(answer):
                 answer = await answer
+            allowed, reason = _read(answer)
         except Exception as error:
-            answer = {"allow": False, "reason": f"consent failed: {said(error)}"}
-        allowed, reason = _read(answer)
+            allowed, reason = False, f"consent failed: {said(error)}"
         if allowed == "ask":
             return Suspend(reason or f"may {call.name} run?")
         if allowed:
@@ -73,7 +73,7 @@ def _read(answer: object) -> tuple[bool | str, str | None]:
         return False, None
     if isinstance(answer, Deny):
         return False, answer.reason
-    if answer == "ask":
+    if isinstance(answer, str) and answer == "ask":
         return "ask", None
     if isinstance(answer, Mapping):
         told = cast("Mapping[Any, Any]", answer)
