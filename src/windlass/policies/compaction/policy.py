@@ -107,7 +107,7 @@ class Compacting(Policy[Compactions]):
         """Look at the size; nothing else, most of the time."""
         memory: Compactions | None = run.memory.get(PURPOSE)
         known = memory is not None or run.model.context_window is not None
-        if not known and self.threshold is None and len(run.strand.items) & 6:
+        if not known and self.threshold is None and len(run.strand.items) & 6 != 6:
             return request  # a limit that nobody set is looked at every fourth round
         size = view_tokens(run)
         soft, full, hard = self.most, False, None
