@@ -19,7 +19,7 @@ from windlass.models.wrappers.text_tools import OPEN, WithoutCalls, read_reply
 #: The mark of a call that was written as text; bound to no provider, so it is never echoed.
 WRITTEN: Final[dict[str, Any]] = {"written_as_text": True}
 EMPTY: Final = "empty_completion"  # the purpose under which an empty reply is on the books
-RETRIES: Final = 2
+RETRIES: Final = 1  # a budget reserves one call at a time: it may be crossed by one, not by two
 
 
 def written(call: ToolCall) -> bool:
@@ -50,7 +50,7 @@ class Native(Holding):
         return response
 
     async def _again(self, request: Request, emit: Emit, empty: Response) -> Response:
-        """Ask again, a few times; what came of it before is paid for, and goes on the books."""
+        """Ask again; what came of it before is paid for, and goes on the books."""
         asides: tuple[Aside, ...] = ()
         for _ in range(RETRIES):
             asides += (*empty.asides, Aside(EMPTY, empty, self.model.price(empty.usage)))
