@@ -9,6 +9,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import windlass as w
 from tests.cli.conftest import LOOKUP
@@ -377,6 +379,53 @@ def test_a_called_agent_is_drawn_below_its_call(windlass, project: Path):
     ]
     assert nested[0]["session_id"] == "boss.call_1"
     assert data["totals"]["model_calls"] == 3
+
+
+_TIMES = st.one_of(
+    st.floats(0, 1e4), st.floats(allow_nan=False, allow_infinity=False), st.just(1e300)
+)
+_IDS = st.sampled_from(["c1", "c2", "c3", ""])
+_WORDS = st.one_of(st.text(max_size=30), st.just(HOSTILE), st.just("x" * 3000))
+
+
+def _entry(draw_one) -> Entry:
+    ms, id, words = draw_one(_TIMES), draw_one(_IDS), draw_one(_WORDS)
+    return draw_one(
+        st.sampled_from(
+            [
+                IterationStart(3),
+                replied(ToolCall(id, words, {words: ms}), text=words, ms=ms, cost_usd=ms),
+                replied(text=words, ms=ms, purpose="judge"),
+                ReplyFailed(words, words, "p", "m", duration_ms=ms),
+                ToolIntended(id, words, "plain"),
+                resulted(id, words, words, ms, "error"),
+                ToolMessage((id,)),
+                IterationEnd(2, "stop", words, words),
+                RunStarted("r", "agent", words, words, words),
+                RunResumed("r", words),
+                RunEnded("r", words, words),
+                Said(Message("user", words)),
+                BudgetExhausted("usd", ms, ms),
+                JudgeDecision("s", 1, words, "done", words),
+            ]
+        )
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_any_journal_can_be_drawn(data: st.DataObject):
+    """Whatever is in it, in whatever order, at whatever times: lines that fit, and a sound page."""
+    rows = [
+        Written(data.draw(_TIMES), [_entry(data.draw) for _ in range(data.draw(st.integers(0, 4)))])
+        for _ in range(data.draw(st.integers(0, 6)))
+    ]
+    found = lines(picture_of("s", rows), 80)
+    assert all(cells(line) <= 80 for line in found)
+    assert "".join(found).isascii()
+    tags = read(page(picture_of("s", rows)))
+    json.loads(tags.inside["script#data"])
+    assert [tag for tag, _ in tags.found].count("script") == 2
 
 
 # --------------------------------------------------------------------------- the page

@@ -92,10 +92,9 @@ def _head(picture: Picture, parts: Sequence[Part], width: int) -> Iterator[Line]
     yield ((fit(picture.session_id, 60), "bold"), "  ", (fit(status, 40), tone))
     if parts:
         part = parts[-1]
-        began = datetime.datetime.fromtimestamp(picture.zero).astimezone()
         who = f"{part.name}: " if part.name else ""
         model = f"{part.provider}:{part.model}" if part.model else "no model"
-        yield ((f"{fit(who + model, 70)} · {began:%Y-%m-%d %H:%M:%S %Z}", "dim"),)
+        yield ((f"{fit(who + model, 70)} · {_date(picture.zero)}", "dim"),)
         share = cached_share(totals.usage)
         usage = totals.usage
         facts = [
@@ -114,6 +113,13 @@ def _head(picture: Picture, parts: Sequence[Part], width: int) -> Iterator[Line]
         yield ((f"{said} {fit(picture.parent_id, 60)}{kept}", "dim"),)
     if picture.forks:
         yield ((f"forks: {fit(', '.join(picture.forks), 70)}", "dim"),)
+
+
+def _date(at: float) -> str:
+    try:
+        return f"{datetime.datetime.fromtimestamp(at).astimezone():%Y-%m-%d %H:%M:%S %Z}"
+    except (ValueError, OverflowError, OSError):
+        return "at no known time"
 
 
 def _wrapped(facts: Sequence[str], width: int) -> Iterator[Line]:

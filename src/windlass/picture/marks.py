@@ -130,7 +130,8 @@ def _ended(e: RunEnded) -> Said:
     good = e.status in ("done", "idle")
     why = f" ({e.stop_reason})" if e.stop_reason and not good else ""
     said = str((e.error or {}).get("message") or "")
-    return Said("end", _and(f"{e.status}{why}", said), "good" if good else "bad")
+    tone: Tone = "good" if good else "warn" if e.status == "suspended" else "bad"
+    return Said("end", _and(f"{e.status}{why}", said), tone)
 
 
 def _suspended(e: Suspended) -> Said:

@@ -32,6 +32,7 @@
     const left = (s % 60).toFixed(digits);
     return `${Math.floor(s / 60)} min ${left.padStart(digits + 3, "0")} s`;
   };
+  const date = (ms, digits) => (Math.abs(ms) < 8.64e15 ? `${new Date(ms).toISOString().slice(0, digits).replace("T", " ")} UTC` : "no known time");
   const money = (usd) => {
     if (!usd) return "$0.00";
     if (usd >= 1) return `$${usd.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 })}`;
@@ -249,7 +250,7 @@
     ["from cache", u[2] ? `${u[2].toLocaleString("en-US")} (${share(u)})` : null],
     ["into cache", u[3] ? u[3].toLocaleString("en-US") : null], ["of it reasoning", u[4] ? u[4].toLocaleString("en-US") : null],
   ] : []);
-  const began = (s) => `${seconds(s - data.start)} after the start · ${new Date((data.zero + s) * 1000).toISOString().replace("T", " ").replace("Z", " UTC")}`;
+  const began = (s) => `${seconds(s - data.start)} after the start · ${date((data.zero + s) * 1000, 23)}`;
   const unpick = () => {
     if (picked) picked.node.classList.remove("picked");
     picked = null;
@@ -381,7 +382,7 @@
     say(bold(seconds(data.length)));
   }
   const about = el("div", "facts");
-  if (last) about.append(`${last.name ? `${last.name}: ` : ""}${last.model} · ${new Date(data.zero * 1000).toISOString().slice(0, 19).replace("T", " ")} UTC · by ${last.door} for ${last.caller}`);
+  if (last) about.append(`${last.name ? `${last.name}: ` : ""}${last.model} · ${date(data.zero * 1000, 19)} · by ${last.door} for ${last.caller}`);
   if (data.parent) about.append(` · ${data.branch === null ? "called by" : "forked from"} ${data.parent}`);
   if (data.forks.length) about.append(` · forks: ${data.forks.join(", ")}`);
   const failure = last && last.error ? el("div", "facts bad", last.error) : null;

@@ -29,6 +29,8 @@ from windlass.messages import Thinking, ToolCall
 from windlass.picture.marks import said_by
 from windlass.picture.model import OPEN, Bar, Mark, Part, Picture, Turn
 
+LATEST = 2.5e11  # epoch seconds; a journal that says otherwise is wrong, and is drawn all the same
+LONGEST = 1e7  # seconds of one call
 SLACK = 0.005  # seconds that clocks and disks may disagree by
 
 
@@ -71,6 +73,7 @@ class _Reader:
 
     def take(self, row: Written) -> None:
         """Place the entries of one append."""
+        row = Written(min(max(row.at, 0.0), LATEST), row.entries)
         work = sum(_seconds(entry) for entry in row.entries if not _beside(entry))
         start = row.at if self.before is None else min(self.before, row.at)
         self.true = work <= row.at - start + SLACK or _in_parallel(row.entries, self.begun)
@@ -173,7 +176,7 @@ class _Reader:
         self._add(bar)
 
     def _model_bar(self, entry: Replied | ReplyFailed, outcome: str, words: str) -> Bar:
-        start, took = self.cursor, entry.duration_ms / 1000
+        start, took = self.cursor, _seconds(entry)
         if not _beside(entry):
             self.cursor = start + took
             self.asking = None
@@ -193,7 +196,7 @@ class _Reader:
         )
 
     def _resulted(self, entry: ToolResulted, at: float) -> None:
-        took = entry.duration_ms / 1000
+        took = _seconds(entry)
         begun = self.begun.pop(entry.call_id, None)
         if begun is not None and begun[0] <= at:
             start = begun[0] if not (begun[1].eager and self.true) else min(begun[0], at - took)
@@ -316,7 +319,7 @@ def shift(picture: Picture, seconds: float) -> None:
 
 def _seconds(entry: JournalEntry) -> float:
     if isinstance(entry, (Replied, ReplyFailed, ToolResulted)):
-        return entry.duration_ms / 1000
+        return min(max(entry.duration_ms / 1000, 0.0), LONGEST)
     return 0.0
 
 
