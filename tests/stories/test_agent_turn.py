@@ -92,6 +92,17 @@ async def test_it_cannot_do_without(name: str, value: Any):
     assert not model.requests
 
 
+@pytest.mark.parametrize("options", [{}, {"tools": [note], "tool_format": "text"}])
+async def test_without_native_tools_there_must_be_a_word_for_done(options: dict[str, Any]):
+    model = scripted("never")
+    with pytest.raises(w.ConfigError, match="done_sentinel"):
+        await w.agent_turn("go", model=model, done_sentinel=None, **options)
+    assert not model.requests
+    model = scripted("ok", DONE)
+    out = await w.agent_turn("go", model=model, tools=[note], done_sentinel=None)
+    assert out.status == "done"
+
+
 async def test_both_names_at_once_are_too_many():
     with pytest.raises(w.ConfigError, match="give one"):
         await w.agent_turn("go", model=scripted(), judge=True, done_judge=True)

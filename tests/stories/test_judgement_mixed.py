@@ -30,6 +30,9 @@ async def broken() -> str:
     raise ValueError("out of order")
 
 
+WRITTEN = '<tool_call>{"name": "look", "arguments": {"text": "a"}}</tool_call>'
+
+
 def model_of(seed: int) -> ScriptedModel:
     """Says anything at all, and the same whenever it is asked the same."""
 
@@ -66,6 +69,7 @@ def _step(dice: random.Random, name: str) -> Any:
             lambda: "Done. ##DONE##",
             lambda: ["Done. ##DONE##", asked()],
             lambda: " ",
+            lambda: WRITTEN,
             lambda: "word " * 20,
         ]
     )()
@@ -98,6 +102,7 @@ def options_of(seed: int) -> dict[str, Any]:
         "loop_control": [_control],
         "turn_policy": [{"require_action_or_yield": True, "max_prose_chars": 30}],
         "stop_after_successful_tools": [["add"]],
+        "native_tool_fallback": ["allow", "allow_once", "reject"],
         "require_successful_tools": [["look"], [["add", "broken"]]],
         "post_turn_callback": [_callback],
     }

@@ -114,6 +114,11 @@ async def agent_turn(
             raise ConfigError(
                 f"agent_turn needs {name}: it ends only when a judge agrees; agent_loop does without"
             )
+    native = typed.get("tools") and typed.get("tool_format") != "text"
+    if not native and typed.get("done_sentinel", "") is None:
+        raise ConfigError(
+            "agent_turn without native tools ends on a sentinel: leave done_sentinel out, or name one"
+        )
     system = typed.pop("system", None)
     typed["system"] = f"{system}\n\n{GUIDANCE}" if system else GUIDANCE
     return await run_loop(prompt, typed, "agent_turn", TurnResult)
