@@ -152,6 +152,17 @@ async def test_a_limit_has_words_of_its_own_and_holds_inside_a_batch():
     assert out.tool_calls[1].result == "alert-loop cap"
 
 
+async def test_a_limit_may_be_given_as_what_it_stands_for():
+    model = scripted([call("add", a=n, b=1) for n in range(3)], "ok")
+    limit = w.with_rate_limit(max_calls=1)
+    out = await w.agent_loop("go", model=model, tools=[add], rate_limit=limit)
+    assert [record.outcome for record in out.tool_calls] == ["ok", "denied", "denied"]
+    rehearsed = await both(dry_run=w.with_dry_run(answer="fine"))
+    assert results(rehearsed)["write"] == ("ok", "fine")
+    with pytest.raises(w.ConfigError, match="rate_limit"):
+        w.Agent(model, rate_limit=w.with_dry_run())
+
+
 async def test_what_others_refuse_does_not_count_and_a_park_counts_nothing_twice():
     model = scripted(
         call("write", path="a"), call("write", path="b"), call("write", path="c"), "ok"

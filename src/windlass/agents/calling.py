@@ -10,8 +10,8 @@ from windlass.agents.profiles import PROFILES
 from windlass.errors import ConfigError, shown
 from windlass.policies.progress import ProgressTool
 from windlass.tools.base import NAME
-from windlass.tools.calling import ToolCaller, as_tool_caller, default_tool_caller
-from windlass.tools.middleware import with_dry_run, with_rate_limit
+from windlass.tools.calling import ToolCaller, ToolLayer, as_tool_caller, default_tool_caller
+from windlass.tools.middleware import WithDryRun, WithRateLimit, with_dry_run, with_rate_limit
 
 
 class CallingOptions(TypedDict, total=False):
@@ -23,8 +23,8 @@ class CallingOptions(TypedDict, total=False):
     tool_backoff_ms: float
     tool_caller: Callable[..., Any] | None
     consent: Callable[..., Any] | None
-    rate_limit: dict[str, Any] | None
-    dry_run: bool | dict[str, Any] | None
+    rate_limit: dict[str, Any] | ToolLayer | None
+    dry_run: bool | dict[str, Any] | ToolLayer | None
     audit_sink: Callable[..., Any] | None
     telemetry: Callable[..., Any] | None
     handoff_sink: Callable[..., Any] | None
@@ -46,12 +46,14 @@ def _tool_caller(name: str, value: Any) -> ToolCaller | None:
         raise ConfigError(f"{name}: {error}") from None
 
 
-def _layer(make: Callable[..., Any], *, flag: bool) -> Any:
-    """An option that is a layer's dict; with `flag`, True is the layer with all defaults."""
+def _layer(kind: type[ToolLayer], make: Callable[..., Any], *, flag: bool) -> Any:
+    """An option that is a layer or its dict; with `flag`, True is the layer with all defaults."""
 
     def check(name: str, value: Any) -> Any:
         if value is None or (flag and value is False):
             return None
+        if isinstance(value, kind):
+            return value
         if not isinstance(value, Mapping) and not (flag and value is True):
             raise ConfigError(f"{name} is a dict{' or True' * flag}, not {shown(value)}")
         try:
@@ -101,8 +103,8 @@ CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "tool_backoff_ms": number(0, 3_600_000),
     "tool_caller": _tool_caller,
     "consent": function,
-    "rate_limit": _layer(with_rate_limit, flag=False),
-    "dry_run": _layer(with_dry_run, flag=True),
+    "rate_limit": _layer(WithRateLimit, with_rate_limit, flag=False),
+    "dry_run": _layer(WithDryRun, with_dry_run, flag=True),
     "audit_sink": function,
     "telemetry": function,
     "handoff_sink": function,
