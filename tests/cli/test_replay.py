@@ -14,7 +14,7 @@ import windlass as w
 from tests.cli.conftest import LOOKUP
 from windlass import errors
 from windlass.agents.differing import first_difference
-from windlass.agents.replaying import NeverAsked
+from windlass.agents.replaying import NeverAsked, recorded_runs, replay_run
 from windlass.agents.runtime import current_store
 from windlass.cli import rivals
 from windlass.events import IterationStart, Replied
@@ -218,6 +218,35 @@ def test_a_run_that_was_killed_replays_as_far_as_it_goes(windlass, kept, project
     done = windlass("replay", "killed", *STORE).stdout
     assert "1 request as on record" in done and "the record ends before the run does" in done
     assert "identical" in done
+
+
+async def test_a_journal_that_was_cut_anywhere_replays_as_far_as_it_goes():
+    """Killed after any entry, a run has made no request that the loop would not make again."""
+
+    class Nag(w.Policy):
+        async def after_turn(self, run, turn):
+            if turn.number < 3 and not turn.calls:
+                run.say("Go on.", "nag")
+                run.say("Hurry.", "reminder", ttl=2)
+                return w.KeepGoing("nag")
+            return None
+
+    async with w.Runtime(store="memory:") as runtime:
+        model = scripted(
+            "hm", [call("add", a=1, b=2), call("add", a=3, b=4)], "and", "done", then="more"
+        )
+        agent = w.Agent(model, tools=[add], policies=[Nag()], loop_until_done=False)
+        await agent.run("go", session_id="s")
+        await agent.run("again", session_id="s")
+        entries = await runtime.store.read("s")
+    whole = 0
+    for cut in range(2, len(entries) + 1):
+        async with w.Runtime(store="memory:") as runtime:
+            for run in recorded_runs(entries[:cut]):
+                done = await replay_run("s", entries[:cut], run, runtime)
+                assert done.difference is None, (cut, done.difference)
+                whole = max(whole, done.requests)
+    assert whole >= 3
 
 
 def test_forks_and_called_agents_replay(windlass, kept):
