@@ -118,21 +118,22 @@ class PostTurn(Policy[Changed]):
 def _info(run: Run, turn: Turn) -> TurnInfo:
     counted = tally(run)
     results: list[TurnToolResult] = []
+    worked: list[str] = []
+    failed: list[str] = []
     for call in turn.calls:
         result = turn.shown.get(call.id) or turn.results.get(call.id)
         if result is None:
             continue
-        ok = result.outcome == "ok" and not result.is_error
-        error = None if ok else result.text
+        ok, text = result.outcome == "ok" and not result.is_error, result.text
+        (worked if ok else failed).append(call.name)
         status = result.outcome if ok or result.outcome != "ok" else "error"
-        results.append(TurnToolResult(call.name, ok, status, result.text, error))
+        results.append(TurnToolResult(call.name, ok, status, text, None if ok else text))
     sentinel = (run.plan.metadata or {}).get("sentinel")
     calls = [{"id": c.id, "name": c.name, "arguments": own(c.arguments)} for c in turn.calls]
     return TurnInfo(
         run.session_id, run.iteration - 1, bool(turn.calls), calls or None, results,
-        len(turn.calls), [each.tool_name for each in results if each.ok],
-        [each.tool_name for each in results if not each.ok], list(counted.successful),
-        list(counted.rejected), turn.text, visible(turn.text, sentinel),
+        len(turn.calls), worked, failed, list(counted.successful), list(counted.rejected), turn.text,
+        visible(turn.text, sentinel),
     )  # fmt: skip
 
 

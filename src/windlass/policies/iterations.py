@@ -96,6 +96,8 @@ class LoopControl(Policy[None]):
         """What is to happen, on record; None: nothing."""
         standing = limit_of(run, extensions, self.turns.max)
         command = await self._command(state_of(run, standing, self.required))
+        if not command:
+            return None
         action, reason = command.get("action", "none"), command.get("reason")
         old = new = standing.current_limit
         if action == "stop":

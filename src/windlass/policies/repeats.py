@@ -73,22 +73,20 @@ class Repeats(Reading):
 
     def read(self, entry: JournalEntry) -> None:
         """Take one entry into account."""
-        match entry:
-            case IterationStart():
-                self._before = (self.streak, self.turns, self.texts, self.detected)
-                self.armed = self.detected is None
-                self.detected = None
-                self.calls, self.streaks, self.count_of = {}, {}, {}
-            case Replied(purpose=None):
+        if type(entry) is IterationStart:
+            self._before = (self.streak, self.turns, self.texts, self.detected)
+            self.armed = self.detected is None
+            self.detected = None
+            self.calls, self.streaks, self.count_of = {}, {}, {}
+        elif type(entry) is Replied:
+            if entry.purpose is None:
                 self._reply(entry.message)
-            case ToolResulted():
-                self._result(entry)
-            case LoopDetected():
-                self.detected = entry
-            case IterationEnd(verdict="dropped"):  # as if it had never been said
-                self.streak, self.turns, self.texts, self.detected = self._before
-            case _:
-                pass
+        elif type(entry) is ToolResulted:
+            self._result(entry)
+        elif type(entry) is LoopDetected:
+            self.detected = entry
+        elif type(entry) is IterationEnd and entry.verdict == "dropped":  # never said, so to speak
+            self.streak, self.turns, self.texts, self.detected = self._before
 
     def _reply(self, message: Message) -> None:
         for call in message.tool_calls:
@@ -103,8 +101,10 @@ class Repeats(Reading):
                 streak = Streak(mark, 1, None, streak.repeated)
             self.streak = streak
             self.streaks[call.id] = streak.times
-        self.turns = self.turns.then(",".join(sorted(self.calls.values())))
-        self.texts = self.texts.then(" ".join(message.text.split()))
+        marks = self.calls.values()
+        self.turns = self.turns.then(",".join(sorted(marks) if len(marks) > 1 else marks))
+        if text := message.text:
+            self.texts = self.texts.then(" ".join(text.split()))
 
     def _result(self, entry: ToolResulted) -> None:
         mark = self.calls.get(entry.call_id)
