@@ -16,6 +16,7 @@ from windlass.cli.text import clean, one_line, shown_call
 from windlass.events import (
     BudgetExhausted,
     CheckRan,
+    Compacted,
     FeedbackInjected,
     FinishProposed,
     Framed,
@@ -237,6 +238,11 @@ def _reshaped(entry: Reshaped) -> Iterator[Step]:
     yield Step("view", f"{gone} replaced by {new}: {entry.why}", "yellow")
 
 
+def _compacted(entry: Compacted) -> Iterator[Step]:
+    sizes = f"{entry.estimated_tokens_before:,} to {entry.estimated_tokens_after:,} tokens"
+    yield Step("compact", f"about {sizes} ({entry.reason}, {entry.strategy})", "yellow")
+
+
 def _inbox(entry: InboxTaken) -> Iterator[Step]:
     said = "" if entry.payload is None else f": {_plain(entry.payload)}"
     yield Step("inbox", f"{entry.item}{said}", "magenta")
@@ -285,6 +291,7 @@ _TOLD: dict[type, Callable[[Any], Iterator[Step]]] = {
     IterationEnd: _verdict,
     FinishProposed: _simple("finish", lambda e: f"proposed: {e.reason}"),
     Reshaped: _reshaped,
+    Compacted: _compacted,
     Reminded: _simple("reminder", lambda e: f"{e.message.text} (for {e.ttl} requests)"),
     Remembered: _nothing,
     HistoryRepaired: _simple("mended", lambda e: "; ".join(e.problems), "yellow"),

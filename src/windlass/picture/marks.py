@@ -9,6 +9,7 @@ from windlass import events
 from windlass.events import (
     BudgetExhausted,
     CheckRan,
+    Compacted,
     FeedbackInjected,
     FinishProposed,
     Framed,
@@ -49,7 +50,7 @@ from windlass.events import (
     kind_of,
 )
 from windlass.picture.model import Tone
-from windlass.picture.words import count, literal, money
+from windlass.picture.words import count, literal, money, short
 
 
 class Said(NamedTuple):
@@ -159,6 +160,11 @@ def _reshaped(e: Reshaped) -> Said:
     return Said("view", f"{gone} replaced by {len(e.messages)}: {e.why}", "warn")
 
 
+def _compacted(e: Compacted) -> Said:
+    sizes = f"{short(e.estimated_tokens_before)} -> {short(e.estimated_tokens_after)} tokens"
+    return Said("compaction", f"about {sizes} ({e.reason}, {e.strategy})", "warn")
+
+
 def _progress(e: ProgressReported) -> Said:
     return Said("progress", e.message or count(len(e.entries), "entry", "entries"))
 
@@ -193,6 +199,7 @@ _TOLD: dict[type, Callable[[Any], Said | None]] = {
     FeedbackInjected: _feedback,
     Reminded: lambda e: Said("reminder", e.message.text),
     Reshaped: _reshaped,
+    Compacted: _compacted,
     SessionReset: lambda _: Said("reset", "everything said so far is out of the view", "warn"),
     HistoryRepaired: lambda e: Said("mended", "; ".join(e.problems), "warn"),
     NativeToolFallback: lambda e: Said("fallback", f"{count(e.calls, 'call')} written as text"),
