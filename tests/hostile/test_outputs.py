@@ -162,7 +162,7 @@ async def generated_outputs(place: str, folder: Path, count: int, seed: int) -> 
     calls = [[call("give", which=str(n)) for n in batch] for batch in batches]
     model = scripted(*calls, "seen")
     with watchdog("generated", cpu=20):
-        out = await w.Agent(model, tools=[tool], store=store, max_turns=1000).run(
+        out = await w.Agent(model, tools=[tool], store=store, max_turns=1000, compaction=False).run(
             "go", session_id="s"
         )
     assert out.status == "done", out.error
