@@ -30,7 +30,7 @@ def signature(call: ToolCall) -> str:
     return digest_of((call.name, call.arguments))
 
 
-class Row(msgspec.Struct, frozen=True):
+class Row(msgspec.Struct, frozen=True, gc=False):
     """How often the same came in a row, whatever was empty left out."""
 
     mark: str = ""
@@ -41,7 +41,7 @@ class Row(msgspec.Struct, frozen=True):
         return self if not mark else Row(mark, self.times + 1 if mark == self.mark else 1)
 
 
-class Streak(msgspec.Struct, frozen=True):
+class Streak(msgspec.Struct, frozen=True, gc=False):
     """The same call in a row."""
 
     mark: str | None = None

@@ -50,9 +50,15 @@ class Stall(Policy[None]):
         seen = repeats(run, self.exempt)
         if self.diagnostics is not None:
             _adjacent(run, turn, seen, self.diagnostics)
-        if self.detection is None:
+        if (rules := self.detection) is None:
             return None
-        found = seen.detected or await _whole_turns(run, turn, seen, self.detection)
+        found = seen.detected
+        if found is None and (info := _whole_turns(turn, seen, rules)) is not None:
+            action = await _action(rules.on_loop_detected, info)
+            if action in ("warn", "inject") and not seen.armed:
+                action = "terminate"  # it was told so, and does it again
+            found = LoopDetected(run.iteration, info.kind, info.detail, action, info.repetitions)
+            run.note(found)
         return Stop("stuck", "loop_detected") if found and found.action == "terminate" else None
 
     async def before_turn(self, run: Run) -> None:
@@ -138,27 +144,17 @@ def _adjacent(run: Run, turn: Turn, seen: Repeats, rules: StallDiagnostics) -> N
         )
 
 
-async def _whole_turns(
-    run: Run, turn: Turn, seen: Repeats, rules: LoopDetection
-) -> LoopDetected | None:
+def _whole_turns(turn: Turn, seen: Repeats, rules: LoopDetection) -> LoopDetectionInfo | None:
     most = rules.max_repetitions
     window = max(rules.window, most)  # what is further back is not looked at
-    calls, texts = min(seen.turns.times, window), min(seen.texts.times, window)
-    if turn.calls and calls >= most:
-        names = ", ".join(call.name for call in turn.calls)
+    if turn.calls and seen.turns.times >= most:
+        calls, names = min(seen.turns.times, window), ", ".join(call.name for call in turn.calls)
         detail = f"the same calls {calls} turns in a row: {names}"
-        info = LoopDetectionInfo("tool_repetition", detail, calls)
-    elif turn.text.strip() and texts >= most:
-        detail = f"the same words {texts} turns in a row"
-        info = LoopDetectionInfo("text_repetition", detail, texts)
-    else:
-        return None
-    action = await _action(rules.on_loop_detected, info)
-    if action in ("warn", "inject") and not seen.armed:
-        action = "terminate"  # it was told so, and does it again
-    found = LoopDetected(run.iteration, info.kind, info.detail, action, info.repetitions)
-    run.note(found)
-    return found
+        return LoopDetectionInfo("tool_repetition", detail, calls)
+    if seen.texts.times >= most and turn.text.strip():
+        texts = min(seen.texts.times, window)
+        return LoopDetectionInfo("text_repetition", f"the same words {texts} turns in a row", texts)
+    return None
 
 
 async def _action(asked: Action | Handler, info: LoopDetectionInfo) -> str:

@@ -9,7 +9,7 @@ from windlass.policies.completion import visible
 from windlass.policies.tally import Groups, missing, tally
 
 
-class BudgetState(msgspec.Struct, frozen=True):
+class BudgetState(msgspec.Struct, frozen=True, gc=False):
     """The limit on turns: `remaining` 0 means that the next turn would cross it."""
 
     current_limit: int
@@ -18,7 +18,7 @@ class BudgetState(msgspec.Struct, frozen=True):
     extension_count: int = 0
 
 
-class TurnState(msgspec.Struct, frozen=True):
+class TurnState(msgspec.Struct, frozen=True, gc=False):
     """The turn that has just ended."""
 
     tool_call_count: int
@@ -28,7 +28,7 @@ class TurnState(msgspec.Struct, frozen=True):
     native_fallback_used: bool
 
 
-class SessionState(msgspec.Struct, frozen=True):
+class SessionState(msgspec.Struct, frozen=True, gc=False):
     """The run so far."""
 
     successful_tool_names: list[str]
@@ -37,7 +37,7 @@ class SessionState(msgspec.Struct, frozen=True):
     required_tools_missing: list[str]
 
 
-class CompletionState(msgspec.Struct, frozen=True):
+class CompletionState(msgspec.Struct, frozen=True, gc=False):
     """Whether an end was proposed, and what the gates made of it."""
 
     proposed: bool
@@ -46,14 +46,14 @@ class CompletionState(msgspec.Struct, frozen=True):
     feedback: str | None = None
 
 
-class ProgressState(msgspec.Struct, frozen=True):
+class ProgressState(msgspec.Struct, frozen=True, gc=False):
     """Did the turn get anywhere?"""
 
     changed: bool
     summary: str
 
 
-class LoopState(msgspec.Struct, frozen=True):
+class LoopState(msgspec.Struct, frozen=True, gc=False):
     """What a `loop_control` function is given: `state.budget.remaining`, `state.turn.tool_call_count`."""
 
     iteration: int
