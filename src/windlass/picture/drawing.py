@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 
 from windlass.picture.axis import Axis, axis_of, ticks
 from windlass.picture.model import OPEN, Bar, Mark, Part, Picture, Turn, cached_share
-from windlass.picture.words import cells, count, duration, fit, literal, money, padded, short
+from windlass.picture.words import cells, count, duration, fit, literal, money, padded, short, took
 
 Piece: TypeAlias = "str | tuple[str, str]"
 Line: TypeAlias = tuple[Piece, ...]
@@ -283,7 +283,7 @@ class _Easel:
         pen = self.pens.failed if bar.failed else self.pens.open if bar.outcome == OPEN else ""
         pen = pen or getattr(self.pens, bar.kind)
         style = "red" if bar.failed else "yellow" if bar.outcome == OPEN else _STYLES[bar.kind]
-        words = [] if bar.outcome == OPEN else [duration(bar.seconds)]
+        words = [] if bar.outcome == OPEN else [took(bar.seconds)]
         if bar.outcome != "ok":
             words.append(_outcome(bar.outcome))
         if bar.attempts > 1:

@@ -129,6 +129,11 @@ def size(bytes_: int) -> str:
     return f"{bytes_ / 1000:.1f} kB" if bytes_ < 999_950 else f"{bytes_ / 1e6:.1f} MB"
 
 
+def took(seconds: float) -> str:
+    """The same as `duration`, finer where it is short: `0.4 ms`."""
+    return f"{seconds * 1000:.1f} ms" if 0 < seconds < 0.0095 else duration(seconds)
+
+
 def duration(seconds: float) -> str:
     """`12 ms`, `3.4 s`, `5 min 02 s`, `3 h 07 min`."""
     if seconds < 0.9995:
