@@ -71,7 +71,13 @@ class StepJudging(Policy[None]):
     async def after_reply(self, run: Run, turn: Turn) -> KeepGoing | None:
         decision = tally(run).step  # on record, if the process ended right after it
         if decision is None:
-            decision = await self._decision(run, turn)
+            if (reason := self._skip(run, turn)) is not None:
+                skipped = StepJudgeDecision(
+                    run.session_id, run.iteration, skipped=True, reason=reason
+                )
+                run.record(skipped)
+                return None
+            decision = await self._decision(run)
             run.note(decision)
         if decision.verdict != "revise":
             return None
@@ -79,10 +85,8 @@ class StepJudging(Policy[None]):
             run.say(decision.critique or decision.reasoning or "Try another step.", "step_judge")
         return KeepGoing("step_judge", drop=self.judge.on_veto == "replace")
 
-    async def _decision(self, run: Run, turn: Turn) -> StepJudgeDecision:
+    async def _decision(self, run: Run) -> StepJudgeDecision:
         session, number = run.session_id, run.iteration
-        if (reason := self._skip(run, turn)) is not None:
-            return StepJudgeDecision(session, number, skipped=True, reason=reason)
         try:
             answer, took = await consult(run, self.judge.system, VERDICT, "step_judge", self.model)
         except ModelError as error:  # who only advises must not end the run
