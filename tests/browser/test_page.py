@@ -96,6 +96,9 @@ async def test_filters(opened: Page):
     assert 0 < few < 10
     assert await opened.run(COUNT.format(".turn:not(.hidden)")) < 5
     assert "of" in await opened.run("document.querySelector('.shown').textContent")
+    await opened.drawn()
+    inside = "(b => b.left > 190 && b.right < 1090)(document.querySelector('.row:not(.hidden) .bar').getBoundingClientRect())"
+    assert await opened.run(inside)  # the axis has gone to what was found
     await keep(opened, "search")
     await type_into_search(opened, "no such words anywhere")
     assert await opened.run(COUNT.format(".turn .row:not(.hidden)")) == 0

@@ -336,6 +336,7 @@
     shown.textContent = count === things.length ? many(count, "row") : `${count.toLocaleString("en-US")} of ${many(things.length, "row")}`;
     none.classList.toggle("hidden", count > 0 || !things.length);
     if (picked && !picked.fits) unpick();
+    requestAnimationFrame(follow);
   }
 
   // ------------------------------------------------------------------ light and dark
