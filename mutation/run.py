@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from multiprocessing import connection, get_context
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import Literal, NamedTuple, NoReturn
 
 import pytest
 
@@ -92,6 +92,9 @@ def ask(mutant: str, ids: list[str], answer: connection.Connection) -> None:
     watch.tell("broken", f"pytest does not begin: {code}")
 
 
+Step = Literal["look", "alone", "again"]
+
+
 class Asking:
     """A mutant at work in child processes: a few likely stories first, then the rest.
 
@@ -101,7 +104,7 @@ class Asking:
     def __init__(self, mutant: str, ids: list[str], reliable: dict[str, bool]) -> None:
         self.mutant, self.left, self.reliable = mutant, ids, reliable
         self.began, self.asked = time.monotonic(), 0
-        self.witness: str | None = None
+        self.witness = ""
         self.next()
 
     def next(self) -> None:
@@ -109,10 +112,11 @@ class Asking:
         size = _FIRST if self.asked == 0 else len(self.left)
         self.batch, self.left = self.left[:size], self.left[size:]
         self.asked += len(self.batch)
-        self.ask(self.mutant, self.batch)
+        self.ask("look", self.mutant, self.batch)
 
-    def ask(self, mutant: str, ids: list[str]) -> None:
+    def ask(self, step: Step, mutant: str, ids: list[str]) -> None:
         """In a child of its own."""
+        self.step = step
         self.until = time.monotonic() + _PATIENCE
         self.answer, theirs = _fork.Pipe(duplex=False)
         self.child = _fork.Process(target=ask, args=(mutant, ids, theirs))
@@ -122,21 +126,27 @@ class Asking:
     def result(self) -> Tried | None:
         """None while somebody is left to ask."""
         failed = self.heard()
-        if self.witness is not None:  # it was asked without the mutant
-            self.reliable[_function(self.witness)] = failed is None
-        elif failed is not None:
-            self.witness = failed
-        if self.witness is None:
-            return self.next() if self.left else self.tried(None)
+        match self.step:
+            case "look":
+                if failed is None:
+                    return self.next() if self.left else self.tried(None)
+                self.witness = failed
+            case "alone":
+                self.reliable[_function(self.witness)] = failed is None
+            case "again":
+                if failed is not None:
+                    return self.tried(self.witness)
+                self.reliable[_function(self.witness)] = False
         function = _function(self.witness)
         if function not in self.reliable:
-            return self.ask("", [function])
+            return self.ask("alone", "", [function])
         if self.reliable[function]:
-            return self.tried(self.witness)
+            if self.asked <= _FIRST:
+                return self.tried(self.witness)
+            return self.ask("again", self.mutant, [function])  # of so many, one may fail by chance
         print(f"fails without a mutant, so it proves nothing: {function}", flush=True)
         self.asked -= len(self.batch)
         self.left = [id for id in (*self.batch, *self.left) if self.reliable.get(id) is not False]
-        self.witness = None
         return self.next() if self.left else self.tried(None)
 
     def heard(self) -> str | None:

@@ -117,6 +117,12 @@ def test_an_agent_says_which_model_it_asks():
     assert "openai:gpt-4o" in repr(w.Agent("openai:gpt-4o"))
     assert "ollama" in repr(w.Agent(provider="ollama"))
     assert "clerk" in repr(w.Agent("openai:gpt-4o", name="clerk"))
+    assert "openai:gpt-4o" in repr(w.Agent("mock:any").with_(model="openai:gpt-4o"))
+
+
+def test_one_limit_on_tokens_is_enough():
+    with pytest.raises(w.ConfigError, match="the same limit: give one"):
+        w.Agent(scripted("x"), token_budget=100, max_token_budget=200)
 
 
 async def test_another_model_is_another_provider_too():
