@@ -7,7 +7,20 @@ import asyncio
 import pytest
 
 import windlass as w
-from bench import adapters, bare, crowd, durable, ours, requests, streams, turns, work
+from bench import (
+    adapters,
+    bare,
+    crowd,
+    durable,
+    judgement,
+    ours,
+    prefix,
+    requests,
+    streams,
+    turns,
+    vault,
+    work,
+)
 from bench.proof import CutCorner, prove
 from bench.proof_of_calls import NotCalled, counted
 from bench.sampling import Work, paired, rounds, sample
@@ -169,9 +182,17 @@ async def test_every_part_runs(tmp_path, monkeypatch):
     found += await streams.rows(1, 0.0, 20)
     found += await durable.rows(1, 3, 4)
     found += requests.rows(1, 3, 6)
+    found += await judgement.rows(1, 0.0, (3, 5))
+    found += await vault.rows()
     for side in ("bare", "ours"):
         assert (await crowd.measure(side, 5, 3)).cpu > 0
-    assert len(found) == 17 and all(row.measured > 0 for row in found)
+    assert len(found) == 21 and all(row.measured > 0 for row in found)
+
+
+@pytest.mark.parametrize("wire", prefix.WIRES, ids=lambda wire: wire.name)
+async def test_a_request_begins_as_the_one_before_it(wire):
+    shares = await prefix.shared(wire, 8)
+    assert len(shares) == 7 and min(shares) > prefix.SHARED
 
 
 def test_the_report_marks_what_fails():
