@@ -12,7 +12,8 @@ import windlass as w
 from tests.stories.judged import DONE, MORE, asides, from_every_place, is_judged, of, verdict
 from tests.stories.world import add, kept, note, said
 from windlass import errors
-from windlass.events import BudgetExhausted, CheckRan, JudgeDecision, StepJudgeDecision
+from windlass.events import BudgetExhausted, CheckRan, Framed, JudgeDecision, StepJudgeDecision
+from windlass.loop.replay import last_frame
 from windlass.policies.judge import rendered
 from windlass.testing import call, scripted
 
@@ -683,6 +684,19 @@ async def test_whoever_watches_sees_the_decision_where_it_fell():
 
 
 # --------------------------------------------------------------------------- many runs, parked runs
+
+
+async def test_what_is_asked_again_and_again_is_on_record_once():
+    model = scripted("a", MORE, "b", MORE, "c", DONE)
+    out = await w.agent_loop("go", model=model, session_id="s", done_judge=True)
+    assert [entry.why for entry in of(out, Framed)] == ["start", "done_judge"]
+    model.replies, model._served = ("d", MORE, "e", DONE), 0
+    out = await w.agent_loop("go on", model=model, session_id="s", done_judge=True)
+    assert [entry.why for entry in of(out, Framed)] == ["start"]
+    entries = await out._run.store.read("s")
+    last = last_frame(entries)
+    assert last is not None and not last.tools, "the judge's frame is not the session's"
+    await kept(out, model)
 
 
 async def test_one_agent_judges_many_runs_at_once():

@@ -353,13 +353,13 @@ def _saved(session: str, store: str | None) -> Request:
 
 def _request(entries: Sequence[Any]) -> Request:
     """What the next request of a session would carry."""
-    from windlass.events import Framed
+    from windlass.loop.replay import last_frame
     from windlass.loop.run import frame_of
     from windlass.models.base import Frame, Request
     from windlass.store.fold import messages_of
 
-    frame = next((frame_of(e) for e in reversed(entries) if isinstance(e, Framed)), Frame())
-    return Request(messages_of(entries), frame)
+    last = last_frame(entries)
+    return Request(messages_of(entries), Frame() if last is None else frame_of(last))
 
 
 def _exported(file: str) -> Request:

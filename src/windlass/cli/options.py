@@ -118,13 +118,13 @@ class Before(NamedTuple):
 
 def before(entries: Sequence[JournalEntry]) -> Before | None:
     """What a journal says of its last run; None when it has never run."""
-    from windlass.events import Framed
+    from windlass.loop.replay import last_frame
     from windlass.loop.resume import standing
 
     state = standing(entries)
     if state.run is None:
         return None
-    frame = next((e for e in reversed(entries) if isinstance(e, Framed)), None)
+    frame = last_frame(entries)
     names = tuple(str(tool.get("name")) for tool in frame.tools) if frame is not None else ()
     return Before(
         state.run.provider,

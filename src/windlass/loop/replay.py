@@ -6,7 +6,7 @@ the rewritten messages where the view was not what was sent.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from windlass.errors import Corrupt
 from windlass.events import Framed, JournalEntry, Replied
@@ -32,6 +32,15 @@ def requests_of(entries: Iterable[JournalEntry]) -> list[Request]:
             requests.append(_request(entry, fold, frames))
         fold.apply(entry)
     return requests
+
+
+def last_frame(entries: Sequence[JournalEntry]) -> Framed | None:
+    """The frame that the model itself was asked in last; a judge's is another."""
+    frames = {entry.digest: entry for entry in entries if type(entry) is Framed}
+    for entry in reversed(entries):
+        if type(entry) is Replied and entry.purpose is None and entry.frame in frames:
+            return frames[entry.frame]
+    return next(reversed(frames.values()), None)
 
 
 def _request(reply: Replied, fold: ViewFold, frames: dict[str, Frame]) -> Request:

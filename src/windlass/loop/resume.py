@@ -50,6 +50,7 @@ class Standing:
         self.view = ViewFold()
         self.call_ids: set[str] = set()
         self.frame_digest = ""
+        self.frames: set[str] = set()  # those that the last run can refer to
         self.session_memory: dict[str, Any] = {}
         self.run_memory: dict[str, Any] = {}
         self.reminders: list[tuple[Message, int]] = []
@@ -93,6 +94,7 @@ class Standing:
                 self.due = len(self.reminders)
             case Framed():
                 self.frame_digest = entry.digest
+                self.frames.add(entry.digest)
             case Remembered():
                 kept = self.session_memory if entry.keeps == "session" else self.run_memory
                 kept[entry.policy] = entry.value
@@ -124,6 +126,7 @@ class Standing:
 
     def _new_run(self, entry: RunStarted, index: int) -> None:
         self.run, self.ended, self.first_entry = entry, None, index
+        self.frames = {self.frame_digest}
         self.iteration = self.number = self.input_tokens = self.output_tokens = 0
         self.usd, self.stage, self.turn, self.finish = 0.0, Stage.OPEN, None, None
         self.asking_ms, self.tools_ms = 0.0, []
@@ -209,6 +212,7 @@ def continue_session(run: Run, state: Standing) -> None:
 async def take_up(run: Run, state: Standing) -> tuple[Stage, Finish | None]:
     """Go on with a run where it stopped."""
     continue_session(run, state)
+    run.frames = state.frames
     _recall(run, state.run_memory)
     run.first_entry = state.first_entry
     run.iteration, run.number = state.iteration, state.number

@@ -197,7 +197,7 @@ class Run:
     """A run in progress. Policies get it at every moment."""
 
     __slots__ = ("answers", "around", "audited", "began", "books", "call_ids", "caller", "caller_name", "coerced", "committed", "conversation_id", "deps", "drains", "early",
-                 "emit",                  "first_entry", "frame", "frame_digest", "held", "host_results", "interruption",
+                 "emit",                  "first_entry", "frame", "frame_digest", "frames", "held", "host_results", "interruption",
                  "iteration", "journal", "ledger", "lingering", "loop", "memory", "model",
                  "request_id",
                  "moments", "number", "on_record", "plan", "pool_factory", "readings", "receipts", "record", "redactor", "reminders", "run_id",
@@ -222,6 +222,7 @@ class Run:
         self.model, self.moments, self.frame = plan.model, plan.moments, plan.frame
         self.tools: Mapping[str, Tool] = plan.tools
         self.frame_digest = ""  # nothing framed yet
+        self.frames: set[str] = set()  # those that this run has put on record
         self.on_record: Frame | None = None  # the frame of that digest
         self.run_id, self.session_id, self.deps = run_id, journal.session_id, deps
         self.caller, self.caller_name = caller, str(caller)
@@ -371,11 +372,14 @@ class Run:
             self.strand.items.append(message)
 
     def reframe(self, frame: Frame, why: str) -> None:
-        """Put a frame on the record, unless it stands there already."""
+        """Put a frame on the record, unless it stands there already: judges come and go."""
         entry = self.plan.framed if frame is self.plan.frame else framed(frame, why)
-        if entry.digest != self.frame_digest:
-            self.record(entry if entry.why == why else msgspec.structs.replace(entry, why=why))
-            self.frame_digest = entry.digest
+        digest = entry.digest
+        if digest != self.frame_digest:
+            if digest not in self.frames:
+                self.record(entry if entry.why == why else msgspec.structs.replace(entry, why=why))
+            self.frames.update((self.frame_digest, digest))
+            self.frame_digest = digest
         self.frame = self.on_record = frame
 
     def deadline(self, seconds: float) -> Deadline:
