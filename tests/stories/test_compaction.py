@@ -409,6 +409,54 @@ async def test_a_reset_session_recalls_nothing():
     assert "nothing in the conversation" in found.result.text
 
 
+@pytest.mark.parametrize("name", ["compaction", "auto_compact"])
+async def test_keep_last_n_messages_stay(name: str):
+    model = busy(30)
+    await ran(model, compact_threshold=150, **{name: {"keep_last_n": 4}})
+    at = next(i for i, r in enumerate(asked(model)) if any(m.kind == "summary" for m in r.messages))
+    assert len(asked(model)[at].messages) == 2 + 4
+
+
+async def test_where_calls_are_written_as_text():
+    def reply(request: w.Request) -> Any:
+        if is_summary(request):
+            return NOTES
+        done = len(re.findall("noted", " ".join(said(request))))
+        if done >= 9 and NOTES in " ".join(said(request)):
+            return "the end"
+        return '<tool_call>{"name": "note", "arguments": {"text": "x"}}</tool_call>'
+
+    model = scripted(then=reply, native_tools=False)
+    out = await w.agent_loop(TASK, model=model, tools=[note], compact_threshold=150)
+    assert out.status == "done" and compactions(out)
+    assert "recall" in (asked(model)[-1].system or ""), "it is taught the new tool too"
+    await kept(out, model, text=True)
+
+
+async def test_a_model_without_tools_is_not_given_one():
+    history = [Message(role, f"{n} " * 40) for n in range(10) for role in ("user", "assistant")]
+    model = scripted("notes", "the end", native_tools=False)
+    out = await w.agent_loop(
+        TASK, model=model, messages=[*history, Message("user", "go")], compact_threshold=100
+    )
+    assert compactions(out) and not model.requests[-1].tools and not model.requests[-1].system
+    model = scripted("notes", "the end")
+    out = await w.agent_loop(
+        TASK, model=model, messages=[*history, Message("user", "go")], compact_threshold=100
+    )
+    assert [tool.name for tool in model.requests[-1].tools] == ["recall"]
+    await kept(out, model)
+
+
+async def test_a_secret_in_a_summary_is_not_written_down():
+    async with w.Runtime(store="memory:", environ={}, secrets=("hunter2hunter2",)):
+        model = busy(30, notes="the key is hunter2hunter2")
+        out = await w.agent_loop(TASK, model=model, tools=[note], compact_threshold=100)
+        assert compactions(out)
+        assert "hunter2hunter2" not in repr(out.entries)
+        assert "hunter2hunter2" not in repr([list(r.messages) for r in model.requests])
+
+
 # --------------------------------------------------------------------------- instructions
 
 
@@ -416,11 +464,15 @@ def told(model: ScriptedModel) -> str:
     return summaries(model)[0].system or ""
 
 
-async def test_instructions_are_added_to_the_rules_and_stay_with_the_host():
+DOORS = pytest.mark.parametrize("name", ["compaction", "auto_compact"])
+
+
+@DOORS
+async def test_instructions_are_added_to_the_rules_and_stay_with_the_host(name: str):
     policy = {"instructions": "Keep the apples.", "preserve": ["pears"], "drop": ["plums"],
               "author": "ann", "mode": "fruit"}  # fmt: skip
     model = busy(30)
-    out = await ran(model, compact_threshold=100, compaction={"policy": policy})
+    out = await ran(model, compact_threshold=100, **{name: {"policy": policy}})
     assert "Keep the apples." in told(model) and "every condition" in told(model)
     assert "- pears" in told(model) and "- plums" in told(model)
     assert not any("apples" in text for request in asked(model) for text in said(request))
@@ -430,20 +482,24 @@ async def test_instructions_are_added_to_the_rules_and_stay_with_the_host():
     assert first.compaction_policy["instructions"] == "Keep the apples."
 
 
-async def test_instructions_may_stand_in_place_of_the_rules():
+@DOORS
+async def test_instructions_may_stand_in_place_of_the_rules(name: str):
     policy = w.compaction_policy(instructions="Only apples.", extend_default_instructions=False)
     model = busy(30)
-    out = await ran(model, compact_threshold=100, compaction={"compaction_policy": policy})
+    out = await ran(model, compact_threshold=100, **{name: {"compaction_policy": policy}})
     assert "Only apples." in told(model) and "every condition" not in told(model)
     first = compactions(out)[0]
     assert (first.instruction_mode, first.instruction_source) == ("replace", "caller")
 
 
+@DOORS
 @pytest.mark.parametrize("scope", ["model_visible", "summary", "transcript"])
-async def test_instructions_are_copied_into_the_summary_where_their_scope_says_so(scope: str):
+async def test_instructions_are_copied_into_the_summary_where_their_scope_says_so(
+    name: str, scope: str
+):
     model = busy(30)
     policy = w.CompactionPolicy(instructions="Keep the apples.", scope=scope)
-    await ran(model, compact_threshold=100, auto_compact={"policy": policy})
+    await ran(model, compact_threshold=100, **{name: {"policy": policy}})
     assert any("apples" in text for text in said(asked(model)[-1]))
 
 

@@ -73,6 +73,12 @@ async def test_a_model_writes_it():
     assert short["events"][-1]["data"]["strategy"] == "summarize_all"
 
 
+async def test_a_provider_writes_it():
+    w.llm_mock({"text": "MOCKED"})
+    short = await w.transcript_compact(told(20), provider="mock")
+    assert short["summary"] == "MOCKED"
+
+
 async def test_a_function_writes_it():
     async def callback(archived: list[Message], reminders: Any, policy: Any) -> Any:
         return {"summary": f"{len(archived)} messages"}
