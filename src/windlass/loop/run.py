@@ -221,7 +221,7 @@ class Run:
         self.plan, self.store, self.journal = plan, store, journal
         self.model, self.moments, self.frame = plan.model, plan.moments, plan.frame
         self.tools: Mapping[str, Tool] = plan.tools
-        self.frame_digest = ""  # nothing framed yet
+        self.frame_digest: str = ""  # nothing framed yet
         self.frames: set[str] = set()  # those that this run has put on record
         self.on_record: Frame | None = None  # the frame of that digest
         self.run_id, self.session_id, self.deps = run_id, journal.session_id, deps
