@@ -130,3 +130,16 @@ async def test_another_model_is_another_provider_too():
     model = scripted("x", "y")
     assert (await named.with_(model=model).run("go")).output == "x"
     assert (await named.run("go", model=model)).output == "y"
+
+
+async def test_options_of_calls_that_a_callback_changes_join_those_there_are():
+    model = scripted(call("add", a=1, b=1), "2")
+    await w.agent_loop(
+        "go",
+        model=model,
+        tools=[add],
+        llm_options={"seed": 7, "temperature": 0.1},
+        post_turn_callback=lambda turn: {"llm_options": {"temperature": 0.5}},
+    )
+    settings = model.requests[1].settings
+    assert (settings.seed, settings.temperature) == (7, 0.5)
