@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from windlass.agents.checking import words
 from windlass.agents.contexting import compacting
-from windlass.agents.judging import Named, judging, turns_of
+from windlass.agents.judging import judging, turns_of
 from windlass.agents.options import LoopOptions, given
 from windlass.agents.profiles import BARE, with_profile
+from windlass.agents.reaching import choice_fits, drifts, model_of, named, reached, wrapped
 from windlass.agents.settings import PLAIN, settings_for, usual_settings, with_defaults
 from windlass.agents.sidecar import transcript_dir
 from windlass.agents.tool_filter import FILTERS, left_of
 from windlass.agents.tooling import around, tooling, with_progress
-from windlass.errors import ConfigError, nearest, shown
+from windlass.errors import ConfigError
 from windlass.loop.ledger import NO_LIMITS, Limits
 from windlass.loop.policy import Policy
 from windlass.loop.run import Plan, Run
@@ -83,7 +84,7 @@ def assemble(options: Mapping[str, Any], system: str | None, door: str) -> Plan:
     options = with_profile(options)
     model = model_of(options)
     options = with_defaults(options, model)
-    drifts = _drifts(model, options)
+    drifting = drifts(model, options)
     model = reached(model, options)
     model.check()
     tools = as_tools(options.get("tools"))
@@ -120,7 +121,7 @@ def assemble(options: Mapping[str, Any], system: str | None, door: str) -> Plan:
             model = InWords(model, answer.wanted)
     if mode == "none" and options.get("progress_tool") is not None:
         mode = _mode(options, model, True)  # how the one tool there is must be called
-    return plan.of(_wrapped(model, mode, drifts))
+    return plan.of(wrapped(model, mode, drifting))
 
 
 _BRINGERS = frozenset({"policies", "progress_tool"})  # they may bring tools of their own
@@ -145,29 +146,6 @@ def _changing(options: Mapping[str, Any], system: str | None, door: str) -> Chan
 
 
 _SETTLED = frozenset({*_PER_RUN, "name", "role", "llm_transcript_dir", "output", "deps_type"})
-
-
-def _named(options: Mapping[str, Any]) -> Named:
-    """Models that judges' settings name; what these leave open is as the loop has it."""
-
-    def named(provider: str | None, model: str | Model | None) -> Model:
-        found = model_of({"provider": provider, "model": model, **_left_open(provider, model)})
-        found.check()
-        return reached(found, {})
-
-    def _left_open(provider: str | None, model: str | Model | None) -> dict[str, str]:
-        if isinstance(model, Model) or (provider is not None and model is not None):
-            return {}
-        own = model_of(options)
-        if model is None:
-            return {"model": own.name} if provider == own.provider else {}
-        try:
-            model_of({"provider": own.provider, "model": model})
-        except ConfigError:  # it names a provider itself, or the loop's is none that has others
-            return {}
-        return {"provider": own.provider}
-
-    return named
 
 
 def _task(tools: Sequence[Tool]) -> Task:
@@ -231,7 +209,7 @@ def _planned(
         mode,
         sentinel,
         turns,
-        _named(options),
+        named(options),
         _changing(options.get(BARE, options), given, door),
     )
     return Plan(
@@ -253,39 +231,6 @@ def _planned(
         role=options.get("role"),
         denied=frozenset(options.get("disallowed_tools") or ()),
     )
-
-
-def model_of(options: Mapping[str, Any]) -> Model:
-    """The model that the options name, or the one they hold."""
-    model = options.get("model")
-    if isinstance(model, Model):
-        for name in ("provider", "model_tier"):
-            if options.get(name) is not None:
-                raise ConfigError(f"{name} goes with a model's name, not with a Model object")
-        if type(model.name) is not str or type(model.provider) is not str:
-            raise ConfigError(
-                f"a model's provider and name are texts, not {shown((model.provider, model.name))}"
-            )
-        return model
-    from windlass.models.providers import resolve
-
-    tier = options.get("model_tier")
-    if tier is None:
-        return resolve(model, options.get("provider"))
-    if model is not None:
-        raise ConfigError("model_tier and model both say which model is asked: give one of them")
-    return resolve(None, options.get("provider"), tier=tier)
-
-
-def choice_fits(options: Mapping[str, Any], tools: Sequence[Tool]) -> None:
-    """Refuse to demand a tool that is not there: no provider takes such a request."""
-    choice = options.get("tool_choice")
-    if isinstance(choice, dict):
-        name, names = cast("dict[str, str]", choice)["name"], [tool.name for tool in tools]
-        if name not in names:
-            raise ConfigError(f"tool_choice names {name!r}, which no tool is{nearest(name, names)}")
-    elif choice == "required" and not tools:
-        raise ConfigError('tool_choice="required" needs tools to choose from')
 
 
 def _mode(options: Mapping[str, Any], model: Model, tools: bool) -> Mode:
@@ -317,45 +262,6 @@ def _limits(options: Mapping[str, Any], iterations: int) -> Limits:
 @functools.lru_cache(maxsize=64)
 def _turns_only(turns: int) -> Limits:
     return Limits(iterations=turns)
-
-
-def reached(model: Model, options: Mapping[str, Any]) -> Model:
-    """The model behind the caller that the options name, tried again where that can help."""
-    retries = None
-    if not _REACHING.isdisjoint(options):
-        retries = options.get("llm_retries")
-        if options.get("llm_caller") is not None:
-            from windlass.callers.caller import as_caller
-
-            model = as_caller(options["llm_caller"]).around(model)
-    if model.remote or retries is not None:
-        # a network fails now and then; what runs in this process does not, nor what is retried already
-        from windlass.models.wrappers.retry import Retrying
-
-        retries = 2 if retries is None else retries
-        delay = options.get("llm_backoff_ms")
-        model = Retrying(model, retries + 1, base_delay=2.0 if delay is None else delay / 1000)
-    return model
-
-
-_REACHING = frozenset({"llm_caller", "llm_retries"})
-
-
-def _drifts(model: Model, options: Mapping[str, Any]) -> bool:
-    """May the model fail to use its native tools as they are meant? What runs in this process does not."""
-    return model.remote or model.provider == "mock" or "native_tool_fallback" in options
-
-
-def _wrapped(model: Model, mode: Mode, drifts: bool) -> Model:
-    if mode == "text":
-        from windlass.models.wrappers.text_tools import TextTools
-
-        model = TextTools(model)
-    elif drifts and mode == "native":
-        from windlass.models.wrappers.native import Native
-
-        model = Native(model)
-    return model
 
 
 def _policies(

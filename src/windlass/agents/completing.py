@@ -9,7 +9,6 @@ from typing import Any, Final, Unpack
 import msgspec
 
 from windlass.agents.accounts import Who
-from windlass.agents.assemble import model_of, reached
 from windlass.agents.checking import words
 from windlass.agents.continuing import new_past
 from windlass.agents.llm import LLMResult, told
@@ -20,6 +19,7 @@ from windlass.agents.options import (
     merged,
 )
 from windlass.agents.preparing import Prepared
+from windlass.agents.reaching import model_of, reached
 from windlass.agents.settings import settings_for, with_defaults
 from windlass.errors import ConfigError
 from windlass.messages import Message, Text

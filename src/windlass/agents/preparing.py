@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 
 from windlass.agents.accounts import NOBODY, Who
-from windlass.agents.assemble import choice_fits, model_of, reached
 from windlass.agents.checking import words
 from windlass.agents.continuing import Past, new_past, read_transcript
 from windlass.agents.disclosing import disclosed
 from windlass.agents.options import CallOptions, given
 from windlass.agents.prompt import asked
+from windlass.agents.reaching import choice_fits, model_of, reached
 from windlass.agents.searching import Searching
 from windlass.agents.settings import settings_for, with_defaults
 from windlass.agents.structured import Wanted, wanted

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 from copy import deepcopy
 from typing import Any, Final, Unpack, cast
 
-from windlass.agents.assemble import model_of
 from windlass.agents.judgement import CHECKS
 from windlass.agents.loop import agent_loop
 from windlass.agents.options import LoopKeywords, merged
+from windlass.agents.reaching import model_of
 from windlass.agents.results import LoopResult
 from windlass.callers.caller import Caller, compose, default_llm_caller
 from windlass.callers.escalation import with_escalation

@@ -134,7 +134,8 @@ def _plan(path: str) -> Plan:
     from collections.abc import Mapping
 
     from windlass.agents.agent import Agent
-    from windlass.agents.assemble import assemble, check_loop, model_of
+    from windlass.agents.assemble import assemble, check_loop
+    from windlass.agents.reaching import model_of
     from windlass.agents.replaying import NeverAsked
     from windlass.cli.options import imported
     from windlass.errors import ConfigError, shown

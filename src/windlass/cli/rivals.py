@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from windlass.agents.asking import ask_once
-from windlass.agents.assemble import reached
+from windlass.agents.reaching import reached
 from windlass.agents.replaying import entry_number
 from windlass.agents.runtime import Runtime
 from windlass.cli import text as words
