@@ -64,6 +64,7 @@ Callback: TypeAlias = Callable[
 
 BASE: Final = 48_000  # tokens of a view, where nobody says another threshold
 _ENOUGH: Final = 0.5  # of the threshold: how small a view is to become
+_CLOSE: Final = 0.75  # of the threshold: what is above would have to be cut again too soon
 _GROWN: Final = 1.25  # times what the last compaction left, before the next one is worth its price
 _SETTINGS = Settings(max_tokens=4_096, stream=False)
 
@@ -169,14 +170,15 @@ class Compacting(Policy[Compactions]):
         if cut is None:
             return True
         frame = frame_tokens(request.frame)
-        gone = tokens(archived(request.messages, cut))
-        same = frame + tokens(request.messages[: cut.start])
-        effect = pricing.effect_of(
-            run.model, frame + size, frame + size - gone + WORDS * 2, same, cached=True
-        )
-        spent = 0.0
-        if self.strategy not in ("truncate", "custom"):
+        gone, left, spent = tokens(archived(request.messages, cut)), WORDS * 2, 0.0
+        slim = shed(request.messages, cut, None) if self.strategy == "hybrid" else None
+        if slim is not None and tokens(slim) * 2 < gone:
+            left = tokens(slim)  # references, and those are free
+        elif self.strategy not in ("truncate", "custom"):
             spent = pricing.summary_usd(run.model, gone, WORDS)
+        same = frame + tokens(request.messages[: cut.start])
+        after = frame + size - gone + left
+        effect = pricing.effect_of(run.model, frame + size, after, same, cached=True)
         return effect.pays_after(spent) <= run.iteration
 
     # ----------------------------------------------------------------- the work
@@ -199,7 +201,7 @@ class Compacting(Policy[Compactions]):
                 engine = work.put(cut, slim, "references")
         if engine is None and cut is not None and self._worth(work, cut):
             engine = await self._summarised(run, work, cut)
-        if work.too_long or (work.size >= limit and self.strategy == "hybrid"):
+        if work.too_long or (work.size > limit * _CLOSE and self.strategy == "hybrid"):
             engine = self._last_resort(work, recall, engine)
         if engine is None or not work.progress:
             return self._stopped(run, reason, limit)
