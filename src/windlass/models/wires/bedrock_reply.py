@@ -36,8 +36,8 @@ class _TextPiece(msgspec.Struct, gc=False):
 class _Piece(msgspec.Struct, gc=False):
     """Most of a stream is this, so it is read without a detour over dicts."""
 
-    delta: _TextPiece
     at: Annotated[int, msgspec.Meta(ge=0)] = msgspec.field(name="contentBlockIndex")
+    delta: _TextPiece
 
 
 _pieces: Final = msgspec.json.Decoder(_Piece).decode
@@ -101,7 +101,8 @@ class ConverseDecoder(Decoder):
                 pass  # not a piece of text
             else:
                 if text := piece.delta.text:
-                    self._block_at(piece.at).text.append(text)
+                    opened = self._open.get(piece.at) or self._block_at(piece.at)
+                    opened.text.append(text)
                     self.emit(TextDelta(text))
                     return True
         if ":" in name:  # exception:…, error:…
