@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from bench import (
     adapters,
+    context,
     crowd,
     durable,
     judgement,
@@ -99,6 +100,7 @@ PARTS: dict[str, Callable[[], tuple[list[Row], int]]] = {
     "prefix": lambda: (prefix.rows(), 0),
     "vault": lambda: (asyncio.run(vault.rows()), 0),
     "judgement": _judgement,
+    "context": lambda: (asyncio.run(context.rows()), 0),
 }
 
 

@@ -10,6 +10,7 @@ import windlass as w
 from bench import (
     adapters,
     bare,
+    context,
     crowd,
     durable,
     judgement,
@@ -184,6 +185,7 @@ async def test_every_part_runs(tmp_path, monkeypatch):
     found += requests.rows(1, 3, 6)
     found += await judgement.rows(1, 0.0, (3, 5))
     found += await vault.rows()
+    found += await context.rows(1, 0.0)
     for side in ("bare", "ours"):
         assert (await crowd.measure(side, 5, 3)).cpu > 0
     assert len(found) == 21 and all(row.measured > 0 for row in found)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple, cast
 
@@ -28,7 +27,8 @@ _CALLER: Final = (None, "steer", "follow_up", "resume")  # kinds of what the cal
 _PICTURE: Final = 4_800  # characters; about 1,200 tokens
 _HEAD: Final = 200  # characters that stay of a result
 _TOLD: Final = 800  # characters of its lines that look like findings
-_TELLING: Final = re.compile(r"error|fail|exception|panic|traceback|assert|warning", re.IGNORECASE)
+_TELLING: Final = ("error", "fail", "exception", "panic", "assert")
+_EACH_WORD: Final = 8  # lines looked at for each of them
 
 
 class Cut(NamedTuple):
@@ -233,17 +233,28 @@ def _reference(result: ToolResult, tool: str | None) -> ToolResult:
 
 def _findings(text: str) -> str:
     """The lines that look like diagnostics, as far as there is room."""
-    lines: list[str] = []
+    low = text.lower()
+    if len(low) != len(text):
+        low = text  # a script in which small letters are longer: places must stay places
+    places: list[int] = []
+    for word in _TELLING:
+        at = low.find(word)
+        for _ in range(_EACH_WORD):
+            if at < 0:
+                break
+            places.append(at)
+            end = low.find("\n", at)
+            at = low.find(word, end) if end >= 0 else -1
+    lines: dict[str, None] = {}
     room = _TOLD
-    for found in _TELLING.finditer(text):
-        start = text.rfind("\n", 0, found.start()) + 1
-        stop = text.find("\n", found.start())
-        line = text[start : len(text) if stop < 0 else stop][:200].strip()
+    for at in sorted(places):
+        end = text.find("\n", at)
+        line = text[text.rfind("\n", 0, at) + 1 : len(text) if end < 0 else end][:200].strip()
         if line and line not in lines:
             room -= len(line)
             if room < 0:
                 break
-            lines.append(line)
+            lines[line] = None
     return "\n".join(lines)
 
 
