@@ -188,7 +188,7 @@ async def test_every_part_runs(tmp_path, monkeypatch):
     found += await context.rows(1, 0.0)
     for side in ("bare", "ours"):
         assert (await crowd.measure(side, 5, 3)).cpu > 0
-    assert len(found) == 21 and all(row.measured > 0 for row in found)
+    assert len(found) == 23 and all(row.measured > 0 for row in found)
 
 
 @pytest.mark.parametrize("wire", prefix.WIRES, ids=lambda wire: wire.name)
