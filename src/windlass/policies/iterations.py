@@ -95,9 +95,12 @@ class LoopControl(Policy[None]):
     async def _decided(self, run: Run, extensions: int) -> LoopControlDecision | None:
         """What is to happen, on record; None: nothing."""
         standing = limit_of(run, extensions, self.turns.max)
-        command = await self._command(state_of(run, standing, self.required))
-        if not command:
+        answer = self._answer(state_of(run, standing, self.required))
+        if answer is None:
             return None
+        if inspect.isawaitable(answer):
+            answer = await answer
+        command = _checked(answer)
         action, reason = command.get("action", "none"), command.get("reason")
         old = new = standing.current_limit
         if action == "stop":
@@ -110,13 +113,10 @@ class LoopControl(Policy[None]):
         run.note(decision)
         return decision
 
-    async def _command(self, state: LoopState) -> Mapping[str, Any]:
-        if self.control is None:
-            return _default(state) if self.turns.mode == "adaptive" else {}
-        answer = self.control(state)
-        if answer is not None and inspect.isawaitable(answer):
-            answer = await answer
-        return _checked(answer)
+    def _answer(self, state: LoopState) -> Command | Awaitable[Command]:
+        if self.control is not None:
+            return self.control(state)
+        return _default(state) if self.turns.mode == "adaptive" else None
 
     def _raised(self, command: Mapping[str, Any], old: int) -> int:
         until, by = command.get("until"), command.get("by")
