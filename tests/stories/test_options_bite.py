@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -69,8 +71,8 @@ async def test_a_provider_that_searches_is_asked_for_the_variant(variant: str):
 
 @pytest.mark.parametrize("door", ["agent_loop", "llm_call", "llm_completion", "Agent.run"])
 async def test_a_misspelt_system_is_told_how_it_is_spelt(door: str):
-    wrong: Any = {"sytem": "Be brief."}
-    with pytest.raises(w.ConfigError, match="did you mean 'system'"):
+    right, wrong = "system", cast("Any", {"sytem": "Be brief."})
+    with pytest.raises(w.ConfigError, match=f"did you mean {right!r}"):
         if door == "Agent.run":
             await w.Agent(scripted("x")).run("go", **wrong)
         else:
@@ -143,3 +145,68 @@ async def test_options_of_calls_that_a_callback_changes_join_those_there_are():
     )
     settings = model.requests[1].settings
     assert (settings.seed, settings.temperature) == (7, 0.5)
+
+
+async def test_a_choice_may_be_of_a_tool_that_a_policy_brings():
+    class Brings(w.Policy[None]):
+        async def start(self, run: w.Run) -> list[w.Tool]:
+            return [add]
+
+    model = scripted(call("add", a=1, b=2), "3")
+    choice: Any = {"name": "add"}
+    out = await w.agent_loop("go", model=model, policies=[Brings()], tool_choice=choice)
+    assert out.tools.successful == ["add"] and model.requests[0].settings.tool_choice == choice
+
+
+@pytest.mark.virtual_time
+async def test_each_attempt_has_the_time_of_a_tool():
+    began: list[int] = []
+
+    @w.tool(side_effect_level="none")
+    async def slow() -> str:
+        """Takes its time, the first time."""
+        began.append(1)
+        await asyncio.sleep(50 if len(began) == 1 else 1)
+        return "here"
+
+    model = scripted(call("slow"), "ok")
+    out = await w.agent_loop("go", model=model, tools=[slow], tool_retries=1, tool_timeout=10)
+    assert len(began) == 2 and out.tools.successful == ["slow"]
+
+
+TIERS = """
+[llm.tiers]
+small = "anthropic:claude-sonnet-4-5"
+mock = { small = "pocket" }
+"""
+
+
+@pytest.fixture
+def tiers(tmp_path: Path) -> Path:
+    file = tmp_path / "windlass.toml"
+    file.write_text(TIERS)
+    return file
+
+
+async def test_a_preset_knows_who_will_be_asked_by_any_of_their_names(tiers: Path):
+    async with w.Runtime(environ={}, config=tiers, store="memory:"):
+        assert w.agent_preset("summary").get("thinking") is None
+        for named in (
+            {"provider": "anthropic"},
+            {"model": "anthropic:claude-sonnet-4-5"},
+            {"model_tier": "small"},
+        ):
+            assert w.agent_preset("summary", named).get("thinking") == {"mode": "disabled"}
+
+
+async def test_a_provider_may_have_tiers_of_its_own(tiers: Path):
+    async with w.Runtime(environ={}, config=tiers, store="memory:"):
+        assert (await w.llm_call("go", model_tier="small", provider="mock")).model == "pocket"
+
+
+async def test_nothing_to_say_is_enough_to_go_on_with_a_session():
+    await w.agent_loop("go", model=scripted(w.Overloaded("later")), session_id="s")
+    out = await w.agent_loop([], model=scripted("Here I am."), session_id="s")
+    assert out.final_text == "Here I am."
+    with pytest.raises(w.ConfigError, match="empty"):
+        await w.agent_loop([], model=scripted("x"))
