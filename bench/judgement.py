@@ -54,7 +54,7 @@ async def rows(
     works: dict[str, Work] = {}
     for turns in lengths:
         works[f"bare {turns}"] = _by_hand(turns)
-        works[f"plain {turns}"] = _recorded(turns, {"max_iterations": ours.TURNS})
+        works[f"plain {turns}"] = _recorded(turns, {"max_turns": ours.TURNS})
         works[f"judged {turns}"] = _recorded(turns, OPTIONS)
     taken = await rounds(works, reps, target=target)
     found: list[Row] = []
@@ -85,9 +85,12 @@ def _by_hand(turns: int) -> Work:
 
 
 def _recorded(turns: int, options: dict[str, Any]) -> Work:
+    tools: list[Any] = [TOOLS["add"]]
+    agent = w.Agent(ours.Fake(), system=SYSTEM, tools=tools, **options)
+
     async def once() -> Any:
         begin(Script(turns))
-        out = await w.agent_loop(PROMPT, SYSTEM, model=ours.Fake(), tools=[TOOLS["add"]], **options)
+        out = await agent.run(PROMPT)
         assert out.final_text == DONE and out.status == "done", out
         return out
 

@@ -26,7 +26,7 @@ SUPERSEDED = {
 }
 
 
-class TurnToolResult(msgspec.Struct, frozen=True):
+class TurnToolResult(msgspec.Struct, frozen=True, gc=False):
     """One call of the turn, as a callback sees it."""
 
     tool_name: str
@@ -43,7 +43,7 @@ class TurnToolResult(msgspec.Struct, frozen=True):
         )
 
 
-class TurnInfo(msgspec.Struct, frozen=True):
+class TurnInfo(msgspec.Struct, frozen=True, gc=False):
     """What `post_turn_callback` is given: `turn.tool_results`, `turn.text`, …"""
 
     session_id: str
