@@ -106,10 +106,11 @@ class Compacting(Policy[Compactions]):
 
     async def before_model(self, run: Run, request: Request) -> Request:
         """Look at the size; nothing else, most of the time."""
+        if len(run.strand.items) & 6 and self.threshold is None:
+            if run.model.context_window is None and PURPOSE not in run.memory:
+                return request  # a limit that nobody set is looked at every fourth round
         memory: Compactions | None = run.memory.get(PURPOSE)
         known = memory is not None or run.model.context_window is not None
-        if not known and self.threshold is None and len(run.strand.items) & 6 != 6:
-            return request  # a limit that nobody set is looked at every fourth round
         size = view_tokens(run)
         soft, full, hard = self.most, False, None
         if known:

@@ -1,0 +1,77 @@
+"""The walk over the names of context: they are there, typed, documented, and taken by a run."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, get_args
+
+import pytest
+
+import windlass as w
+from windlass import events
+from windlass.agents.context import CHECKS, ContextOptions
+from windlass.testing import scripted
+
+FUNCTIONS = {
+    "compaction_policy": "options",
+    "compact_for_bug_fix_resumption": "options",
+    "compact_preserving_test_failures": "options",
+    "compact_retaining_current_plan": "options",
+    "transcript_compact": "transcript options",
+    "transcript_summarize": "transcript options",
+}
+STRUCTS: dict[type[Any], str] = {
+    w.Compaction: "strategy keep_last_n policy",
+    w.CompactionPolicy: (
+        "instructions mode scope preserve drop extend_default_instructions author"
+    ),
+}
+OPTIONS: dict[str, Any] = {
+    "compaction": {"strategy": "hybrid", "keep_last_n": 10},
+    "compact_strategy": "summarize_middle",
+    "compact_threshold": 1_000,
+    "compact_keep_first": 2,
+    "compact_keep_last": 3,
+    "compact_callback": lambda archived, reminders, policy: "short",
+    "auto_compact": {"policy": {"mode": "mine"}},
+}
+EVENT = (
+    "reason strategy engine_strategy estimated_tokens_before estimated_tokens_after "
+    "instruction_mode instruction_source compaction_policy"
+).split()
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_function(name: str):
+    function = getattr(w, name)
+    assert name in w.__all__ and len(inspect.getdoc(function) or "") > 10
+    signature = inspect.signature(function)
+    given = list(signature.parameters)
+    assert given[: len(FUNCTIONS[name].split())] == FUNCTIONS[name].split()
+    assert signature.return_annotation is not signature.empty
+
+
+@pytest.mark.parametrize("kind", STRUCTS)
+def test_a_struct(kind: type[Any]):
+    assert kind.__struct_fields__ == tuple(STRUCTS[kind].split())
+    assert kind.__name__ in w.__all__ and inspect.getdoc(kind)
+
+
+def test_every_option_is_here():
+    assert set(OPTIONS) == set(CHECKS) == set(ContextOptions.__annotations__)
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+async def test_an_option_is_taken_by_every_door(name: str):
+    out = await w.agent_loop("go", model=scripted("x"), **{name: OPTIONS[name]})
+    assert out.status == "done"
+    assert (await w.Agent(scripted("x"), **{name: OPTIONS[name]}).run("go")).status == "done"
+
+
+def test_the_event_has_its_two_names():
+    tags = {one.__struct_config__.tag: one for one in get_args(events.Event)}
+    for tag in ("compaction", "transcript_compacted"):
+        assert set(EVENT) <= set(tags[tag].__struct_fields__)
+    assert tags["transcript_compacted"] is w.TranscriptCompacted
+    assert tags["compaction"] in get_args(events.JournalEntry)
+    assert tags["transcript_compacted"] not in get_args(events.JournalEntry)
