@@ -17,4 +17,7 @@ EQUIVALENT: dict[str, str] = {
     "caller@options:OF_A_RUN": _EITHER,
     "request_id@options:OF_A_RUN": _EITHER,
     "conversation_id@options:OF_A_RUN": _EITHER,
+    "llm_options@options:with_environment": (
+        "llm_options have the last word over the variable anyway, where settings are made"
+    ),
 }

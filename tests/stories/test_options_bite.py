@@ -210,3 +210,11 @@ async def test_nothing_to_say_is_enough_to_go_on_with_a_session():
     assert out.final_text == "Here I am."
     with pytest.raises(w.ConfigError, match="empty"):
         await w.agent_loop([], model=scripted("x"))
+
+
+async def test_the_time_of_a_run_is_not_that_of_each_call():
+    run, agent = scripted("x"), scripted("x")
+    await w.Agent(run).run("go", timeout=9)
+    await w.Agent(agent, timeout=9).run("go")
+    assert run.requests[0].settings.timeout is None
+    assert agent.requests[0].settings.timeout == 9
