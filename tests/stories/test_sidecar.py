@@ -61,13 +61,14 @@ async def test_without_the_option_there_is_no_file(tmp_path: Path, monkeypatch: 
 
 async def test_the_environment_may_say_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("WINDLASS_LLM_TRANSCRIPT_DIR", str(tmp_path / "a"))
-    await w.Agent(scripted("x")).run("go")
-    assert len(lines(tmp_path / "a")) > 2
-    await w.agent_loop("go", model=scripted("x"), llm_transcript_dir=str(tmp_path / "b"))
-    assert len({line["session_id"] for line in lines(tmp_path / "a")}) == 1
-    before = len(lines(tmp_path / "a"))
-    await w.agent_loop("go", model=scripted("x"), llm_transcript_dir=None)
-    assert len(lines(tmp_path / "a")) == before  # None is a word too
+    async with w.Runtime():  # it looks at the environment once
+        await w.Agent(scripted("x")).run("go")
+        assert len(lines(tmp_path / "a")) > 2
+        await w.agent_loop("go", model=scripted("x"), llm_transcript_dir=str(tmp_path / "b"))
+        assert len({line["session_id"] for line in lines(tmp_path / "a")}) == 1
+        before = len(lines(tmp_path / "a"))
+        await w.agent_loop("go", model=scripted("x"), llm_transcript_dir=None)
+        assert len(lines(tmp_path / "a")) == before  # None is a word too
 
 
 async def test_secrets_do_not_get_there(tmp_path: Path):

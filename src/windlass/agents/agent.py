@@ -353,9 +353,9 @@ class _Asked:
         place = chosen("store")
         self.store = self.runtime.store if place is None else self.runtime.store_at(place)
         self.watchers = NOBODY
-        if CALLBACKS & own.keys():
+        if not CALLBACKS.isdisjoint(own):
             self.watchers = Watchers(own, agent.name, agent.oddities)
-        if own.get("on_warning") is None and agent.unused:
+        if not FILTERS.isdisjoint(own) and own.get("on_warning") is None and agent.unused:
             for oddity in agent.oddities():
                 log.warning("%s", oddity)
         if (kind := chosen("deps_type")) is not None:
@@ -377,7 +377,8 @@ class _Asked:
             request_id=self.request_id,
             conversation_id=self.conversation_id,
         )
-        self.watchers.of(begun.run)
+        if self.watchers is not NOBODY:
+            self.watchers.of(begun.run)
         return begun
 
     async def plan(self, going_on: Store | None = None) -> Plan:

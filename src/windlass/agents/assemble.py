@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from windlass.agents.checking import words
-from windlass.agents.contexting import compacting
+from windlass.agents.contexting import bounded, compacting
 from windlass.agents.judging import judging, turns_of
 from windlass.agents.options import LoopOptions, given
 from windlass.agents.profiles import BARE, with_profile
@@ -81,6 +81,12 @@ def check_agent(
 
 def assemble(options: Mapping[str, Any], system: str | None, door: str) -> Plan:
     """A plan for runs through this door."""
+    if system is not None:
+        system = words("system", system)
+    if _FEW.issuperset(options) and transcript_dir(options) is None:
+        model = model_of(options)
+        if not model.remote and model.provider != "mock":  # else a file may speak of it
+            return _simple(options, model, system, door)
     options = with_profile(options)
     model = model_of(options)
     options = with_defaults(options, model)
@@ -93,35 +99,41 @@ def assemble(options: Mapping[str, Any], system: str | None, door: str) -> Plan:
     if "tool_choice" in options and _BRINGERS.isdisjoint(options):
         choice_fits(options, tools)
     tools = around(options, tools)
-    if system is not None:
-        system = words("system", system)
     mode, task = _mode(options, model, bool(tools)), _task(tools)
     caps = model.capabilities
-    if _FEW.issuperset(options) and transcript_dir(options) is None:
-        turns, name = options.get("max_iterations"), options.get("name")
-        thinks = caps if caps.thinking else None
-        plan = _usual(door, system, mode, tools, turns, name, thinks)
-    else:
-        settings = settings_for(options, caps, model.provider, task)
-        disclosure = None
-        if options.get("tool_search") is not None:
-            from windlass.agents.disclosing import disclosed
+    settings = settings_for(options, caps, model.provider, task)
+    disclosure = None
+    if options.get("tool_search") is not None:
+        from windlass.agents.disclosing import disclosed
 
-            disclosure = disclosed(options, tools, model, text=mode == "text")
-        answer = None
-        if (kind := options.get("output")) is not None:
-            from windlass.agents.typed import typed
+        disclosure = disclosed(options, tools, model, text=mode == "text")
+    answer = None
+    if (kind := options.get("output")) is not None:
+        from windlass.agents.typed import typed
 
-            among_words = mode == "text" or _sentinel(options, mode) is not None
-            answer = typed(kind, caps, tools, settings, among_words=among_words)
-        plan = _planned(options, system, door, mode, tools, settings, disclosure, answer)
-        if answer is not None and answer.wanted.means == "tool":
-            from windlass.agents.typed import InWords
+        among_words = mode == "text" or _sentinel(options, mode) is not None
+        answer = typed(kind, caps, tools, settings, among_words=among_words)
+    bound = bounded(model)
+    plan = _planned(options, system, door, mode, tools, settings, bound, disclosure, answer)
+    if answer is not None and answer.wanted.means == "tool":
+        from windlass.agents.typed import InWords
 
-            model = InWords(model, answer.wanted)
+        model = InWords(model, answer.wanted)
     if mode == "none" and options.get("progress_tool") is not None:
         mode = _mode(options, model, True)  # how the one tool there is must be called
     return plan.of(wrapped(model, mode, drifting))
+
+
+def _simple(options: Mapping[str, Any], model: Model, system: str | None, door: str) -> Plan:
+    """The plan of an agent that is a model of this process and a few tools: made in a hurry."""
+    model.check()
+    tools = as_tools(options.get("tools"))
+    mode: Mode = "none" if not tools else "native" if model.native_tools else "text"
+    caps = model.capabilities
+    thinks = caps if caps.thinking else None
+    turns, name = options.get("max_iterations"), options.get("name")
+    plan = _usual(door, system, mode, tools, turns, name, thinks, bounded(model))
+    return plan.of(model if mode != "text" else wrapped(model, mode, False))
 
 
 _BRINGERS = frozenset({"policies", "progress_tool"})  # they may bring tools of their own
@@ -165,11 +177,12 @@ def _usual(
     turns: int | None,
     name: str | None,
     thinks: Capabilities | None,
+    bound: bool,
 ) -> Plan:
     """Agents that differ in little else than their model are made again and again."""
     options = {"name": name} if turns is None else {"name": name, "max_iterations": turns}
     settings = usual_settings(thinks, _task(tools)) if thinks is not None else PLAIN
-    return _planned(options, system, door, mode, tools, settings)
+    return _planned(options, system, door, mode, tools, settings, bound)
 
 
 def _planned(
@@ -179,6 +192,7 @@ def _planned(
     mode: Mode,
     tools: tuple[Tool, ...],
     settings: Settings,
+    bound: bool,
     disclosure: Disclosure | None = None,
     answer: TypedAnswer | None = None,
 ) -> Plan:
@@ -219,7 +233,9 @@ def _planned(
         system=system,
         tools=tools,
         settings=settings,
-        policies=_policies(options, judges, tools_about.policies, limits, door, disclosure, answer),
+        policies=_policies(
+            options, judges, tools_about.policies, limits, door, bound, disclosure, answer
+        ),
         limits=limits,
         concurrency=options.get("max_concurrent_tools", defaults["max_concurrent_tools"]),
         eager=options.get("eager_tools", True),
@@ -270,6 +286,7 @@ def _policies(
     calls: Sequence[Policy[Any]],
     limits: Limits,
     door: str,
+    bound: bool,
     disclosure: Disclosure | None,
     answer: TypedAnswer | None,
 ) -> list[Policy[Any]]:
@@ -286,7 +303,7 @@ def _policies(
         chosen.append(TurnTold())  # it decides nothing: a caller is told which turn it is asked in
     if disclosure is not None:
         chosen.append(disclosure.policy)  # before whoever narrows what is on offer
-    if (compaction := compacting(options)) is not None:
+    if (compaction := compacting(options, bound)) is not None:
         chosen.append(compaction)  # before whoever shapes a request: it changes what all others see
     chosen += options.get("policies", ())
     if options.get("closing_answer"):

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from windlass.agents.context import Compaction
 from windlass.errors import ConfigError
+from windlass.models.base import Model
 from windlass.policies.compaction.policy import Compacting, Strategy
 
 _USUAL = Compacting()  # frozen, and shared by all that say nothing else
@@ -16,11 +17,16 @@ _NAMES = (
 )  # fmt: skip
 
 
-def compacting(options: Mapping[str, Any]) -> Compacting | None:
+def bounded(model: Model) -> bool:
+    """Is there a limit to what the model takes? One of this process that names none has none."""
+    return model.remote or model.context_window is not None or model.provider == "mock"
+
+
+def compacting(options: Mapping[str, Any], bound: bool) -> Compacting | None:
     """The policy that keeps the view small; None: it is off."""
     given = {name: options[name] for name in _NAMES if options.get(name) is not None}
     if not given:
-        return _USUAL
+        return _USUAL if bound else None
     wanted: dict[str, Compaction] = {
         name: given[name] for name in ("compaction", "auto_compact") if name in given
     }

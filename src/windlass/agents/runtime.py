@@ -12,6 +12,7 @@ import os
 from collections.abc import Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextvars import ContextVar, Token
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
@@ -83,6 +84,12 @@ class Runtime:
 
             self._book = book_of(self.config)
         return self._book
+
+    @cached_property
+    def transcript_dir(self) -> str | None:
+        """Where the environment wants every run's sidecar to go; looked at once."""
+        environ = os.environ if self._environ is None else self._environ
+        return environ.get("WINDLASS_LLM_TRANSCRIPT_DIR") or None
 
     @property
     def store(self) -> Store:

@@ -16,6 +16,7 @@ from typing import Any, Final, cast
 import msgspec
 
 from windlass import seams
+from windlass.agents.runtime import current_runtime
 from windlass.errors import ConfigError
 from windlass.events import (
     Event,
@@ -39,7 +40,7 @@ def transcript_dir(options: Mapping[str, Any]) -> str | None:
     """Where the sidecar goes: what the options say, else the environment."""
     if "llm_transcript_dir" in options:
         return options["llm_transcript_dir"]
-    return os.environ.get(VARIABLE) or None
+    return current_runtime().transcript_dir
 
 
 def sidecar_in(folder: str) -> Callable[[Run], Watcher]:

@@ -115,6 +115,19 @@ async def call_model(
             raise
         raise failed from error
     seams.point("model.after_reply")
+    return _booked(run, model, request, response, purpose, reserve, started)
+
+
+def _booked(
+    run: Run,
+    model: Model,
+    request: Request,
+    response: Response,
+    purpose: str | None,
+    reserve: Reserve | None,
+    started: float,
+) -> Response:
+    """Settle what the reply cost, and put it on the record."""
     usage = response.usage
     cost = cost_of(model, usage)
     if cost is None:  # who cannot say is charged what was held back

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 MOST_CALLS = 10_000  # on the books that no journal here holds: the latest stay
-MOST_SESSIONS = 2_000  # let go, whose calls stay on the books
+MOST_SESSIONS = 128  # let go, whose calls stay on the books
 
 
 class MemoryJournal:
