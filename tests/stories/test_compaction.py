@@ -128,6 +128,7 @@ async def test_it_can_be_off(off: dict[str, Any]):
 
 async def test_by_default_a_view_of_48000_tokens_is_too_long():
     model = busy(60, "look", notes="unused")
+    model.context_window = 1_000_000
     out = await w.agent_loop(TASK, model=model, tools=[look], max_iterations=61)
     assert out.status == "done"
     (only,) = compactions(out)
@@ -404,7 +405,7 @@ async def test_a_reset_session_recalls_nothing():
     await w.agent_loop(TASK, model=busy(30), tools=[note], session_id=session, compact_threshold=50)
     await w.agent_session_reset(session)
     model = scripted(call("recall", query="step 3"), "the end")
-    out = await w.agent_loop("go", model=model, tools=[note], session_id=session)
+    out = await w.agent_loop("go", model=model, tools=[note], session_id=session, compaction=True)
     found = next(e for e in out.entries if type(e) is ToolResulted and e.tool == "recall")
     assert "nothing in the conversation" in found.result.text
 
@@ -578,6 +579,16 @@ async def test_a_budget_that_has_no_room_for_a_summary_does_not_keep_it_from_hap
     await kept(out, model)
 
 
+async def test_a_caller_that_is_told_its_turn_is_told_all_the_same():
+    model = busy(30)
+    out = await w.agent_loop(
+        TASK, model=model, tools=[note], compact_threshold=100, llm_caller=w.with_logging()
+    )
+    assert out.status == "done" and compactions(out)
+    assert [tool.name for tool in asked(model)[-1].tools] == ["note", "recall"]
+    await kept(out, model)
+
+
 # --------------------------------------------------------------------------- windows and overflow
 
 
@@ -616,7 +627,7 @@ def narrow(model: ScriptedModel, most: int) -> ScriptedModel:
 
 async def test_an_overflow_is_mended_in_the_middle_of_a_run():
     model = narrow(busy(12, "look"), 5_000)
-    out = await w.agent_loop(TASK, model=model, tools=[look])
+    out = await w.agent_loop(TASK, model=model, tools=[look], compaction=True)
     assert out.status == "done", out.error
     done = compactions(out)
     assert done[0].reason == "overflow"
@@ -626,7 +637,7 @@ async def test_an_overflow_is_mended_in_the_middle_of_a_run():
 
 async def test_an_overflow_of_prose_is_mended_too():
     model = narrow(busy(40), 300)
-    out = await w.agent_loop(TASK, model=model, tools=[note])
+    out = await w.agent_loop(TASK, model=model, tools=[note], compaction=True)
     assert out.status == "done", out.error
     assert compactions(out)[0].reason == "overflow"
     await kept(out, model)
@@ -728,7 +739,9 @@ async def test_killed_anywhere_it_goes_on_with_the_same_requests(options: dict[s
         model = busy(options.get("turns", 14), tool)
         if most is not None:
             narrow(model, most)
-        return w.Agent(model, tools=[note, look], max_turns=30, compact_threshold=threshold), model
+        return w.Agent(
+            model, tools=[note, look], max_turns=30, compact_threshold=threshold, compaction=True
+        ), model
 
     whole, model = agent()
     out = await whole.run(TASK)

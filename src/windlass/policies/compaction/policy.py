@@ -122,6 +122,7 @@ class Compacting(Policy[Compactions]):
             # a little every turn would break the cache every turn
             if not full or hard is None or memory.after >= hard or size < hard:
                 return request
+        before = run.frame
         if full:
             done = await self.compact(run, "window", min(soft, size), min(hard or size, size))
         elif self.threshold is not None or self._pays(run, request, size):
@@ -130,8 +131,11 @@ class Compacting(Policy[Compactions]):
             return request
         if not done:
             return request
-        same = request.frame.tools == run.frame.tools
-        frame = request.frame if same else run.frame
+        frame = run.frame
+        if request.frame is not before:  # somebody shaped it for this call: that stays
+            brought = [tool for tool in frame.tools if tool not in request.frame.tools]
+            tools = (*request.frame.tools, *brought) if frame is not before else request.frame.tools
+            frame = msgspec.structs.replace(request.frame, tools=tools)
         return msgspec.structs.replace(request, messages=run.strand.snapshot(), frame=frame)
 
     async def on_model_error(self, run: Run, error: ModelError) -> TryAgain | None:
