@@ -218,3 +218,27 @@ async def test_the_time_of_a_run_is_not_that_of_each_call():
     await w.Agent(agent, timeout=9).run("go")
     assert run.requests[0].settings.timeout is None
     assert agent.requests[0].settings.timeout == 9
+
+
+DEFAULTS = """
+[llm.model_defaults."tiny"]
+thinking = { budget_tokens = 2000 }
+"""
+
+
+async def test_a_word_on_thinking_among_llm_options_silences_the_file(tmp_path: Path):
+    file = tmp_path / "windlass.toml"
+    file.write_text(DEFAULTS)
+    async with w.Runtime(environ={}, config=file, store="memory:"):
+        await w.Agent("mock:tiny", llm_options={"reasoning_effort": "low"}).run("go")
+        sent = w.llm_mock_calls()[-1].options["thinking"]
+    assert sent == {"mode": "effort", "effort": "low"}
+
+
+async def test_the_scale_of_a_problem_alone_makes_a_model_think():
+    caps = Capabilities(known=True, thinking=True, thinking_modes=("effort",), lowering="effort",
+                        reasoning_effort_supported=True, efforts=("low", "medium", "high"))  # fmt: skip
+    small, large = able("x", caps=caps), able("x", caps=caps)
+    await w.llm_call("go", model=small, reasoning_scale="small")
+    await w.llm_call("go", model=large, reasoning_scale="large")
+    assert small.requests[0].settings.thinking != large.requests[0].settings.thinking
