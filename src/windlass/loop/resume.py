@@ -212,7 +212,7 @@ def continue_session(run: Run, state: Standing) -> None:
 async def take_up(run: Run, state: Standing) -> tuple[Stage, Finish | None]:
     """Go on with a run where it stopped."""
     continue_session(run, state)
-    run.frames = state.frames
+    run.frames = frozenset(state.frames)
     _recall(run, state.run_memory)
     run.first_entry = state.first_entry
     run.iteration, run.number = state.iteration, state.number

@@ -222,7 +222,7 @@ class Run:
         self.model, self.moments, self.frame = plan.model, plan.moments, plan.frame
         self.tools: Mapping[str, Tool] = plan.tools
         self.frame_digest: str = ""  # nothing framed yet
-        self.frames: set[str] = set()  # those that this run has put on record
+        self.frames: frozenset[str] = _NO_FRAMES  # those that it has put on record and left
         self.on_record: Frame | None = None  # the frame of that digest
         self.run_id, self.session_id, self.deps = run_id, journal.session_id, deps
         self.caller, self.caller_name = caller, str(caller)
@@ -378,7 +378,8 @@ class Run:
         if digest != self.frame_digest:
             if digest not in self.frames:
                 self.record(entry if entry.why == why else msgspec.structs.replace(entry, why=why))
-            self.frames.update((self.frame_digest, digest))
+            if self.frame_digest:
+                self.frames |= {self.frame_digest}
             self.frame_digest = digest
         self.frame = self.on_record = frame
 
@@ -506,5 +507,6 @@ class _Threads(Executor):
         return future
 
 
+_NO_FRAMES: frozenset[str] = frozenset()
 _blank = blake2b(digest_size=16).copy
 _encode = msgspec.json.Encoder(order="deterministic").encode

@@ -148,10 +148,12 @@ class MemoryJournal:
         ]
 
     def kept(self) -> tuple[str, float, list[JournalEntry]]:
-        """What stays on the books when the session goes. Done for every run in memory: in a hurry."""
-        bounds = self._bounds
-        entries = self.entries[int(bounds[0]) : int(bounds[-2])]
-        return self.session_id, bounds[-1], [e for e in entries if type(e) in ON_BOOKS]
+        """What stays on the books when a session goes that nobody has named, so nobody forked.
+
+        Done for every run in memory: in a hurry.
+        """
+        kept = [entry for entry in self.entries if type(entry) in ON_BOOKS]
+        return self.session_id, self._bounds[-1], kept
 
     def slips(self) -> list[Slip]:
         """The model calls in closed rows."""
