@@ -11,13 +11,28 @@ from typing import Any, Literal, TypeAlias, Union
 import msgspec
 
 from windlass.messages import Message, Outcome, ToolCall, ToolResult
+from windlass.notes import (
+    BudgetExhausted,
+    CheckRan,
+    Compacted,
+    Entry,
+    FeedbackInjected,
+    JudgeDecision,
+    LoopControlDecision,
+    LoopDetected,
+    LoopStuck,
+    NativeToolFallback,
+    NativeToolRejected,
+    Noted,
+    ProgressReported,
+    StallWarning,
+    StepJudgeDecision,
+    ToolSearchQueried,
+    ToolSearchResulted,
+)
 from windlass.usage import NO_USAGE, Usage
 
 FORMAT = 1  # the journal's format; a reader refuses what is newer than itself
-
-
-class Entry(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="kind", gc=False):
-    """Something that happened in a session, for ever."""
 
 
 # --------------------------------------------------------------------------- sessions and runs
@@ -242,166 +257,6 @@ class HistoryRepaired(Entry, tag="history_repaired", frozen=True):
     """A request would have broken the rule of one result for each call; it was mended."""
 
     problems: tuple[str, ...]
-
-
-# --------------------------------------------------------------------------- what policies note
-
-
-class FeedbackInjected(Entry, tag="feedback_injected", frozen=True):
-    """The runtime said something to the model."""
-
-    feedback: str  # nudge, parse_error, steer, …
-    text: str
-
-
-class BudgetExhausted(Entry, tag="budget_exhausted", frozen=True):
-    """A limit was reached."""
-
-    limit: str  # iterations, tokens, usd, seconds
-    allowed: float
-    used: float
-
-
-class LoopStuck(Entry, tag="loop_stuck", frozen=True):
-    """Too many turns in a row without a tool call."""
-
-    nudges: int
-
-
-class NativeToolFallback(Entry, tag="native_tool_fallback", frozen=True):
-    """A model with native tools wrote a tool call as text."""
-
-    calls: int
-
-
-class NativeToolRejected(Entry, tag="native_tool_fallback_rejected", frozen=True):
-    """Calls that were written as text were not run."""
-
-    calls: int
-
-
-class ToolSearchQueried(Entry, tag="tool_search_query", frozen=True):
-    """A search among the deferred tools; `mode` says who ran it."""
-
-    search_id: str
-    query: Any
-    mode: Literal["native", "client"]
-    strategy: str = "bm25"  # or regex, semantic, host; hosted where the provider does not say
-
-
-class ToolSearchResulted(Entry, tag="tool_search_result", frozen=True):
-    """The tools a search found: from the next request on the model sees them."""
-
-    search_id: str
-    tool_names: tuple[str, ...]
-    mode: Literal["native", "client"]
-    diagnostic: str | None = None
-    evicted: tuple[str, ...] = ()  # that a budget has no more room for
-
-
-class JudgeDecision(Entry, tag="judge_decision", frozen=True):
-    """What a gate before the end said: a function of yours, or a model that judges."""
-
-    session_id: str
-    iteration: int
-    gate: str  # verify_completion, verify_completion_judge, done_judge
-    verdict: Literal["done", "continue"]
-    reasoning: str | None = None
-    next_step: str | None = None
-    judge_duration_ms: float = 0.0
-    trigger: str | None = None  # "stalled": not asked because an end was proposed
-
-
-class CheckRan(Entry, tag="check", frozen=True):
-    """A check of the work, run by the runtime itself: evidence, not a claim."""
-
-    iteration: int
-    name: str
-    passed: bool
-    detail: str | None = None
-    duration_ms: float = 0.0
-
-
-class StepJudgeDecision(Entry, tag="step_judge_decision", frozen=True):
-    """What the judge of single steps said of a reply before its calls ran, or why it was not asked."""
-
-    session_id: str
-    iteration: int
-    verdict: Literal["pass", "revise"] | None = None
-    reasoning: str | None = None
-    critique: str | None = None
-    confidence: float | None = None
-    skipped: bool = False
-    reason: str | None = None  # why it was skipped
-    error: str | None = None  # it could not be asked, and the reply passed
-    judge_duration_ms: float = 0.0
-
-
-class LoopControlDecision(Entry, tag="loop_control_decision", frozen=True):
-    """The limit on turns was raised, or the loop was told to stop."""
-
-    iteration: int
-    action: Literal["extend", "stop"]
-    old_limit: int
-    new_limit: int
-    reason: str | None = None
-    status: str | None = None
-
-
-class StallWarning(Entry, tag="agent_loop_stall_warning", frozen=True):
-    """The same call, with the same arguments, again and again."""
-
-    iteration: int
-    tool_name: str
-    repeat_count: int
-    threshold: int
-    arguments_digest: str
-    signature_digest: str
-    arguments: dict[str, Any] | None = None
-
-
-class LoopDetected(Entry, tag="loop_detected", frozen=True):
-    """Whole turns repeat themselves: the same calls, or the same words."""
-
-    iteration: int
-    loop: Literal["tool_repetition", "text_repetition"]
-    detail: str
-    action: str  # warn, inject, terminate, continue
-    repeat_count: int = 0
-
-
-class ProgressReported(Entry, tag="progress_reported", frozen=True):
-    """The model said how far it is."""
-
-    message: str | None = None
-    entries: tuple[dict[str, Any], ...] = ()  # of a task list
-
-
-class Compacted(Entry, tag="compaction", frozen=True):
-    """The view became smaller: why, how, by whose instructions, and what that costs and saves."""
-
-    reason: str  # threshold, window, overflow
-    strategy: str
-    engine_strategy: str  # llm, truncate, custom; references: only bulky results left the view
-    estimated_tokens_before: int
-    estimated_tokens_after: int
-    instruction_mode: str
-    instruction_source: str
-    compaction_policy: dict[str, Any] | None
-    threshold: int = 0
-    archived: int = 0  # messages that left the view
-    shed: int = 0  # tokens of results that are there by reference only
-    cost_usd: float = 0.0  # of the summary
-    cache_usd: float = 0.0  # of sending anew what a provider had in its cache
-    saves_usd: float = 0.0  # with each turn from here on
-    shortfall: str | None = None  # why the view is still above the threshold
-
-
-class Noted(Entry, tag="note", frozen=True):
-    """Something a policy of yours wants on the record."""
-
-    name: str
-    data: Any = None
 
 
 JournalEntry: TypeAlias = Union[

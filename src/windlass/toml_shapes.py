@@ -13,7 +13,6 @@ import msgspec
 from windlass.errors import nearest
 from windlass.redact import Secret, looks_secret, mask_url
 
-
 _FEW = 12  # names that fit behind a hint
 
 

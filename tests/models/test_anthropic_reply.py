@@ -122,14 +122,18 @@ def test_thinking_and_its_signature_go_back_to_the_letter() -> None:
     first, second, _ = response.message.content
     assert isinstance(first, Thinking) and first.text == "Let me see."
     assert isinstance(second, Opaque)
-    sent = json.loads(b"".join(MODEL.encode(Request([response.message]))))["messages"][-1]["content"]
+    sent = json.loads(b"".join(MODEL.encode(Request([response.message]))))["messages"][-1][
+        "content"
+    ]
     assert sent == [
         {"type": "thinking", "thinking": "Let me see.", "signature": signature},
         {"type": "redacted_thinking", "data": "xyz=="},
         {"type": "text", "text": "Hi"},
     ]
     other = AnthropicMessages("claude-other", api_key="k")
-    sent = json.loads(b"".join(other.encode(Request([response.message]))))["messages"][-1]["content"]
+    sent = json.loads(b"".join(other.encode(Request([response.message]))))["messages"][-1][
+        "content"
+    ]
     assert sent == [{"type": "text", "text": "Hi"}]
 
 
@@ -150,7 +154,9 @@ def test_blocks_that_only_the_provider_understands_go_back_as_they_came() -> Non
     )  # fmt: skip
     assert response.stop_reason == "pause_turn"
     assert told == [TextDelta("done")]
-    sent = json.loads(b"".join(MODEL.encode(Request([response.message]))))["messages"][-1]["content"]
+    sent = json.loads(b"".join(MODEL.encode(Request([response.message]))))["messages"][-1][
+        "content"
+    ]
     assert sent == [
         {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "x"}},
         result,
@@ -161,7 +167,9 @@ def test_blocks_that_only_the_provider_understands_go_back_as_they_came() -> Non
 
 def test_what_a_call_carries_beside_its_arguments_goes_back_too() -> None:
     response, _ = run(stream(tool(0, "a", "f", "{}", caller={"type": "direct"}), stop="tool_use"))
-    sent = json.loads(b"".join(MODEL.encode(Request([response.message]))))["messages"][-1]["content"]
+    sent = json.loads(b"".join(MODEL.encode(Request([response.message]))))["messages"][-1][
+        "content"
+    ]
     assert sent[0]["caller"] == {"type": "direct"}
 
 

@@ -239,8 +239,6 @@ async def test_two_event_loops_share_a_budget(own_world: Runtime):
 
 async def test_a_request_that_is_never_sent_gives_back_what_was_held(own_world: Runtime):
     class Breaker(w.Policy[None]):
-        name = "breaker"
-
         async def before_model(self, run: w.Run, request: w.Request) -> w.Request:
             asks = w.Message("assistant", (w.ToolCall("c", "add", {}),))  # and nobody answers
             return w.Request((*request.messages, asks, w.Message("user", "go on")), request.frame)
@@ -374,8 +372,6 @@ async def test_a_secret_is_not_written_to_the_books(tmp_path):
 
 async def test_a_note_cannot_forge_a_call():
     class Forger(w.Policy[None]):
-        name = "forger"
-
         async def after_reply(self, run: w.Run, turn: w.Turn) -> None:
             run.note(ReplyFailed("x", "x", "p", "m"))
 

@@ -56,6 +56,7 @@ async def test_the_system_prompt_mentions_it():
     await w.agent_loop("go", "Be brief.", model=model, tools=[add], progress_tool=True)
     first = model.requests[0]
     assert [tool.name for tool in first.tools] == ["add", "agent_progress"]
+    assert first.system is not None
     assert first.system.startswith("Be brief.\n\n") and "agent_progress" in first.system
 
 
