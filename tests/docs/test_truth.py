@@ -14,8 +14,8 @@ from windlass import errors, testing
 from windlass.agents import assemble
 from windlass.agents.options import LoopOptions
 from windlass.config import BUILT_IN, load
+from windlass.loop.plan import Plan
 from windlass.loop.policy import Policy
-from windlass.loop.run import Plan
 from windlass.messages import Outcome
 from windlass.models.endpoints import ENDPOINTS
 from windlass.models.transport import Timeouts

@@ -10,7 +10,7 @@ import windlass as w
 from tests.stories.judged import from_every_place, look, of
 from tests.stories.world import add, kept, results, said
 from windlass.events import LoopDetected, StallWarning, ToolDecided
-from windlass.loop.run import digest_of
+from windlass.loop.plan import digest_of
 from windlass.testing import call, scripted
 
 AGAIN = call("look", text="x")

@@ -21,7 +21,7 @@ from windlass.agents.tool_filter import FILTERS, left_of
 from windlass.agents.watching import CALLBACKS, NOBODY, Watchers
 from windlass.errors import ConfigError, shown
 from windlass.events import Event
-from windlass.loop.run import Plan
+from windlass.loop.plan import Plan
 from windlass.loop.verdict import Outcome
 from windlass.loop.watch import log
 from windlass.messages import Message

@@ -20,8 +20,9 @@ from windlass.agents.tool_filter import FILTERS, left_of
 from windlass.agents.tooling import around, tooling, with_progress
 from windlass.errors import ConfigError
 from windlass.loop.ledger import NO_LIMITS, Limits
+from windlass.loop.plan import Plan
 from windlass.loop.policy import Policy
-from windlass.loop.run import Plan, Run
+from windlass.loop.run import Run
 from windlass.loop.starting import adopt
 from windlass.models.base import Model, Settings
 from windlass.models.capabilities import Capabilities
@@ -30,6 +31,7 @@ from windlass.policies.budget import BudgetGuard
 from windlass.policies.callback import CHANGED, Change
 from windlass.policies.closing import ClosingAnswer
 from windlass.policies.completion import CONTRACTS, SENTINEL, Mode
+from windlass.policies.iterations import Turns
 from windlass.policies.progress import ProgressTool
 from windlass.policies.result_cap import ResultCap
 from windlass.tools.base import Tool
@@ -200,8 +202,7 @@ def _planned(
     defaults = _LOOP_DEFAULTS if door == "agent_loop" else _AGENT_DEFAULTS
     given, sentinel = system, _sentinel(options, mode)
     if sentinel is not None:
-        contract = CONTRACTS[mode].format(sentinel=sentinel)
-        system = f"{system}\n\n{contract}" if system else contract
+        system = _with_contract(system, mode, sentinel)
     if disclosure is not None:
         tools = disclosure.tools
         system, settings = disclosure.framed(system, settings)
@@ -214,10 +215,7 @@ def _planned(
     if answer is not None:
         frame = answer.framed(system, tools, offered, settings)
         system, offered, settings = frame.system, frame.tools, frame.settings
-    limits = _limits(options, defaults["max_iterations"])
-    turns = turns_of(options, defaults["max_iterations"])
-    if turns is not None:
-        limits = msgspec.structs.replace(limits, iterations=turns.initial)
+    limits, turns = _limits(options, defaults["max_iterations"])
     judges = judging(
         options,
         mode,
@@ -262,7 +260,20 @@ def _sentinel(options: Mapping[str, Any], mode: Mode) -> str | None:
     return SENTINEL if options.get("loop_until_done") and mode != "native" else None
 
 
-def _limits(options: Mapping[str, Any], iterations: int) -> Limits:
+def _with_contract(system: str | None, mode: Mode, sentinel: str) -> str:
+    contract = CONTRACTS[mode].format(sentinel=sentinel)
+    return f"{system}\n\n{contract}" if system else contract
+
+
+def _limits(options: Mapping[str, Any], iterations: int) -> tuple[Limits, Turns | None]:
+    """What a run may spend, and its limit on turns where that is more than a number."""
+    limits, turns = _fixed_limits(options, iterations), turns_of(options, iterations)
+    if turns is not None:
+        limits = msgspec.structs.replace(limits, iterations=turns.initial)
+    return limits, turns
+
+
+def _fixed_limits(options: Mapping[str, Any], iterations: int) -> Limits:
     limits: Limits = options.get("budget") or NO_LIMITS
     tokens = options.get("token_budget")
     if tokens is not None and limits.tokens is not None:

@@ -24,8 +24,9 @@ from windlass.loop.answers import Allow, Deny, decision_as_data, decision_of, re
 from windlass.loop.calls import close_recorded
 from windlass.loop.kernel import Stage, drive
 from windlass.loop.ledger import Ledger
+from windlass.loop.plan import Plan
 from windlass.loop.resume import Standing, continue_session, standing, take_up
-from windlass.loop.run import Plan, Run
+from windlass.loop.run import Run
 from windlass.loop.verdict import Finish, Outcome, Stop
 from windlass.loop.watch import Sink
 from windlass.messages import Message

@@ -33,8 +33,9 @@ from windlass.events import (
     ToolShown,
 )
 from windlass.loop.answers import decision_of
+from windlass.loop.plan import Plan, frame_of
 from windlass.loop.replay import requests_of
-from windlass.loop.run import Plan, Run, frame_of
+from windlass.loop.run import Run
 from windlass.messages import Message, ToolResult
 from windlass.models.base import Aside, Emit, Frame, Model, Request, Response
 from windlass.models.capabilities import Capabilities

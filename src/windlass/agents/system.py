@@ -11,7 +11,7 @@ from typing import Any, Final, Union, get_args, get_origin
 from windlass.access.caller import Caller
 from windlass.errors import ConfigError, NoSuchSession, shown
 from windlass.events import RunStarted
-from windlass.loop.run import Plan
+from windlass.loop.plan import Plan
 from windlass.redact import MARK
 from windlass.store.base import Store
 from windlass.tools.base import AgentInfo, ToolContext

@@ -353,8 +353,8 @@ def _saved(session: str, store: str | None) -> Request:
 
 def _request(entries: Sequence[Any]) -> Request:
     """What the next request of a session would carry."""
+    from windlass.loop.plan import frame_of
     from windlass.loop.replay import last_frame
-    from windlass.loop.run import frame_of
     from windlass.models.base import Frame, Request
     from windlass.store.fold import messages_of
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from windlass.agents.replaying import RecordedRun, Replayed
     from windlass.cli.paper import Paper
     from windlass.events import JournalEntry
-    from windlass.loop.run import Plan
+    from windlass.loop.plan import Plan
     from windlass.store.base import Store
 
 

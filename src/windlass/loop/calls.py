@@ -21,8 +21,9 @@ from windlass.events import (
     ToolResulted,
     ToolShown,
 )
+from windlass.loop.plan import digest_of
 from windlass.loop.policy import misplaced
-from windlass.loop.run import Run, digest_of, unwatched
+from windlass.loop.run import Run, unwatched
 from windlass.loop.turn import UNNAMED, Ready, Turn
 from windlass.loop.verdict import Stop, Suspend
 from windlass.messages import Message, ToolCall, ToolResult

@@ -1,7 +1,6 @@
-"""One run on one session: what it is made of, what it has said and spent, and how it is recorded.
+"""One run on one session: what it has said and spent, and how it is recorded.
 
-A `Plan` is what does not change while runs go on; it is assembled once and shared by many. The
-`Run` is the state of one. Policies speak through it.
+What it is made of stands in its `Plan` (`plan.py`). Policies speak through the run.
 """
 
 from __future__ import annotations
@@ -10,17 +9,15 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from concurrent.futures import Executor, Future
-from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from windlass import seams
 from windlass.access.caller import Caller
-from windlass.errors import ConfigError, Corrupt, shown
+from windlass.errors import ConfigError, shown
 from windlass.events import (
     FeedbackInjected,
-    Framed,
     JournalEntry,
     Noted,
     Remembered,
@@ -35,162 +32,24 @@ from windlass.events import (
 )
 from windlass.loop.answers import Decision
 from windlass.loop.deadline import Deadline, Watch
-from windlass.loop.ledger import NO_LIMITS, Ledger, Limits
-from windlass.loop.policy import Policy, moments_of
+from windlass.loop.ledger import NO_LIMITS, Ledger
+from windlass.loop.plan import Plan, framed, keepable, plain
+from windlass.loop.policy import Policy
 from windlass.loop.turn import Turn
 from windlass.loop.verdict import Stop
 from windlass.loop.watch import REPLY_ENDS, CleanShow, Receipt, Sink, Watcher, fan_out, unwatched
-from windlass.messages import Message, Text, ToolResult, ToolSpec
-from windlass.models.base import Frame, Model, Request, Response, Settings
+from windlass.messages import Message, Text, ToolResult
+from windlass.models.base import Frame, Model, Request, Response
 from windlass.models.view import Strand
 from windlass.store.base import Journal, Store
 from windlass.tools.answer import answer
-from windlass.tools.base import AgentInfo, Tool, Validation
-from windlass.tools.text import to_text
+from windlass.tools.base import AgentInfo, Tool
 
 if TYPE_CHECKING:
     from windlass.loop.around import Around
     from windlass.redact import Redactor
 
 T = TypeVar("T")
-
-
-class Plan:
-    """What a run is made of: frozen, assembled once, shared by many runs."""
-
-    __slots__ = ("concurrency", "deliberates", "denied", "digest", "door", "eager", "frame",
-                 "framed", "limits", "metadata", "model", "moments", "name", "policies",
-                 "reply_tokens", "role", "tool_timeout", "tools", "validation", "watchers")  # fmt: skip
-
-    def __init__(
-        self,
-        model: Model,
-        *,
-        door: str = "agent",
-        name: str | None = None,
-        system: str | None = None,
-        tools: Sequence[Tool] = (),
-        settings: Settings | None = None,
-        policies: Sequence[Policy[Any]] = (),
-        limits: Limits = NO_LIMITS,
-        concurrency: int = 1,
-        eager: bool = True,
-        tool_timeout: float | None = 120.0,
-        validation: Validation = "strict",
-        metadata: dict[str, Any] | None = None,
-        offered: tuple[ToolSpec, ...] | None = None,  # None: all of them, as they are
-        role: str | None = None,
-        denied: frozenset[str] = frozenset(),  # tools that nobody may bring into a run
-        watchers: Sequence[Callable[[Run], Watcher]] = (),  # make those who watch each run
-    ) -> None:
-        self.model, self.door, self.name, self.metadata = model, door, name, metadata
-        self.role, self.denied, self.watchers = role, denied, tuple(watchers)
-        self.policies = tuple(policies)
-        self.moments = moments = moments_of(self.policies)
-        self.deliberates = moments.deliberates
-        self.limits, self.concurrency = limits, concurrency
-        self.validation: Validation = validation
-        self.tool_timeout = tool_timeout
-        settings = settings or _SETTINGS
-        self.reply_tokens = settings.max_tokens or 16384
-        offer = _offer(system, tuple(tools), settings, offered)
-        self.tools: Mapping[str, Tool] = offer.tools
-        self.eager = eager and offer.reads
-        self.frame, self.framed, self.digest = offer.frame, offer.framed, offer.framed.digest
-
-    def of(self, model: Model) -> Plan:
-        """The same plan for another model."""
-        other = object.__new__(Plan)
-        other.model, other.door, other.name, other.metadata = (
-            model, self.door, self.name, self.metadata
-        )  # fmt: skip
-        other.role, other.denied, other.watchers = self.role, self.denied, self.watchers
-        other.policies, other.moments, other.limits = self.policies, self.moments, self.limits
-        other.deliberates, other.concurrency = self.deliberates, self.concurrency
-        other.validation, other.tool_timeout = self.validation, self.tool_timeout
-        other.tools, other.eager, other.reply_tokens = self.tools, self.eager, self.reply_tokens
-        other.frame, other.framed, other.digest = self.frame, self.framed, self.digest
-        return other
-
-
-class _Offer(NamedTuple):
-    """What a model is shown, in the forms that a run needs."""
-
-    tools: Mapping[str, Tool]
-    reads: bool  # some of them only read
-    frame: Frame
-    framed: Framed
-
-
-_SETTINGS = Settings()
-_offers: dict[tuple[str | None, tuple[int, ...], int, int], _Offer] = {}
-
-
-def _offer(
-    system: str | None,
-    tools: tuple[Tool, ...],
-    settings: Settings,
-    specs: tuple[ToolSpec, ...] | None,
-) -> _Offer:
-    """Kept for a while: agents are made again and again with the same parts."""
-    key = (system, tuple(map(id, tools)), id(settings), id(specs))
-    known = _offers.get(key)  # it holds the parts, so that their ids stay theirs
-    if known is None:
-        if specs is None:
-            specs = tuple([tool.spec for tool in tools])
-        frame = Frame(system, specs, settings)
-        reads = any([tool.effect == "read_only" for tool in tools])
-        if len(_offers) >= 256:
-            _offers.clear()
-        by_name = {tool.name: tool for tool in tools}
-        known = _offers[key] = _Offer(by_name, reads, frame, framed(frame))
-    return known
-
-
-def framed(frame: Frame, why: str = "start") -> Framed:
-    """The entry that puts a frame on the record."""
-    tools = tuple([cast("dict[str, Any]", msgspec.to_builtins(tool)) for tool in frame.tools])
-    settings = cast("dict[str, Any]", msgspec.to_builtins(frame.settings))
-    return Framed(digest_of((frame.system, tools, settings)), frame.system, tools, settings, why)
-
-
-def frame_of(entry: Framed) -> Frame:
-    """The frame that an entry put on the record."""
-    try:
-        return Frame(
-            entry.system,
-            tuple(msgspec.convert(tool, ToolSpec) for tool in entry.tools),
-            msgspec.convert(entry.settings, Settings),
-        )
-    except msgspec.ValidationError as error:
-        raise Corrupt(f"frame {entry.digest!r} on record is none: {error}") from error
-
-
-def plain(value: Any, what: str) -> Any:
-    """The value as plain data; what no journal can hold is refused where it is handed over."""
-    keepable(value, what)
-    return msgspec.to_builtins(value)
-
-
-def keepable(value: Any, what: str) -> None:
-    """Refuse what no journal can hold."""
-    try:
-        _encode(value)
-    except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise ConfigError(
-            f"{what} is kept in the journal and must be plain data: {error}"
-        ) from error
-
-
-def digest_of(value: object) -> str:
-    """A short fingerprint of anything that JSON can hold."""
-    try:
-        data = _encode(value)
-    except (ValueError, TypeError, RecursionError):  # what no JSON can hold has a text all the same
-        data = to_text(value).encode()
-    state = _blank()  # a copy is made in half the time of a new one
-    state.update(data)
-    return state.hexdigest()
 
 
 class Run:
@@ -234,11 +93,8 @@ class Run:
         self.redactor = redactor
         self.strand = Strand()
         self.audited = 0
-        self.sized: tuple[Strand, int, int] = (
-            self.strand,
-            0,
-            0,
-        )  # characters counted so far, for estimates
+        # characters counted so far, for estimates
+        self.sized: tuple[Strand, int, int] = (self.strand, 0, 0)
         self.turn: Turn | None = None
         self.iteration = 0  # completed model turns of this run
         self.number = 0  # of the turn under way
@@ -249,17 +105,7 @@ class Run:
         self.reminders: list[tuple[Message, int]] = []
         self.held: list[Message] = []  # said while calls were open; heard after their results
         self.interruption: Stop | None = None
-        self.answers: dict[str, Decision] = {}  # to calls that asked someone
-        self.host_results: dict[str, ToolResult] = {}  # of calls that the host runs
-        self.committed: dict[str, ToolResult] = {}
-        self.coerced: dict[
-            str, tuple[str, ...]
-        ] = {}  # what was mended in arguments, until the result
-        self.began: dict[str, float] = {}  # when calls began that may commit
-        self.took: dict[str, float] = {}  # milliseconds, until the result is on record
-        self.early: dict[str, asyncio.Task[Any]] = {}  # reads that started while the model wrote
-        self.lingering: set[asyncio.Task[Any]] = set()
-        self.threads: set[Future[Any]] = set()
+        self._no_calls()
         self.pool_factory, self._pool = pool, None
         self.watch: Watch | None = None
         self.task: asyncio.Task[Any] | None = None
@@ -268,20 +114,38 @@ class Run:
         self.started_at = self.loop.time()
         self.input_tokens = self.output_tokens = 0
         self.receipts: tuple[Watcher, ...] = ()
-        if plan.watchers:
-            made = [make(self) for make in plan.watchers]
+        self.show: Sink = unwatched
+        self.emit: Sink = unwatched
+        self.drains: tuple[Callable[[float | None], Awaitable[None]], ...] = ()
+        self.record: Callable[[JournalEntry], None] = journal.append
+        if sinks or plan.watchers or redactor is not None:
+            self._be_watched(sinks, redactor)
+
+    def _no_calls(self) -> None:
+        """What becomes of calls, before there are any."""
+        self.answers: dict[str, Decision] = {}  # to calls that asked someone
+        self.host_results: dict[str, ToolResult] = {}  # of calls that the host runs
+        self.committed: dict[str, ToolResult] = {}
+        # what was mended in arguments, until the result
+        self.coerced: dict[str, tuple[str, ...]] = {}
+        self.began: dict[str, float] = {}  # when calls began that may commit
+        self.took: dict[str, float] = {}  # milliseconds, until the result is on record
+        self.early: dict[str, asyncio.Task[Any]] = {}  # reads that started while the model wrote
+        self.lingering: set[asyncio.Task[Any]] = set()
+        self.threads: set[Future[Any]] = set()
+
+    def _be_watched(self, sinks: Sequence[Sink], redactor: Redactor | None) -> None:
+        """What is recorded passes the redactor, and is shown to whoever watches."""
+        if self.plan.watchers:
+            made = [make(self) for make in self.plan.watchers]
             self.receipts = tuple([each for each in made if isinstance(each, Receipt)])
             sinks = (*sinks, *made)
-        self.show: Sink = fan_out(sinks) if sinks else unwatched
-        self.emit: Sink = self.show
-        self.drains: tuple[Callable[[float | None], Awaitable[None]], ...] = ()
-        if sinks or redactor is not None:
-            self.drains = tuple([sink.drain for sink in sinks if isinstance(sink, Watcher)])
-            if sinks and redactor is not None:
+        if sinks:
+            self.show = self.emit = fan_out(sinks)
+            if redactor is not None:
                 self.emit = CleanShow(redactor, self.show)
-            self.record: Callable[[JournalEntry], None] = self._record_and_show
-        else:
-            self.record = journal.append
+        self.drains = tuple([sink.drain for sink in sinks if isinstance(sink, Watcher)])
+        self.record = self._record_and_show
 
     @property
     def metered(self) -> bool:
@@ -508,5 +372,3 @@ class _Threads(Executor):
 
 
 _NO_FRAMES: frozenset[str] = frozenset()
-_blank = blake2b(digest_size=16).copy
-_encode = msgspec.json.Encoder(order="deterministic").encode

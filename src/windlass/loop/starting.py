@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from windlass.loop.plan import Plan
 from windlass.loop.policy import misplaced
-from windlass.loop.run import Plan, Run
+from windlass.loop.run import Run
 from windlass.tools.base import Tool
 
 

@@ -9,8 +9,9 @@ from typing import Any, cast
 import msgspec
 
 from windlass.errors import ConfigError, nearest, shown
+from windlass.loop.plan import plain
 from windlass.loop.policy import Policy
-from windlass.loop.run import Run, plain
+from windlass.loop.run import Run
 from windlass.loop.turn import Turn
 from windlass.loop.verdict import KeepGoing, Stop, Verdict
 from windlass.policies.completion import visible

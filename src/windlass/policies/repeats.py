@@ -18,7 +18,8 @@ from windlass.events import (
     Replied,
     ToolResulted,
 )
-from windlass.loop.run import Run, digest_of
+from windlass.loop.plan import digest_of
+from windlass.loop.run import Run
 from windlass.messages import Message, ToolCall
 from windlass.policies.reading import Reading, reading
 from windlass.policies.tally import NOT_RUN

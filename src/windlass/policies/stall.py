@@ -13,8 +13,9 @@ import msgspec
 
 from windlass.errors import ConfigError, shown
 from windlass.events import LoopDetected, StallWarning
+from windlass.loop.plan import digest_of
 from windlass.loop.policy import Policy
-from windlass.loop.run import Run, digest_of
+from windlass.loop.run import Run
 from windlass.loop.turn import Turn
 from windlass.loop.verdict import Outcome, Stop
 from windlass.messages import Text, ToolCall, ToolResult

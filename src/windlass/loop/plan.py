@@ -1,0 +1,164 @@
+"""What a run is made of, and how it is put on record: the plan, its frame, fingerprints of values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import msgspec
+
+from windlass.errors import ConfigError, Corrupt
+from windlass.events import Framed
+from windlass.loop.ledger import NO_LIMITS, Limits
+from windlass.loop.policy import Policy, moments_of
+from windlass.messages import ToolSpec
+from windlass.models.base import Frame, Model, Settings
+from windlass.tools.base import Tool, Validation
+from windlass.tools.text import to_text
+
+if TYPE_CHECKING:
+    from windlass.loop.run import Run
+    from windlass.loop.watch import Watcher
+
+
+class Plan:
+    """What a run is made of: frozen, assembled once, shared by many runs."""
+
+    __slots__ = ("concurrency", "deliberates", "denied", "digest", "door", "eager", "frame",
+                 "framed", "limits", "metadata", "model", "moments", "name", "policies",
+                 "reply_tokens", "role", "tool_timeout", "tools", "validation", "watchers")  # fmt: skip
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        door: str = "agent",
+        name: str | None = None,
+        system: str | None = None,
+        tools: Sequence[Tool] = (),
+        settings: Settings | None = None,
+        policies: Sequence[Policy[Any]] = (),
+        limits: Limits = NO_LIMITS,
+        concurrency: int = 1,
+        eager: bool = True,
+        tool_timeout: float | None = 120.0,
+        validation: Validation = "strict",
+        metadata: dict[str, Any] | None = None,
+        offered: tuple[ToolSpec, ...] | None = None,  # None: all of them, as they are
+        role: str | None = None,
+        denied: frozenset[str] = frozenset(),  # tools that nobody may bring into a run
+        watchers: Sequence[Callable[[Run], Watcher]] = (),  # make those who watch each run
+    ) -> None:
+        self.model, self.door, self.name, self.metadata = model, door, name, metadata
+        self.role, self.denied, self.watchers = role, denied, tuple(watchers)
+        self.policies = tuple(policies)
+        self.moments = moments = moments_of(self.policies)
+        self.deliberates = moments.deliberates
+        self.limits, self.concurrency = limits, concurrency
+        self.validation: Validation = validation
+        self.tool_timeout = tool_timeout
+        settings = settings or _SETTINGS
+        self.reply_tokens = settings.max_tokens or 16384
+        offer = _offer(system, tuple(tools), settings, offered)
+        self.tools: Mapping[str, Tool] = offer.tools
+        self.eager = eager and offer.reads
+        self.frame, self.framed, self.digest = offer.frame, offer.framed, offer.framed.digest
+
+    def of(self, model: Model) -> Plan:
+        """The same plan for another model."""
+        other = object.__new__(Plan)
+        other.model, other.door, other.name, other.metadata = (
+            model, self.door, self.name, self.metadata
+        )  # fmt: skip
+        other.role, other.denied, other.watchers = self.role, self.denied, self.watchers
+        other.policies, other.moments, other.limits = self.policies, self.moments, self.limits
+        other.deliberates, other.concurrency = self.deliberates, self.concurrency
+        other.validation, other.tool_timeout = self.validation, self.tool_timeout
+        other.tools, other.eager, other.reply_tokens = self.tools, self.eager, self.reply_tokens
+        other.frame, other.framed, other.digest = self.frame, self.framed, self.digest
+        return other
+
+
+class _Offer(NamedTuple):
+    """What a model is shown, in the forms that a run needs."""
+
+    tools: Mapping[str, Tool]
+    reads: bool  # some of them only read
+    frame: Frame
+    framed: Framed
+
+
+_SETTINGS = Settings()
+_offers: dict[tuple[str | None, tuple[int, ...], int, int], _Offer] = {}
+
+
+def _offer(
+    system: str | None,
+    tools: tuple[Tool, ...],
+    settings: Settings,
+    specs: tuple[ToolSpec, ...] | None,
+) -> _Offer:
+    """Kept for a while: agents are made again and again with the same parts."""
+    key = (system, tuple(map(id, tools)), id(settings), id(specs))
+    known = _offers.get(key)  # it holds the parts, so that their ids stay theirs
+    if known is None:
+        if specs is None:
+            specs = tuple([tool.spec for tool in tools])
+        frame = Frame(system, specs, settings)
+        reads = any([tool.effect == "read_only" for tool in tools])
+        if len(_offers) >= 256:
+            _offers.clear()
+        by_name = {tool.name: tool for tool in tools}
+        known = _offers[key] = _Offer(by_name, reads, frame, framed(frame))
+    return known
+
+
+def framed(frame: Frame, why: str = "start") -> Framed:
+    """The entry that puts a frame on the record."""
+    tools = tuple([cast("dict[str, Any]", msgspec.to_builtins(tool)) for tool in frame.tools])
+    settings = cast("dict[str, Any]", msgspec.to_builtins(frame.settings))
+    return Framed(digest_of((frame.system, tools, settings)), frame.system, tools, settings, why)
+
+
+def frame_of(entry: Framed) -> Frame:
+    """The frame that an entry put on the record."""
+    try:
+        return Frame(
+            entry.system,
+            tuple(msgspec.convert(tool, ToolSpec) for tool in entry.tools),
+            msgspec.convert(entry.settings, Settings),
+        )
+    except msgspec.ValidationError as error:
+        raise Corrupt(f"frame {entry.digest!r} on record is none: {error}") from error
+
+
+def plain(value: Any, what: str) -> Any:
+    """The value as plain data; what no journal can hold is refused where it is handed over."""
+    keepable(value, what)
+    return msgspec.to_builtins(value)
+
+
+def keepable(value: Any, what: str) -> None:
+    """Refuse what no journal can hold."""
+    try:
+        _encode(value)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise ConfigError(
+            f"{what} is kept in the journal and must be plain data: {error}"
+        ) from error
+
+
+def digest_of(value: object) -> str:
+    """A short fingerprint of anything that JSON can hold."""
+    try:
+        data = _encode(value)
+    except (ValueError, TypeError, RecursionError):  # what no JSON can hold has a text all the same
+        data = to_text(value).encode()
+    state = _blank()  # a copy is made in half the time of a new one
+    state.update(data)
+    return state.hexdigest()
+
+
+_blank = blake2b(digest_size=16).copy
+_encode = msgspec.json.Encoder(order="deterministic").encode
