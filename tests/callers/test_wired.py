@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,13 +13,7 @@ from windlass.events import Replied
 from windlass.models import transport
 from windlass.testing.fakes import FakeAnthropic, FakeOpenAI, Headers, Status
 
-
-@pytest.fixture(autouse=True)
-def loopback(own_world: Any) -> Iterator[None]:
-    """Servers of our own. (Not by monkeypatch: that ends after the guard does, and would leave it.)"""
-    guard, transport.forbid = transport.forbid, None
-    yield
-    transport.forbid = guard
+pytestmark = pytest.mark.usefixtures("reachable")
 
 
 async def test_a_broken_provider_falls_back_to_one_of_another_wire():

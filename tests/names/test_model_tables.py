@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +11,10 @@ import pytest
 import windlass as w
 from tests.names import models as names
 from tests.names.test_names import documented
-from windlass.models import transport
 from windlass.models.endpoints import ENDPOINTS
 from windlass.models.providers import resolve
 from windlass.testing import call, scripted
 from windlass.testing.fakes import FakeAnthropic, FakeOpenAI, Silence, Status
-
-
-@pytest.fixture
-def reachable() -> Iterator[None]:
-    """A server of our own, on loopback."""
-    guard, transport.forbid = transport.forbid, None
-    yield
-    transport.forbid = guard
 
 
 @w.tool

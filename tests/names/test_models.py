@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,7 +11,6 @@ import windlass as w
 from tests.names import models as names
 from tests.names.test_names import documented, typed
 from windlass.agents.preparing import CALL_OPTIONS
-from windlass.models import transport
 from windlass.models.endpoints import ENDPOINTS
 from windlass.models.providers import resolve
 from windlass.testing import call, scripted
@@ -30,14 +28,6 @@ from windlass.testing.fakes.reply import Asked
 from windlass.tools.tool_search import SEARCH_NAME
 
 FAKES: dict[str, Any] = {"anthropic": FakeAnthropic, "gemini": FakeGemini, "ollama": FakeOllama}
-
-
-@pytest.fixture
-def reachable() -> Iterator[None]:
-    """A server of our own, on loopback."""
-    guard, transport.forbid = transport.forbid, None
-    yield
-    transport.forbid = guard
 
 
 @w.tool

@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -19,9 +18,7 @@ import pytest
 import windlass as w
 from tests.stories.doors import servers
 from tests.stories.world import kept
-from windlass.agents.runtime import Runtime
 from windlass.loop.replay import requests_of
-from windlass.models import transport
 from windlass.models.audit import audit
 from windlass.models.rules.gemini import FOREIGN
 from windlass.models.wires.common import HttpModel
@@ -36,12 +33,7 @@ PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(16)).decode()
 NOTES = base64.b64encode("Größe: 7 µm – 東京".encode()).decode()
 
 
-@pytest.fixture(autouse=True)
-def reachable(own_world: Runtime) -> Iterator[None]:
-    """Servers of our own, on loopback."""
-    guard, transport.forbid = transport.forbid, None
-    yield
-    transport.forbid = guard
+pytestmark = pytest.mark.usefixtures("reachable")
 
 
 # --------------------------------------------------------------------------- what is said

@@ -192,4 +192,4 @@ def test_a_real_notebook(tmp_path: Path):
     outputs = [cell.outputs for cell in notebook.cells]
     assert outputs[1][0].text == "done 3\n"
     assert outputs[2][0].text == "done 4\n"
-    assert "<table>" in outputs[3][0].data["text/html"]
+    assert "<iframe sandbox=" in outputs[3][0].data["text/html"]

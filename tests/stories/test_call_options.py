@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,23 +11,13 @@ import pytest
 import windlass as w
 from tests.stories.able import able
 from tests.stories.world import add
-from windlass.agents.runtime import Runtime
 from windlass.events import TextDelta
-from windlass.models import transport
 from windlass.models.base import Emit
 from windlass.models.capabilities import Capabilities
 from windlass.models.providers import resolve
 from windlass.testing import call, scripted
 from windlass.testing.fakes import FakeAnthropic, FakeGemini, FakeOllama, FakeOpenAI, Silence
 from windlass.testing.fakes.server import FakeServer
-
-
-@pytest.fixture
-def reachable(own_world: Runtime) -> Iterator[None]:
-    """A server of our own, on loopback."""
-    guard, transport.forbid = transport.forbid, None
-    yield
-    transport.forbid = guard
 
 
 async def sent(kind: type[FakeServer], model: str, **options: Any) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,8 +9,6 @@ import pytest
 import windlass as w
 from tests.stories.able import able
 from windlass.agents.completing import tidied
-from windlass.agents.runtime import Runtime
-from windlass.models import transport
 from windlass.models.capabilities import Capabilities
 from windlass.models.providers import resolve
 from windlass.testing import scripted
@@ -126,13 +123,6 @@ async def test_suffix_and_system_may_be_options():
     model = able(caps=Capabilities(), completes=NATIVE)
     await w.llm_completion("x", None, None, {"model": model, "suffix": "y", "system": "z"})
     assert (model.completions[0].suffix, model.completions[0].system) == ("y", "z")
-
-
-@pytest.fixture
-def reachable(own_world: Runtime) -> Iterator[None]:
-    guard, transport.forbid = transport.forbid, None
-    yield
-    transport.forbid = guard
 
 
 @pytest.mark.usefixtures("reachable")

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 import windlass as w
-from windlass.agents.runtime import Runtime
-from windlass.models import transport
 from windlass.models.wires.openai_chat import OpenAIChat
 from windlass.testing.fakes import FakeOpenAI
 
-
-@pytest.fixture(autouse=True)
-def reachable(own_world: Runtime) -> Iterator[None]:
-    """A server of our own, on loopback. (Not by monkeypatch: that ends after the guard does.)"""
-    guard, transport.forbid = transport.forbid, None
-    yield
-    transport.forbid = guard
+pytestmark = pytest.mark.usefixtures("reachable")
 
 
 async def streamed(**options: bool) -> list[bool]:

@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 import pytest
 
 import windlass as w
-from windlass.agents.runtime import Runtime
-from windlass.models import transport
 from windlass.models.wires.gemini import GeminiGenerate
 from windlass.models.wires.ollama import OllamaChat
 from windlass.models.wires.vertex import VertexGenerate
 from windlass.testing.fakes import FakeGemini, FakeOllama, FakeVertex, Reply
 
-
-@pytest.fixture(autouse=True)
-def reachable(own_world: Runtime) -> Iterator[None]:
-    """Servers of our own, on loopback."""
-    guard, transport.forbid = transport.forbid, None
-    yield
-    transport.forbid = guard
+pytestmark = pytest.mark.usefixtures("reachable")
 
 
 class Place(msgspec.Struct):

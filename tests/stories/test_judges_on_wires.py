@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,20 +11,13 @@ import windlass as w
 from tests.stories.doors import servers
 from tests.stories.judged import asides, of
 from tests.stories.world import add, kept
-from windlass.agents.runtime import Runtime
 from windlass.events import JudgeDecision, StepJudgeDecision
-from windlass.models import transport
 from windlass.testing.fakes import Reply
 
 WIRES = list(servers(None))
 
 
-@pytest.fixture(autouse=True)
-def reachable(own_world: Runtime) -> Iterator[None]:
-    """Servers of our own, on loopback."""
-    guard, transport.forbid = transport.forbid, None
-    yield
-    transport.forbid = guard
+pytestmark = pytest.mark.usefixtures("reachable")
 
 
 def script(body: dict[str, Any], _headers: Any) -> Reply:

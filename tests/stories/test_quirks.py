@@ -17,8 +17,6 @@ import windlass as w
 from tests.stories.doors import servers
 from tests.stories.world import kept
 from windlass import seams
-from windlass.agents.runtime import Runtime
-from windlass.models import transport
 from windlass.testing.fakes import (
     FAULTS,
     FakeAzure,
@@ -33,13 +31,7 @@ from windlass.testing.fakes import (
 )
 from windlass.testing.fakes.faults import choose
 
-
-@pytest.fixture(autouse=True)
-def reachable(own_world: Runtime) -> Iterator[None]:
-    """Servers of our own, on loopback."""
-    guard, transport.forbid = transport.forbid, None
-    yield
-    transport.forbid = guard
+pytestmark = pytest.mark.usefixtures("reachable")
 
 
 class Desk:

@@ -15,7 +15,6 @@ from tests.stories.able import able
 from tests.stories.doors import servers
 from tests.stories.world import add, kept, note, said, written
 from windlass.events import FeedbackInjected, IterationStart, Said
-from windlass.models import transport
 from windlass.models.capabilities import Capabilities, Means
 from windlass.testing import call, scripted
 from windlass.testing.fakes import Reply, conversation
@@ -118,8 +117,7 @@ def answers(body: dict[str, Any], _headers: Any) -> Reply:
 
 
 @pytest.mark.parametrize("wire", servers(conversation("x")))
-async def test_over_every_wire(wire: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(transport, "forbid", None)
+async def test_over_every_wire(wire: str, reachable: None):
     server, made = servers(answers)[wire]
     async with server:
         model = made(server.url)

@@ -90,7 +90,9 @@ class AiohttpTransport:
         may be closed by the server at the very moment it is used again.
         """
         if transport.forbid is not None:
-            raise transport.forbid
+            raise type(transport.forbid)(
+                *transport.forbid.args
+            )  # a fresh one: it keeps its way here
         pool = await self._pool()
         try:
             return await pool.send(method, url, headers, body, connect)
