@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import pty
 import re
@@ -49,7 +50,8 @@ class Screen:
             command, stdin=slave, stdout=slave, stderr=slave, env=environ, preexec_fn=_own_terminal
         )
         os.close(slave)
-        self.shown = ""
+        self.shown, self.place = "", 0  # all of it, and where what was waited for ended
+        self._text = codecs.getincrementaldecoder("utf-8")()
 
     def interrupt(self, words: str) -> None:
         """Press Ctrl-C at a prompt until the words are there, as people do.
@@ -61,8 +63,8 @@ class Screen:
         self.until(words, again="\x03")
 
     def until(self, words: str, again: str = "") -> str:
-        """Read until the words are there; what was read since the last time."""
-        at, tries = len(self.shown), PATIENCE if again else 1
+        """Read until the words are there; what was shown since the last words that were."""
+        at, tries = self.place, PATIENCE if again else 1
         while words not in self.shown[at:]:
             while not select.select([self.master], [], [], PATIENCE / tries)[0]:
                 tries -= 1
@@ -73,7 +75,8 @@ class Screen:
             except OSError:
                 piece = b""
             assert piece, f"{words!r} never came:\n{self.shown}"
-            self.shown += piece.decode()
+            self.shown += self._text.decode(piece)
+        self.place = self.shown.index(words, at) + len(words)
         return self.shown[at:]
 
     def press(self, keys: str) -> None:
@@ -89,7 +92,7 @@ class Screen:
                 piece = b""
             if not piece:
                 return self.process.wait(PATIENCE)
-            self.shown += piece.decode()
+            self.shown += self._text.decode(piece)
 
     def close(self) -> None:
         if self.process.poll() is None:
