@@ -364,8 +364,9 @@ class _Asked:
     async def begin(self, prompt: Any, watchers: tuple[Callable[[Event], None], ...] = ()) -> Start:
         """Set the run up."""
         messages = asked_to_run(prompt, self.session_id)
+        agent = self.agent
         begun = await driver.start(
-            await self.plan(),
+            await self.plan() if callable(agent.system) else agent.plan,
             messages,
             self.runtime,
             session_id=self.session_id,

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 MOST_CALLS = 10_000  # on the books that no journal here holds: the latest stay
+FEW = 16  # entries: a turn or two
 MOST_SESSIONS = 128  # let go, whose calls stay on the books
 
 
@@ -152,7 +153,9 @@ class MemoryJournal:
 
         Done for every run in memory: in a hurry.
         """
-        kept = [entry for entry in self.entries if type(entry) in ON_BOOKS]
+        kept = self.entries
+        if len(kept) > FEW:  # of a short run all may stay: that is less than looking for what must
+            kept = [entry for entry in kept if type(entry) in ON_BOOKS]
         return self.session_id, self._bounds[-1], kept
 
     def slips(self) -> list[Slip]:
