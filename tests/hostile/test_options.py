@@ -136,7 +136,8 @@ class Case:
             self.model, self.mistake = rng.choice(pools.MODELS[1]), "model"
         elif kind == "both":
             both = rng.choice(CONTRADICTIONS[door])
-            self.options.pop("policies", None)
+            for bringer in ("policies", "progress_tool"):  # with a tool of theirs it may be none
+                self.options.pop(bringer, None)
             self.options |= both
             if "system" in both:
                 self.system = "one"

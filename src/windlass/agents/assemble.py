@@ -98,8 +98,10 @@ def assemble(options: Mapping[str, Any], system: str | None, door: str) -> Plan:
     tools = as_tools(options.get("tools"))
     if not FILTERS.isdisjoint(options):
         tools = left_of(options, tools).tools
-    if "tool_choice" in options and _BRINGERS.isdisjoint(options):
-        choice_fits(options, tools)
+    if "tool_choice" in options and not options.get("policies"):  # these may bring tools
+        progress: ProgressTool | None = options.get("progress_tool")
+        also = () if progress is None else (progress.name,)
+        choice_fits(options, [*[tool.name for tool in tools], *also])
     tools = around(options, tools)
     mode, task = _mode(options, model, bool(tools)), _task(tools)
     caps = model.capabilities
@@ -136,9 +138,6 @@ def _simple(options: Mapping[str, Any], model: Model, system: str | None, door: 
     turns, name = options.get("max_iterations"), options.get("name")
     plan = _usual(door, system, mode, tools, turns, name, thinks, bounded(model))
     return plan.of(model if mode != "text" else wrapped(model, mode, False))
-
-
-_BRINGERS = frozenset({"policies", "progress_tool"})  # they may bring tools of their own
 
 
 def _changing(options: Mapping[str, Any], system: str | None, door: str) -> Change:

@@ -54,7 +54,7 @@ def prepare(
     chosen = with_defaults(options, model)
     caps = model.capabilities
     tools = as_tools(options.get("tools"))
-    choice_fits(options, tools)
+    choice_fits(options, [tool.name for tool in tools])
     specs = tuple(tool.spec for tool in tools)
     settings = settings_for(chosen, caps, model.provider, "chat")
     system = _with_summary(system, past, messages)

@@ -9,7 +9,6 @@ from windlass.agents.judging import Named
 from windlass.errors import ConfigError, nearest, shown
 from windlass.models.base import Model
 from windlass.policies.completion import Mode
-from windlass.tools.base import Tool
 
 
 def model_of(options: Mapping[str, Any]) -> Model:
@@ -34,14 +33,14 @@ def model_of(options: Mapping[str, Any]) -> Model:
     return resolve(None, options.get("provider"), tier=tier)
 
 
-def choice_fits(options: Mapping[str, Any], tools: Sequence[Tool]) -> None:
+def choice_fits(options: Mapping[str, Any], names: Sequence[str]) -> None:
     """Refuse to demand a tool that is not there: no provider takes such a request."""
     choice = options.get("tool_choice")
     if isinstance(choice, dict):
-        name, names = cast("dict[str, str]", choice)["name"], [tool.name for tool in tools]
+        name = cast("dict[str, str]", choice)["name"]
         if name not in names:
             raise ConfigError(f"tool_choice names {name!r}, which no tool is{nearest(name, names)}")
-    elif choice == "required" and not tools:
+    elif choice == "required" and not names:
         raise ConfigError('tool_choice="required" needs tools to choose from')
 
 
