@@ -25,6 +25,7 @@ EPOCH = 1_750_000_000.0  # what the wall clock shows when the loop's own shows S
 START = 1_000.0
 PATIENCE = 0.25  # real seconds for outside work that sleeps: it may wake, or wait for us
 LOOKS = 25  # and so many looks at it
+SURE = 0.25  # seconds: a thread that was just woken may not have had a core yet
 STUBBORN = 10.0  # real seconds for outside work that runs, or that alone could wake us
 
 
@@ -106,7 +107,8 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
             work = self._outside.look(self._fds(), for_ever=timeout is None)
             looks += 1
             waited = time.perf_counter() - began
-            if work is Work.ALONE or (looks > 1 and self._overdue(work, waited, looks, timeout)):
+            alone = work is Work.ALONE and (timeout is not None or waited > SURE)
+            if alone or (looks > 1 and self._overdue(work, waited, looks, timeout)):
                 if events := select(0.0):  # whoever called us and was gone before we looked
                     return events
                 break
