@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from importlib import import_module
 from typing import Any
 
 import click
 
 from windlass import __version__
+from windlass.cli.lazy import LazyGroup
 from windlass.cli.logs import on_stderr, secrets_here, tell_all
-from windlass.errors import ConfigError, WindlassError, nearest
+from windlass.errors import ConfigError, WindlassError
 from windlass.models.scope import afresh
 
 # Where a command lives, and what the list of commands says of it.
@@ -33,32 +33,10 @@ _COMMANDS = {
 DEBUG = "windlass.debug"
 
 
-class Commands(click.Group):
-    """Loads a command when it is asked for, and turns every failure into one line."""
+class Commands(LazyGroup):
+    """The command itself: its subcommands in the order a newcomer needs them, failures in one line."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names, in the order a newcomer needs them."""
-        return list(_COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command itself."""
-        if cmd_name not in _COMMANDS:
-            return None
-        module, _, name = _COMMANDS[cmd_name][0].partition(":")
-        return getattr(import_module(module), name)
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that is meant, or the nearest one in the error."""
-        if args and args[0] not in _COMMANDS and not args[0].startswith("-"):
-            raise click.UsageError(f"no command {args[0]!r}{nearest(args[0], _COMMANDS)}", ctx)
-        return super().resolve_command(ctx, args)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The list of commands, without loading any."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, words) for name, (_, words) in _COMMANDS.items()])
+    table = _COMMANDS
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; what it raises becomes its exit code."""

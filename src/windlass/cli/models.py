@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from importlib import import_module
 from typing import Any
 
 import click
 
+from windlass.cli.lazy import LazyGroup
 from windlass.cli.main import debug_option
 from windlass.cli.options import json_option
 
@@ -17,35 +17,10 @@ _COMMANDS = {
 }
 
 
-class _Models(click.Group):
-    """Loads a command when it is asked for; without any, the list is meant."""
+class _Models(LazyGroup):
+    """Without a command, the list is meant."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names."""
-        return list(_COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command itself."""
-        if cmd_name not in _COMMANDS:
-            return None
-        module, _, name = _COMMANDS[cmd_name][0].partition(":")
-        return getattr(import_module(module), name)
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that is meant, or the nearest one in the error."""
-        from windlass.errors import nearest
-
-        if args[0] not in _COMMANDS:
-            hint = nearest(args[0], _COMMANDS) or f"; there is {' and '.join(_COMMANDS)}"
-            raise click.UsageError(f"no command {args[0]!r}{hint}", ctx)
-        return super().resolve_command(ctx, args)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The list of commands, without loading any."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, words) for name, (_, words) in _COMMANDS.items()])
+    table = _COMMANDS
 
 
 provider_option = click.option("--provider", "-p", metavar="NAME", help="Of this provider alone.")

@@ -1,0 +1,46 @@
+"""A group of commands of which each is loaded when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import ClassVar
+
+import click
+
+from windlass.errors import nearest
+
+_FEW = 3  # commands that fit into an error
+
+
+class LazyGroup(click.Group):
+    """Subclass it with a table: name -> where the command lives, and what the help says of it."""
+
+    table: ClassVar[Mapping[str, tuple[str, str]]]
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names, in the table's order."""
+        return list(self.table)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command itself."""
+        if cmd_name not in self.table:
+            return None
+        module, _, name = self.table[cmd_name][0].partition(":")
+        return getattr(import_module(module), name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that is meant, or the nearest one in the error."""
+        if args and args[0] not in self.table and not args[0].startswith("-"):
+            hint = nearest(args[0], self.table)
+            if not hint and len(self.table) <= _FEW:
+                hint = f"; there is {' and '.join(self.table)}"
+            raise click.UsageError(f"no command {args[0]!r}{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list of commands, without loading any."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, words) for name, (_, words) in self.table.items()])
