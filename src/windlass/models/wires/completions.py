@@ -12,7 +12,6 @@ from windlass.events import TextDelta
 from windlass.messages import Message, Text
 from windlass.models.base import Completion, Response, StopReason
 from windlass.models.capabilities import Capabilities
-from windlass.models.failures import from_stream
 from windlass.models.wires.decoder import Decoder
 from windlass.models.wires.openai_reply import STOPS, counted
 from windlass.models.wires.parts import given
@@ -69,11 +68,7 @@ class TextDecoder(Decoder):
         if data.startswith(b"[DONE]"):
             self.done = self.complete = True
             return True
-        chunk = self._json(data)
-        if error := chunk.get("error"):
-            raise from_stream(error, self.source)
-        if name == "error":
-            raise from_stream(chunk, self.source)
+        chunk = self._chunk(name, data)
         self._take(chunk)
         if self._stop is not None:
             self.complete = True

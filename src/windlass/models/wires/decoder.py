@@ -106,6 +106,15 @@ class Decoder:
             raise BadReply(f"the reply is not a JSON object: {value!r:.120}")
         return cast("dict[str, Any]", value)
 
+    def _chunk(self, name: str, data: bytes) -> dict[str, Any]:
+        """An event in OpenAI's manner; an error that it carries, or is, is raised."""
+        chunk = self._json(data)
+        if error := chunk.get("error"):
+            raise from_stream(error, self.source)
+        if name == "error":
+            raise from_stream(chunk, self.source)
+        return chunk
+
     def _told(self, response: Response) -> Response:
         """Emit a reply that came whole, as if it had been streamed."""
         for block in response.message.content:

@@ -94,11 +94,7 @@ class ChatDecoder(Decoder):
         if data.startswith(b"[DONE]"):
             self.done = self.complete = True
             return True
-        chunk = self._json(data)
-        if error := chunk.get("error"):
-            raise from_stream(error, self.source)
-        if name == "error":
-            raise from_stream(chunk, self.source)
+        chunk = self._chunk(name, data)
         if self._id is None:
             self._id = as_text(chunk.get("id")) or None
             self._model = as_text(chunk.get("model")) or None
