@@ -40,9 +40,10 @@ class Line(NamedTuple):
 
 def lines(known: frozenset[str]) -> Iterator[Line]:
     """Every line of the assembly that reads one of these options by name."""
-    for path in sorted(AGENTS.glob("*.py")):
-        if path.stem not in SILENT:
-            for line, _ in found(ast.parse(path.read_text("utf-8")), path.stem, known):
+    for path in sorted(AGENTS.rglob("*.py")):
+        module = ".".join(path.relative_to(AGENTS).with_suffix("").parts)
+        if module not in SILENT:
+            for line, _ in found(ast.parse(path.read_text("utf-8")), module, known):
                 yield line
 
 

@@ -22,7 +22,7 @@ _HOMES = {
         "llm_cost",
         "llm_session_cost",
     ),
-    "agents.context": (
+    "agents.context.compaction": (
         "Compaction",
         "compact_for_bug_fix_resumption",
         "compact_preserving_test_failures",

@@ -9,13 +9,17 @@ from windlass.access.caller import Caller as Caller
 from windlass.agents.abort import Abort as Abort
 from windlass.agents.agent import Agent as Agent
 from windlass.agents.completing import llm_completion as llm_completion
-from windlass.agents.context import Compaction as Compaction
-from windlass.agents.context import compact_for_bug_fix_resumption as compact_for_bug_fix_resumption
-from windlass.agents.context import (
+from windlass.agents.context.compaction import Compaction as Compaction
+from windlass.agents.context.compaction import (
+    compact_for_bug_fix_resumption as compact_for_bug_fix_resumption,
+)
+from windlass.agents.context.compaction import (
     compact_preserving_test_failures as compact_preserving_test_failures,
 )
-from windlass.agents.context import compact_retaining_current_plan as compact_retaining_current_plan
-from windlass.agents.context import compaction_policy as compaction_policy
+from windlass.agents.context.compaction import (
+    compact_retaining_current_plan as compact_retaining_current_plan,
+)
+from windlass.agents.context.compaction import compaction_policy as compaction_policy
 from windlass.agents.cost import SessionCost as SessionCost
 from windlass.agents.cost import llm_budget as llm_budget
 from windlass.agents.cost import llm_budget_remaining as llm_budget_remaining

@@ -27,7 +27,7 @@ NAMES = mutants()
 
 def trees(mutant: str) -> dict[str, ast.Module]:
     return {
-        module: ast.parse((AGENTS / f"{module}.py").read_text("utf-8"))
+        module: ast.parse(AGENTS.joinpath(*module.split(".")).with_suffix(".py").read_text("utf-8"))
         for module in touched(mutant)
     }
 

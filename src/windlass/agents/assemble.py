@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from windlass.agents.checking import words
-from windlass.agents.contexting import bounded, compacting
+from windlass.agents.context.about import About
+from windlass.agents.context.compaction import bounded
+from windlass.agents.contexting import contexting
 from windlass.agents.judging import judging, turns_of
 from windlass.agents.options import LoopOptions, given
 from windlass.agents.profiles import BARE, with_profile
@@ -118,7 +120,7 @@ def assemble(options: Mapping[str, Any], system: str | None, door: str) -> Plan:
         among_words = mode == "text" or _sentinel(options, mode) is not None
         answer = typed(kind, caps, tools, settings, among_words=among_words)
     bound = bounded(model)
-    plan = _planned(options, system, door, mode, tools, settings, bound, disclosure, answer)
+    plan = _planned(options, system, door, mode, tools, settings, bound, caps, disclosure, answer)
     if answer is not None and answer.wanted.means == "tool":
         from windlass.agents.typed import InWords
 
@@ -183,7 +185,7 @@ def _usual(
     """Agents that differ in little else than their model are made again and again."""
     options = {"name": name} if turns is None else {"name": name, "max_iterations": turns}
     settings = usual_settings(thinks, _task(tools)) if thinks is not None else PLAIN
-    return _planned(options, system, door, mode, tools, settings, bound)
+    return _planned(options, system, door, mode, tools, settings, bound, thinks)
 
 
 def _planned(
@@ -194,6 +196,7 @@ def _planned(
     tools: tuple[Tool, ...],
     settings: Settings,
     bound: bool,
+    caps: Capabilities | None,
     disclosure: Disclosure | None = None,
     answer: TypedAnswer | None = None,
 ) -> Plan:
@@ -215,12 +218,13 @@ def _planned(
         frame = answer.framed(system, tools, offered, settings)
         system, offered, settings = frame.system, frame.tools, frame.settings
     limits, turns = _limits(options, defaults["max_iterations"])
+    about = About(options, tools, mode, bound, caps, named(options))
     judges = judging(
         options,
         mode,
         sentinel,
         turns,
-        named(options),
+        about.named,
         _changing(options.get(BARE, options), given, door),
     )
     return Plan(
@@ -231,7 +235,7 @@ def _planned(
         tools=tools,
         settings=settings,
         policies=_policies(
-            options, judges, tools_about.policies, limits, door, bound, disclosure, answer
+            options, judges, tools_about.policies, limits, door, about, disclosure, answer
         ),
         limits=limits,
         concurrency=options.get("max_concurrent_tools", defaults["max_concurrent_tools"]),
@@ -296,7 +300,7 @@ def _policies(
     calls: Sequence[Policy[Any]],
     limits: Limits,
     door: str,
-    bound: bool,
+    about: About,
     disclosure: Disclosure | None,
     answer: TypedAnswer | None,
 ) -> list[Policy[Any]]:
@@ -313,8 +317,7 @@ def _policies(
         chosen.append(TurnTold())  # it decides nothing: a caller is told which turn it is asked in
     if disclosure is not None:
         chosen.append(disclosure.policy)  # before whoever narrows what is on offer
-    if (compaction := compacting(options, bound)) is not None:
-        chosen.append(compaction)  # before whoever shapes a request: it changes what all others see
+    chosen += contexting(about)
     chosen += options.get("policies", ())
     if options.get("closing_answer"):
         chosen.append(ClosingAnswer())

@@ -9,7 +9,7 @@ from typing import Any, cast
 import msgspec
 
 from windlass.agents.checking import function, no_key, number, one_of, optional, text
-from windlass.agents.context import policy_of
+from windlass.agents.context.compaction import policy_of
 from windlass.agents.continuing import read_transcript
 from windlass.agents.llm import llm_call
 from windlass.agents.transcripts import Transcript, told_by
