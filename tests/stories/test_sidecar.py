@@ -279,14 +279,15 @@ async def test_a_line_that_was_cut_off_by_a_crash_is_left_out(tmp_path: Path):
         (({"type": "frame"},), "holds no messages"),
         (({"type": "message", "message": {"role": "tool", "content": [
             {"type": "tool_result", "id": "c", "content": "x"}]}},), "cannot be sent"),
-        (('{"type": "message", "session_id": ["x"]}',), "line 1: session_id is a text"),
-        (('{"type": "run", "provider": 3}',), "line 1: provider is a text"),
+        (({"type": "message", "session_id": ["x"]},), "line 1: session_id is a text"),
+        (({"type": "run", "provider": 3},), "line 1: provider is a text"),
+        (({"type": "run", "model": 3},), "line 1: model is a text"),
         (('{"type": "request", "request": 3}',), "line 1: a request is a dict"),
         (({"type": "message", "message": {"role": "user", "content": []}},), "holds no messages"),
         (("[" * 100_000,), "is empty|JSON|transcript"),
         (({"type": "message", "message": USER}, "\udc80"), "line 2|JSON"),
     ],
-    ids=range(18),
+    ids=range(19),
 )  # fmt: skip
 async def test_a_hostile_file_gives_a_clear_error(tmp_path: Path, given: Any, words: str):
     path = tmp_path / "other.jsonl"
