@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from windlass.events import JournalEntry, ToolDecided
+from collections.abc import Mapping
+
+from windlass.events import ToolDecided
 from windlass.loop.policy import Policy
 from windlass.loop.run import Run
 from windlass.messages import ToolCall, ToolResult
-from windlass.policies.reading import Reading, reading
+from windlass.policies.reading import Reading, Take, reading
 
 
 class _Allowed(Reading):
     """The calls that were let through."""
 
-    kinds = frozenset({ToolDecided})
-
     def __init__(self) -> None:
         self.calls: set[str] = set()
 
-    def read(self, entry: JournalEntry) -> None:
-        if type(entry) is ToolDecided and entry.action == "allow":
+    def takes(self) -> Mapping[type, Take]:
+        return {ToolDecided: self._decided}
+
+    def _decided(self, entry: ToolDecided) -> None:
+        if entry.action == "allow":
             self.calls.add(entry.call_id)
 
 

@@ -6,17 +6,18 @@ run like any other.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
 
-from windlass.events import IterationStart, JournalEntry, NativeToolRejected, Replied
+from windlass.events import IterationStart, NativeToolRejected, Replied
 from windlass.loop.policy import Policy
 from windlass.loop.run import Run
 from windlass.loop.turn import Turn
 from windlass.loop.verdict import KeepGoing, Outcome
 from windlass.models.wrappers.native import written
-from windlass.policies.reading import Reading, reading
+from windlass.policies.reading import Reading, Take, reading
 from windlass.policies.tally import tally
 
 REJECTED = "native_tool_fallback_rejected"
@@ -29,19 +30,26 @@ _WORDS = (
 class Fallbacks(Reading):
     """How many replies had written calls, and whether those of the last were refused."""
 
-    kinds = frozenset({IterationStart, Replied, NativeToolRejected})
     replies = 0
     refused = False  # in the last turn
 
-    def read(self, entry: JournalEntry) -> None:
-        """Take one entry into account."""
-        if type(entry) is Replied:  # a judge may drift too, which is nobody's concern
-            own = entry.purpose is None
-            self.replies += own and any(map(written, entry.message.tool_calls))
-        elif type(entry) is NativeToolRejected:
-            self.refused = True
-        elif type(entry) is IterationStart:
-            self.refused = False
+    def takes(self) -> Mapping[type, Take]:
+        """What takes an entry into account, for each kind that matters."""
+        return {
+            Replied: self._reply,
+            NativeToolRejected: self._refusal,
+            IterationStart: self._turn,
+        }
+
+    def _reply(self, entry: Replied) -> None:
+        own = entry.purpose is None  # a judge may drift too, which is nobody's concern
+        self.replies += own and any(map(written, entry.message.tool_calls))
+
+    def _refusal(self, entry: NativeToolRejected) -> None:
+        self.refused = True
+
+    def _turn(self, entry: IterationStart) -> None:
+        self.refused = False
 
 
 class NativeFallback(Policy[None]):

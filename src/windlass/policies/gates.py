@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import msgspec
 
-from windlass.events import CheckRan, JournalEntry, JudgeDecision
+from windlass.events import CheckRan, JudgeDecision
 from windlass.loop.run import Run
 from windlass.models.base import Model
 from windlass.policies.evidence import FALLBACK
 from windlass.policies.judge import consult, words
-from windlass.policies.reading import Reading, reading
+from windlass.policies.reading import Reading, Take, reading
 from windlass.policies.state import LoopState, limit_of, state_of
 from windlass.policies.tally import Groups
 
@@ -107,8 +107,6 @@ def said_done(verdict: object) -> bool:
 class Gates(Reading):
     """What the gates have said in the run."""
 
-    kinds = frozenset({CheckRan, JudgeDecision})
-
     def __init__(self) -> None:
         self.asked: Counter[str] = Counter()
         self.vetoes: Counter[str] = Counter()
@@ -116,17 +114,17 @@ class Gates(Reading):
         self.passed = False  # the last time that the checks ran, all passed
         self.checks: list[CheckRan] = []
 
-    def read(self, entry: JournalEntry) -> None:
-        """Take one entry into account."""
-        if type(entry) is CheckRan:
-            self.checks.append(entry)
-        elif type(entry) is JudgeDecision:
-            self.asked[entry.gate] += 1
-            if entry.gate == "verify_completion":
-                self.passed = entry.verdict == "done"
-            if entry.verdict == "continue":
-                self.vetoes[entry.gate] += 1
-                self.attempts += entry.trigger is None
+    def takes(self) -> Mapping[type, Take]:
+        """What takes an entry into account, for each kind that matters."""
+        return {CheckRan: self.checks.append, JudgeDecision: self._decided}
+
+    def _decided(self, entry: JudgeDecision) -> None:
+        self.asked[entry.gate] += 1
+        if entry.gate == "verify_completion":
+            self.passed = entry.verdict == "done"
+        if entry.verdict == "continue":
+            self.vetoes[entry.gate] += 1
+            self.attempts += entry.trigger is None
 
 
 def gates(run: Run) -> Gates:

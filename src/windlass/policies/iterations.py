@@ -13,11 +13,11 @@ from typing import Any, TypeAlias, cast
 import msgspec
 
 from windlass.errors import ConfigError, nearest, shown
-from windlass.events import JournalEntry, LoopControlDecision
+from windlass.events import LoopControlDecision
 from windlass.loop.policy import Policy
 from windlass.loop.run import Run
 from windlass.loop.verdict import Outcome, Stop
-from windlass.policies.reading import Reading, reading
+from windlass.policies.reading import Reading, Take, reading
 from windlass.policies.state import LoopState, limit_of, state_of
 from windlass.policies.tally import Groups, tally
 from windlass.policies.turns import Turns
@@ -31,17 +31,17 @@ _KEYS = ("action", "by", "until", "reason", "status")
 class Controls(Reading):
     """What was decided about the limit so far."""
 
-    kinds = frozenset({LoopControlDecision})
-
     def __init__(self) -> None:
         self.decisions: list[LoopControlDecision] = []
         self.extensions = 0
 
-    def read(self, entry: JournalEntry) -> None:
-        """Take one entry into account."""
-        if type(entry) is LoopControlDecision:
-            self.decisions.append(entry)
-            self.extensions += entry.action == "extend"
+    def takes(self) -> Mapping[type, Take]:
+        """What takes an entry into account, for each kind that matters."""
+        return {LoopControlDecision: self._decided}
+
+    def _decided(self, entry: LoopControlDecision) -> None:
+        self.decisions.append(entry)
+        self.extensions += entry.action == "extend"
 
     @property
     def last(self) -> LoopControlDecision | None:

@@ -6,20 +6,20 @@ as before it, wherever the process was killed, and nothing is counted twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
-from typing import ClassVar, TypeVar
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar
 
 from windlass.events import JournalEntry
 from windlass.loop.run import Run
 
+Take: TypeAlias = Callable[[Any], None]
+
 
 class Reading:
-    """Something counted or kept from a run's entries. `read` is given those of its `kinds`, in order."""
+    """Something counted or kept from a run's entries, in their order."""
 
-    kinds: ClassVar[frozenset[type]]
-
-    def read(self, entry: JournalEntry) -> None:
-        """Take one entry into account."""
+    def takes(self) -> Mapping[type, Take]:
+        """What takes an entry into account, for each kind that matters."""
         raise NotImplementedError
 
 
@@ -30,23 +30,24 @@ class _Readers:
 
     def __init__(self, first: int) -> None:
         self.first = self.place = first  # `place`: of the next entry to look at
-        self.by_kind: dict[type, list[Callable[[JournalEntry], None]]] = {}
+        self.by_kind: dict[type, list[Take]] = {}
 
     def go_on(self, entries: Sequence[JournalEntry]) -> None:
         """Take what is new in the journal into account."""
         by_kind = self.by_kind
         for entry in entries[self.place :]:
-            for read in by_kind.get(type(entry), ()):
-                read(entry)
+            for take in by_kind.get(type(entry), ()):
+                take(entry)
         self.place = len(entries)
 
     def join(self, late: Reading, entries: Sequence[JournalEntry]) -> None:
         """One more reads from here on, and what the others have read before."""
+        takes = late.takes()
         for entry in entries[self.first : self.place]:
-            if type(entry) in late.kinds:
-                late.read(entry)
-        for kind in late.kinds:
-            self.by_kind.setdefault(kind, []).append(late.read)
+            if (take := takes.get(type(entry))) is not None:
+                take(entry)
+        for kind, take in takes.items():
+            self.by_kind.setdefault(kind, []).append(take)
 
 
 _Kind = TypeVar("_Kind", bound=Reading)

@@ -6,6 +6,7 @@ last one means that something moves, so polling is no repetition.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from hashlib import blake2b
 
 import msgspec
@@ -13,15 +14,14 @@ import msgspec
 from windlass.events import (
     IterationEnd,
     IterationStart,
-    JournalEntry,
     LoopDetected,
     Replied,
     ToolResulted,
 )
 from windlass.loop.plan import digest_of
 from windlass.loop.run import Run
-from windlass.messages import Message, ToolCall
-from windlass.policies.reading import Reading, reading
+from windlass.messages import ToolCall
+from windlass.policies.reading import Reading, Take, reading
 from windlass.policies.tally import NOT_RUN
 from windlass.tools.text import to_text
 
@@ -54,8 +54,6 @@ class Streak(msgspec.Struct, frozen=True, gc=False):
 class Repeats(Reading):
     """How often each call came in a row and at all, and what the last turns looked like."""
 
-    kinds = frozenset({IterationEnd, IterationStart, LoopDetected, Replied, ToolResulted})
-
     def __init__(self, exempt: frozenset[str]) -> None:
         self.exempt = exempt
         self.calls: dict[str, str] = {}  # call id -> signature, of the turn under way
@@ -72,24 +70,33 @@ class Repeats(Reading):
             self.streak, self.turns, self.texts, None
         )  # fmt: skip
 
-    def read(self, entry: JournalEntry) -> None:
-        """Take one entry into account."""
-        if type(entry) is IterationStart:
-            self._before = (self.streak, self.turns, self.texts, self.detected)
-            self.armed = self.detected is None
-            self.detected = None
-            self.calls, self.streaks, self.count_of = {}, {}, {}
-        elif type(entry) is Replied:
-            if entry.purpose is None:
-                self._reply(entry.message)
-        elif type(entry) is ToolResulted:
-            self._result(entry)
-        elif type(entry) is LoopDetected:
-            self.detected = entry
-        elif type(entry) is IterationEnd and entry.verdict == "dropped":  # never said, so to speak
+    def takes(self) -> Mapping[type, Take]:
+        """What takes an entry into account, for each kind that matters."""
+        return {
+            IterationStart: self._turn,
+            Replied: self._reply,
+            ToolResulted: self._result,
+            LoopDetected: self._found,
+            IterationEnd: self._turn_over,
+        }
+
+    def _turn(self, entry: IterationStart) -> None:
+        self._before = (self.streak, self.turns, self.texts, self.detected)
+        self.armed = self.detected is None
+        self.detected = None
+        self.calls, self.streaks, self.count_of = {}, {}, {}
+
+    def _found(self, entry: LoopDetected) -> None:
+        self.detected = entry
+
+    def _turn_over(self, entry: IterationEnd) -> None:
+        if entry.verdict == "dropped":  # never said, so to speak
             self.streak, self.turns, self.texts, self.detected = self._before
 
-    def _reply(self, message: Message) -> None:
+    def _reply(self, entry: Replied) -> None:
+        if entry.purpose is not None:
+            return
+        message = entry.message
         for call in message.tool_calls:
             mark = self.calls[call.id] = signature(call)
             streak = self.streak

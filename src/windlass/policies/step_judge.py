@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import msgspec
 
 from windlass.errors import ModelError, said
-from windlass.events import JournalEntry, StepJudgeDecision
+from windlass.events import StepJudgeDecision
 from windlass.loop.policy import Policy
 from windlass.loop.run import Run
 from windlass.loop.turn import Turn
 from windlass.loop.verdict import KeepGoing
 from windlass.models.base import Model
 from windlass.policies.judge import consult, words
-from windlass.policies.reading import Reading, reading
+from windlass.policies.reading import Reading, Take, reading
 from windlass.policies.tally import tally
 
 VERDICT: dict[str, Any] = {
@@ -52,12 +53,14 @@ class StepJudge(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 class Vetoes(Reading):
     """Vetoes in a row; only a pass ends the row."""
 
-    kinds = frozenset({StepJudgeDecision})
     count = 0
 
-    def read(self, entry: JournalEntry) -> None:
-        """Take one entry into account."""
-        if type(entry) is StepJudgeDecision and entry.verdict is not None:
+    def takes(self) -> Mapping[type, Take]:
+        """What takes an entry into account, for each kind that matters."""
+        return {StepJudgeDecision: self._decided}
+
+    def _decided(self, entry: StepJudgeDecision) -> None:
+        if entry.verdict is not None:
             self.count = self.count + 1 if entry.verdict == "revise" else 0
 
 

@@ -7,13 +7,13 @@ each other.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 from windlass.events import (
     FinishProposed,
     InboxTaken,
     IterationEnd,
     IterationStart,
-    JournalEntry,
     JudgeDecision,
     LoopStuck,
     NativeToolFallback,
@@ -25,7 +25,7 @@ from windlass.events import (
     ToolResulted,
 )
 from windlass.loop.run import Run
-from windlass.policies.reading import Reading, reading
+from windlass.policies.reading import Reading, Take, reading
 
 Groups = tuple[tuple[str, ...], ...]
 NOT_RUN = frozenset({"denied", "not_run", "unknown_tool", "invalid"})  # outcomes of calls held back
@@ -34,12 +34,6 @@ NOT_RUN = frozenset({"denied", "not_run", "unknown_tool", "invalid"})  # outcome
 class Tally(Reading):
     """The first four are of the run, and all else is of its last turn."""
 
-    kinds = frozenset({
-        FinishProposed, InboxTaken, IterationEnd, IterationStart, JudgeDecision, LoopStuck,
-        NativeToolFallback, NativeToolRejected, Replied, Said, StallWarning, StepJudgeDecision,
-        ToolResulted,
-    })  # fmt: skip
-
     def __init__(self) -> None:
         self.successful: dict[str, None] = {}
         self.rejected: dict[str, None] = {}
@@ -47,7 +41,7 @@ class Tally(Reading):
         self.talked = 0  # turns in a row without a call
         self._turn()
 
-    def _turn(self) -> None:
+    def _turn(self, _: IterationStart | None = None) -> None:
         self.worked: list[str] = []
         self.failed: list[str] = []
         self.called = False
@@ -78,45 +72,65 @@ class Tally(Reading):
         """The step judge wants another step in place of this one."""
         return self.step is not None and self.step.verdict == "revise"
 
-    def read(self, entry: JournalEntry) -> None:
-        """Take one entry into account."""
-        match entry:
-            case IterationStart():
-                self._turn()
-            case ToolResulted():
-                self._result(entry)
-            case Replied():
-                self._own = entry.purpose is None
-                if entry.purpose is None:
-                    self.called = bool(entry.message.tool_calls)
-                else:
-                    self.asides[entry.purpose] = entry
-            case IterationEnd():
-                if not self.revised:
-                    self.talked = 0 if self.called else self.talked + 1
-            case StepJudgeDecision():
-                self.step = entry
-            case Said():
-                if entry.message.kind is not None:
-                    self.heard[entry.message.kind] = entry.message.text
-                    self.told[entry.message.kind] += 1
-            case FinishProposed():
-                self.proposed = entry.reason
-            case JudgeDecision():
-                key = entry.gate if entry.trigger is None else f"{entry.gate}:{entry.trigger}"
-                self.decisions[key] = entry
-            case StallWarning():
-                self.warnings.append(entry)
-            case NativeToolFallback():
-                self.fallback = self._own  # a judge may drift too, which is nobody's concern
-            case NativeToolRejected():
-                self.fallback = False
-            case LoopStuck():
-                self.stuck = True
-            case InboxTaken(item="steer" | "follow_up" | "resume"):
-                self.talked = 0  # a person spoke: that is no talking to oneself
-            case _:
-                pass
+    def takes(self) -> Mapping[type, Take]:
+        """What takes an entry into account, for each kind that matters."""
+        return {
+            IterationStart: self._turn,
+            ToolResulted: self._result,
+            Replied: self._reply,
+            IterationEnd: self._turn_over,
+            StepJudgeDecision: self._step_judged,
+            Said: self._said,
+            FinishProposed: self._proposal,
+            JudgeDecision: self._judged,
+            StallWarning: self._warned,
+            NativeToolFallback: self._drifted,
+            NativeToolRejected: self._drift_refused,
+            LoopStuck: self._was_stuck,
+            InboxTaken: self._mail,
+        }
+
+    def _reply(self, entry: Replied) -> None:
+        self._own = entry.purpose is None
+        if entry.purpose is None:
+            self.called = bool(entry.message.tool_calls)
+        else:
+            self.asides[entry.purpose] = entry
+
+    def _turn_over(self, entry: IterationEnd) -> None:
+        if not self.revised:
+            self.talked = 0 if self.called else self.talked + 1
+
+    def _step_judged(self, entry: StepJudgeDecision) -> None:
+        self.step = entry
+
+    def _said(self, entry: Said) -> None:
+        if entry.message.kind is not None:
+            self.heard[entry.message.kind] = entry.message.text
+            self.told[entry.message.kind] += 1
+
+    def _proposal(self, entry: FinishProposed) -> None:
+        self.proposed = entry.reason
+
+    def _judged(self, entry: JudgeDecision) -> None:
+        key = entry.gate if entry.trigger is None else f"{entry.gate}:{entry.trigger}"
+        self.decisions[key] = entry
+
+    def _warned(self, entry: StallWarning) -> None:
+        self.warnings.append(entry)
+
+    def _drifted(self, entry: NativeToolFallback) -> None:
+        self.fallback = self._own  # a judge may drift too, which is nobody's concern
+
+    def _drift_refused(self, entry: NativeToolRejected) -> None:
+        self.fallback = False
+
+    def _was_stuck(self, entry: LoopStuck) -> None:
+        self.stuck = True
+
+    def _mail(self, entry: InboxTaken) -> None:
+        if entry.item in ("steer", "follow_up", "resume"):
+            self.talked = 0  # a person spoke: that is no talking to oneself
 
     def _result(self, entry: ToolResulted) -> None:
         self.ran += entry.outcome not in NOT_RUN
