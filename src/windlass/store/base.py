@@ -24,6 +24,7 @@ InboxKind: TypeAlias = Literal[
     "resume",  # what wakes a parked run; payload is a message, or nothing
     "decision",  # {ask_id: {"action": "allow" | "deny", "reason": …}}
     "result",  # {call_id: value} for a call that the host runs
+    "memory",  # {policy: …, …}: an edit of what that policy remembers of the session
 ]
 
 
@@ -186,6 +187,17 @@ class Store(Protocol):
 
     async def prune(self, older_than: float) -> list[str]:
         """Delete sessions not touched since this time (epoch seconds); their ids."""
+        ...
+
+    async def commit(self, body: Callable[[Any], T]) -> T:
+        """Run `body(tx)` in a transaction of its own, outside of any session, and keep what it did.
+
+        The rules are those of `Journal.commit`. Cancelled once it began, it is waited for.
+        """
+        ...
+
+    async def consult(self, body: Callable[[Any], T]) -> T:
+        """Run `body(tx)`, which only reads, on a snapshot beside the writer."""
         ...
 
     async def calls(self, **which: Unpack[Which]) -> list[ModelCall]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from windlass import seams
 from windlass.errors import StoreError
@@ -43,7 +43,9 @@ class Tx:
 
     __slots__ = ("_connection", "_guard")
 
-    def __init__(self, connection: sqlite3.Connection, guard: Guard) -> None:
+    dialect: Literal["sqlite", "postgres"] = "sqlite"
+
+    def __init__(self, connection: sqlite3.Connection, guard: Guard | Unguarded) -> None:
         self._connection, self._guard = connection, guard
 
     def execute(self, sql: str, parameters: Any = ()) -> sqlite3.Cursor:
@@ -55,6 +57,11 @@ class Tx:
         """Run one statement for each row of parameters."""
         self._guard.check()
         return self._connection.executemany(sql, parameters)
+
+    def keep(self, sql: str, parameters: Any = ()) -> sqlite3.Cursor:
+        """Run a statement of Windlass's own, on tables that `execute` may only read."""
+        self._guard.check()
+        return self._guard.trusted(sql, parameters)
 
     def cursor(self) -> sqlite3.Cursor:
         """A cursor of its own."""
@@ -104,6 +111,14 @@ class Guard:
                 log.warning("a body held the write lock for %.0f ms (limit %.0f ms)",
                             took * 1000, LIMIT_SECONDS * 1000)  # fmt: skip
 
+    def trusted(self, sql: str, parameters: Any) -> sqlite3.Cursor:
+        """Run a statement that nobody but Windlass has written."""
+        self.active = False
+        try:
+            return self.connection.execute(sql, parameters)
+        finally:
+            self.active = True
+
     def check(self) -> None:
         """Raise once the body's time is up, or its transaction is gone."""
         if self._late():
@@ -136,6 +151,22 @@ class Guard:
             return sqlite3.SQLITE_OK
         self.refused = what
         return sqlite3.SQLITE_DENY
+
+
+class Unguarded:
+    """Stands where a guard would, on a connection that can only read and holds up nobody."""
+
+    __slots__ = ("connection",)
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+
+    def trusted(self, sql: str, parameters: Any) -> sqlite3.Cursor:
+        """Run the statement."""
+        return self.connection.execute(sql, parameters)
+
+    def check(self) -> None:
+        """Nothing to watch."""
 
 
 def _own(name: str | None) -> bool:

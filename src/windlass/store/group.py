@@ -57,6 +57,9 @@ def fill(
         except (StaleWriter, Corrupt, SecondResult, sqlite3.IntegrityError) as error:
             lost[line] = _loss(error, line)
     for call in calls:
+        if call.context is not None:
+            _run_free_body(connection, guard, call)
+            continue
         call.error = None
         try:
             with _Savepoint(connection):
@@ -181,6 +184,23 @@ def _run_body(
         if not connection.in_transaction:  # SQLite rolled the whole group back with it
             raise Redo from error
         return pending
+
+
+def _run_free_body(connection: sqlite3.Connection, guard: Guard, call: Call) -> None:
+    """Run a body that belongs to no session. One that failed is not run again with its group."""
+    if call.error is not None or call.context is None:
+        return
+    try:
+        with _Savepoint(connection):
+            call.value = guard.run(call.work, call.context.run)
+    except BaseException as error:
+        if schema.code_of(error) in schema.PASSING and not isinstance(error, StoreError):
+            raise
+        call.error = error
+        if isinstance(error, StopIteration):  # a future refuses to hold one
+            call.error = RuntimeError(f"the body raised {error!r}")
+        if not connection.in_transaction:  # SQLite rolled the whole group back with it
+            raise Redo from error
 
 
 class _Savepoint:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import sqlite3
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeAlias
@@ -111,15 +110,19 @@ class Commit:
 class Call:
     """Anything else that writes: `work(connection)` in the group's transaction."""
 
-    __slots__ = ("after", "error", "finished", "loop", "value", "work")
+    __slots__ = ("after", "context", "error", "finished", "loop", "value", "work")
 
     def __init__(
         self,
-        work: Callable[[sqlite3.Connection], Any],
+        work: Callable[[Any], Any],
         finished: asyncio.Future[Any],
         after: Callable[[Any], None] | None,
+        *,
+        body: bool = False,
     ) -> None:
         self.work, self.finished, self.after = work, finished, after
+        # a user's body runs under the guard and in the context that it came from
+        self.context = contextvars.copy_context() if body else None
         self.loop = finished.get_loop()
         self.value: Any = None
         self.error: BaseException | None = None

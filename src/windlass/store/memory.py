@@ -236,7 +236,7 @@ class MemoryStore:
         self,
         body: Callable[[Any], T],
         record: Callable[[T], Sequence[JournalEntry]],
-        check: Callable[[Sequence[JournalEntry]], None],
+        check: Callable[[Sequence[JournalEntry]], object],
     ) -> tuple[T, Sequence[JournalEntry]]:
         """Run the body; keep its effect only if its record can be made and passes `check`."""
         with self._transaction:
@@ -252,6 +252,14 @@ class MemoryStore:
                 raise
             connection.execute("COMMIT /* windlass */")
             return value, entries
+
+    async def commit(self, body: Callable[[Any], T]) -> T:
+        """Run the body in a transaction of the store's own in-memory database."""
+        return self.transact(body, _nothing, _nothing)[0]
+
+    async def consult(self, body: Callable[[Any], T]) -> T:
+        """The same: nobody is held up by it here."""
+        return self.transact(body, _nothing, _nothing)[0]
 
     def _database(self) -> tuple[sqlite3.Connection, Guard]:
         if self._connection is None or self._guard is None:
@@ -412,6 +420,11 @@ def result_in(entries: Sequence[JournalEntry], call_id: str) -> ToolResulted | N
         if type(entry) is ToolResulted and entry.call_id == call_id:
             return entry
     return None
+
+
+def _nothing(_: object) -> tuple[JournalEntry, ...]:
+    """No record, and nothing to check about it."""
+    return ()
 
 
 def _closed(session_id: str) -> StoreError:

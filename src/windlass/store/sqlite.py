@@ -22,11 +22,12 @@ from windlass.events import JournalEntry, SessionOpened, ToolResulted
 from windlass.store import books, changes, reading, schema
 from windlass.store import journal as written
 from windlass.store.base import Head, InboxItem, InboxKind, Row, SessionInfo
+from windlass.store.body import Tx, Unguarded
 from windlass.store.calls import ModelCall, Which, chosen
 from windlass.store.jobs import Call, Forget, Jobs, Line
 from windlass.store.memory import result_in
 from windlass.store.outbox import Outboxes
-from windlass.store.sqlite_journal import SqliteJournal
+from windlass.store.sqlite_journal import SqliteJournal, until
 from windlass.store.writer import Writer
 
 T = TypeVar("T")
@@ -182,6 +183,23 @@ class SqliteStore:
         held = set(self._held)
         return await self._write(
             lambda db: changes.remove(db, "updated_at < ?", (older_than,), held)
+        )
+
+    async def commit(self, body: Callable[[Any], T]) -> T:
+        """Run the body on the writer thread, in a transaction of its own."""
+        self.check_usable()
+        finished: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self.put(Call(body, finished, None, body=True))
+        try:
+            return await asyncio.shield(finished)
+        except asyncio.CancelledError:
+            await until(finished)
+            raise
+
+    async def consult(self, body: Callable[[Any], T]) -> T:
+        """Run the body on a snapshot."""
+        return await self._read(
+            lambda db: reading.snapshot(db, lambda db: body(Tx(db, Unguarded(db))))
         )
 
     async def calls(self, **which: Unpack[Which]) -> list[ModelCall]:

@@ -118,7 +118,7 @@ class SqliteJournal:
             if job.claimed():
                 finished.cancel()
             else:
-                await _until(finished)
+                await until(finished)
             raise
 
     def take(self, item: InboxItem) -> None:
@@ -183,7 +183,7 @@ class SqliteJournal:
             self.on_mail()
 
 
-async def _until(finished: asyncio.Future[Any]) -> None:
+async def until(finished: asyncio.Future[Any]) -> None:
     """Wait for it however often this task is cancelled meanwhile."""
     while not finished.done():
         try:
