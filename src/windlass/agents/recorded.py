@@ -105,7 +105,7 @@ class AsRecorded(Policy[Any]):
         reply = dict(self.record.calls)[number or 0]
         messages = request.messages
         if isinstance(reply, Replied) and reply.rewritten is not None:
-            messages = reply.rewritten
+            messages = recorded.messages
         return msgspec.structs.replace(request, messages=messages, frame=frame, tail=recorded.tail)
 
     async def on_model_error(self, run: Run, error: ModelError) -> TryAgain | None:

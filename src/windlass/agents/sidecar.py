@@ -67,6 +67,7 @@ class Sidecar:
         messages = self.fold.messages
         self.written: list[Message] | None = None if messages else messages  # what the file has
         self.size = 0  # and how much of it
+        self.sent: tuple[Message, ...] = ()  # the last request that was not the view
 
     def look(self, event: Event) -> None:
         """Take an event into account; before each reply the messages it answers are written."""
@@ -91,7 +92,8 @@ class Sidecar:
         if event.purpose is None:
             self._catch_up()
             if event.rewritten is not None:
-                self._write("request", messages=event.rewritten)
+                self.sent = (*self.sent[: event.same], *event.rewritten)
+                self._write("request", messages=self.sent)
         self._write(
             "response",
             purpose=event.purpose,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 import msgspec
 
@@ -133,9 +134,13 @@ def _booked(
     if cost is None:  # who cannot say is charged what was held back
         cost = reserve.usd if reserve is not None else 0.0
     tokens, seen = usage.input_tokens + usage.output_tokens, request.messages
-    rewritten = None if type(seen) is View and seen.strand is run.strand else tuple(seen)
+    rewritten, same = None, 0
+    if type(seen) is not View or seen.strand is not run.strand:
+        same = 0 if purpose is not None else _same(run.sent, seen)
+        rewritten = tuple(seen[same:])
     if response.asides:
-        used, paid = _beside(run, model, request, response.asides, rewritten)
+        whole = None if rewritten is None else tuple(seen)
+        used, paid = _beside(run, model, request, response.asides, whole)
         run.ledger.settle(reserve, tokens + used, cost + paid)
     else:
         run.ledger.settle(reserve, tokens, cost)
@@ -164,11 +169,27 @@ def _booked(
             response.native_id,
             response.via,
             response.attempts,
+            same,
         )  # fmt: skip
     )
+    if rewritten is not None and purpose is None:
+        run.sent = seen
     for note in response.notes:
         run.note(note)
     return response
+
+
+def _same(before: Sequence[Message], now: Sequence[Message]) -> int:
+    """How many messages at the front of two requests are the same ones."""
+    most = min(len(before), len(now))
+    if type(now) is View and type(before) is View and now.strand is before.strand:
+        return most
+    at = 0
+    for one, other in zip(before, now, strict=False):
+        if one is not other:
+            break
+        at += 1
+    return at
 
 
 def _on_record(run: Run, request: Request, purpose: str | None, reserve: Reserve | None) -> Request:
@@ -292,14 +313,15 @@ def _failure(run: Run, error: BaseException) -> BaseException | None:
 def _audited(run: Run, request: Request) -> Request:
     """The request, once it is sure that every call in it has exactly one result (I1)."""
     messages = request.messages
-    own = type(messages) is View and messages.strand is run.strand
-    if own and _one_more_round(run, len(messages)):
-        run.audited = len(messages)
+    strand = messages.strand if type(messages) is View else None
+    own = strand is run.strand
+    if strand is not None and own and _one_more_round(run, len(messages)):
+        strand.audited = len(messages)
         return request
-    problems = audit(messages, run.audited if own else 0, tail=request.tail)
+    problems = audit(messages, 0 if strand is None else strand.audited, tail=request.tail)
     if not problems:
-        if own:
-            run.audited = len(messages)
+        if strand is not None:
+            strand.audited = len(messages)
         return request
     if seams.strict:
         raise TestBroken(f"a request breaks I1: {'; '.join(problems)}")
@@ -313,10 +335,10 @@ def _audited(run: Run, request: Request) -> Request:
 
 def _one_more_round(run: Run, size: int) -> bool:
     """Is all that is new the prompt, or one reply and the answer to its calls? Seen at a glance."""
-    turn, items = run.turn, run.strand.items
-    if size == 1 and run.audited == 0:
+    turn, items, audited = run.turn, run.strand.items, run.strand.audited
+    if size == 1 and audited == 0:
         return items[0].role == "user"
-    if turn is None or run.audited != size - 2 or items[size - 2] is not turn.message:
+    if turn is None or audited != size - 2 or items[size - 2] is not turn.message:
         return False
     answers = items[size - 1]
     if answers.role != "tool" or len(answers.content) != len(turn.calls):
@@ -359,12 +381,12 @@ def tokens_of(run: Run, request: Request) -> int:
     messages = request.messages
     chars = len(request.frame.system or "") + characters(request.tail)
     chars += sum(len(tool.description) + 200 for tool in request.frame.tools)
-    if type(messages) is View and messages.strand is run.strand:
+    if type(messages) is View:
         strand, size, counted = run.sized
-        if strand is not run.strand:
+        if strand is not messages.strand:
             size = counted = 0
-        counted += characters(run.strand.items[size : len(messages)])
-        run.sized = (run.strand, len(messages), counted)
+        counted += characters(messages.strand.items[size : len(messages)])
+        run.sized = (messages.strand, len(messages), counted)
         chars += counted
     else:
         chars += characters(messages)

@@ -18,9 +18,10 @@ from windlass.events import (
     Suspended,
 )
 from windlass.loop.ask import ask
-from windlass.loop.calls import close_calls, drop_early, gate, run_calls
+from windlass.loop.calls import close_calls, drop_early, run_calls
 from windlass.loop.eager import Eager
 from windlass.loop.ending import end, failed, undisturbed
+from windlass.loop.gate import gate
 from windlass.loop.mail import hear_item, last_word, take_mail
 from windlass.loop.policy import misplaced
 from windlass.loop.run import Run
@@ -165,7 +166,7 @@ async def _check(run: Run, turn: Turn) -> Verdict | None:
 def _drop(run: Run, turn: Turn) -> None:
     """Take the reply out of the view. What was said about it since stays, and is heard."""
     kept = [message for message in run.strand.items if message is not turn.message]
-    run.strand, run.audited = Strand([*kept, *run.held]), 0
+    run.strand = Strand([*kept, *run.held])
     run.held.clear()
     turn.open = False
     if run.early:

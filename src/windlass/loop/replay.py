@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from windlass.errors import Corrupt
 from windlass.events import Framed, JournalEntry, Replied
 from windlass.loop.plan import frame_of
+from windlass.messages import Message
 from windlass.models.base import Frame, Request
 from windlass.store.fold import ViewFold
 
@@ -25,11 +26,15 @@ def requests_of(entries: Iterable[JournalEntry]) -> list[Request]:
     fold = ViewFold()
     frames: dict[str, Frame] = {}
     requests: list[Request] = []
+    sent: tuple[Message, ...] = ()  # the last request of the loop that was not the view
     for entry in entries:
         if type(entry) is Framed:
             frames[entry.digest] = frame_of(entry)
         elif type(entry) is Replied:
-            requests.append(_request(entry, fold, frames))
+            request = _request(entry, fold, frames, sent)
+            requests.append(request)
+            if entry.rewritten is not None and entry.purpose is None:
+                sent = tuple(request.messages)
         fold.apply(entry)
     return requests
 
@@ -43,14 +48,18 @@ def last_frame(entries: Sequence[JournalEntry]) -> Framed | None:
     return next(reversed(frames.values()), None)
 
 
-def _request(reply: Replied, fold: ViewFold, frames: dict[str, Frame]) -> Request:
+def _request(
+    reply: Replied, fold: ViewFold, frames: dict[str, Frame], sent: tuple[Message, ...]
+) -> Request:
     frame = frames.get(reply.frame)
     if frame is None:
         raise Corrupt(
             f"a reply answers a request with frame {reply.frame!r}, which is not on record"
         )
     if reply.rewritten is not None:
-        return Request(reply.rewritten, frame, reply.tail)
+        if reply.same > len(sent):
+            raise Corrupt(f"a reply answers {reply.same} messages sent before, of {len(sent)}")
+        return Request((*sent[: reply.same], *reply.rewritten), frame, reply.tail)
     if reply.position > len(fold.messages):
         raise Corrupt(
             f"a reply answers {reply.position} messages, and the view has {len(fold.messages)}"

@@ -55,12 +55,12 @@ T = TypeVar("T")
 class Run:
     """A run in progress. Policies get it at every moment."""
 
-    __slots__ = ("answers", "around", "audited", "began", "books", "call_ids", "caller", "caller_name", "coerced", "committed", "conversation_id", "deps", "drains", "early",
+    __slots__ = ("answers", "around", "began", "books", "call_ids", "caller", "caller_name", "coerced", "committed", "conversation_id", "deps", "drains", "early",
                  "emit",                  "first_entry", "frame", "frame_digest", "frames", "held", "host_results", "interruption",
                  "iteration", "journal", "ledger", "lingering", "loop", "memory", "model",
                  "request_id",
                  "moments", "number", "on_record", "plan", "pool_factory", "readings", "receipts", "record", "redactor", "reminders", "run_id",
-                 "session_id", "show", "sized", "started_at", "store", "strand", "task", "thread", "threads", "tools", "took", "turn", "watch",
+                 "sent", "session_id", "show", "sized", "started_at", "store", "strand", "task", "thread", "threads", "tools", "took", "turn", "watch",
                  "input_tokens", "output_tokens", "_metered", "_pool", "__weakref__")  # fmt: skip
 
     def __init__(
@@ -92,7 +92,7 @@ class Run:
         self.conversation_id: str | None = None
         self.redactor = redactor
         self.strand = Strand()
-        self.audited = 0
+        self.sent: Sequence[Message] = ()  # the last request that was not the view
         # characters counted so far, for estimates
         self.sized: tuple[Strand, int, int] = (self.strand, 0, 0)
         self.turn: Turn | None = None
@@ -194,7 +194,7 @@ class Run:
         self.record(Reshaped(start, stop, new, why))
         items = list(self.strand.items)
         items[start:stop] = new
-        self.strand, self.audited = Strand(items), 0
+        self.strand = Strand(items)
 
     def note(self, event: JournalEntry | str, data: Any = None) -> None:
         """Put something on the record: one of the events, or a name and data of your own."""
