@@ -53,14 +53,14 @@ _FULL = inserts(f"windlass_calls ({_SHARED}, {_OTHERS})", 17)
 class Page:
     """What a group adds to the books."""
 
-    __slots__ = ("_connection", "_full", "_next", "_plain", "_runs")
+    __slots__ = ("_connection", "_next", "full", "plain", "runs")
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection | None, number: int = 0) -> None:
         self._connection = connection
-        self._next = 0  # the number of the next run, once it is known
-        self._runs: list[Any] = []
-        self._plain: list[Any] = []
-        self._full: list[Any] = []
+        self._next = number  # of the next run, once it is known
+        self.runs: list[Any] = []  # ten values each
+        self.plain: list[Any] = []  # calls as most are: seven values each
+        self.full: list[Any] = []  # and the others: seventeen
 
     def enter(
         self,
@@ -91,13 +91,13 @@ class Page:
                 or usage.gpu_ms or entry.attempts != 1 or inputs + outputs > _MOST
             )  # fmt: skip
             if usual and entry.purpose is via is None and not seldom:
-                self._plain += (
+                self.plain += (
                     run, at, inputs, outputs, entry.cost_usd, entry.duration_ms, calls
                 )  # fmt: skip
                 return
         else:
             calls, outcome, via = 0, entry.category, None
-        self._full += (
+        self.full += (
             run, at, _count(inputs), _count(outputs), entry.cost_usd, entry.duration_ms, calls,
             None if usual else entry.provider, None if usual else entry.model,
             _count(usage.cache_read_tokens), _count(usage.cache_write_tokens),
@@ -116,12 +116,12 @@ class Page:
         return self._run(session, facts)
 
     def _run(self, session: str | None, facts: tuple[Any, ...]) -> int:
-        if not self._next:
+        if not self._next and self._connection is not None:
             last = self._connection.execute("SELECT coalesce(max(n), 0) FROM windlass_runs")
             self._next = last.fetchone()[0] + 1
         number = self._next
         self._next += 1
-        self._runs += (number, session, *facts)
+        self.runs += (number, session, *facts)
         return number
 
     def copy(self, calls: Iterable[ModelCall]) -> None:
@@ -134,7 +134,7 @@ class Page:
             )  # fmt: skip
             if facts not in known:
                 known[facts] = self._run(facts[0], facts[1:])
-            self._full += (
+            self.full += (
                 known[facts], call.at, _count(call.input_tokens), _count(call.output_tokens),
                 call.cost_usd, call.latency_ms, _count(call.tool_calls), None, None,
                 _count(call.cache_read_tokens), _count(call.cache_write_tokens),
@@ -144,8 +144,9 @@ class Page:
 
     def write(self) -> None:
         """Put it into the open transaction."""
-        for statements, values in ((_RUNS, self._runs), (_PLAIN, self._plain), (_FULL, self._full)):
+        for statements, values in ((_RUNS, self.runs), (_PLAIN, self.plain), (_FULL, self.full)):
             if values:
+                assert self._connection is not None
                 insert(self._connection, statements, values)
 
 
@@ -174,7 +175,7 @@ def begin(connection: sqlite3.Connection, session: str, entries: Iterable[Journa
 # --------------------------------------------------------------------------- reading
 
 _COLUMNS = tuple(ModelCall.__struct_fields__)
-_SELECT = f"SELECT {', '.join(_COLUMNS)} FROM windlass_model_calls"
+SELECT = f"SELECT {', '.join(_COLUMNS)} FROM windlass_model_calls"
 _TEXTS = frozenset(
     "provider model outcome purpose via door tenant caller request conversation session run".split()
 )
@@ -190,11 +191,12 @@ def calls(connection: sqlite3.Connection, which: Which) -> list[ModelCall]:
         wheres.append(test)
         values.append(value)
     where = f" WHERE {' AND '.join(wheres)}" if wheres else ""
-    found = connection.execute(f"{_SELECT}{where} ORDER BY at, n", values)
-    return [_call(row) for row in found]
+    found = connection.execute(f"{SELECT}{where} ORDER BY at, n", values)
+    return [call_of(row) for row in found]
 
 
-def _call(row: tuple[Any, ...]) -> ModelCall:
+def call_of(row: Sequence[Any]) -> ModelCall:
+    """A call from the columns of `SELECT`."""
     fields: dict[str, Any] = {}
     for name, value in zip(_COLUMNS, row, strict=True):
         kind = str if name in _TEXTS else float if name in _REALS else int

@@ -55,7 +55,7 @@ def fill(
             with _Savepoint(connection):
                 _write_line(connection, guard, line)
         except (StaleWriter, Corrupt, SecondResult, sqlite3.IntegrityError) as error:
-            lost[line] = _loss(error, line)
+            lost[line] = loss(error, line)
     for call in calls:
         if call.context is not None:
             _run_free_body(connection, guard, call)
@@ -141,7 +141,7 @@ def _write_line(connection: sqlite3.Connection, guard: Guard, line: Line) -> Non
     where = (line.sid, line.epoch, standing[0], standing[2])
     row = connection.execute(_STANDS, where).fetchone()
     if row is None:
-        raise _stale(line)
+        raise stale(line)
     try:
         for job in line.backlog:
             if isinstance(job, Commit):
@@ -152,7 +152,7 @@ def _write_line(connection: sqlite3.Connection, guard: Guard, line: Line) -> Non
                 try:
                     _append_rows(connection, [(line, appends)])
                 except Redo:
-                    raise _stale(line) from None
+                    raise stale(line) from None
                 line.stands = line.next
         line.next = line.stands
     finally:
@@ -171,7 +171,7 @@ def _run_body(
         with _Savepoint(connection):
             job.value = guard.run(job.body, job.context.run)
             job.entries = list(job.record(job.value))
-            row = _with_record(job, line)
+            row = with_record(job, line)
             taken = [c for c in row.notes.results if c in line.results or c in line.fresh]
             if taken:
                 raise refuse_twice(taken, line.session_id)
@@ -239,7 +239,7 @@ def _note(connection: sqlite3.Connection, line: Line, job: Append) -> None:
         )
 
 
-def _with_record(job: Commit, line: Line) -> Append:
+def with_record(job: Commit, line: Line) -> Append:
     """The row of a commit: what was pending, then the record of the body."""
     pending = job.pending
     payload = written.encode(job.entries, line.session_id)
@@ -257,14 +257,16 @@ def _with_record(job: Commit, line: Line) -> Append:
     )
 
 
-def _stale(line: Line) -> StaleWriter:
+def stale(line: Line) -> StaleWriter:
+    """The error for a writer whose session is no longer its own."""
     return StaleWriter(
         f"session {line.session_id!r} was taken over by another writer, or deleted; "
         "nothing was written here: open it again to go on from where it stands"
     )
 
 
-def _loss(error: Exception, line: Line) -> StoreError:
+def loss(error: Exception, line: Line) -> StoreError:
+    """What to tell a writer whose rows were not taken."""
     if isinstance(error, StoreError):
         return error
     if isinstance(error, SecondResult):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
@@ -30,7 +30,7 @@ def snapshot(connection: sqlite3.Connection, look: Callable[[sqlite3.Connection]
 
 # --------------------------------------------------------------------------- sessions
 
-_INFO = """SELECT id, created_at, updated_at, entries, parent_id, root_id, branch_at,
+INFO = """SELECT id, created_at, updated_at, entries, parent_id, root_id, branch_at,
     status, title, metadata FROM windlass_sessions"""
 
 
@@ -71,13 +71,13 @@ def head(connection: sqlite3.Connection, session_id: str) -> Head:
 
 def info(connection: sqlite3.Connection, session_id: str) -> SessionInfo:
     """One session as a list shows it."""
-    row = connection.execute(f"{_INFO} WHERE id = ?", (session_id,)).fetchone()
+    row = connection.execute(f"{INFO} WHERE id = ?", (session_id,)).fetchone()
     if row is None:
         raise unknown(connection, session_id)
     children = connection.execute(
         "SELECT id FROM windlass_sessions WHERE parent_id = ? ORDER BY sid", (session_id,)
     )
-    return _info(row, tuple(child[0] for child in children))
+    return info_of(row, tuple(child[0] for child in children))
 
 
 def infos(connection: sqlite3.Connection) -> list[SessionInfo]:
@@ -87,11 +87,12 @@ def infos(connection: sqlite3.Connection) -> list[SessionInfo]:
         "SELECT parent_id, id FROM windlass_sessions WHERE parent_id IS NOT NULL ORDER BY sid"
     ):
         children.setdefault(parent, []).append(child)
-    rows = connection.execute(f"{_INFO} ORDER BY updated_at DESC, sid DESC")
-    return [_info(row, tuple(children.get(row[0], ()))) for row in rows]
+    rows = connection.execute(f"{INFO} ORDER BY updated_at DESC, sid DESC")
+    return [info_of(row, tuple(children.get(row[0], ()))) for row in rows]
 
 
-def _info(row: tuple[Any, ...], child_ids: tuple[str, ...]) -> SessionInfo:
+def info_of(row: tuple[Any, ...], child_ids: tuple[str, ...]) -> SessionInfo:
+    """A session from the columns of `INFO`."""
     return SessionInfo(
         id=row[0],
         created_at=row[1],
@@ -197,22 +198,41 @@ def split(payload: bytes) -> tuple[bytes, str | None, list[tuple[bytes, bytes]]]
 def _joined(
     connection: sqlite3.Connection, session_id: str, seq: int, payload: bytes, cuts: str
 ) -> bytes:
-    pieces: list[bytes] = []
-    done = 0
+    def data(name: bytes) -> object:
+        found = connection.execute(
+            "SELECT data FROM windlass_blobs WHERE digest = ?", (name,)
+        ).fetchone()
+        return None if found is None else found[0]
+
+    return joined(session_id, seq, payload, places_of(session_id, seq, cuts), data)
+
+
+def places_of(session_id: str, seq: int, cuts: str) -> list[tuple[int, bytes]]:
+    """Where large values were cut out of a row, and their names."""
     try:
         places = msgspec.json.decode(cuts, type=list[tuple[int, str]])
-        names = [bytes.fromhex(name) for _place, name in places]
+        return [(place, bytes.fromhex(name)) for place, name in places]
     except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
         raise Corrupt(
             f"session {session_id!r}, row {seq}: its list of values is damaged"
         ) from error
-    for (place, _name), name in zip(places, names, strict=True):
-        found = connection.execute(
-            "SELECT data FROM windlass_blobs WHERE digest = ?", (name,)
-        ).fetchone()
-        if found is None or not _bytes(found[0]) or written.digest(found[0]) != name:
+
+
+def joined(
+    session_id: str,
+    seq: int,
+    payload: bytes,
+    places: Iterable[tuple[int, bytes]],
+    data: Callable[[bytes], object],
+) -> bytes:
+    """The row with its large values back in place; `data` finds one by its name."""
+    pieces: list[bytes] = []
+    done = 0
+    for place, name in places:
+        found = data(name)
+        if not isinstance(found, bytes) or written.digest(found) != name:
             raise Corrupt(f"session {session_id!r}, row {seq}: a large value is gone or damaged")
-        pieces += (payload[done:place], found[0])
+        pieces += (payload[done:place], found)
         done = place
     return b"".join([*pieces, payload[done:]])
 
@@ -233,7 +253,7 @@ def mail_of(
     found = connection.execute(
         "SELECT n, id, kind, payload, at FROM windlass_inbox WHERE sid = ? ORDER BY n", (sid,)
     )
-    return [(n, _item(session_id, rest)) for n, *rest in found]
+    return [(n, item_of(session_id, rest)) for n, *rest in found]
 
 
 def mail_after(
@@ -245,9 +265,10 @@ def mail_after(
     )
     for n, sid, *rest in found:
         session_id = sessions(sid)
-        yield n, sid, None if session_id is None else _item(session_id, rest)
+        yield n, sid, None if session_id is None else item_of(session_id, rest)
 
 
-def _item(session_id: str, fields: list[Any]) -> InboxItem:
+def item_of(session_id: str, fields: Sequence[Any]) -> InboxItem:
+    """An item from its id, kind, payload and time."""
     id_, kind, payload, at = fields
     return InboxItem(id_, kind, _plain(payload, session_id, object), at)

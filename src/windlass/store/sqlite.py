@@ -24,10 +24,10 @@ from windlass.store import journal as written
 from windlass.store.base import Head, InboxItem, InboxKind, Row, SessionInfo
 from windlass.store.body import Tx, Unguarded
 from windlass.store.calls import ModelCall, Which, chosen
+from windlass.store.handed import HandedJournal, until
 from windlass.store.jobs import Call, Forget, Jobs, Line
 from windlass.store.memory import result_in
 from windlass.store.outbox import Outboxes
-from windlass.store.sqlite_journal import SqliteJournal, until
 from windlass.store.writer import Writer
 
 T = TypeVar("T")
@@ -45,7 +45,7 @@ class SqliteStore:
     def __init__(self, path: str | os.PathLike[str], *, busy_timeout: float = BUSY_SECONDS) -> None:
         self.path, self.busy_timeout = Path(path), busy_timeout
         self._writer = Writer(self.path, busy_timeout)
-        self._held: dict[str, SqliteJournal] = {}
+        self._held: dict[str, HandedJournal] = {}
         self.outboxes = Outboxes(self.put)
         self._reader: sqlite3.Connection | None = None
         self._readers: ThreadPoolExecutor | None = None
@@ -64,10 +64,10 @@ class SqliteStore:
         create: bool = True,
         parent_id: str | None = None,
         metadata: dict[str, Any] | None = None,
-    ) -> SqliteJournal:
+    ) -> HandedJournal:
         """Become the session's writer; a writer elsewhere is stale from now on."""
         self.check_usable()
-        journal = SqliteJournal(self, session_id)
+        journal = HandedJournal(self, session_id)
         if self._held.setdefault(session_id, journal) is not journal:
             raise Locked(
                 f"session {session_id!r} has a writer in this process already: a run is under way on it. "
@@ -264,11 +264,11 @@ class SqliteStore:
         if self._closed:
             raise StoreError(f"{self.path}: this store was closed; open a new one")
 
-    def holds(self, journal: SqliteJournal) -> bool:
+    def holds(self, journal: HandedJournal) -> bool:
         """True while the journal is the session's writer here."""
         return self._held.get(journal.session_id) is journal
 
-    def release(self, journal: SqliteJournal) -> None:
+    def release(self, journal: HandedJournal) -> None:
         """Let the next writer in."""
         if self.holds(journal):
             del self._held[journal.session_id]

@@ -65,7 +65,7 @@ def insert(number: int) -> Any:
 
 def effects(tx: Any) -> list[int]:
     """A body that reads the effects."""
-    return [row[0] for row in tx.execute("SELECT n FROM effects ORDER BY rowid")]
+    return [row[0] for row in tx.execute("SELECT n FROM effects ORDER BY n")]
 
 
 def meddled(rows: list[Row]) -> list[list[Row]]:

@@ -1,4 +1,4 @@
-"""A session in a SQLite file as its writer holds it: rows are closed here and handed to the thread.
+"""A session as its writer holds it, where a thread writes: rows are closed here and handed to it.
 
 What becomes of them comes back through `settled`, `committed` and `delivered`, on the event loop.
 """
@@ -7,23 +7,43 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from windlass import seams
 from windlass.errors import StoreError
 from windlass.events import JournalEntry, ToolResulted
 from windlass.store import journal as written
 from windlass.store.base import InboxItem
-from windlass.store.jobs import Again, Append, Commit, Line
-
-if TYPE_CHECKING:
-    from windlass.store.sqlite import SqliteStore
+from windlass.store.jobs import Again, Append, Commit, Jobs, Line
+from windlass.store.outbox import Outboxes
 
 T = TypeVar("T")
 
 
-class SqliteJournal:
-    """A session in a SQLite file, in the hands of its writer."""
+class Keeper(Protocol):
+    """The store that a journal hands its rows to."""
+
+    outboxes: Outboxes
+
+    def put(self, job: Jobs) -> None:
+        """Hand something to the thread."""
+        ...
+
+    def check_usable(self) -> None:
+        """Raise what a store says that was closed, or opened before a fork."""
+        ...
+
+    def holds(self, journal: HandedJournal) -> bool:
+        """True while the journal is the session's writer here."""
+        ...
+
+    def release(self, journal: HandedJournal) -> None:
+        """Let the next writer in."""
+        ...
+
+
+class HandedJournal:
+    """A session in a database, in the hands of its writer."""
 
     immediate: bool = False
     # `append` is the list's own method. (Spelt as literals, slots make pyright bind it to self.)
@@ -32,7 +52,7 @@ class SqliteJournal:
         "_store _taking _waiting append entries mail on_mail session_id".split()
     )
 
-    def __init__(self, store: SqliteStore, session_id: str) -> None:
+    def __init__(self, store: Keeper, session_id: str) -> None:
         self.session_id = session_id
         self.on_mail: Callable[[], None] | None = None
         self._store, self._loop = store, asyncio.get_running_loop()
