@@ -12,9 +12,11 @@ import msgspec
 
 from windlass.messages import Message, Outcome, ToolCall, ToolResult
 from windlass.notes import (
+    AgentScratchpad,
     BudgetExhausted,
     CheckRan,
     Compacted,
+    Decorated,
     Entry,
     FeedbackInjected,
     JudgeDecision,
@@ -25,6 +27,8 @@ from windlass.notes import (
     NativeToolRejected,
     Noted,
     ProgressReported,
+    Projected,
+    Propagate,
     StallWarning,
     StepJudgeDecision,
     ToolSearchQueried,
@@ -98,7 +102,7 @@ class InboxTaken(Entry, tag="host_input", frozen=True):
     """An item of the inbox, taken by the run in the append that records it."""
 
     item_id: str
-    item: str  # steer, follow_up, cancel, suspend, resume, decision, result
+    item: str  # steer, follow_up, remind, cancel, suspend, resume, decision, result, memory
     payload: Any = None
 
 
@@ -143,12 +147,13 @@ class Replied(Entry, tag="model_reply", frozen=True):
     frame: str
     purpose: str | None = None
     tail: tuple[Message, ...] = ()
-    rewritten: tuple[Message, ...] | None = None
+    rewritten: tuple[Message, ...] | None = None  # after the first `same` of the one before
     cost_usd: float = 0.0
     duration_ms: float = 0.0
     native_id: str | None = None
     via: str | None = None  # "cache", "fallback", "escalation": how the caller came by it
     attempts: int = 1  # how often the provider was asked
+    same: int = 0  # messages at its front that the last rewritten request of the loop had too
 
 
 class ReplyFailed(Entry, tag="model_error", frozen=True):
@@ -176,6 +181,9 @@ class ToolDecided(Entry, tag="decision", frozen=True):
     digest: str  # of the arguments that will run
     reason: str | None = None
     arguments: dict[str, Any] | None = None  # where they differ from what the model asked
+    ask: str | None = None  # what an answer is bound to
+    expires_at: float | None = None  # of an answer
+    receipt: dict[str, Any] | None = None  # which rule matched, and why it is there
 
 
 class ToolIntended(Entry, tag="tool_intent", frozen=True):
@@ -238,11 +246,19 @@ class Reshaped(Entry, tag="view", frozen=True):
     why: str
 
 
-class Reminded(Entry, tag="reminder", frozen=True):
+class Reminded(Entry, tag="system_reminder", frozen=True):
     """Words for the tail of the next `ttl` requests; never part of the view."""
 
     message: Message
-    ttl: int
+    ttl: int | None = None  # None: of every request
+    propagate: Propagate = "none"  # to the agents that this one hands a task to
+    source: str = "policy"  # session_start, host, tool, suspend, inherited
+    originating_agent_id: str | None = None  # the session it was first said in
+
+    @property
+    def lasts(self) -> bool:
+        """Does it stay for the next run on the session? What a policy says ends with its run."""
+        return self.source != "policy"
 
 
 class Remembered(Entry, tag="memory", frozen=True):
@@ -298,6 +314,9 @@ JournalEntry: TypeAlias = Union[
     LoopDetected,
     ProgressReported,
     Compacted,
+    AgentScratchpad,
+    Projected,
+    Decorated,
     Noted,
 ]
 

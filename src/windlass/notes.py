@@ -5,9 +5,47 @@ Part of the union in `events.py`, where all of them are imported from.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias, cast, get_args
 
 import msgspec
+
+from windlass.errors import ConfigError, nearest, shown
+from windlass.messages import Message
+
+Propagate: TypeAlias = Literal["all", "session", "none"]
+_PROPAGATE = cast("tuple[str, ...]", get_args(Propagate))
+
+
+class Reminder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Words for the end of the next requests: `Reminder("Run the tests first.", ttl=3)`.
+
+    It never becomes part of the conversation. `ttl` is a number of turns, None: all of the session.
+    `propagate` says who inherits it with a task: `session`, agents that this one calls; `all`, those
+    that they call too; `none`, nobody.
+    """
+
+    text: str
+    ttl: int | None = None
+    propagate: Propagate = "session"
+
+    def __post_init__(self) -> None:
+        text, ttl = cast("object", self.text), cast("object", self.ttl)
+        if not isinstance(text, str) or not text.strip():
+            raise ConfigError(f"a reminder is a text that is not empty, not {shown(text)}")
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise ConfigError(f"a reminder holds half a character: {shown(text)}") from None
+        if ttl is not None and (not isinstance(ttl, int) or isinstance(ttl, bool) or ttl < 1):
+            raise ConfigError(
+                f"a reminder's ttl is a whole number of turns from 1, or None, not {shown(ttl)}"
+            )
+        said = cast("object", self.propagate)
+        if not isinstance(said, str) or said not in _PROPAGATE:
+            hint = nearest(said, _PROPAGATE) if isinstance(said, str) else ""
+            raise ConfigError(
+                f"a reminder's propagate is one of {', '.join(_PROPAGATE)}, not {shown(said)}{hint}"
+            )
 
 
 class Entry(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="kind", gc=False):
@@ -162,6 +200,36 @@ class Compacted(Entry, tag="compaction", frozen=True):
     cache_usd: float = 0.0  # of sending anew what a provider had in its cache
     saves_usd: float = 0.0  # with each turn from here on
     shortfall: str | None = None  # why the view is still above the threshold
+
+
+class AgentScratchpad(Entry, tag="agent_scratchpad", frozen=True):
+    """The scratchpad of a session has changed, or would have: the pad itself is in the memory."""
+
+    action: Literal["init", "reorganize", "set", "clear", "reject", "fail"]
+    version: int  # of the pad from here on
+    counts: dict[str, int]  # of its goals, open_items, facts, refs
+    bytes: int = 0  # of its JSON
+    reason: str | None = None  # why it stayed as it was
+
+
+class Projected(Entry, tag="transcript_projection", frozen=True):
+    """What failed, or nobody refers to any more, has left the view."""
+
+    policy: str
+    estimated_tokens_before: int
+    estimated_tokens_after: int
+    removed: int = 0  # messages that left the view
+    shed: tuple[str, ...] = ()  # ids of calls whose results are there by reference only
+    cache_usd: float = 0.0  # of sending anew what a provider had in its cache
+    saves_usd: float = 0.0  # with each turn from here on
+
+
+class Decorated(Entry, tag="decorated", frozen=True):
+    """Messages of the view from `start` on: when each was first shown, and as what."""
+
+    start: int
+    times: tuple[float, ...]
+    shown: tuple[Message | None, ...] | None = None  # None in it: as it is; None: nobody was asked
 
 
 class Noted(Entry, tag="note", frozen=True):

@@ -14,9 +14,11 @@ from windlass.cli import text as words
 from windlass.cli.paper import Paper
 from windlass.cli.text import clean, one_line, shown_call
 from windlass.events import (
+    AgentScratchpad,
     BudgetExhausted,
     CheckRan,
     Compacted,
+    Decorated,
     FeedbackInjected,
     FinishProposed,
     Framed,
@@ -33,6 +35,7 @@ from windlass.events import (
     NativeToolRejected,
     Noted,
     ProgressReported,
+    Projected,
     Remembered,
     Reminded,
     Replied,
@@ -243,6 +246,17 @@ def _compacted(entry: Compacted) -> Iterator[Step]:
     yield Step("compact", f"about {sizes} ({entry.reason}, {entry.strategy})", "yellow")
 
 
+def _projected(entry: Projected) -> Iterator[Step]:
+    sizes = f"{entry.estimated_tokens_before:,} -> {entry.estimated_tokens_after:,} tokens"
+    yield Step("project", f"about {sizes} ({entry.policy})", "yellow")
+
+
+def _scratchpad(entry: AgentScratchpad) -> Iterator[Step]:
+    why = f": {entry.reason}" if entry.reason else ""
+    sizes = ", ".join(f"{size} {name.replace('_', ' ')}" for name, size in entry.counts.items())
+    yield Step("pad", f"{entry.action}, version {entry.version} ({sizes}){why}", "dim")
+
+
 def _inbox(entry: InboxTaken) -> Iterator[Step]:
     said = "" if entry.payload is None else f": {_plain(entry.payload)}"
     yield Step("inbox", f"{entry.item}{said}", "magenta")
@@ -270,6 +284,10 @@ def _plain(value: Any) -> str:
     return clean(msgspec.json.encode(value).decode())
 
 
+def _for_so_long(ttl: int | None) -> str:
+    return "from here on" if ttl is None else f"for {words.count(ttl, 'request')}"
+
+
 _TOLD: dict[type, Callable[[Any], Iterator[Step]]] = {
     SessionOpened: _opened,
     RunStarted: _started,
@@ -292,7 +310,9 @@ _TOLD: dict[type, Callable[[Any], Iterator[Step]]] = {
     FinishProposed: _simple("finish", lambda e: f"proposed: {e.reason}"),
     Reshaped: _reshaped,
     Compacted: _compacted,
-    Reminded: _simple("reminder", lambda e: f"{e.message.text} (for {e.ttl} requests)"),
+    Projected: _projected,
+    Decorated: _nothing,
+    Reminded: _simple("reminder", lambda e: f"{e.message.text} ({_for_so_long(e.ttl)})"),
     Remembered: _nothing,
     HistoryRepaired: _simple("mended", lambda e: "; ".join(e.problems), "yellow"),
     FeedbackInjected: _nothing,  # what was said follows as a message
@@ -311,5 +331,6 @@ _TOLD: dict[type, Callable[[Any], Iterator[Step]]] = {
     ProgressReported: _simple(
         "progress", lambda e: e.message or words.count(len(e.entries), "entry")
     ),
+    AgentScratchpad: _scratchpad,
     Noted: _noted,
 }

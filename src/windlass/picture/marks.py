@@ -7,9 +7,11 @@ from typing import Any, NamedTuple
 
 from windlass import events
 from windlass.events import (
+    AgentScratchpad,
     BudgetExhausted,
     CheckRan,
     Compacted,
+    Decorated,
     FeedbackInjected,
     FinishProposed,
     Framed,
@@ -26,6 +28,7 @@ from windlass.events import (
     NativeToolRejected,
     Noted,
     ProgressReported,
+    Projected,
     Remembered,
     Reminded,
     Replied,
@@ -165,6 +168,16 @@ def _compacted(e: Compacted) -> Said:
     return Said("compaction", f"about {sizes} ({e.reason}, {e.strategy})", "warn")
 
 
+def _projected(e: Projected) -> Said:
+    sizes = f"{short(e.estimated_tokens_before)} -> {short(e.estimated_tokens_after)} tokens"
+    return Said("projection", f"about {sizes} ({e.policy})", "warn")
+
+
+def _scratchpad(e: AgentScratchpad) -> Said:
+    held = e.action in ("reject", "fail")
+    return Said("scratchpad", _and(f"{e.action}, version {e.version}", e.reason), "warn" if held else "plain")  # fmt: skip
+
+
 def _progress(e: ProgressReported) -> Said:
     return Said("progress", e.message or count(len(e.entries), "entry", "entries"))
 
@@ -176,7 +189,8 @@ def _and(text: str, more: str | None) -> str:
 # Drawn as bars or heads, said in other marks, or nothing to look at.
 _SILENT = frozenset(
     {SessionOpened, RunStarted, Framed, events.Said, IterationStart, Replied, ReplyFailed,
-     ToolIntended, ToolResulted, ToolShown, ToolMessage, FinishProposed, Remembered}
+     ToolIntended, ToolResulted, ToolShown, ToolMessage, FinishProposed, Remembered,
+     Decorated}
 )  # fmt: skip
 
 _TOLD: dict[type, Callable[[Any], Said | None]] = {
@@ -200,6 +214,8 @@ _TOLD: dict[type, Callable[[Any], Said | None]] = {
     Reminded: lambda e: Said("reminder", e.message.text),
     Reshaped: _reshaped,
     Compacted: _compacted,
+    Projected: _projected,
+    AgentScratchpad: _scratchpad,
     SessionReset: lambda _: Said("reset", "everything said so far is out of the view", "warn"),
     HistoryRepaired: lambda e: Said("mended", "; ".join(e.problems), "warn"),
     NativeToolFallback: lambda e: Said("fallback", f"{count(e.calls, 'call')} written as text"),
