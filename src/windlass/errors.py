@@ -13,6 +13,8 @@
       Suspended                  the run is parked and waits
       OutputMissing              a typed run ended without its output
       PermissionDenied           the caller may not do this
+      ResourceError              a call to a resource could not be answered
+        NotFound  Conflict  InvalidValue
       StoreError                 the journal could not be read or written
         StaleWriter  Corrupt  Full  Locked  NoSuchSession
       TestBroken                 only a test runs into it, and it is raised through every run
@@ -176,6 +178,37 @@ class OutputMissing(WindlassError):
 
 class PermissionDenied(WindlassError):
     """The caller may not do this."""
+
+
+class ResourceError(WindlassError):
+    """A call to a resource could not be answered; `code` is stable."""
+
+    code: ClassVar[str] = "resource_error"
+
+
+class NotFound(ResourceError, KeyError):
+    """The caller's tenant has no row of this id."""
+
+    code = "not_found"
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else "not found"
+
+
+class Conflict(ResourceError):
+    """The row is not what the caller took it for. `version` is the present one, where there is one."""
+
+    code = "conflict"
+
+    def __init__(self, message: str, version: int | None = None) -> None:
+        super().__init__(message)
+        self.version = version
+
+
+class InvalidValue(ResourceError, ValueError):
+    """A value, a filter or a cursor that the resource cannot take."""
+
+    code = "invalid"
 
 
 class StoreError(WindlassError):
