@@ -205,7 +205,7 @@ class Compacted(Entry, tag="compaction", frozen=True):
 class AgentScratchpad(Entry, tag="agent_scratchpad", frozen=True):
     """The scratchpad of a session has changed, or would have: the pad itself is in the memory."""
 
-    action: Literal["init", "reorganize", "set", "clear", "reject", "fail"]
+    action: Literal["init", "reorganize", "rejected", "failed", "set", "clear", "refused"]
     version: int  # of the pad from here on
     counts: dict[str, int]  # of its goals, open_items, facts, refs
     bytes: int = 0  # of its JSON

@@ -174,7 +174,7 @@ def _projected(e: Projected) -> Said:
 
 
 def _scratchpad(e: AgentScratchpad) -> Said:
-    held = e.action in ("reject", "fail")
+    held = e.action in ("rejected", "failed", "refused")
     return Said("scratchpad", _and(f"{e.action}, version {e.version}", e.reason), "warn" if held else "plain")  # fmt: skip
 
 
