@@ -18,8 +18,8 @@ class Allow:
 
     allowed, reason = True, None
 
-    def __init__(self, by: str = "approved") -> None:
-        self.by = by
+    def __init__(self, by: str = "approved", ask: str | None = None) -> None:
+        self.by, self.ask = by, ask
 
 
 class Deny:
@@ -27,8 +27,10 @@ class Deny:
 
     allowed = False
 
-    def __init__(self, reason: str | None = None, by: str = "denied") -> None:
-        self.reason, self.by = reason, by
+    def __init__(
+        self, reason: str | None = None, by: str = "denied", ask: str | None = None
+    ) -> None:
+        self.reason, self.by, self.ask = reason, by, ask
 
 
 Decision: TypeAlias = Allow | Deny
@@ -40,7 +42,7 @@ def decision_of(value: object) -> Decision:
         return value
     if isinstance(value, dict):
         said = cast("dict[str, Any]", value)
-        by = {"by": str(said["by"])} if said.get("by") else {}
+        by = {key: str(said[key]) for key in ("by", "ask") if said.get(key)}
         if said.get("action") == "allow":
             return Allow(**by)
         return Deny(said.get("reason"), **by)
@@ -50,7 +52,8 @@ def decision_of(value: object) -> Decision:
 def decision_as_data(decision: Decision) -> dict[str, Any]:
     """The decision as the journal keeps it."""
     action = "allow" if decision.allowed else "deny"
-    return {"action": action, "reason": decision.reason, "by": decision.by}
+    told = {"action": action, "reason": decision.reason, "by": decision.by}
+    return told if decision.ask is None else {**told, "ask": decision.ask}
 
 
 def result_of(value: object) -> ToolResult:

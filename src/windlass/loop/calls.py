@@ -1,4 +1,4 @@
-"""The calls of a turn: each is decided before any runs, and each gets exactly one result."""
+"""The calls of a turn run, and each gets exactly one result."""
 
 from __future__ import annotations
 
@@ -9,155 +9,25 @@ from typing import Any
 import msgspec
 
 from windlass import seams
-from windlass.errors import nearest, shown
 from windlass.events import (
     JournalEntry,
-    ToolCallAudit,
     ToolCallStarted,
     ToolCallUpdate,
-    ToolDecided,
     ToolIntended,
     ToolMessage,
     ToolResulted,
     ToolShown,
 )
-from windlass.loop.plan import digest_of
 from windlass.loop.policy import misplaced
 from windlass.loop.run import Run, unwatched
-from windlass.loop.turn import UNNAMED, Ready, Turn
+from windlass.loop.turn import Ready, Turn
 from windlass.loop.verdict import Stop, Suspend
 from windlass.messages import Message, ToolCall, ToolResult
 from windlass.store.fold import ViewFold
 from windlass.tools.answer import timed_out
-from windlass.tools.base import Parked, Tool, ToolContext
-from windlass.tools.prepare import unparsable
+from windlass.tools.base import Parked, ToolContext
 
 PATIENCE = 0.05  # seconds a cancelled call gets to end by itself
-
-
-# --------------------------------------------------------------------------- gate
-
-
-async def gate(run: Run, turn: Turn) -> Suspend | None:
-    """Decide every call in the order asked. Those that wait for someone park the run together."""
-    waiting: Suspend | None = None
-    if run.emit is not unwatched:
-        for call in turn.calls:
-            if call.id not in turn.results:
-                run.emit(ToolCallUpdate(call.id, "pending"))
-    for call in turn.calls:
-        if call.id in turn.ready or call.id in turn.results:
-            continue  # decided before: while the reply streamed, or by an earlier drive
-        if turn.foreseen is None or (decided := turn.foreseen.pop(call.id, None)) is None:
-            decided = await decide(run, call)
-        match decided:
-            case Ready():
-                turn.ready[call.id] = decided
-            case ToolResult():
-                settle(run, turn, call, decided)
-            case Suspend():
-                waiting = waiting or decided
-    return waiting
-
-
-async def decide(run: Run, call: ToolCall) -> Ready | ToolResult | Suspend:
-    """May this call run, and with which arguments?"""
-    tool = run.tools.get(call.name)
-    if tool is None:
-        return _unknown(run, call)
-    asked = call
-    call_or_problem = prepare(run, tool, call)
-    if isinstance(call_or_problem, ToolResult):
-        return call_or_problem
-    call = call_or_problem
-    rule = "default"
-    for ask in run.moments.before_tool:
-        answer = await ask(run, call)
-        if isinstance(answer, Suspend):
-            verdict = run.answers.pop(call.id, None)
-            if verdict is None:
-                _decided(run, call, tool, "ask", ask.__self__.name, answer.reason)
-                return answer
-            rule = f"{ask.__self__.name}:{verdict.by}"
-            if not verdict.allowed:
-                refused = denied(call, verdict.reason)
-                _decided(run, call, tool, "deny", rule, refused.text)
-                return refused
-        if isinstance(answer, ToolResult):
-            action = "deny" if answer.outcome == "denied" else "answer"
-            _decided(run, call, tool, action, ask.__self__.name, answer.text)
-            return answer
-        if answer is None or answer is call or isinstance(answer, Suspend):
-            continue
-        if not isinstance(answer, ToolCall):
-            raise misplaced(ask, answer, "the call, a ToolResult, Suspend or None")
-        rule = ask.__self__.name
-        changed = prepare(run, tool, msgspec.structs.replace(call, arguments=answer.arguments))
-        if isinstance(changed, ToolResult):
-            return changed
-        call = changed
-    arguments = None if call.arguments == asked.arguments else call.arguments
-    run.record(
-        ToolDecided(
-            call.id,
-            tool.name,
-            "allow",
-            rule,
-            run.caller_name,
-            digest_of(call.arguments),
-            None,
-            arguments,
-        )  # fmt: skip
-    )
-    return Ready(call, tool)
-
-
-def prepare(run: Run, tool: Tool, call: ToolCall) -> ToolCall | ToolResult:
-    """The call with arguments that fit the tool, or the result that says why they do not."""
-    if call.raw is not None:
-        problems = (unparsable(call.raw),)
-    else:
-        prepared = tool.prepare(call.arguments, run.plan.validation)
-        problems = prepared.problems
-        if not problems:
-            if prepared.coerced:
-                run.coerced[call.id] = prepared.coerced
-            if prepared.arguments is call.arguments:
-                return call
-            return msgspec.structs.replace(call, arguments=prepared.arguments)
-    words = "\n".join((f"The arguments for {tool.name} are not valid:", *problems))
-    return ToolResult(call.id, words, True, call.name, "invalid")
-
-
-def _unknown(run: Run, call: ToolCall) -> ToolResult:
-    names = ", ".join(list(run.tools)[:40]) or "none"
-    if call.name == UNNAMED and call.raw is not None:
-        words = f"The tool call could not be read: {call.raw[:500]}"
-    elif call.name == UNNAMED:
-        words = f"The tool call has no name. Available: {names}."
-    else:
-        hint = nearest(call.name, run.tools) or "."
-        words = f"There is no tool {shown(call.name)}{hint} Available: {names}."
-    return ToolResult(call.id, words, True, call.name, "unknown_tool")
-
-
-def _decided(
-    run: Run, call: ToolCall, tool: Tool, action: Any, rule: str, reason: str | None
-) -> None:
-    digest = digest_of(call.arguments)
-    run.record(ToolDecided(call.id, tool.name, action, rule, run.caller_name, digest, reason))
-    if run.emit is not unwatched:
-        audit = {"event_type": f"tool_{action}", "rule": rule, "reason": reason}
-        run.emit(ToolCallAudit(call.id, tool.name, audit))
-
-
-def denied(call: ToolCall, reason: str | None) -> ToolResult:
-    """The answer to a call that someone refused."""
-    words = f"Denied: {reason}" if reason else "Denied."
-    return ToolResult(call.id, words, True, call.name, "denied")
-
-
-# --------------------------------------------------------------------------- run
 
 
 async def run_calls(run: Run, turn: Turn) -> Stop | Suspend | None:

@@ -12,7 +12,8 @@ import threading
 from typing import Any
 
 from windlass.events import Event, StreamRestarted, ToolCallReady, ToolIntended
-from windlass.loop.calls import PATIENCE, decide, execute
+from windlass.loop.calls import PATIENCE, execute
+from windlass.loop.gate import decide
 from windlass.loop.reply import writable
 from windlass.loop.run import Run
 from windlass.loop.turn import Ready, Turn

@@ -47,6 +47,18 @@ class Suspend(_Recorded, frozen=True):
     initiator: str = "self"
 
 
+class Ask(Suspend, frozen=True):
+    """At `before_tool`: somebody must say yes to this call, as it is. `Ask("may it?", expires_in=60)`
+
+    What the question looked at (`about`) is part of it: where that is different when the call runs,
+    the answer does not hold. `receipt` goes to the record and to whoever is asked.
+    """
+
+    about: dict[str, Any] | None = None
+    receipt: dict[str, Any] | None = None
+    expires_in: float | None = None  # seconds; None: for ever
+
+
 class KeepGoing(_Recorded, frozen=True):
     """Refuse the end. `drop=True` at `after_reply` takes the reply out of the view."""
 

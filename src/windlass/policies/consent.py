@@ -12,8 +12,8 @@ from typing import Any, cast
 import msgspec
 
 from windlass.errors import said, shown
-from windlass.events import IterationStart, ToolDecided
 from windlass.loop.answers import Allow, Deny
+from windlass.loop.asks import parked_by
 from windlass.loop.policy import Policy
 from windlass.loop.run import Run
 from windlass.loop.verdict import Suspend
@@ -36,7 +36,7 @@ class Consent(Policy[None]):
 
     async def before_tool(self, run: Run, call: ToolCall) -> ToolCall | ToolResult | Suspend | None:
         tool = run.tools[call.name]
-        if call.id in run.answers and self._asked(run, call.id):
+        if parked_by(run, self.name, call.id):
             return Suspend(f"may {call.name} run?")  # a person has answered: nobody is asked again
         about = described(
             tool, call.arguments, call.id, run.session_id, run.run_id, run.caller_name
@@ -54,15 +54,6 @@ class Consent(Policy[None]):
             return msgspec.structs.replace(call)  # a copy: the decision then names this rule
         words = f"Denied: {reason}" if reason else f"Denied: {call.name} was not consented to."
         return ToolResult(call.id, words, True, call.name, "denied")
-
-    def _asked(self, run: Run, call_id: str) -> bool:
-        """Was it this policy that parked the run for the call?"""
-        for entry in reversed(run.journal.entries):
-            if type(entry) is ToolDecided and entry.call_id == call_id:
-                return entry.action == "ask" and entry.rule == self.name
-            if type(entry) is IterationStart:
-                break
-        return False
 
 
 def _read(answer: object) -> tuple[bool | str, str | None]:

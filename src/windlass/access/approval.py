@@ -1,0 +1,209 @@
+"""Rules that allow a call, deny it, or want somebody asked: the strongest of all that fit decides.
+
+Deny beats ask, ask beats allow, and the first among equals is the one on the receipt. What no rule
+speaks of is allowed. The guards (`guards.py`) stand before any rule.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Literal, TypeAlias, cast
+
+import msgspec
+
+from windlass.access.facts import CallFacts, resolved
+from windlass.access.globs import like, path_like
+from windlass.access.guards import guarded
+from windlass.errors import ConfigError, nearest, shown
+
+Action: TypeAlias = Literal["allow", "ask", "deny"]
+ACTIONS: Final[tuple[Action, ...]] = ("deny", "ask", "allow")  # the strongest first
+_STRENGTH = {action: at for at, action in enumerate(reversed(ACTIONS))}
+LASTS: Final = 7 * 24 * 3600.0  # seconds that an approval holds, unless the policy says otherwise
+
+#: What a rule may look at, each a glob or a list of globs; `repeat_count` is a number.
+FIELDS: Final = (
+    "tool", "kind", "side_effect_level", "path", "command", "url", "domain", "method",
+    "mcp_server", "agent", "persona", "mode", "capability", "repeat_count",
+)  # fmt: skip
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """One rule: `Rule("ask", {"tool": "refund_*"}, "money leaves the house")`.
+
+    All fields of `match` must fit; of a list any one is enough.
+    """
+
+    action: Action
+    match: dict[str, tuple[str, ...] | int] = {}
+    rationale: str | None = None
+
+    def fits(self, facts: CallFacts, workspace: str) -> bool:
+        """Is the rule about this call?"""
+        return all(
+            [_fits(field, wanted, facts, workspace, self) for field, wanted in self.match.items()]
+        )
+
+    @property
+    def words(self) -> str:
+        """The rule in one line, for a receipt."""
+        about = ", ".join(
+            f"{field}={value if isinstance(value, int) else '|'.join(value)}"
+            for field, value in self.match.items()
+        )
+        return f"{self.action}: {about or 'everything'}"
+
+
+class PolicyDecision(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The receipt of a decision: which rule matched, and why it is there."""
+
+    action: Action
+    rule: str  # "rule 2 (ask: tool=refund_*)", "guard", "unmatched"
+    rationale: str
+    index: int | None = None  # of the rule, from 0
+
+
+class ApprovalPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """What may run, what not, and what a person is asked about:
+
+    ```python
+    w.agent_loop(task, approval_policy={"rules": [{"deny": "delete_*"}, {"ask": {"kind": "edit"}}]})
+    ```
+    """
+
+    rules: tuple[Rule, ...] = ()
+    external_roots: tuple[str, ...] = ()
+    workspace: str | None = None  # None: the current folder
+    expires_in: float = LASTS
+    request_permission: Callable[..., Any] | None = None  # answers at once, or says None to park
+    guards: bool = True
+
+    def decide(self, facts: CallFacts) -> PolicyDecision:
+        """What becomes of a call, with the receipt."""
+        workspace = self.root
+        if self.guards and (why := guarded(facts, workspace, self.external_roots)) is not None:
+            return PolicyDecision("deny", "guard", why)
+        best: tuple[int, Rule] | None = None
+        for index, rule in enumerate(self.rules):
+            stronger = best is None or _STRENGTH[rule.action] > _STRENGTH[best[1].action]
+            if stronger and rule.fits(facts, workspace):
+                best = index, rule
+        if best is None:
+            return PolicyDecision("allow", "unmatched", "no rule speaks of this call")
+        index, rule = best
+        why = rule.rationale or f"it falls under {rule.words}"
+        return PolicyDecision(rule.action, f"rule {index} ({rule.words})", why, index)
+
+    @property
+    def root(self) -> str:
+        """The folder that relative paths begin in."""
+        return os.path.realpath(self.workspace or os.getcwd())
+
+
+def _fits(
+    field: str, wanted: tuple[str, ...] | int, facts: CallFacts, workspace: str, rule: Rule
+) -> bool:
+    if field == "repeat_count":
+        return isinstance(wanted, int) and facts.repeats >= wanted
+    patterns = cast("tuple[str, ...]", wanted)
+    if field == "path":
+        hits = [_path_fits(path, patterns, workspace) for path in facts.paths]
+    else:
+        hits = [any(like(p, value) for p in patterns) for value in _values(field, facts)]
+    # what is let through must fit wholly; what is held back need only fit somewhere
+    return bool(hits) and (all(hits) if rule.action == "allow" else any(hits))
+
+
+def _values(field: str, facts: CallFacts) -> Sequence[str]:
+    match field:
+        case "command":
+            return facts.commands
+        case "url":
+            return facts.urls
+        case "domain":
+            return facts.domains
+        case "method":
+            return facts.methods
+        case _:
+            value = getattr(facts, field)
+            return () if value is None else (value,)
+
+
+def _path_fits(path: str, patterns: Sequence[str], workspace: str) -> bool:
+    """As it was written, as it is meant, and by its name alone where the pattern names no folder."""
+    real = resolved(path, workspace)
+    inside = os.path.relpath(real, workspace)
+    for pattern in patterns:
+        spelled = [real] if pattern.startswith("/") else [inside, real]
+        if "/" not in pattern:
+            spelled.append(os.path.basename(real))
+        if any(path_like(pattern, one) for one in spelled):
+            return True
+    return False
+
+
+# --------------------------------------------------------------------------- reading a policy
+
+
+def rule_of(name: str, value: object) -> Rule:
+    """A rule from what was written: `{"action": …, "match": …}` or `{"deny": "delete_*"}`."""
+    if isinstance(value, Rule):
+        return Rule(value.action, _match(f"{name}.match", value.match), value.rationale)
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"{name} is a dict such as {{'ask': 'refund_*'}}, not {shown(value)}")
+    given = dict(cast("Mapping[Any, Any]", value))
+    why = given.pop("rationale", None)
+    if why is not None and not isinstance(why, str):
+        raise ConfigError(f"{name}.rationale is a text, not {shown(why)}")
+    short = [action for action in ACTIONS if action in given]
+    if "action" in given:
+        if short:
+            raise ConfigError(f"{name} says action and {short[0]}: give one of them")
+        action, match = given.pop("action"), given.pop("match", {})
+        if action not in ACTIONS:
+            hint = nearest(action, ACTIONS) if isinstance(action, str) else ""
+            raise ConfigError(f"{name}.action is allow, ask or deny, not {shown(action)}{hint}")
+    elif len(short) == 1:
+        action, match = short[0], given.pop(short[0])
+    else:
+        raise ConfigError(f"{name} says one of allow, ask and deny, or action and match")
+    for stray in given:
+        known = ("action", "match", "rationale", *ACTIONS)
+        hint = nearest(stray, known) if isinstance(stray, str) else ""
+        raise ConfigError(f"{name} has no key {shown(stray)}{hint}")
+    return Rule(cast("Action", action), _match(f"{name}.match", match), why)
+
+
+def _match(name: str, value: object) -> dict[str, tuple[str, ...] | int]:
+    if value is True:
+        return {}
+    if isinstance(value, (str, list, tuple)):
+        return {"tool": _wanted(name, "tool", cast("object", value))}
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"{name} is a dict of {', '.join(FIELDS)}, not {shown(value)}")
+    read: dict[str, tuple[str, ...] | int] = {}
+    for field, wanted in cast("Mapping[Any, Any]", value).items():
+        if field not in FIELDS:
+            hint = nearest(field, FIELDS) if isinstance(field, str) else ""
+            raise ConfigError(f"{name} has no field {shown(field)}{hint}")
+        read[field] = _wanted(f"{name}.{field}", field, wanted)
+    return read
+
+
+def _wanted(name: str, field: str, value: object) -> tuple[str, ...] | int:
+    if field == "repeat_count":
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise ConfigError(f"{name} is a whole number of at least 1, not {shown(value)}")
+        return value
+    several = (value,) if isinstance(value, str) else value
+    if not isinstance(several, (list, tuple)) or not several:
+        raise ConfigError(f"{name} is a glob or a list of globs, not {shown(value)}")
+    globs: list[str] = []
+    for one in cast("Sequence[object]", several):
+        if not isinstance(one, str) or not one:
+            raise ConfigError(f"{name} is a glob or a list of globs, not {shown(one)}")
+        globs.append(
+            one.upper() if field == "method" else one.lower() if field == "domain" else one
+        )
+    return tuple(globs)

@@ -1,0 +1,144 @@
+"""What rules can know of a tool call: its tool, and the paths, commands and addresses in its arguments.
+
+A tool says in its annotations which arguments are what (`path_args`, `command_args`, `url_args`,
+`method_args`). Where it says nothing, arguments with the usual names count, so that a rule about
+paths is not blind to a tool that nobody has annotated. Free text is never searched.
+"""
+
+from __future__ import annotations
+
+import os.path
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple, cast
+from urllib.parse import urlsplit
+
+DECLARED: Final = ("path_args", "command_args", "url_args", "method_args")
+_USUAL: Final[dict[str, frozenset[str]]] = {
+    "path_args": frozenset({
+        "path", "paths", "file", "files", "file_path", "file_paths", "filepath", "filename",
+        "directory", "dir", "folder", "cwd",
+    }),
+    "command_args": frozenset({"command", "cmd", "argv", "commands"}),
+    "url_args": frozenset({"url", "urls", "uri"}),
+    "method_args": frozenset({"method"}),
+}  # fmt: skip
+#: Where one word of a shell command ends and the next begins, whatever the shell makes of it.
+_WORDS = re.compile(r"[\s;&|<>()`\"'{}=,$:@]+")
+
+
+class CallFacts(NamedTuple):
+    """One call, as rules see it."""
+
+    tool: str
+    arguments: Mapping[str, Any]
+    kind: str | None = None
+    side_effect_level: str | None = None
+    paths: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
+    urls: tuple[str, ...] = ()
+    methods: tuple[str, ...] = ()
+    mcp_server: str | None = None
+    capability: str | None = None
+    agent: str | None = None
+    persona: str | None = None
+    mode: str | None = None
+    repeats: int = 1  # how often this very call was made in the session, with this one
+
+    @property
+    def domains(self) -> tuple[str, ...]:
+        """The hosts of its addresses, in lower case."""
+        return tuple([host for url in self.urls if (host := domain_of(url)) is not None])
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Every word of its commands that could be a path."""
+        found = [word for command in self.commands for word in _WORDS.split(command) if word]
+        return tuple(dict.fromkeys(found))
+
+
+def facts_of(
+    tool: str,
+    annotations: Mapping[str, Any],
+    arguments: Mapping[str, Any],
+    *,
+    agent: str | None = None,
+    persona: str | None = None,
+    mode: str | None = None,
+    repeats: int = 1,
+) -> CallFacts:
+    """What is known of a call."""
+    return CallFacts(
+        tool,
+        arguments,
+        _text(annotations.get("kind")),
+        _text(annotations.get("side_effect_level")),
+        _values("path_args", annotations, arguments),
+        _commands(annotations, arguments),
+        _values("url_args", annotations, arguments),
+        tuple([one.upper() for one in _values("method_args", annotations, arguments)]),
+        _text(annotations.get("mcp_server")),
+        _text(annotations.get("capability")),
+        agent,
+        persona,
+        mode,
+        repeats,
+    )
+
+
+def domain_of(url: str) -> str | None:
+    """The host of an address, however it is written; None: it has none."""
+    try:
+        parts = urlsplit(url.strip().replace("\\", "/"))
+        host = parts.hostname or urlsplit(f"//{url.strip()}").hostname
+    except ValueError:
+        return None
+    return host.rstrip(".").lower() if host else None
+
+
+def strings(value: object) -> Iterable[str]:
+    """Every text in a value, however deep it lies."""
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, str):
+            yield one
+        elif isinstance(one, Mapping):
+            waiting += cast("Mapping[Any, Any]", one).values()
+        elif isinstance(one, (list, tuple)):
+            waiting += cast("list[Any]", one)
+
+
+def _values(
+    kind: str, annotations: Mapping[str, Any], arguments: Mapping[str, Any]
+) -> tuple[str, ...]:
+    declared = annotations.get(kind)
+    if isinstance(declared, str):
+        declared = (declared,)
+    names = _USUAL[kind] if declared is None else declared
+    given = [arguments[name] for name in arguments if name in names]
+    return tuple([text for value in given for text in strings(value)])
+
+
+def _commands(annotations: Mapping[str, Any], arguments: Mapping[str, Any]) -> tuple[str, ...]:
+    """Each command as one text; a list of words is one command."""
+    declared = annotations.get("command_args")
+    if isinstance(declared, str):
+        declared = (declared,)
+    names = _USUAL["command_args"] if declared is None else declared
+    given = [arguments[name] for name in arguments if name in names]
+    return tuple([v if isinstance(v, str) else " ".join(strings(v)) for v in given])
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def resolved(path: str, workspace: str) -> str:
+    """Where a path leads, links followed as far as they exist; relative ones begin in the workspace."""
+    return os.path.realpath(os.path.join(workspace, os.path.expanduser(path)))
+
+
+def within(path: str, roots: Iterable[str]) -> bool:
+    """Does the path, which is resolved as the roots are, lie in one of them?"""
+    return any(path == root or path.startswith(root.rstrip("/") + "/") for root in roots)

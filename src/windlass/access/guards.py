@@ -1,0 +1,52 @@
+"""What no approval policy lets through by itself: secrets by their names, and paths outside the workspace."""
+
+from __future__ import annotations
+
+import os.path
+from collections.abc import Sequence
+from typing import Final
+
+from windlass.access.facts import CallFacts, resolved, within
+from windlass.access.globs import like, path_like
+
+#: Names that hold secrets on most machines, and places under a home.
+SENSITIVE: Final = (
+    ".env", ".env.*", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "id_rsa", "id_dsa",
+    "id_ecdsa", "id_ed25519", "id_ecdsa_sk", "id_ed25519_sk", ".netrc", "_netrc", ".pgpass", ".npmrc",
+    ".pypirc", ".git-credentials", ".htpasswd", "credentials.json", "service-account*.json",
+    "application_default_credentials.json", "secrets.yaml", "secrets.yml", "kubeconfig",
+)  # fmt: skip
+_PLACES: Final = (
+    "**/.aws/credentials", "**/.aws/config", "**/.azure/**", "**/.config/gcloud/**", "**/.ssh/**",
+    "**/.kube/config", "**/.docker/config.json", "**/.gnupg/**", "/proc/*/environ", "/etc/shadow",
+)  # fmt: skip
+
+
+def sensitive(path: str) -> str | None:
+    """The pattern of secrets that the path falls under; None: it falls under none."""
+    lowered = path.replace("\\", "/").lower().rstrip("/. ")
+    name = os.path.basename(lowered)
+    for pattern in SENSITIVE:
+        if like(pattern, name):
+            return pattern
+    return next((place for place in _PLACES if path_like(place, lowered)), None)
+
+
+def guarded(facts: CallFacts, workspace: str, roots: Sequence[str]) -> str | None:
+    """Why the call may not run whatever the rules allow; None: nothing is against it."""
+    for path in facts.paths:
+        if "\0" in path:
+            return "a path holds a NUL character"
+        real = resolved(path, workspace)
+        pattern = sensitive(path) or sensitive(real)
+        if pattern is not None:
+            return f"{path!r} is kept from tools: {pattern} holds secrets"
+        if not within(real, (workspace, *map(os.path.realpath, roots))):
+            return (
+                f"{path!r} is outside the workspace; name its folder in "
+                "approval_policy.external_roots to let tools use it"
+            )
+    for word in facts.words:
+        if (pattern := sensitive(word)) is not None:
+            return f"the command names {word!r}: {pattern} holds secrets"
+    return None

@@ -1,0 +1,196 @@
+"""What an agent may do of itself: lists of what is allowed and denied, by tool and by arguments."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeAlias, cast
+
+import msgspec
+
+from windlass.access.facts import resolved, strings, within
+from windlass.access.globs import like
+from windlass.errors import ConfigError, nearest, said, shown
+
+Predicate: TypeAlias = Callable[[dict[str, Any]], Any]
+_KEYS: Final = ("arg_key", "patterns")
+
+
+class ArgPattern(msgspec.Struct, frozen=True):
+    """Globs over the texts of the arguments, or of the one argument `arg_key`."""
+
+    patterns: tuple[str, ...]
+    arg_key: str | None = None
+
+    def fits(self, arguments: Mapping[str, Any]) -> bool:
+        """Does any text fit any of the globs?"""
+        where = arguments if self.arg_key is None else arguments.get(self.arg_key)
+        return any(like(pattern, text) for text in strings(where) for pattern in self.patterns)
+
+
+class PathScope(msgspec.Struct, frozen=True):
+    """Fits calls all of whose path arguments lie in the workspace or a mounted root."""
+
+    arg_keys: tuple[str, ...]
+    workspace: str | None = None
+    roots: dict[str, str] = {}  # folder -> mode
+    mount_modes: tuple[str, ...] | None = None  # which of them count; None: all
+
+    def fits(self, arguments: Mapping[str, Any]) -> bool:
+        """Do all of its paths lie inside? A call without any does not fit."""
+        paths = [text for key in self.arg_keys for text in strings(arguments.get(key))]
+        anchor = os.path.realpath(self.workspace or os.getcwd())
+        mounted = [
+            os.path.realpath(root)
+            for root, mode in self.roots.items()
+            if self.mount_modes is None or mode in self.mount_modes
+        ]
+        return bool(paths) and all(
+            "\0" not in path and within(resolved(path, anchor), (anchor, *mounted))
+            for path in paths
+        )
+
+
+def path_scope(
+    *arg_keys: str,
+    workspace: str | os.PathLike[str] | None = None,
+    roots: Mapping[str, str] | Sequence[str] = (),
+    mount_modes: Sequence[str] | None = None,
+) -> PathScope:
+    """A matcher for paths in the workspace: `permissions={"allow": {"edit_*": path_scope("path")}}`.
+
+    `roots` are further folders, each with a mode (`{"/srv/data": "extend"}`); with `mount_modes` only
+    those of these modes count.
+    """
+    if not all(isinstance(key, str) and key for key in cast("tuple[object, ...]", arg_keys)):
+        raise ConfigError(f"path_scope takes names of arguments, not {shown(arg_keys)}")
+    mounted = dict(roots) if isinstance(roots, Mapping) else dict.fromkeys(roots, "extend")
+    modes = None if mount_modes is None else tuple(mount_modes)
+    where = None if workspace is None else os.fspath(workspace)
+    return PathScope(arg_keys or ("path",), where, mounted, modes)
+
+
+Matcher: TypeAlias = ArgPattern | PathScope | Predicate | None  # None: any arguments
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """One line of a list: which tools, and with which arguments."""
+
+    tool: str  # a glob
+    matcher: Matcher = None
+
+    async def fits(self, tool: str, arguments: dict[str, Any]) -> bool:
+        """Is the line about this call? Who is asked about it may take their time."""
+        if not like(self.tool, tool):
+            return False
+        match self.matcher:
+            case None:
+                return True
+            case ArgPattern() | PathScope() as scope:
+                return scope.fits(arguments)
+            case predicate:
+                answer = predicate(arguments)
+                if inspect.isawaitable(answer):
+                    answer = await answer
+                return bool(answer)
+
+    @property
+    def words(self) -> str:
+        """The line in short, for the record."""
+        match self.matcher:
+            case None:
+                return self.tool
+            case ArgPattern(patterns, key):
+                return f"{self.tool}({key or '*'}: {'|'.join(patterns)})"
+            case PathScope(keys):
+                return f"{self.tool}({', '.join(keys)} in the workspace)"
+            case predicate:
+                return f"{self.tool}({getattr(predicate, '__name__', 'a function')})"
+
+
+class Permissions(msgspec.Struct, frozen=True, kw_only=True):
+    """What is allowed and denied: `Permissions(allow=("read_*",), deny=("*secret*",))`.
+
+    Denied is denied. Where something is allowed, all else is denied.
+    """
+
+    allow: tuple[Entry, ...] | None = None
+    deny: tuple[Entry, ...] = ()
+    on_escalation: Callable[..., Any] | None = None
+
+    async def refusal(self, tool: str, arguments: dict[str, Any]) -> str | None:
+        """Why the call may not run; None: it may. A predicate that fails denies."""
+        for entry in self.deny:
+            try:
+                fits = await entry.fits(tool, arguments)
+            except Exception as error:
+                return f"{entry.words} failed: {said(error)}"
+            if fits:
+                return f"denied by {entry.words}"
+        if self.allow is None:
+            return None
+        for entry in self.allow:
+            try:
+                if await entry.fits(tool, arguments):
+                    return None
+            except Exception as error:
+                return f"{entry.words} failed: {said(error)}"
+        return "not in the list of what is allowed"
+
+
+class PermissionRequest(msgspec.Struct, frozen=True):
+    """What `on_escalation` is asked about: a call that the lists deny."""
+
+    tool: str
+    args: dict[str, Any]
+    reason: str
+    session: str
+
+
+def entries_of(name: str, value: object) -> tuple[Entry, ...]:
+    """A list of permissions, as it is written: globs, `{glob: matcher}`, or a list of both."""
+    if isinstance(value, str):
+        return (Entry(value),)
+    if isinstance(value, Entry):
+        return (value,)
+    if isinstance(value, Mapping):
+        written = cast("Mapping[Any, Any]", value).items()
+        return tuple([Entry(_glob(name, key), _matcher(f"{name}.{key}", m)) for key, m in written])
+    if isinstance(value, (list, tuple)):
+        several = cast("Sequence[object]", value)
+        return tuple([entry for one in several for entry in entries_of(name, one)])
+    raise ConfigError(f"{name} is a list of tool globs or a dict by tool glob, not {shown(value)}")
+
+
+def _glob(name: str, value: object) -> str:
+    if not isinstance(value, str) or not value:
+        raise ConfigError(f"{name} names tools by globs, not {shown(value)}")
+    return value
+
+
+def _matcher(name: str, value: object) -> Matcher:
+    if value is None or value is True:
+        return None
+    if isinstance(value, (ArgPattern, PathScope)) or callable(value):
+        return cast("Matcher", value)
+    if isinstance(value, (str, list, tuple)):
+        return ArgPattern(_patterns(name, cast("object", value)))
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"{name} is a glob, a list of globs or a function, not {shown(value)}")
+    given = cast("Mapping[Any, Any]", value)
+    for key in given:
+        if key not in _KEYS:
+            hint = nearest(key, _KEYS) if isinstance(key, str) else ""
+            raise ConfigError(f"{name} has no key {shown(key)}{hint}")
+    key = given.get("arg_key")
+    if key is not None and not isinstance(key, str):
+        raise ConfigError(f"{name}.arg_key is the name of an argument, not {shown(key)}")
+    return ArgPattern(_patterns(f"{name}.patterns", given.get("patterns", "*")), key)
+
+
+def _patterns(name: str, value: object) -> tuple[str, ...]:
+    several = cast("Sequence[object]", (value,) if isinstance(value, str) else value)
+    if not isinstance(several, (list, tuple)) or not several:
+        raise ConfigError(f"{name} is a glob or a list of globs, not {shown(value)}")
+    return tuple([_glob(name, one) for one in cast("Sequence[object]", several)])
