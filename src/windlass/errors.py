@@ -231,6 +231,10 @@ class Locked(StoreError):
     """Someone else holds the database or the session."""
 
 
+class Conflict(StoreError):
+    """Somebody has changed it since you read it: read it again and make the edit anew."""
+
+
 class NoSuchSession(StoreError, KeyError):
     """No session has this id."""
 

@@ -114,6 +114,7 @@ ERRORS: dict[str, str] = {
     "Corrupt": "StoreError",
     "Full": "StoreError",
     "Locked": "StoreError",
+    "Conflict": "StoreError",
 }
 
 LOOP_OPTIONS = """

@@ -226,7 +226,9 @@ async def test_a_transcript_is_the_session_as_plain_data():
     model = scripted(["Adding.", call("add", a=1, b=2)], "3")
     out = await w.agent_loop("1+2?", model=model, tools=[add], session_id="s")
     transcript = out.transcript
-    assert set(transcript) == {"id", "messages", "events", "summary", "metadata"}
+    assert set(transcript) == {
+        "id", "messages", "events", "summary", "metadata", "scratchpad", "scratchpad_version",
+    }  # fmt: skip
     assert transcript["id"] == "s"
     assert [m["role"] for m in transcript["messages"]] == [
         "user", "assistant", "tool", "assistant",

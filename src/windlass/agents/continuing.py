@@ -12,7 +12,9 @@ from windlass.agents.prompt import asked
 from windlass.errors import ConfigError, nearest, shown
 from windlass.messages import Message
 
-_FIELDS: Final = ("id", "messages", "events", "summary", "metadata")
+_FIELDS: Final = (
+    "id", "messages", "events", "summary", "metadata", "scratchpad", "scratchpad_version",
+)  # fmt: skip
 
 
 class Past(msgspec.Struct, frozen=True):
@@ -22,6 +24,8 @@ class Past(msgspec.Struct, frozen=True):
     events: tuple[dict[str, Any], ...] = ()
     summary: str | None = None
     metadata: dict[str, Any] = {}
+    scratchpad: dict[str, Any] | None = None
+    scratchpad_version: int = 0
 
 
 def new_past() -> Past:
@@ -43,6 +47,8 @@ def read_transcript(given: Mapping[str, Any]) -> tuple[tuple[Message, ...], Past
         tuple(_events(given)),
         _kind(given, "summary", str, "a text"),
         dict(_kind(given, "metadata", dict, "a dict") or {}),
+        _kind(given, "scratchpad", dict, "a dict"),
+        _kind(given, "scratchpad_version", int, "a number") or 0,
     )
     return messages, past
 

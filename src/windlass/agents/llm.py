@@ -99,6 +99,8 @@ class LLMResult(msgspec.Struct, frozen=True):
             ],
             "summary": past.summary,
             "metadata": {**past.metadata, "model": self.model, "provider": self.provider},
+            "scratchpad": past.scratchpad,
+            "scratchpad_version": past.scratchpad_version,
         }
 
     def __str__(self) -> str:

@@ -1,6 +1,6 @@
 """Transcripts: a session as plain data for people and programs, derived from its journal.
 
-`{id, messages, events, summary, metadata}`. The messages are the view, what the next request
+`{id, messages, events, summary, metadata, scratchpad, scratchpad_version}`. The messages are the view, what the next request
 carries; the events are everything that happened, each with a kind and who may see it.
 """
 
@@ -12,9 +12,11 @@ from typing import Any, Literal, TypeAlias, cast
 import msgspec
 
 from windlass.events import (
+    AgentScratchpad,
     InboxTaken,
     JournalEntry,
     Noted,
+    Remembered,
     Replied,
     Reshaped,
     RunEnded,
@@ -51,6 +53,8 @@ def transcript_of(entries: Sequence[JournalEntry]) -> Transcript:
         "events": reader.events,
         "summary": reader.summary,
         "metadata": reader.metadata,
+        "scratchpad": reader.scratchpad.get("pad"),
+        "scratchpad_version": reader.scratchpad.get("version", 0),
     }
 
 
@@ -126,6 +130,7 @@ class _Reader:
         self.summary: str | None = None
         self.metadata: dict[str, Any] = {}
         self.running: str | None = None
+        self.scratchpad: dict[str, Any] = {}
 
     def read(self, entry: JournalEntry) -> None:
         tell = _TELL.get(type(entry))
@@ -205,6 +210,21 @@ def _noted(reader: _Reader, entry: Noted) -> None:
     kind = entry.name if entry.name in NOTED_KINDS else "note"
     text = entry.data if isinstance(entry.data, str) else ""
     reader.add(kind, "internal", text, name=entry.name, data=entry.data)
+
+
+def _remembered(reader: _Reader, entry: Remembered) -> None:
+    if entry.policy == "scratchpad" and entry.keeps == "session" and isinstance(entry.value, dict):
+        reader.scratchpad = _plain(
+            cast("Any", entry.value)
+        )  # the event that follows is the short form
+    else:
+        reader.add(kind_of(entry), "internal", data=_without_kind(entry))
+
+
+def _scratched(reader: _Reader, entry: AgentScratchpad) -> None:
+    data = _without_kind(entry)
+    reader.metadata["agent_scratchpad"] = data
+    reader.add("agent_scratchpad", "internal", entry.action, data=data)
 
 
 def _said(reader: _Reader, entry: Said) -> None:
@@ -316,6 +336,8 @@ _TELL: dict[type, Callable[[_Reader, Any], None]] = {
     RunResumed: _resumed,
     SessionReset: _reset,
     Noted: _noted,
+    Remembered: _remembered,
+    AgentScratchpad: _scratched,
     Said: _said,
     Replied: _replied,
     ToolIntended: _intended,

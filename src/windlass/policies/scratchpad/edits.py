@@ -1,0 +1,69 @@
+"""Edits of a session's scratchpad from outside: posted to its inbox, and taken by whoever writes.
+
+The same function says what an edit does wherever it is taken, so that a reader who knows what is
+still in the inbox sees what the writer will see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from windlass.errors import Corrupt
+from windlass.events import AgentScratchpad, InboxTaken, JournalEntry, Remembered
+from windlass.policies.scratchpad.pad import NAME, BadPad, Scratch, read_pad, told
+from windlass.store.base import InboxItem
+
+
+def standing(entries: Sequence[JournalEntry], mail: Iterable[InboxItem] = ()) -> Scratch:
+    """How the pad stands after these entries, and the edits that nobody has taken yet."""
+    state = Scratch()
+    for entry in reversed(entries):
+        if type(entry) is Remembered and entry.policy == NAME and entry.keeps == "session":
+            try:
+                state = msgspec.convert(entry.value, Scratch)
+            except msgspec.ValidationError as error:
+                raise Corrupt(f"the scratchpad on record is damaged: {error}") from error
+            break
+    for item in edits_in(mail):
+        state, _ = edited(state, item.fields)
+    return state
+
+
+def edits_in(mail: Iterable[InboxItem]) -> list[InboxItem]:
+    """Those that are for the scratchpad."""
+    return [item for item in mail if item.kind == "memory" and item.fields.get("policy") == NAME]
+
+
+def edit(action: str, pad: Any = None, expected_version: int | None = None) -> dict[str, Any]:
+    """An edit as it is posted."""
+    fields = {"policy": NAME, "action": action, "pad": pad, "expected_version": expected_version}
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def edited(state: Scratch, fields: Mapping[str, Any]) -> tuple[Scratch, AgentScratchpad]:
+    """What an edit makes of the pad; one that cannot be leaves it as it is, and says why."""
+    expected = fields.get("expected_version")
+    if expected is not None and expected != state.version:
+        why = f"it is at version {state.version}, and the edit is of version {expected}"
+        return state, told("refused", state, why)
+    if fields.get("action") == "clear":
+        state = Scratch(None, state.version + 1)
+        return state, told("clear", state)
+    try:
+        pad = read_pad(fields.get("pad"))
+    except BadPad as error:  # posted by a hand that is not ours
+        return state, told("refused", state, str(error))
+    state = Scratch(pad, state.version + 1)
+    return state, told("set", state)
+
+
+def recorded(item: InboxItem, state: Scratch) -> tuple[Scratch, list[JournalEntry]]:
+    """The pad after the edit, and the entries that put it on record."""
+    after, entry = edited(state, item.fields)
+    if entry.action == "refused":  # the pad that was meant is nowhere else
+        return state, [InboxTaken(item.id, item.kind, item.payload), entry]
+    taken = InboxTaken(item.id, item.kind, {"policy": NAME, "action": entry.action})
+    return after, [taken, Remembered(NAME, msgspec.to_builtins(after), "session"), entry]

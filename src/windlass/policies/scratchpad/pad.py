@@ -1,0 +1,212 @@
+"""The pad itself: goals, open items, facts and what they cite; how it is read and how large it may be.
+
+Whoever writes one, a host or a model, is held to the same form: a fact cites its source, and a source
+is listed. The pad is small, so that it can be said in every request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, Literal, TypeAlias, cast
+
+import msgspec
+
+from windlass.errors import ConfigError, nearest, shown, whole_text
+from windlass.events import AgentScratchpad
+
+NAME: Final = "scratchpad"  # of the policy, of its memory, and of its model calls
+SCHEMA: Final = "agent_scratchpad.v1"
+INITIAL: Final = "user:initial"  # the ref that is the task
+MOST: Final = 16 * 1024  # bytes of a pad's JSON
+_PARTS: Final = ("goals", "open_items", "facts")
+_FIELDS: Final = ("schema", *_PARTS, "refs")
+
+Wrong: TypeAlias = Literal["shape", "ref", "size"]
+
+
+class BadPad(ConfigError):
+    """This is no scratchpad; `wrong` says whether its shape, a ref or its size is at fault."""
+
+    def __init__(self, words: str, wrong: Wrong = "shape") -> None:
+        super().__init__(words)
+        self.wrong: Wrong = wrong
+
+
+class Item(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A goal, something open, or a fact, and where it comes from."""
+
+    text: str
+    source_ref: str | None = None
+
+
+Items: TypeAlias = tuple[Item, ...]
+
+
+class Ref(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Something that can be cited: a message, a tool's result, a document of the host's."""
+
+    id: str
+    kind: str
+    label: str | None = None
+    excerpt: str | None = None
+
+
+class Pad(msgspec.Struct, frozen=True):
+    """A working memory: what is wanted, what is open, what is known, and from where."""
+
+    schema: str = SCHEMA
+    goals: Items = ()
+    open_items: Items = ()
+    facts: Items = ()
+    refs: tuple[Ref, ...] = ()
+
+    @property
+    def items(self) -> Iterable[Item]:
+        """All that may cite something."""
+        return (*self.goals, *self.open_items, *self.facts)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How much there is of each."""
+        return {name: len(getattr(self, name)) for name in (*_PARTS, "refs")}
+
+
+class Scratch(msgspec.Struct, frozen=True):
+    """What a session remembers: its pad, and how often that has changed."""
+
+    pad: Pad | None = None
+    version: int = 0
+
+
+def size_of(pad: Pad) -> int:
+    """The bytes of its JSON."""
+    return len(_encode(pad))
+
+
+def told(action: Any, state: Scratch, reason: str | None = None) -> AgentScratchpad:
+    """The entry that says what became of the pad."""
+    pad = state.pad or _EMPTY
+    size = size_of(state.pad) if state.pad is not None else 0
+    return AgentScratchpad(action, state.version, pad.counts, size, reason)
+
+
+def within(pad: Pad, name: str = "the scratchpad") -> Pad:
+    """The pad, if it is not too large."""
+    size = size_of(pad)
+    if size > MOST:
+        raise BadPad(
+            f"{name} is {size:,} bytes of JSON, and {MOST:,} are the most: shorten it", "size"
+        )
+    return pad
+
+
+# --------------------------------------------------------------------------- reading one
+
+
+def read_pad(value: object, name: str = "scratchpad") -> Pad:
+    """A pad that a host wrote: texts or dicts, each ref listed; `BadPad` names what is wrong."""
+    if isinstance(value, Pad):
+        value = msgspec.to_builtins(value)
+    if not isinstance(value, Mapping):
+        raise BadPad(f"{name} is a dict with {', '.join(_FIELDS[1:])}, not {shown(value)}")
+    given = cast("Mapping[Any, Any]", value)
+    for key in given:
+        if key not in _FIELDS:
+            raise BadPad(f"{name} has no key {shown(key)}{_hint(key, _FIELDS)}")
+    if given.get("schema", SCHEMA) != SCHEMA:
+        raise BadPad(f"{name}.schema is {SCHEMA!r}, not {shown(given['schema'])}")
+    refs = [_ref(one, f"{name}.refs[{at}]") for at, one in enumerate(_list(given, "refs", name))]
+    known = {ref.id for ref in refs}
+    if len(known) < len(refs):
+        raise BadPad(f"{name}.refs lists an id twice: each ref is listed once", "ref")
+    pad = Pad(SCHEMA, *parts(given, name), tuple(refs))
+    if INITIAL not in known and any(item.source_ref == INITIAL for item in pad.items):
+        pad = msgspec.structs.replace(pad, refs=(Ref(INITIAL, "user"), *pad.refs))
+        known.add(INITIAL)
+    cited(pad, known, name)
+    return within(pad, name)
+
+
+def parts(
+    given: Mapping[Any, Any], name: str, *, whole: bool = False
+) -> tuple[Items, Items, Items]:
+    """Goals, open items and facts, as they were given. `whole`: none may be left out."""
+    read: dict[str, Items] = {}
+    for part in _PARTS:
+        if whole and part not in given:
+            raise BadPad(f"{name} has no {part}: give all of {', '.join(_PARTS)}")
+        listed = _list(given, part, name)
+        read[part] = tuple([_item(one, f"{name}.{part}[{n}]") for n, one in enumerate(listed)])
+    return read["goals"], read["open_items"], read["facts"]
+
+
+def cited(pad: Pad, known: Iterable[str], name: str) -> None:
+    """Refuse a fact that cites nothing, and whatever cites what is not known."""
+    for part in _PARTS:
+        for at, item in enumerate(cast("Items", getattr(pad, part))):
+            if item.source_ref is None and part == "facts":
+                raise BadPad(f"{name}.facts[{at}] has no source_ref: a fact cites a ref", "ref")
+            if item.source_ref is not None and item.source_ref not in known:
+                raise BadPad(
+                    f"{name}.{part}[{at}] cites {shown(item.source_ref)}, which is no known ref"
+                    f"{nearest(item.source_ref, known)}",
+                    "ref",
+                )
+
+
+def _list(given: Mapping[Any, Any], part: str, name: str) -> Sequence[Any]:
+    value = given.get(part)
+    if value is None:
+        return ()
+    if not isinstance(value, (list, tuple)):
+        raise BadPad(f"{name}.{part} is a list, not {shown(value)}")
+    return cast("Sequence[Any]", value)
+
+
+def _item(value: object, name: str) -> Item:
+    if isinstance(value, str):
+        value = {"text": value}
+    fields = _fields(value, name, ("text", "source_ref"))
+    text = _text(fields.get("text"), f"{name}.text")
+    if text is None:
+        raise BadPad(f"{name} has no text")
+    return Item(text, _text(fields.get("source_ref"), f"{name}.source_ref"))
+
+
+def _ref(value: object, name: str) -> Ref:
+    if isinstance(value, str):
+        value = {"id": value}
+    fields = _fields(value, name, ("id", "kind", "label", "excerpt"))
+    id, kind, label, excerpt = (
+        _text(fields.get(one), f"{name}.{one}") for one in ("id", "kind", "label", "excerpt")
+    )
+    if id is None:
+        raise BadPad(f"{name} has no id")
+    return Ref(id, kind or "external", label, excerpt)
+
+
+def _fields(value: object, name: str, known: tuple[str, ...]) -> Mapping[Any, Any]:
+    if not isinstance(value, Mapping):
+        raise BadPad(f"{name} is a dict with {' and '.join(known[:2])}, not {shown(value)}")
+    fields = cast("Mapping[Any, Any]", value)
+    for key in fields:
+        if key not in known:
+            raise BadPad(f"{name} has no key {shown(key)}{_hint(key, known)}")
+    return fields
+
+
+def _text(value: object, name: str) -> str | None:
+    """A text; blank or none at all is None."""
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise BadPad(f"{name} is a text, not {shown(value)}")
+    return whole_text(str.__str__(value)).strip() or None
+
+
+def _hint(key: object, known: Iterable[str]) -> str:
+    return nearest(key, known) if isinstance(key, str) else ""
+
+
+_EMPTY = Pad()
+_encode = msgspec.json.Encoder().encode

@@ -1,0 +1,190 @@
+"""The scratchpad of a session: begun with the task, recited at the tail, written anew now and then.
+
+It is memory, never part of the view. Whatever goes wrong with it is on record, and the run goes on.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+import msgspec
+
+from windlass.errors import StoreError, TestBroken, said
+from windlass.events import AgentScratchpad, Said
+from windlass.loop.policy import Policy
+from windlass.loop.run import Run
+from windlass.loop.verdict import Outcome
+from windlass.messages import Message
+from windlass.models.base import Model, Request
+from windlass.policies.scratchpad.edits import edits_in, recorded
+from windlass.policies.scratchpad.pad import (
+    INITIAL,
+    NAME,
+    SCHEMA,
+    BadPad,
+    Item,
+    Pad,
+    Ref,
+    Scratch,
+    told,
+    within,
+)
+from windlass.policies.scratchpad.recent import Recents, refs_of
+from windlass.policies.scratchpad.reorganize import past_of, rewritten
+from windlass.policies.scratchpad.writing import excerpt, recited
+
+_TASK: Final = 4_000  # bytes of a task that is a goal; all of it stands in the view
+
+
+class Scratchpads(Policy[Scratch]):
+    """Keep a pad for the session. `every`: turns between two reorganisations, 0 is never."""
+
+    memory = Scratch
+    keeps = "session"
+    brief: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        *,
+        recite: bool = True,
+        every: int = 3,
+        recent: int = 8,
+        retries: int = 1,
+        initial: Pad | None = None,
+        model: Model | None = None,
+    ) -> None:
+        self.recite, self.every, self.recent = recite, every, recent
+        self.retries, self.initial, self.model = retries, initial, model
+        self.models = () if model is None else (model,)
+
+    @property
+    def name(self) -> str:
+        return NAME
+
+    async def start(self, run: Run) -> None:
+        """A session that has no pad gets one; what was edited meanwhile holds."""
+        self._take_edits(run)
+        state: Scratch = run.recall(self)
+        if state.pad is None and not _touched(run):
+            self._keep(run, _begun(run, self.initial), "init")
+
+    async def before_model(self, run: Run, request: Request) -> Request:
+        """Write it anew where that is due, and say it at the end of the request."""
+        if run.journal.mail:
+            self._take_edits(run)
+        if self.every and run.iteration and run.iteration % self.every == 0:
+            await self._reorganize(run)
+        if not self.recite:
+            return request
+        state: Scratch | None = run.memory.get(NAME)
+        if state is None or state.pad is None:
+            return request
+        known: tuple[Pad, Message | None] | None = run.readings.get(_RECITED)
+        if known is None or known[0] is not state.pad:
+            known = run.readings[_RECITED] = (state.pad, recited(state.pad))
+        words = known[1]
+        return request if words is None else Request(
+            request.messages, request.frame, (*request.tail, words)
+        )  # fmt: skip
+
+    async def end(self, run: Run, outcome: Outcome) -> Outcome:
+        """What was posted during the last turn is on record with the run."""
+        if run.journal.mail:
+            self._take_edits(run)
+        return outcome
+
+    # ----------------------------------------------------------------- changes
+
+    def _keep(self, run: Run, pad: Pad, action: str) -> None:
+        """The pad from here on; its next version."""
+        state: Scratch = run.recall(self)
+        state = Scratch(pad, state.version + 1)
+        run.remember(self, state)
+        run.note(told(action, state))
+
+    def _take_edits(self, run: Run) -> None:
+        for item in edits_in(run.journal.mail):
+            state: Scratch = run.recall(self)
+            run.journal.take(item)
+            if run.redactor is not None:
+                item = run.redactor.value(item)
+            after, entries = recorded(item, state)
+            for entry in entries:
+                run.record(entry)
+            if after is not state:
+                run.memory[NAME] = after
+
+    async def _reorganize(self, run: Run) -> None:
+        past = past_of(run.journal.entries)
+        if past.over:
+            return
+        state: Scratch = run.recall(self)
+        recents: Recents = run.readings.setdefault(Recents, Recents(self.recent))
+        recent = recents.up_to(run.journal.entries)
+        known = refs_of(state.pad, recent)
+        if past.failed is not None:  # and the process ended before that was said
+            run.note(told("failed", state, past.failed))
+            return
+        try:
+            pad = await rewritten(run, state.pad, recent, known, self.retries, self.model)
+            if run.redactor is not None:  # a secret may be hidden in an escape until it is read
+                pad = within(run.redactor.value(pad))
+        except BadPad as error:
+            run.note(told("rejected", state, f"{error.wrong}: {said(error, 400)}"))
+        except (StoreError, TestBroken):
+            raise
+        except Exception as error:  # memory only helps: a run does not end for want of it
+            run.note(told("failed", state, said(error, 400) or type(error).__name__))
+        else:
+            self._keep(run, pad, "reorganize")
+
+
+_RECITED: Final = (NAME, "recited")
+
+
+def _touched(run: Run) -> bool:
+    """Has this run had a pad, or seen it cleared?"""
+    entries = run.journal.entries
+    return any(type(e) is AgentScratchpad for e in entries[run.first_entry :])
+
+
+def _begun(run: Run, initial: Pad | None) -> Pad:
+    """The pad that a session begins with: as it was given, else the task as the only goal."""
+    task = _task(run)
+    if initial is not None:
+        pad = initial if run.redactor is None else run.redactor.value(initial)
+        if task is None or all(ref.id != INITIAL or ref.excerpt for ref in pad.refs):
+            return pad
+        refs = [_cited(task) if ref.id == INITIAL else ref for ref in pad.refs]
+        fuller = msgspec.structs.replace(pad, refs=tuple(refs))
+        try:
+            return within(fuller)
+        except BadPad:
+            return pad
+    if task is None:
+        return Pad()
+    goal = Item(_cut(task), INITIAL)
+    return Pad(SCHEMA, (goal,), (), (), (_cited(task),))
+
+
+def _cited(task: str) -> Ref:
+    return Ref(INITIAL, "user", None, excerpt(task) or None)
+
+
+def _task(run: Run) -> str | None:
+    """What the user said first: in this run, else in the view."""
+    for entry in run.journal.entries[run.first_entry :]:
+        if type(entry) is Said and entry.message.role == "user" and entry.message.kind is None:
+            if words := entry.message.text.strip():
+                return words
+    for message in run.messages:
+        if message.role == "user" and message.kind is None and message.text.strip():
+            return message.text.strip()
+    return None
+
+
+def _cut(task: str) -> str:
+    """The task, or so much of its beginning that there is room for all else."""
+    if len(task.encode(errors="replace")) <= _TASK:
+        return task
+    return task.encode(errors="replace")[:_TASK].decode(errors="ignore") + " […]"

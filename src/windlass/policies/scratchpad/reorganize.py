@@ -1,0 +1,186 @@
+"""The pad is written anew by a model that must cite its sources; what it cannot prove is not taken."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple, cast
+
+import msgspec
+
+from windlass.events import AgentScratchpad, JournalEntry, Replied, ReplyFailed
+from windlass.loop.run import Run
+from windlass.messages import Message, Text
+from windlass.models.base import Frame, Model, Request, Settings
+from windlass.models.typed import asking as asking_for
+from windlass.models.typed import forced, means_of
+from windlass.policies.judge import spoken
+from windlass.policies.scratchpad.pad import (
+    INITIAL,
+    NAME,
+    SCHEMA,
+    BadPad,
+    Pad,
+    Ref,
+    cited,
+    parts,
+    within,
+)
+from windlass.policies.scratchpad.recent import results_in
+from windlass.policies.scratchpad.writing import SYSTEM, again, asking, excerpt
+
+_TOOL: Final = "write_scratchpad"
+_SETTINGS: Final = Settings(max_tokens=8_192, temperature=0.0, stream=False, task_kind="scratchpad")
+_DONE: Final = frozenset({"reorganize", "rejected", "failed"})
+
+
+def _items(words: str, *, sourced: bool) -> dict[str, Any]:
+    source = {"type": "string"} if sourced else {"type": ["string", "null"]}
+    return {
+        "type": "array",
+        "description": words,
+        "items": {
+            "type": "object",
+            "properties": {"text": {"type": "string"}, "source_ref": source},
+            "required": ["text", "source_ref"],
+            "additionalProperties": False,
+        },
+    }
+
+
+FORM: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": {
+        "goals": _items("What is still wanted.", sourced=False),
+        "open_items": _items("What is not done yet.", sourced=False),
+        "facts": _items("What later steps must know, each with its source.", sourced=True),
+        "refs": {
+            "type": "array",
+            "description": "Sources worth keeping that nothing above cites; usually none.",
+            "items": {
+                "type": "object",
+                "properties": {"id": {"type": "string"}, "label": {"type": "string"}},
+                "required": ["id", "label"],
+                "additionalProperties": False,
+            },
+        },
+    },
+    "required": ["goals", "open_items", "facts", "refs"],
+    "additionalProperties": False,
+}
+
+
+class Past(NamedTuple):
+    """What the record says of the reorganisation that is due now."""
+
+    over: bool  # it came to an end, good or bad
+    replies: list[Replied]  # paid for, the oldest first
+    failed: str | None  # how the last call went wrong
+
+
+def past_of(entries: Sequence[JournalEntry]) -> Past:
+    """What has been done since the last reply of the model that works."""
+    replies: list[Replied] = []
+    failed: str | None = None
+    for entry in reversed(entries):
+        if type(entry) is Replied:
+            if entry.purpose is None:
+                break
+            if entry.purpose == NAME:
+                replies.insert(0, entry)
+        elif type(entry) is AgentScratchpad and entry.action in _DONE:
+            return Past(True, [], None)
+        elif type(entry) is ReplyFailed and entry.purpose == NAME and not replies:
+            failed = failed or entry.message
+    return Past(False, replies, failed)
+
+
+async def rewritten(
+    run: Run,
+    pad: Pad | None,
+    recent: Sequence[tuple[str, Message]],
+    known: Mapping[str, Ref],
+    retries: int,
+    model: Model | None,
+) -> Pad:
+    """The pad as a model writes it anew, or `BadPad`. A reply that is on record is not asked for again."""
+    replies = iter(past_of(run.journal.entries).replies)
+    question = asked = asking(pad, recent, known)
+    wrong: BadPad | None = None
+    for _ in range(1 + retries):
+        reply = next(replies, None)
+        message = reply.message if reply is not None else None
+        if message is None:
+            request = Request((Message("user", (Text(asked),)),), _frame(model or run.model))
+            message = (await run.ask(request, NAME, model)).message
+        try:
+            return taken(spoken(message, FORM), pad, recent, known)
+        except BadPad as error:
+            wrong = error
+            if error.wrong != "shape":
+                break  # it was understood, and is not true
+            asked = again(question, str(error))
+    assert wrong is not None
+    raise wrong
+
+
+def _frame(model: Model) -> Frame:
+    frame, caps = Frame(SYSTEM, (), _SETTINGS), model.capabilities
+    return asking_for(frame, means_of(caps, frame, FORM), FORM, _TOOL, force=forced(caps, frame))
+
+
+def taken(
+    answer: Mapping[str, Any],
+    old: Pad | None,
+    recent: Sequence[tuple[str, Message]],
+    known: Mapping[str, Ref],
+) -> Pad:
+    """The pad in an answer. What a source says is what we know of it, whatever the answer claims."""
+    if not answer:
+        raise BadPad("there is no scratchpad in the answer")
+    given = {
+        name: _without_extras(answer.get(name)) for name in FORM["properties"] if name in answer
+    }
+    pad = Pad(SCHEMA, *parts(given, NAME, whole=True), ())
+    cited(pad, known, NAME)
+    labels = _listed(given.get("refs"), known)
+    wanted = {item.source_ref for item in pad.items} | labels.keys() | {INITIAL}
+    for name, message in recent:
+        if name in wanted:  # whoever keeps a message of results keeps the results
+            wanted |= {result.id for result in results_in(message)}
+    kept = [ref for id, ref in known.items() if id in wanted]
+    refs = [
+        msgspec.structs.replace(ref, label=excerpt(labels[ref.id]))
+        if ref.label is None and labels.get(ref.id)
+        else ref
+        for ref in kept
+    ]
+    return within(msgspec.structs.replace(pad, refs=tuple(refs)))
+
+
+def _without_extras(value: Any) -> Any:
+    """Items with the fields they have here; a model may add some of its own."""
+    if not isinstance(value, list):
+        return value
+    fields = ("text", "source_ref", "id", "label")
+    return [
+        {name: one[name] for name in fields if name in one} if isinstance(one, dict) else one
+        for one in cast("list[Any]", value)
+    ]
+
+
+def _listed(value: Any, known: Mapping[str, Ref]) -> dict[str, str]:
+    """The refs that an answer lists, with its names for them."""
+    found: dict[str, str] = {}
+    if value is None:
+        return found
+    if not isinstance(value, list):
+        raise BadPad(f"{NAME}.refs is a list")
+    for at, one in enumerate(cast("list[Any]", value)):
+        fields = cast("dict[str, Any]", one) if isinstance(one, dict) else {"id": one}
+        id, label = fields.get("id"), fields.get("label")
+        if not isinstance(id, str):
+            raise BadPad(f"{NAME}.refs[{at}] has no id")
+        if id not in known:
+            raise BadPad(f"{NAME}.refs[{at}] is {id[:80]!r}, which is no known ref", "ref")
+        found[id] = label if isinstance(label, str) else ""
+    return found
