@@ -20,6 +20,13 @@ from windlass.agents.context.compaction import (
     compact_retaining_current_plan as compact_retaining_current_plan,
 )
 from windlass.agents.context.compaction import compaction_policy as compaction_policy
+from windlass.agents.context.reminders import system_reminder as system_reminder
+from windlass.agents.context.scratchpad import Reorganizer as Reorganizer
+from windlass.agents.context.scratchpad import Scratchpad as Scratchpad
+from windlass.agents.context.strategy import ContextStrategy as ContextStrategy
+from windlass.agents.context.strategy import CustomStrategy as CustomStrategy
+from windlass.agents.context.strategy import SlidingWindow as SlidingWindow
+from windlass.agents.context.strategy import Summarize as Summarize
 from windlass.agents.cost import SessionCost as SessionCost
 from windlass.agents.cost import llm_budget as llm_budget
 from windlass.agents.cost import llm_budget_remaining as llm_budget_remaining
@@ -48,6 +55,11 @@ from windlass.agents.results import AgentResult as AgentResult
 from windlass.agents.results import LoopResult as LoopResult
 from windlass.agents.results import ToolCallRecord as ToolCallRecord
 from windlass.agents.runtime import Runtime as Runtime
+from windlass.agents.scratchpads import (
+    agent_session_clear_scratchpad as agent_session_clear_scratchpad,
+)
+from windlass.agents.scratchpads import agent_session_scratchpad as agent_session_scratchpad
+from windlass.agents.scratchpads import agent_session_set_scratchpad as agent_session_set_scratchpad
 from windlass.agents.seeding import agent_session_seed_from_jsonl as agent_session_seed_from_jsonl
 from windlass.agents.sessions import agent_session_close as agent_session_close
 from windlass.agents.sessions import agent_session_fork as agent_session_fork
@@ -55,6 +67,7 @@ from windlass.agents.sessions import agent_session_fork_at as agent_session_fork
 from windlass.agents.sessions import agent_session_list as agent_session_list
 from windlass.agents.sessions import agent_session_open as agent_session_open
 from windlass.agents.sessions import agent_session_read as agent_session_read
+from windlass.agents.sessions import agent_session_remind as agent_session_remind
 from windlass.agents.sessions import agent_session_reset as agent_session_reset
 from windlass.agents.sessions import agent_session_trim as agent_session_trim
 from windlass.agents.stream_events import StreamEvent as StreamEvent
@@ -83,6 +96,7 @@ from windlass.errors import BadRequest as BadRequest
 from windlass.errors import BudgetExceeded as BudgetExceeded
 from windlass.errors import CircuitOpen as CircuitOpen
 from windlass.errors import ConfigError as ConfigError
+from windlass.errors import Conflict as Conflict
 from windlass.errors import ConnectionFailed as ConnectionFailed
 from windlass.errors import ContextOverflow as ContextOverflow
 from windlass.errors import Corrupt as Corrupt
@@ -144,6 +158,7 @@ from windlass.models.matrix import provider_capabilities_install as provider_cap
 from windlass.models.mock import llm_mock as llm_mock
 from windlass.models.mock import llm_mock_calls as llm_mock_calls
 from windlass.models.mock import llm_mock_clear as llm_mock_clear
+from windlass.notes import Reminder as Reminder
 from windlass.policies.circles import LoopDetection as LoopDetection
 from windlass.policies.circles import LoopDetectionInfo as LoopDetectionInfo
 from windlass.policies.circles import StallDiagnostics as StallDiagnostics
@@ -152,6 +167,7 @@ from windlass.policies.completion import TurnPolicy as TurnPolicy
 from windlass.policies.evidence import Proposal as Proposal
 from windlass.policies.gates import Cadence as Cadence
 from windlass.policies.progress import ProgressTool as ProgressTool
+from windlass.policies.reminders import SessionStart as SessionStart
 from windlass.policies.state import LoopState as LoopState
 from windlass.policies.step_judge import StepJudge as StepJudge
 from windlass.policies.turns import IterationBudget as IterationBudget

@@ -26,6 +26,9 @@ from windlass.notes import (
     NativeToolFallback,
     NativeToolRejected,
     Noted,
+    PermissionDeny,
+    PermissionEscalation,
+    PermissionGrant,
     ProgressReported,
     Projected,
     Propagate,
@@ -317,6 +320,9 @@ JournalEntry: TypeAlias = Union[
     AgentScratchpad,
     Projected,
     Decorated,
+    PermissionGrant,
+    PermissionDeny,
+    PermissionEscalation,
     Noted,
 ]
 

@@ -232,6 +232,31 @@ class Decorated(Entry, tag="decorated", frozen=True):
     shown: tuple[Message | None, ...] | None = None  # None in it: as it is; None: nobody was asked
 
 
+class PermissionGrant(Entry, tag="PermissionGrant", frozen=True):
+    """A call that the lists deny was let through, once or for the session."""
+
+    tool: str
+    call_id: str
+    grant: Literal["once", "session"]
+    reason: str
+
+
+class PermissionDeny(Entry, tag="PermissionDeny", frozen=True):
+    """A call was denied by the lists of permissions."""
+
+    tool: str
+    call_id: str
+    reason: str
+
+
+class PermissionEscalation(Entry, tag="PermissionEscalation", frozen=True):
+    """Whoever may grant more was asked about a call that the lists deny."""
+
+    tool: str
+    call_id: str
+    reason: str
+
+
 class Noted(Entry, tag="note", frozen=True):
     """Something a policy of yours wants on the record."""
 

@@ -17,6 +17,7 @@ from windlass.agents.telemetry import in_use
 from windlass.errors import ConfigError, NoSuchSession, TestBroken, shown
 from windlass.events import (
     InboxTaken,
+    Reminded,
     RunResumed,
     RunStarted,
 )
@@ -30,6 +31,7 @@ from windlass.loop.run import Run
 from windlass.loop.verdict import Finish, Outcome, Stop
 from windlass.loop.watch import Sink
 from windlass.messages import Message
+from windlass.notes import Reminder
 from windlass.store.base import InboxItem, Journal, Store
 from windlass.store.memory import MemoryStore
 
@@ -65,8 +67,12 @@ async def start(
     parent_id: str | None = None,
     request_id: str | None = None,
     conversation_id: str | None = None,
+    reminders: Sequence[Reminded] = (),
 ) -> Start:
-    """Begin a new run. On a session with history it goes on from there."""
+    """Begin a new run. On a session with history it goes on from there.
+
+    `reminders` are those that whoever hands it the task passes on.
+    """
     home = store or runtime.store
     journal = await home.open(session_id or seams.new_id("session"), parent_id=parent_id)
     try:
@@ -93,6 +99,8 @@ async def start(
         run.reframe(plan.frame, "start")
         for message in messages:
             run.hear(message)
+        for reminder in reminders:
+            run.reminded(reminder)
     except BaseException:
         await journal.close()  # nobody else would let the next writer in
         raise
@@ -137,6 +145,9 @@ async def resume(
             return Start(run, Stage.OPEN, None, outcome)
         at, finish = await take_up(run, state)
         _must_be_open(run, (*(decisions or ()), *(results or ())))
+        if (parked := state.suspended) is not None and parked.reason and not parked.waiting:
+            words = f"You go on after you were suspended. The reason: {parked.reason}"
+            run.remind(Reminder(words, ttl=1, propagate="none"), "suspend")
         run.record(RunResumed(run.run_id, at.name.lower()))
         _answer_asks(run, decisions, results)
         run.reframe(plan.frame, "resume")

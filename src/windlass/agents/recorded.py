@@ -66,8 +66,7 @@ class AsRecorded(Policy[Any]):
                 case Said() if entry.message.kind not in (None, "continue"):
                     run.hear(entry.message)
                 case Reminded():
-                    run.record(entry)
-                    run.reminders.append((entry.message, entry.ttl))
+                    run.reminded(entry)
                 case Reshaped() if entry.why != "history_repaired":
                     run.reshape((entry.start, entry.stop), entry.messages, entry.why)
                 case _:

@@ -363,7 +363,7 @@ class Playback:
         after = self.record.calls[self.at][0] if self.at < len(self.record.calls) else None
         since = self.record.rest if after is None else self.record.between[after]
         for entry in since:
-            if type(entry) is InboxTaken and entry.item in ("steer", "follow_up", "resume"):
+            if type(entry) is InboxTaken and entry.item in ("steer", "follow_up", "remind", "resume"):
                 await self.store.post(self.session_id, cast("Any", entry.item), entry.payload)
 
 

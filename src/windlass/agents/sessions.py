@@ -6,13 +6,13 @@ Each function works on the store of the current Runtime, or on the one given.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
 from windlass import seams
 from windlass.agents.transcripts import Transcript, transcript_of
-from windlass.errors import ConfigError, Locked, NoSuchSession
+from windlass.errors import ConfigError, Locked, NoSuchSession, shown
 from windlass.events import (
     InboxTaken,
     IterationStart,
@@ -25,6 +25,8 @@ from windlass.events import (
     ToolIntended,
 )
 from windlass.messages import Message
+from windlass.notes import Reminder
+from windlass.policies.scratchpad.edits import standing
 from windlass.store.base import Journal, SessionInfo, Store
 from windlass.store.fold import ViewFold, messages_of, whole
 
@@ -40,6 +42,8 @@ class Session(msgspec.Struct, frozen=True):
     status: str | None
     metadata: dict[str, Any]
     entries: Sequence[JournalEntry]
+    scratchpad: dict[str, Any] | None = None  # with edits that no run has taken yet
+    scratchpad_version: int = 0
 
     @property
     def messages(self) -> list[Message]:
@@ -146,6 +150,22 @@ async def agent_session_fork_at(
     return await _fork(home, id, new_id, _first(entries, size), size)
 
 
+async def agent_session_remind(
+    id: str, reminder: Reminder | str, *, store: Store | None = None
+) -> None:
+    """Remind the model that works on the session, or will: from its next request on.
+
+    ```python
+    await agent_session_remind("review", system_reminder("The freeze begins at noon.", ttl=5))
+    ```
+    A session whose run has ended keeps it for the next one.
+    """
+    words = Reminder(reminder) if isinstance(reminder, str) else reminder
+    if type(cast("object", words)) is not Reminder:
+        raise ConfigError(f"a reminder is made by system_reminder(…), not {shown(reminder)}")
+    await _home(store).post(id, "remind", msgspec.to_builtins(words))
+
+
 async def agent_session_close(id: str, *, store: Store | None = None) -> bool:
     """Remove the session and everything recorded of it; False when there was none."""
     return await _home(store).delete(id)
@@ -169,7 +189,8 @@ def _named(id: str) -> str:
 
 
 async def _read(home: Store, id: str) -> Session:
-    info = await home.info(id)
+    info, entries = await home.info(id), await home.read(id)
+    state = standing(entries, await home.inbox(id))
     return Session(
         id=info.id,
         parent_id=info.parent_id,
@@ -178,7 +199,9 @@ async def _read(home: Store, id: str) -> Session:
         branch_at=info.branch_at,
         status=info.status,
         metadata=info.metadata,
-        entries=await home.read(id),
+        entries=entries,
+        scratchpad=None if state.pad is None else msgspec.to_builtins(state.pad),
+        scratchpad_version=state.version,
     )
 
 

@@ -11,6 +11,7 @@ from windlass.agents.runtime import current_runtime
 from windlass.agents.system import check_deps
 from windlass.errors import NoSuchSession
 from windlass.loop.ledger import Ledger
+from windlass.loop.reminding import inherited
 from windlass.loop.run import Run
 from windlass.messages import ToolResult, as_messages
 from windlass.tools.base import Parked, Tool, ToolContext
@@ -62,6 +63,7 @@ async def _delegate(
             deps=ctx.deps, ledger=books, parent_id=ctx.session_id,
             request_id=parent.request_id if parent is not None else None,
             conversation_id=parent.conversation_id if parent is not None else None,
+            reminders=inherited(parent.reminders) if parent is not None else (),
         )  # fmt: skip
     out: AgentResult[Any] = AgentResult(begun.run, await conduct(begun, runtime))
     if out.status == "suspended":

@@ -12,6 +12,7 @@ from windlass.access.caller import Caller
 from windlass.errors import ConfigError, NoSuchSession, shown
 from windlass.events import RunStarted
 from windlass.loop.plan import Plan
+from windlass.notes import Reminder
 from windlass.redact import MARK
 from windlass.store.base import Store
 from windlass.tools.base import AgentInfo, ToolContext
@@ -51,6 +52,10 @@ class _NotBegun:
 
     def progress(self, call_id: str, data: Any) -> None:
         """Nobody watches yet."""
+
+    def remind(self, reminder: Reminder, source: str = "policy") -> None:
+        """There is nothing to be reminded of yet."""
+        raise RuntimeError("a reminder needs a run that has begun: give on_session_start")
 
     def again(self, call_id: str, tool: Any, attempt: int) -> bool:
         """There is no call."""

@@ -21,8 +21,9 @@ from windlass.errors import (
 from windlass.events import BudgetExhausted, HistoryRepaired, Replied, ReplyFailed
 from windlass.loop.ledger import Ledger, Reserve, Spent
 from windlass.loop.policy import misplaced
+from windlass.loop.reminding import aged
 from windlass.loop.reply import attempts_of, cost_of, take
-from windlass.loop.run import Run, aged
+from windlass.loop.run import Run
 from windlass.loop.turn import Turn
 from windlass.messages import Message, ToolResult, characters
 from windlass.models.audit import audit, repair
@@ -44,7 +45,7 @@ class OutOfBudget(BudgetExceeded):
 async def ask(run: Run, emit: Emit) -> Turn:
     """Ask the model for the next turn; a failed call is offered to the policies that can mend it."""
     due = len(run.reminders)  # what is said from here on is for the next request
-    tail = tuple([message for message, _ in run.reminders]) if due else ()
+    tail = tuple([one.message for one in run.reminders]) if due else ()
     mended = 0
     while True:
         request = Request(run.strand.snapshot(), run.frame, tail)

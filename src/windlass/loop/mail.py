@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from windlass.errors import ConfigError
 from windlass.events import InboxTaken
 from windlass.loop.run import Run
 from windlass.loop.verdict import Stop, Suspend
 from windlass.messages import Message, Text
+from windlass.notes import Reminder
 from windlass.store.base import InboxItem
 
 
@@ -20,10 +22,12 @@ def take_mail(run: Run) -> Stop | Suspend | None:
     """Take what was posted to the session; follow-ups stay until the run would have stopped."""
     for item in list(run.journal.mail):
         match item.kind:
-            case "follow_up":
-                continue
+            case "follow_up" | "memory":
+                continue  # the second kind is for the policy that it names
             case "steer" | "resume":
                 hear_item(run, item)
+            case "remind":
+                _be_reminded(run, item)
             case "cancel":
                 taken(run, item)
                 return Stop("cancelled", str(item.payload or "cancelled"))
@@ -44,6 +48,15 @@ def taken(run: Run, item: InboxItem) -> None:
     """Take an item out of the inbox, on the record."""
     run.journal.take(item)
     run.record(InboxTaken(item.id, item.kind, item.payload))
+
+
+def _be_reminded(run: Run, item: InboxItem) -> None:
+    taken(run, item)
+    try:
+        reminder = Reminder(**item.fields)
+    except (ConfigError, TypeError):  # who posts by hand may post anything: it is on record
+        return
+    run.remind(reminder, "host")
 
 
 def hear_item(run: Run, item: InboxItem) -> None:

@@ -35,10 +35,11 @@ from windlass.events import (
 from windlass.loop.answers import Decision, decision_of, result_of
 from windlass.loop.calls import settle, unanswered
 from windlass.loop.kernel import Stage
-from windlass.loop.run import Run, aged
+from windlass.loop.reminding import aged, joined
+from windlass.loop.run import Run
 from windlass.loop.turn import Ready, Turn
 from windlass.loop.verdict import Finish
-from windlass.messages import Message, ToolCall, ToolResult
+from windlass.messages import ToolCall, ToolResult
 from windlass.models.view import Strand
 from windlass.store.fold import ViewFold
 
@@ -53,7 +54,7 @@ class Standing:
         self.frames: set[str] = set()  # those that the last run can refer to
         self.session_memory: dict[str, Any] = {}
         self.run_memory: dict[str, Any] = {}
-        self.reminders: list[tuple[Message, int]] = []
+        self.reminders: list[Reminded] = []
         self.due = 0  # how many of them the next request carries
         self.run: RunStarted | None = None
         self.ended: RunEnded | None = None
@@ -99,7 +100,7 @@ class Standing:
                 kept = self.session_memory if entry.keeps == "session" else self.run_memory
                 kept[entry.policy] = entry.value
             case Reminded():
-                self.reminders.append((entry.message, entry.ttl))
+                self.reminders = joined(self.reminders, entry)
             case IterationStart():
                 self.number, self.stage, self.turn = entry.number, Stage.ASK, None
                 self.due = len(self.reminders)
@@ -130,7 +131,8 @@ class Standing:
         self.iteration = self.number = self.input_tokens = self.output_tokens = 0
         self.usd, self.stage, self.turn, self.finish = 0.0, Stage.OPEN, None, None
         self.asking_ms, self.tools_ms = 0.0, []
-        self.run_memory, self.reminders, self.suspended = {}, [], None
+        self.run_memory, self.suspended = {}, None
+        self.reminders = [one for one in self.reminders if one.lasts]
 
     def _replied(self, entry: Replied) -> None:
         self.input_tokens += entry.usage.input_tokens
@@ -206,6 +208,7 @@ def continue_session(run: Run, state: Standing) -> None:
     for message in state.view.messages:  # some of them nobody here has asked for
         run.call_ids.update([call.id for call in message.tool_calls])
     run.frame_digest = state.frame_digest
+    run.reminders = [one for one in state.reminders if one.lasts]
     _recall(run, state.session_memory)
 
 

@@ -35,12 +35,14 @@ from windlass.loop.deadline import Deadline, Watch
 from windlass.loop.ledger import NO_LIMITS, Ledger
 from windlass.loop.plan import Plan, framed, keepable, plain
 from windlass.loop.policy import Policy
+from windlass.loop.reminding import joined, reminded
 from windlass.loop.turn import Turn
 from windlass.loop.verdict import Stop
 from windlass.loop.watch import REPLY_ENDS, CleanShow, Receipt, Sink, Watcher, fan_out, unwatched
 from windlass.messages import Message, Text, ToolResult
 from windlass.models.base import Frame, Model, Request, Response
 from windlass.models.view import Strand
+from windlass.notes import Reminder
 from windlass.store.base import Journal, Store
 from windlass.tools.answer import answer
 from windlass.tools.base import AgentInfo, Tool
@@ -102,7 +104,7 @@ class Run:
         self.call_ids: set[str] = set()
         self.memory: dict[str, Any] = {}
         self.readings: dict[Hashable, Any] = {}  # what policies make of the journal
-        self.reminders: list[tuple[Message, int]] = []
+        self.reminders: list[Reminded] = []  # each with the requests that it still has to go
         self.held: list[Message] = []  # said while calls were open; heard after their results
         self.interruption: Stop | None = None
         self._no_calls()
@@ -166,15 +168,26 @@ class Run:
         for one in (text, kind):
             if type(plain(one, "what a policy says")) is not str:
                 raise ConfigError(f"a policy says text, not {shown(one)}")
+        if ttl is not None and (type(ttl) is not int or ttl < 1):
+            raise ConfigError(f"ttl is a whole number of requests from 1, not {shown(ttl)}")
         self.record(FeedbackInjected(kind, text))
         message = Message("user", (Text(text),), kind)
         if ttl is not None:
-            if self.redactor is not None:
-                message = self.redactor.value(message)
-            self.record(Reminded(message, ttl))
-            self.reminders.append((message, ttl))
+            self.reminded(Reminded(message, ttl))
         else:
             self.hear(message)
+
+    def remind(self, reminder: Reminder, source: str = "policy") -> None:
+        """Remind the model, at the tail of the next requests: `run.remind(Reminder("Be brief."))`.
+
+        The same words again take the place of those that are still due. What a policy says ends
+        with its run; from another source it stays as long as its `ttl` says.
+        """
+        entry = reminded(reminder, source, self.session_id)
+        if threading.get_ident() == self.thread:
+            self.reminded(entry)
+        else:  # a tool in a thread of its own: it is there before the tool's answer is
+            self.loop.call_soon_threadsafe(self.reminded, entry)
 
     async def ask(self, request: Request, purpose: str, model: Model | None = None) -> Response:
         """A policy's own model call: reserved, settled and journaled, never an iteration.
@@ -234,6 +247,13 @@ class Run:
             self.held.append(message)
         else:
             self.strand.items.append(message)
+
+    def reminded(self, entry: Reminded) -> None:
+        """A reminder joins those that are due."""
+        if self.redactor is not None:
+            entry = self.redactor.value(entry)
+        self.record(entry)
+        self.reminders = joined(self.reminders, entry)
 
     def reframe(self, frame: Frame, why: str) -> None:
         """Put a frame on the record, unless it stands there already: judges come and go."""
@@ -351,11 +371,6 @@ class Run:
             self.committed.pop(call_id, None)
             raise
         return value
-
-
-def aged(reminders: list[tuple[Message, int]], due: int) -> list[tuple[Message, int]]:
-    """The reminders after a reply: the first `due` were sent, and live one request less."""
-    return [(m, ttl - 1) for m, ttl in reminders[:due] if ttl > 1] + reminders[due:]
 
 
 class _Threads(Executor):

@@ -19,6 +19,7 @@ T = TypeVar("T")
 InboxKind: TypeAlias = Literal[
     "steer",  # a message, now: before the next model call
     "follow_up",  # a message for when the run would have stopped
+    "remind",  # {"text": …, "ttl": …, "propagate": …} for the end of the next requests
     "cancel",
     "suspend",
     "resume",  # what wakes a parked run; payload is a message, or nothing

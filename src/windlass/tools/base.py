@@ -29,6 +29,7 @@ import msgspec
 
 from windlass.errors import ConfigError, TestBroken, WindlassError, nearest
 from windlass.messages import ToolResult, ToolSpec
+from windlass.notes import Reminder
 from windlass.tools.answer import BLOCKS, answer, failure, refusal
 from windlass.tools.handlers import is_async, own, takes_context
 from windlass.tools.mend import mend
@@ -91,6 +92,8 @@ class CallScope(Protocol):
 
     def progress(self, call_id: str, data: Any) -> None: ...
 
+    def remind(self, reminder: Reminder, source: str = "policy") -> None: ...
+
     def again(self, call_id: str, tool: Tool, attempt: int) -> bool:
         """Put on record that the call is tried once more. False: it may not be."""
         ...
@@ -143,6 +146,10 @@ class ToolContext(Generic[Deps]):
     def progress(self, data: Any) -> None:
         """Tell whoever watches how far the call is; from any thread."""
         self.scope.progress(self.call_id, data)
+
+    def remind(self, reminder: Reminder) -> None:
+        """Remind the model from its next request on: `ctx.remind(w.system_reminder("…", ttl=2))`."""
+        self.scope.remind(reminder, "tool")
 
     async def commit(self, body: Callable[[Any], T]) -> T:
         """Run `body(tx)` in one transaction with the record of this call.

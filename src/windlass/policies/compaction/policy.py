@@ -51,6 +51,7 @@ from windlass.policies.compaction.work import (
     on_the_way,
     overflowed,
     recalling,
+    so_far,
     view_tokens,
 )
 from windlass.tools.base import Tool
@@ -66,7 +67,8 @@ BASE: Final = 48_000  # tokens of a view, where nobody says another threshold
 _ENOUGH: Final = 0.5  # of the threshold: how small a view is to become
 _CLOSE: Final = 0.75  # of the threshold: what is above would have to be cut again too soon
 _GROWN: Final = 1.25  # times what the last compaction left, before the next one is worth its price
-_SETTINGS = Settings(max_tokens=4_096, stream=False)
+# nobody asks the same again: a cache that is paid for would never be read
+_SETTINGS = Settings(max_tokens=4_096, stream=False, cache=False)
 
 
 class Compacting(Policy[Compactions]):
@@ -164,12 +166,12 @@ class Compacting(Policy[Compactions]):
         return min(self.most, hard), hard
 
     def _pays(self, run: Run, request: Request, size: int) -> bool:
-        """Will it have paid for itself, if the run goes on for as long as it has gone already?
+        """Will it have paid for itself, if the session goes on for as long as it has gone already?
 
         Only asked where a provider's cache makes a long view cheap, and there is room for it.
         """
-        usage = run.turn.usage if run.turn is not None else None
-        if run.model.context_window is None or usage is None or not usage.cache_read_tokens:
+        turns, usage = so_far(run)
+        if run.model.context_window is None or not usage.cache_read_tokens:
             return True
         cut = cut_of(request.messages, self.keep_first, self.keep_last)
         if cut is None:
@@ -184,7 +186,7 @@ class Compacting(Policy[Compactions]):
         same = frame + tokens(request.messages[: cut.start])
         after = frame + size - gone + left
         effect = pricing.effect_of(run.model, frame + size, after, same, cached=True)
-        return effect.pays_after(spent) <= run.iteration
+        return effect.pays_after(spent) <= turns
 
     # ----------------------------------------------------------------- the work
 
@@ -272,7 +274,7 @@ class Compacting(Policy[Compactions]):
 
     async def _called(self, run: Run, gone: list[Message]) -> str:
         assert self.callback is not None
-        reminders = [message for message, _ in run.reminders]
+        reminders = [one.message for one in run.reminders]
         answer = self.callback(gone, reminders, self.policy or CompactionPolicy())
         if inspect.isawaitable(answer):
             answer = await answer
@@ -314,8 +316,7 @@ class Compacting(Policy[Compactions]):
         memory: Compactions = run.recall(self)
         policy, frame = self.policy, frame_tokens(run.frame)
         start, stop, new = work.change()
-        usage = run.turn.usage if run.turn is not None else None
-        cached = usage is not None and usage.cache_read_tokens > 0
+        cached = so_far(run)[1].cache_read_tokens > 0
         as_it_was = recall is None or recall in run.tools
         same = frame + tokens(work.messages[:start]) if as_it_was else 0
         effect = pricing.effect_of(
