@@ -21,12 +21,16 @@ FUNCTIONS = {
     "transcript_summarize": "transcript options",
 }
 STRUCTS: dict[type[Any], str] = {
+    w.SlidingWindow: "max_turns",
+    w.Summarize: "max_tokens summary_model",
+    w.CustomStrategy: "compress",
     w.Compaction: "strategy keep_last_n policy",
     w.CompactionPolicy: (
         "instructions mode scope preserve drop extend_default_instructions author"
     ),
 }
 OPTIONS: dict[str, Any] = {
+    "context_strategy": {"type": "sliding-window", "max_turns": 3},
     "compaction": {"strategy": "hybrid", "keep_last_n": 10},
     "compact_strategy": "summarize_middle",
     "compact_threshold": 1_000,

@@ -25,9 +25,11 @@ def contexting(about: About) -> list[Policy[Any]]:
     chosen = scratchpad.policies(about)
     chosen += skills.policies(about)
     chosen += surface.policies(about)  # after skills: it narrows what they leave
-    chosen += strategy.policies(about)
-    if (compaction := compacting(about.options, about.bound)) is not None:
-        chosen.append(compaction)  # before whoever shapes a request: it changes what all others see
+    # before whoever shapes a request: these change what all others see
+    if strategies := strategy.policies(about):
+        chosen += strategies  # whoever names one wants it in place of compaction
+    elif (compaction := compacting(about.options, about.bound)) is not None:
+        chosen.append(compaction)
     chosen += shaping.policies(about)
     chosen += reminders.policies(about)
     return chosen

@@ -1,0 +1,95 @@
+"""Where a conversation may be cut, what of it must stay, and how long it is.
+
+Not a policy. A round is a reply together with the answers to its calls, or a turn that its provider
+paused together with what follows: providers refuse the one without the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from windlass.events import Replied, RunStarted
+from windlass.loop.run import Run
+from windlass.messages import Message, Opaque, ToolResult, characters
+
+PINNED: Final = "pinned"  # the kind of a message that nobody may take out of the view
+
+
+def between(messages: Sequence[Message], at: int) -> bool:
+    """Is this place between two rounds?"""
+    before = messages[at - 1] if at else None
+    if before is None or before.role != "assistant":
+        return True
+    goes_on = at < len(messages) and messages[at].role == "assistant"
+    return not before.tool_calls and not goes_on
+
+
+def round_at(messages: Sequence[Message], at: int) -> int:
+    """The beginning of the round that this place is in."""
+    while not between(messages, at):
+        at -= 1
+    return at
+
+
+def unanswered(messages: Sequence[Message]) -> int:
+    """Where the part begins that the model has not answered yet, with the round it belongs to."""
+    at = len(messages)
+    while at and messages[at - 1].role != "assistant":
+        at -= 1
+    if at == len(messages) and at and any(type(b) is Opaque for b in messages[-1].content):
+        at -= 1  # a provider that paused its turn wants its own words back
+    return round_at(messages, at)
+
+
+def first_said(messages: Sequence[Message], *, but: str) -> int | None:
+    """The place of what was said to the model first: the task. Words of kind `but` are our own."""
+    said = [
+        at
+        for at, message in enumerate(messages)
+        if message.role == "user"
+        and message.kind != but
+        and all(type(block) is not ToolResult for block in message.content)
+    ]
+    return next((at for at in said if messages[at].kind is None), said[0] if said else None)
+
+
+def staying(messages: Sequence[Message], *, but: str) -> frozenset[int]:
+    """The places of the task, of instructions, and of what is pinned."""
+    first = first_said(messages, but=but)
+    return frozenset(
+        at
+        for at, message in enumerate(messages)
+        if at == first or message.role == "system" or message.kind == PINNED
+    )
+
+
+def estimated(run: Run) -> int:
+    """Roughly the tokens of the view, as `estimate_tokens` counts; what was counted stays counted."""
+    strand, size, counted = run.sized
+    if strand is not run.strand:
+        size = counted = 0
+    items = run.strand.items
+    if size < len(items):
+        counted += characters(items[size:])
+    elif size > len(items):  # a reply was dropped
+        counted = characters(items)
+    run.sized = (run.strand, len(items), counted)
+    return -(-counted // 4)
+
+
+def under_way(run: Run) -> bool:
+    """Has the model spoken in this session before the turn that begins?"""
+    return run.number > 1 or _spoke_before(run)
+
+
+def _spoke_before(run: Run) -> bool:
+    known: bool | None = run.readings.get(_spoke_before)
+    if known is None:
+        entries = run.journal.entries
+        ours = len(entries)
+        while ours and type(entries[ours - 1]) is not RunStarted:
+            ours -= 1
+        known = any(type(e) is Replied and e.purpose is None for e in entries[:ours])
+        run.readings[_spoke_before] = known
+    return known
