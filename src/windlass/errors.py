@@ -196,7 +196,10 @@ class NotFound(ResourceError, KeyError):
 
 
 class Conflict(ResourceError):
-    """The row is not what the caller took it for. `version` is the present one, where there is one."""
+    """Somebody has changed it since it was read: read it again and make the edit anew.
+
+    `version` is the present one, where there is one.
+    """
 
     code = "conflict"
 
@@ -229,10 +232,6 @@ class Full(StoreError):
 
 class Locked(StoreError):
     """Someone else holds the database or the session."""
-
-
-class Conflict(StoreError):
-    """Somebody has changed it since you read it: read it again and make the edit anew."""
 
 
 class NoSuchSession(StoreError, KeyError):

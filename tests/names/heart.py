@@ -114,7 +114,7 @@ ERRORS: dict[str, str] = {
     "Corrupt": "StoreError",
     "Full": "StoreError",
     "Locked": "StoreError",
-    "Conflict": "StoreError",
+    "Conflict": "ResourceError",
 }
 
 LOOP_OPTIONS = """
