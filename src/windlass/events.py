@@ -32,6 +32,10 @@ from windlass.notes import (
     ProgressReported,
     Projected,
     Propagate,
+    SkillActivated,
+    SkillDeactivated,
+    SkillMatched,
+    SkillScopeTools,
     StallWarning,
     StepJudgeDecision,
     ToolSearchQueried,
@@ -323,6 +327,10 @@ JournalEntry: TypeAlias = Union[
     PermissionGrant,
     PermissionDeny,
     PermissionEscalation,
+    SkillMatched,
+    SkillActivated,
+    SkillDeactivated,
+    SkillScopeTools,
     Noted,
 ]
 

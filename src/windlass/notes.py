@@ -257,6 +257,60 @@ class PermissionEscalation(Entry, tag="PermissionEscalation", frozen=True):
     reason: str
 
 
+class SkillScore(msgspec.Struct, frozen=True, gc=False):
+    """How well a skill fits what is asked, and why."""
+
+    name: str
+    score: float
+    reason: str
+
+
+class SkillMatched(Entry, tag="skill_matched", frozen=True):
+    """Skills were matched with what was last said, whatever came of it."""
+
+    session_id: str
+    iteration: int  # counted from 0
+    strategy: str  # metadata, host: whose scores these are
+    candidates: tuple[SkillScore, ...]  # the best first
+    chosen: tuple[SkillScore, ...]  # those that are to be active now
+    reassess: bool = False  # not the first time in this run
+    working_files: tuple[str, ...] = ()
+    warning: str | None = None  # why a matcher was not believed
+    problems: tuple[str, ...] = ()  # of skills that could not be read as they stand
+    registry: str = ""  # a fingerprint of what there was to choose from
+
+
+class SkillActivated(Entry, tag="skill_activated", frozen=True):
+    """A skill joins the run: its instructions are in the system prompt from here on."""
+
+    session_id: str
+    name: str
+    iteration: int
+    score: float
+    reason: str
+    description: str = ""
+    allowed_tools: tuple[str, ...] = ()
+    mcp: tuple[str, ...] = ()  # servers that it wants; hosts may bring them up
+
+
+class SkillDeactivated(Entry, tag="skill_deactivated", frozen=True):
+    """A skill leaves the run."""
+
+    session_id: str
+    name: str
+    iteration: int
+
+
+class SkillScopeTools(Entry, tag="skill_scope_tools", frozen=True):
+    """A skill that joins names its tools: these are left to the model, those are hidden."""
+
+    session_id: str
+    name: str
+    allowed_tools: tuple[str, ...]  # as the skill says it
+    tools: tuple[str, ...]  # that all active skills leave, of the caller's own
+    hidden: tuple[str, ...]
+
+
 class Noted(Entry, tag="note", frozen=True):
     """Something a policy of yours wants on the record."""
 

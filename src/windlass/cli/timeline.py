@@ -47,6 +47,10 @@ from windlass.events import (
     Said,
     SessionOpened,
     SessionReset,
+    SkillActivated,
+    SkillDeactivated,
+    SkillMatched,
+    SkillScopeTools,
     StallWarning,
     StepJudgeDecision,
     Suspended,
@@ -270,6 +274,12 @@ def _noted(entry: Noted) -> Iterator[Step]:
     yield Step("note", f"{entry.name}: {_plain(entry.data)}", "dim")
 
 
+def _skills(entry: SkillMatched) -> Iterator[Step]:
+    found = ", ".join(f"{one.name} {one.score:.2f}" for one in entry.candidates[:5])
+    doubt = f" ({entry.warning})" if entry.warning else ""
+    yield Step("skills", f"{found or 'none fits'}{doubt}", "yellow" if doubt else "dim")
+
+
 def _nothing(_entry: Any) -> Iterator[Step]:
     return iter(())
 
@@ -332,5 +342,9 @@ _TOLD: dict[type, Callable[[Any], Iterator[Step]]] = {
         "progress", lambda e: e.message or words.count(len(e.entries), "entry")
     ),
     AgentScratchpad: _scratchpad,
+    SkillMatched: _skills,
+    SkillActivated: _simple("skill", lambda e: f"{e.name} on: {e.reason}", "green"),
+    SkillDeactivated: _simple("skill", lambda e: f"{e.name} off", "yellow"),
+    SkillScopeTools: _simple("scope", lambda e: f"{e.name}: {', '.join(e.tools) or 'no tool'}"),
     Noted: _noted,
 }

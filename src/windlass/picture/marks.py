@@ -39,6 +39,10 @@ from windlass.events import (
     RunStarted,
     SessionOpened,
     SessionReset,
+    SkillActivated,
+    SkillDeactivated,
+    SkillMatched,
+    SkillScopeTools,
     StallWarning,
     StepJudgeDecision,
     Suspended,
@@ -182,6 +186,12 @@ def _progress(e: ProgressReported) -> Said:
     return Said("progress", e.message or count(len(e.entries), "entry", "entries"))
 
 
+def _matched(e: SkillMatched) -> Said:
+    found = ", ".join(f"{one.name} {one.score:.2f}" for one in e.candidates[:5])
+    tone: Tone = "warn" if e.warning else "plain"
+    return Said("skills", _and(found or "none fits", e.warning), tone)
+
+
 def _and(text: str, more: str | None) -> str:
     return f"{text}: {more}" if more else text
 
@@ -221,5 +231,9 @@ _TOLD: dict[type, Callable[[Any], Said | None]] = {
     NativeToolFallback: lambda e: Said("fallback", f"{count(e.calls, 'call')} written as text"),
     NativeToolRejected: lambda e: Said("fallback", f"{count(e.calls, 'call')} refused", "warn"),
     ProgressReported: _progress,
+    SkillMatched: _matched,
+    SkillActivated: lambda e: Said("skill", _and(f"{e.name} on", e.reason), "good"),
+    SkillDeactivated: lambda e: Said("skill", f"{e.name} off"),
+    SkillScopeTools: lambda e: Said("scope", f"{e.name}: {', '.join(e.tools) or 'no tool'}"),
     Noted: lambda e: Said("note", f"{e.name}: {literal(e.data)}"),
 }
