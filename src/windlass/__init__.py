@@ -11,7 +11,10 @@ from typing import Any
 __version__ = "0.1.0"
 
 _HOMES = {
+    "access.approval": ("ApprovalPolicy", "PolicyDecision", "Rule"),
     "access.caller": ("Caller",),
+    "access.ceiling": ("Ceiling",),
+    "access.permissions": ("PermissionRequest", "Permissions", "path_scope"),
     "agents.abort": ("Abort",),
     "agents.agent": ("Agent",),
     "agents.completing": ("llm_completion",),
@@ -112,6 +115,7 @@ _HOMES = {
         "QuotaExceeded",
         "RateLimited",
         "Refused",
+        "ResourceError",
         "ServerError",
         "StaleWriter",
         "StoreError",
@@ -135,7 +139,7 @@ _HOMES = {
     "loop.policy": ("Policy", "TryAgain"),
     "loop.run": ("Run",),
     "loop.turn": ("Turn",),
-    "loop.verdict": ("Finish", "KeepGoing", "Outcome", "Stop", "Suspend", "Verdict"),
+    "loop.verdict": ("Ask", "Finish", "KeepGoing", "Outcome", "Stop", "Suspend", "Verdict"),
     "notes": ("Reminder",),
     "policies.reminders": ("SessionStart",),
     "messages": (

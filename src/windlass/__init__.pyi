@@ -5,7 +5,14 @@ from windlass import errors as errors
 from windlass import models as models
 from windlass import sync as sync
 from windlass import testing as testing
+from windlass.access.approval import ApprovalPolicy as ApprovalPolicy
+from windlass.access.approval import PolicyDecision as PolicyDecision
+from windlass.access.approval import Rule as Rule
 from windlass.access.caller import Caller as Caller
+from windlass.access.ceiling import Ceiling as Ceiling
+from windlass.access.permissions import PermissionRequest as PermissionRequest
+from windlass.access.permissions import Permissions as Permissions
+from windlass.access.permissions import path_scope as path_scope
 from windlass.agents.abort import Abort as Abort
 from windlass.agents.agent import Agent as Agent
 from windlass.agents.completing import llm_completion as llm_completion
@@ -110,6 +117,7 @@ from windlass.errors import PermissionDenied as PermissionDenied
 from windlass.errors import QuotaExceeded as QuotaExceeded
 from windlass.errors import RateLimited as RateLimited
 from windlass.errors import Refused as Refused
+from windlass.errors import ResourceError as ResourceError
 from windlass.errors import ServerError as ServerError
 from windlass.errors import StaleWriter as StaleWriter
 from windlass.errors import StoreError as StoreError
@@ -132,6 +140,7 @@ from windlass.loop.policy import Policy as Policy
 from windlass.loop.policy import TryAgain as TryAgain
 from windlass.loop.run import Run as Run
 from windlass.loop.turn import Turn as Turn
+from windlass.loop.verdict import Ask as Ask
 from windlass.loop.verdict import Finish as Finish
 from windlass.loop.verdict import KeepGoing as KeepGoing
 from windlass.loop.verdict import Outcome as Outcome

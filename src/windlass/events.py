@@ -32,6 +32,7 @@ from windlass.notes import (
     ProgressReported,
     Projected,
     Propagate,
+    SkillNarrowed,
     SkillActivated,
     SkillDeactivated,
     SkillMatched,
@@ -331,6 +332,7 @@ JournalEntry: TypeAlias = Union[
     SkillActivated,
     SkillDeactivated,
     SkillScopeTools,
+    SkillNarrowed,
     Noted,
 ]
 

@@ -311,6 +311,19 @@ class SkillScopeTools(Entry, tag="skill_scope_tools", frozen=True):
     hidden: tuple[str, ...]
 
 
+class SkillNarrowed(Entry, tag="skill_narrow", frozen=True):
+    """Tools that were not used left the model's sight, or came back because they were."""
+
+    iteration: int
+    removed_tools: tuple[str, ...]
+    remaining_tools: tuple[str, ...]
+    reason: Literal["unused", "used_again"]
+    policy: dict[str, Any]
+    removed: tuple[dict[str, Any], ...] = ()  # name, class, turn of the last use
+    kept: tuple[dict[str, Any], ...] = ()  # the same, and why
+    returned_tools: tuple[str, ...] = ()
+
+
 class Noted(Entry, tag="note", frozen=True):
     """Something a policy of yours wants on the record."""
 

@@ -13,6 +13,7 @@ import pytest
 import windlass as w
 from tests.names import heart, models
 from windlass import errors, events, messages
+from windlass.agents.authority import AuthorityOptions
 from windlass.agents.context import ContextOptions
 from windlass.agents.judgement import JudgementOptions
 from windlass.agents.options import LoopOptions
@@ -90,6 +91,7 @@ def test_a_loop_option_has_a_type(name: str):
 def test_there_is_no_loop_option_beyond_the_list():
     extra = set(LoopOptions.__annotations__) - set(heart.LOOP_OPTIONS)
     areas = set(JudgementOptions.__annotations__) | set(ContextOptions.__annotations__)
+    areas |= set(AuthorityOptions.__annotations__)
     assert extra == set(models.TURN_OPTIONS) | areas
 
 

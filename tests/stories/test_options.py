@@ -10,6 +10,7 @@ import pytest
 import windlass as w
 from tests.stories.world import add, kept, note, said
 from windlass.agents.assemble import AGENT_OPTIONS, LOOP_OPTIONS
+from windlass.agents.authority import AuthorityOptions
 from windlass.agents.context import ContextOptions
 from windlass.agents.judgement import JudgementOptions
 from windlass.agents.options import LoopOptions
@@ -241,7 +242,7 @@ def test_every_option_is_known_to_the_walk():
         "reasoning_task", "reasoning_effort", "interleaved_thinking", "anthropic_beta_features",
     }  # fmt: skip
     judged = set(JudgementOptions.__annotations__)  # have stories of their own
-    judged |= set(ContextOptions.__annotations__)
+    judged |= set(ContextOptions.__annotations__) | set(AuthorityOptions.__annotations__)
     judged |= {"role", "allowed_tools", "disallowed_tools", "output", "deps_type"}
     known = set(LoopOptions.__annotations__) | LOOP_OPTIONS | AGENT_OPTIONS | CALL_OPTIONS
     assert known - judged == covered

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from windlass.agents.authority import authorizing
 from windlass.agents.checking import words
 from windlass.agents.context.about import About
 from windlass.agents.context.compaction import bounded
@@ -218,7 +219,8 @@ def _planned(
         frame = answer.framed(system, tools, offered, settings)
         system, offered, settings = frame.system, frame.tools, frame.settings
     limits, turns = _limits(options, defaults["max_iterations"])
-    about = About(options, tools, mode, bound, caps, named(options))
+    most = limits.iterations if turns is None else turns.max
+    about = About(options, tools, mode, bound, caps, most, named(options))
     judges = judging(
         options,
         mode,
@@ -307,6 +309,7 @@ def _policies(
     chosen: list[Policy[Any]] = []
     if limits.tokens is not None or limits.usd is not None:  # first: nobody overrules a budget
         chosen.append(BudgetGuard("after_turn" if door == "agent_loop" else "before_tools"))
+    chosen += authorizing(options)  # before all who look at a call: what may not run is nobody's
     if answer is not None:  # before the judges: nobody judges what cannot be taken
         chosen.append(answer)
     chosen += judges

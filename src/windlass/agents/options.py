@@ -9,6 +9,8 @@ from typing import Any, TypeAlias, TypedDict, cast
 
 from windlass.access.caller import Caller
 from windlass.agents.abort import Abort
+from windlass.agents.authority import CHECKS as AUTHORITY
+from windlass.agents.authority import AuthorityOptions
 from windlass.agents.checks import CHECKS, provider_dict
 from windlass.agents.context import CHECKS as CONTEXT
 from windlass.agents.context import ContextOptions
@@ -110,7 +112,7 @@ class CallKeywords(CallOptions, ProviderOptions, total=False):
     """What `llm_call` and `llm_stream` take by name."""
 
 
-class _SharedOptions(TurnOptions, JudgementOptions, ContextOptions, total=False):
+class _SharedOptions(TurnOptions, JudgementOptions, ContextOptions, AuthorityOptions, total=False):
     """What the loop as a function and an agent's run both take."""
 
     tool_format: str
@@ -197,6 +199,7 @@ SUPERSEDED = {
     "max_tool_iterations": "max_iterations",
 }
 
+_CHECKS = {**AUTHORITY, **CONTEXT, **JUDGEMENT, **CHECKS}
 _ALSO_CALLED = {
     "persistent": "loop_until_done",
     "thinking_policy": "reasoning_policy",
@@ -213,7 +216,7 @@ def given(
     """
     checked: dict[str, Any] = {}
     for name, value in options.items():
-        check = CHECKS.get(name) or JUDGEMENT.get(name) or CONTEXT.get(name)
+        check = _CHECKS.get(name)
         if name not in known:
             check = _provider_check(name, options)
             if check is None:

@@ -52,6 +52,8 @@ async def _delegate(
     if (kind := agent.options.get("deps_type")) is not None:
         check_deps(kind, ctx.deps)
     plan = await agent.plan_for(ctx.deps, ctx.caller, child_id, store or runtime.store)
+    if parent is not None:
+        plan = plan.under(parent.plan)
     books = Ledger(plan.limits, parent.ledger if parent is not None else runtime.ledger)
     try:
         begun = await driver.resume(

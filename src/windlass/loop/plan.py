@@ -80,6 +80,18 @@ class Plan:
         return other
 
 
+    def under(self, parent: Plan) -> Plan:
+        """The same plan for a run that another hands its work to: what binds that one binds this."""
+        above = [held for policy in parent.policies if (held := policy.for_child()) is not None]
+        if not above:
+            return self
+        other = self.of(self.model)
+        other.policies = (*above, *self.policies)
+        other.moments = moments_of(other.policies)
+        other.deliberates = other.moments.deliberates
+        return other
+
+
 class _Offer(NamedTuple):
     """What a model is shown, in the forms that a run needs."""
 

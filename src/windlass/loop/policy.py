@@ -47,6 +47,10 @@ class Policy(Generic[Memory]):
         """How journal and audit call it."""
         return type(self).__name__
 
+    def for_child(self) -> Policy[Any] | None:
+        """What of it holds for the agents that the run hands work to; None: nothing."""
+        return None
+
     async def start(self, run: Run) -> Sequence[Tool] | None:
         """A drive begins, also on resume. Returns the tools it brings."""
 

@@ -6,7 +6,7 @@ from typing import Any, cast, get_args
 
 import msgspec
 
-from windlass.messages import Document, Image, Outcome, Text, ToolResult
+from windlass.messages import Document, Image, Outcome, Text, ToolCall, ToolResult
 from windlass.tools.text import clean, endless, to_text
 
 BLOCKS = (Text, Image, Document)
@@ -105,3 +105,11 @@ def _tidy(result: ToolResult) -> ToolResult:
     if outcome not in _OUTCOMES or (failed and outcome == "ok"):
         changes["outcome"] = "error" if failed else "ok"
     return msgspec.structs.replace(result, **changes) if changes else result
+
+
+def not_permitted(call: ToolCall, reason: str, receipt: dict[str, Any] | None = None) -> ToolResult:
+    """The answer to a call that its caller, or its agent, may not make."""
+    told: dict[str, Any] = {"error": "permission_denied", "tool": call.name, "reason": reason}
+    if receipt is not None:
+        told["policyDecision"] = receipt
+    return ToolResult(call.id, to_text(told), True, call.name, "denied")

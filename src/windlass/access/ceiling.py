@@ -1,0 +1,31 @@
+"""How much an agent may do at most: which tools, and how far their effects may reach."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from windlass.access.globs import like
+
+#: From harmless to far-reaching. What says nothing of itself reaches as far as can be.
+LEVELS: Final = ("none", "read_only", "workspace_write", "process_exec", "network")
+
+
+class Ceiling(msgspec.Struct, frozen=True, kw_only=True):
+    """A ceiling that no grant lifts: `policy={"tools": ["read_*"], "side_effect_level": "read_only"}`."""
+
+    tools: tuple[str, ...] | None = None  # globs
+    side_effect_level: str | None = None  # the highest there may be
+
+    def refusal(self, tool: str, annotations: Mapping[str, Any]) -> str | None:
+        """Why the tool is above the ceiling; None: it is below."""
+        if self.tools is not None and not any([like(glob, tool) for glob in self.tools]):
+            return f"{tool} is not among the tools of this agent's policy"
+        if self.side_effect_level is None:
+            return None
+        level = annotations.get("side_effect_level", "network")
+        if LEVELS.index(level) <= LEVELS.index(self.side_effect_level):
+            return None
+        return f"{tool} may reach {level}, and this agent's policy ends at {self.side_effect_level}"

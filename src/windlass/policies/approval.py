@@ -1,0 +1,131 @@
+"""Rules before every call: it runs, it does not, or somebody is asked and the run may park for days."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import msgspec
+
+from windlass.access.approval import ApprovalPolicy, PolicyDecision
+from windlass.access.facts import CallFacts, facts_of, resolved
+from windlass.errors import said, shown
+from windlass.events import JournalEntry, ToolDecided
+from windlass.loop.answers import Allow, Deny
+from windlass.loop.asks import parked_by
+from windlass.loop.plan import digest_of
+from windlass.loop.policy import Policy
+from windlass.loop.run import Run
+from windlass.loop.verdict import Ask, Suspend
+from windlass.messages import ToolCall, ToolResult
+from windlass.tools.answer import not_permitted
+from windlass.tools.asked import described
+
+
+class Approval(Policy[None]):
+    """Every call is looked at by the rules; the receipt goes to the record and to whoever is asked."""
+
+    def __init__(self, policy: ApprovalPolicy, name: str = "approval_policy") -> None:
+        self.policy, self._name = policy, name
+        self._counts = any(["repeat_count" in rule.match for rule in policy.rules])
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def for_child(self) -> Approval:
+        return Approval(self.policy, f"parent.{self.name}")
+
+    async def before_tool(self, run: Run, call: ToolCall) -> ToolCall | ToolResult | Suspend | None:
+        facts = self._facts(run, call)
+        decision = self.policy.decide(facts)
+        if decision.action == "deny":
+            return not_permitted(call, decision.rationale, receipt(decision))
+        if decision.action == "allow":
+            if decision.index is None:
+                return None  # no rule speaks of it
+            return msgspec.structs.replace(call)  # a copy: the decision then names this policy
+        ask = self._ask(call, facts, decision)
+        if self.policy.request_permission is None or parked_by(run, self.name, call.id):
+            return ask
+        return await self._answered(run, call, ask)
+
+    def _ask(self, call: ToolCall, facts: CallFacts, decision: PolicyDecision) -> Ask:
+        root = self.policy.root
+        about = {
+            "workspace": root,
+            "paths": [resolved(path, root) for path in facts.paths],  # a link may be turned
+        }
+        words = f"may {call.name} run? {decision.rationale}"
+        return Ask(words, about=about, receipt=receipt(decision), expires_in=self.policy.expires_in)
+
+    async def _answered(
+        self, run: Run, call: ToolCall, ask: Ask
+    ) -> ToolCall | ToolResult | Suspend:
+        """Ask whoever can answer at once; with None the run parks, and others may answer later."""
+        request = self.policy.request_permission
+        assert request is not None
+        about = described(
+            run.tools[call.name], call.arguments, call.id, run.session_id, run.run_id,
+            run.caller_name,
+        )  # fmt: skip
+        about["policyDecision"] = ask.receipt
+        about["reason"] = ask.reason
+        try:
+            answer: Any = request(about)
+            if inspect.isawaitable(answer):
+                answer = await answer
+        except Exception as error:
+            return not_permitted(call, f"request_permission failed: {said(error)}", ask.receipt)
+        if answer is None or answer == "ask":
+            return ask
+        if answer is True or isinstance(answer, Allow):
+            return msgspec.structs.replace(call)
+        if answer is False or isinstance(answer, Deny):
+            reason = answer.reason if isinstance(answer, Deny) else None
+            return not_permitted(call, reason or "it was not approved", ask.receipt)
+        words = f"request_permission answers True, False or None, not {shown(answer)}"
+        return not_permitted(call, words, ask.receipt)
+
+    def _facts(self, run: Run, call: ToolCall) -> CallFacts:
+        annotations = run.tools[call.name].annotations
+        plan = run.plan
+        return facts_of(
+            call.name,
+            annotations,
+            call.arguments,
+            agent=plan.name,
+            persona=plan.role,
+            mode=(plan.metadata or {}).get("mode"),
+            repeats=_repeats(run, call) if self._counts else 1,
+        )
+
+
+def receipt(decision: PolicyDecision) -> dict[str, Any]:
+    """The decision as it is kept and shown."""
+    return msgspec.to_builtins(decision)
+
+
+def _repeats(run: Run, call: ToolCall) -> int:
+    """How often this very call was made in the session, with this one."""
+    seen: _Seen | None = run.readings.get(_Seen)
+    if seen is None:
+        seen = run.readings[_Seen] = _Seen()
+    seen.go_on(run.journal.entries)
+    calls = seen.calls.get((call.name, digest_of(call.arguments)), set[str]())
+    return len(calls - {call.id}) + 1
+
+
+class _Seen:
+    """The calls of a whole session, by tool and arguments; each entry is read once."""
+
+    def __init__(self) -> None:
+        self.place = 0
+        self.calls: dict[tuple[str, str], set[str]] = {}
+
+    def go_on(self, entries: list[JournalEntry]) -> None:
+        """Take in what is new."""
+        for entry in entries[self.place :]:
+            if type(entry) is ToolDecided:
+                self.calls.setdefault((entry.tool, entry.digest), set()).add(entry.call_id)
+        self.place = len(entries)
