@@ -25,6 +25,7 @@ from bench import (
     turns,
     vault,
 )
+from bench.long_tasks import rows as long_tasks
 from bench.sampling import REPS
 from bench.table import RESULTS, Row, report
 from windlass.redact import looks_secret
@@ -59,7 +60,7 @@ def main() -> int:
     if asked_peers:
         rows += (found := peers.rows(asked_peers))
         print("\n".join(row.line() for row in found))
-    page = report(rows, REPS, entries, [PUBLISHED])
+    page = report(rows, REPS, entries, [PUBLISHED, *long_tasks.notes])
     if not only:
         RESULTS.write_text(page, encoding="utf-8")
     failed = [row.name for row in rows if not row.passed]
@@ -85,6 +86,10 @@ def _judgement() -> tuple[list[Row], int]:
     return asyncio.run(judgement.rows()), judgement.entries_proved[0]
 
 
+def _long_tasks() -> tuple[list[Row], int]:
+    return asyncio.run(long_tasks.rows()), long_tasks.entries_proved[0]
+
+
 def _adapters() -> tuple[list[Row], int]:
     return asyncio.run(adapters.rows(max(3, REPS // 2))), 0
 
@@ -101,6 +106,7 @@ PARTS: dict[str, Callable[[], tuple[list[Row], int]]] = {
     "vault": lambda: (asyncio.run(vault.rows()), 0),
     "judgement": _judgement,
     "context": lambda: (asyncio.run(context.rows()), 0),
+    "long": _long_tasks,
 }
 
 

@@ -28,6 +28,7 @@ _PICTURE: Final = 4_800  # characters; about 1,200 tokens
 _HEAD: Final = 200  # characters that stay of a result
 _TOLD: Final = 800  # characters of its lines that look like findings
 _TELLING: Final = ("error", "fail", "exception", "panic", "assert")
+_LEFT: Final = "[the result of "
 _EACH_WORD: Final = 8  # lines looked at for each of them
 
 
@@ -208,7 +209,7 @@ def _slim(message: Message, tool: str | None) -> Message:
     if not any(type(b) is ToolResult and _is_bulky(b) for b in message.content):
         return message
     blocks: list[Block] = [
-        _reference(block, tool) if type(block) is ToolResult and _is_bulky(block) else block
+        reference(block, tool) if type(block) is ToolResult and _is_bulky(block) else block
         for block in message.content
     ]
     return msgspec.structs.replace(message, content=tuple(blocks))
@@ -221,14 +222,21 @@ def _is_bulky(result: ToolResult) -> bool:
     return any(type(part) is not Text for part in content) or len(result.text) > BULKY
 
 
-def _reference(result: ToolResult, tool: str | None) -> ToolResult:
+def reference(result: ToolResult, tool: str | None) -> ToolResult:
+    """The result by reference: its first words, its findings, and the tool that brings it back."""
     text = result.text
     where = f'; {tool}(id="{result.id}") shows it' if tool is not None else ""
-    words = f"[the result of {result.name or 'this call'} left the view: {len(text):,} characters"
+    words = f"{_LEFT}{result.name or 'this call'} left the view: {len(text):,} characters"
     parts = [f"{words}{where}]", text[:_HEAD]]
     if told := _findings(text[_HEAD:]):
         parts += ["[…]", told]
     return msgspec.structs.replace(result, content="\n".join(part for part in parts if part))
+
+
+def is_reference(result: ToolResult) -> bool:
+    """Is it one already?"""
+    content = result.content
+    return isinstance(content, str) and content.startswith(_LEFT)
 
 
 def _findings(text: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from windlass.events import JournalEntry, Replied, Said, SessionReset, ToolResulted
 from windlass.messages import Message, Text, ToolCall, ToolResult
@@ -12,18 +12,24 @@ from windlass.tools.base import Retry, Tool
 
 NAMES: Final = ("recall", "recall_earlier")  # the second where a tool of yours has the first
 _PAGE: Final = 16_000  # characters in one answer
-_FOUND: Final = 8  # places in one answer
-_AROUND: Final = 300  # characters shown around a place
+_FOUND: Final = 12  # places in one answer
+_AROUND: Final = 200  # characters shown around a place
+_SPOTS: Final = 50  # places that are looked at in one text
 _DESCRIPTION = (
     "Bring back what is no longer shown of this conversation: the whole result of a tool call by its "
-    "`id`, or the places where the words of `query` were said or returned. `start` goes on in a long text."
+    "`id`, or the places where the words of `query` were said or returned. `start` goes on where an "
+    "answer ended."
 )
 _PARAMETERS: dict[str, Any] = {
     "type": "object",
     "properties": {
         "id": {"type": "string", "description": "The id of a call whose result left the view."},
         "query": {"type": "string", "description": "A few words to look for."},
-        "start": {"type": "integer", "minimum": 0, "description": "The character to begin at."},
+        "start": {
+            "type": "integer",
+            "minimum": 0,
+            "description": "The character, or the place, to begin at.",
+        },
     },
     "additionalProperties": False,
 }
@@ -36,10 +42,18 @@ def recall_tool(entries: Sequence[JournalEntry], name: str = NAMES[0]) -> Tool:
         if call_id := args.get("id"):
             return _result(entries, call_id, args.get("start", 0))
         if query := args.get("query"):
-            return _places(entries, query, name)
+            return _places(entries, query, name, args.get("start", 0))
         raise Retry("give the id of a call, or words to look for as query")
 
-    return Tool(name, _DESCRIPTION, _PARAMETERS, recall, side_effect_level="none", kind="search")
+    return Tool(
+        name,
+        _DESCRIPTION,
+        _PARAMETERS,
+        recall,
+        side_effect_level="none",
+        kind="search",
+        annotations={"tool_class": "session_control", "pinned": True},
+    )
 
 
 def _since_reset(entries: Sequence[JournalEntry]) -> Iterator[JournalEntry]:
@@ -72,25 +86,80 @@ def _page(text: str, start: int) -> str:
     )
 
 
-def _places(entries: Sequence[JournalEntry], query: str, own: str) -> str:
-    """Where the words stand: whole first, else wherever most of them do; the newest first."""
-    wanted = list(dict.fromkeys(query.lower().split()))
-    found: list[tuple[int, str]] = []
+class _Place(NamedTuple):
+    score: int
+    where: str
+    text: str
+    at: int
+
+    def shown(self, around: int) -> str:
+        start = max(0, self.at - _AROUND)
+        return f"{self.where}:\n{self.text[start : self.at + around]}"
+
+
+def _places(entries: Sequence[JournalEntry], query: str, own: str, start: int) -> str:
+    """Where the words stand together, or most of them do."""
+    phrase = query.lower()
+    wanted = list(dict.fromkeys(phrase.split()))
+    once: dict[tuple[int, str], _Place] = {}
     for where, text in _texts(entries, own):
-        low = text.lower()
-        at = low.find(query.lower())
-        score = len(wanted) + 1
-        if at < 0:
-            there = [low.find(word) for word in wanted]
-            score = sum(place >= 0 for place in there)
-            at = next((place for place in there if place >= 0), -1)
-        if score:
-            start = max(0, at - _AROUND)
-            found.append((score, f"{where}:\n{text[start : at + len(query) + _AROUND]}"))
-    if not found:
+        for score, at in _spots(text.lower(), phrase, wanted):
+            place = _Place(score, where, text, at)
+            # said again in the same words it is no other place
+            once.setdefault((score, _sentence(text, at)), place)
+    if not once:
         return f"nothing in the conversation says {query!r}"
-    best = sorted(found, key=lambda one: -one[0])[:_FOUND]
-    return "\n\n".join(dict.fromkeys(text for _, text in best))
+    found: list[_Place] = []
+    for score in sorted({score for score, _ in once}, reverse=True):
+        found += _from_both_ends([p for p in once.values() if p.score == score])
+    shown = [place.shown(len(query) + _AROUND) for place in found[start : start + _FOUND]]
+    left = len(found) - start - len(shown)
+    if left > 0:
+        shown.append(f"[{left:,} places more from start={start + len(shown)}]")
+    return "\n\n".join(dict.fromkeys(shown)) or "there are no more places"
+
+
+def _from_both_ends(places: list[_Place]) -> Iterator[_Place]:
+    """The newest, the oldest, the next newest: how it stands now, and where it was first said."""
+    low, high = 0, len(places) - 1
+    while low <= high:
+        yield places[low]
+        if low < high:
+            yield places[high]
+        low, high = low + 1, high - 1
+
+
+def _spots(low: str, phrase: str, wanted: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """The best places of a text: how many of the words are near, and how many in one sentence."""
+    if phrase in low:  # better still
+        yield from [(2 * len(wanted) + 1, at) for at in _each(low, phrase)]
+        return
+    there = [(low.count(word), word) for word in wanted if word in low]
+    if not there:
+        return
+    near: list[tuple[int, int]] = []
+    for at in _each(low, min(there)[1]):  # the rarest of them
+        around, sentence = low[max(0, at - _AROUND) : at + _AROUND], _sentence(low, at)
+        near.append((sum((word in around) + (word in sentence) for _, word in there), at))
+    best = max(near)[0]
+    yield from [spot for spot in near if spot[0] == best]
+
+
+def _sentence(text: str, at: int) -> str:
+    before, after = text[max(0, at - _AROUND) : at], text[at : at + _AROUND]
+    begin = max(before.rfind("\n"), before.rfind(". ") + 1)
+    ends = [end for end in (after.find("\n"), after.find(". ")) if end >= 0]
+    return before[begin + 1 :].lstrip() + after[: min(ends, default=len(after))]
+
+
+def _each(low: str, word: str) -> Iterator[int]:
+    """Where the word stands; what would be shown around one place is not another."""
+    at = low.find(word)
+    for _ in range(_SPOTS):
+        if at < 0:
+            return
+        yield at
+        at = low.find(word, at + _AROUND)
 
 
 def _texts(entries: Sequence[JournalEntry], own: str) -> Iterator[tuple[str, str]]:

@@ -7,12 +7,13 @@ from typing import Any, Final
 
 import msgspec
 
-from windlass.events import Compacted, IterationStart, Replied, Reshaped
+from windlass.events import Compacted, IterationStart, Replied, Reshaped, SessionReset
 from windlass.loop.run import Run
 from windlass.messages import Message
 from windlass.models.base import Frame
 from windlass.policies.compaction.cutting import Cut, tokens, weigh
 from windlass.policies.compaction.recall import NAMES
+from windlass.usage import NO_USAGE, Usage
 
 PURPOSE: Final = "compaction"  # of model calls, of changes of the view; and the policy's name
 
@@ -129,6 +130,19 @@ def _since(run: Run, kind: type) -> Any:
         if type(entry) is IterationStart:
             return None
     return None
+
+
+def so_far(run: Run) -> tuple[int, Usage]:
+    """The turns of the session, and what the provider counted in the last of them."""
+    entries = run.journal.entries
+    read, turns, usage = run.readings.get(so_far, (0, 0, NO_USAGE))
+    for entry in entries[read:]:
+        if type(entry) is Replied and entry.purpose is None:
+            turns, usage = turns + 1, entry.usage
+        elif type(entry) is SessionReset:
+            turns, usage = 0, NO_USAGE
+    run.readings[so_far] = len(entries), turns, usage
+    return turns, usage
 
 
 def on_the_way(run: Run) -> Replied | None:
