@@ -17,6 +17,7 @@ _HOMES = {
     "access.permissions": ("PermissionRequest", "Permissions", "path_scope"),
     "agents.abort": ("Abort",),
     "agents.agent": ("Agent",),
+    "agents.approvals": ("NoSuchApproval", "PendingApproval", "approvals", "approve", "deny"),
     "agents.completing": ("llm_completion",),
     "agents.cost": (
         "SessionCost",
@@ -34,6 +35,7 @@ _HOMES = {
     ),
     "agents.context.reminders": ("system_reminder",),
     "agents.context.scratchpad": ("Reorganizer", "Scratchpad"),
+    "agents.context.skills": ("skill_define", "skill_registry"),
     "agents.context.strategy": (
         "ContextStrategy",
         "CustomStrategy",
@@ -128,6 +130,10 @@ _HOMES = {
     ),
     "events": (
         "Event",
+        "SkillActivated",
+        "SkillDeactivated",
+        "SkillMatched",
+        "SkillScopeTools",
         "TextDelta",
         "ThinkingDelta",
         "ToolCallReady",
@@ -171,6 +177,8 @@ _HOMES = {
     "redact": ("Secret",),
     "store.calls": ("ModelCall",),
     "policies.progress": ("ProgressTool",),
+    "policies.skills.registry": ("SkillRegistry",),
+    "policies.skills.skill": ("Skill", "SkillMatch", "SkillQuery"),
     "tools.base": ("AgentInfo", "Parked", "Retry", "Tool", "ToolContext"),
     "tools.calling": ("ToolCaller", "default_tool_caller"),
     "tools.function": ("tool",),

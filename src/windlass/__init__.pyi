@@ -15,6 +15,11 @@ from windlass.access.permissions import Permissions as Permissions
 from windlass.access.permissions import path_scope as path_scope
 from windlass.agents.abort import Abort as Abort
 from windlass.agents.agent import Agent as Agent
+from windlass.agents.approvals import NoSuchApproval as NoSuchApproval
+from windlass.agents.approvals import PendingApproval as PendingApproval
+from windlass.agents.approvals import approvals as approvals
+from windlass.agents.approvals import approve as approve
+from windlass.agents.approvals import deny as deny
 from windlass.agents.completing import llm_completion as llm_completion
 from windlass.agents.context.compaction import Compaction as Compaction
 from windlass.agents.context.compaction import (
@@ -30,6 +35,8 @@ from windlass.agents.context.compaction import compaction_policy as compaction_p
 from windlass.agents.context.reminders import system_reminder as system_reminder
 from windlass.agents.context.scratchpad import Reorganizer as Reorganizer
 from windlass.agents.context.scratchpad import Scratchpad as Scratchpad
+from windlass.agents.context.skills import skill_define as skill_define
+from windlass.agents.context.skills import skill_registry as skill_registry
 from windlass.agents.context.strategy import ContextStrategy as ContextStrategy
 from windlass.agents.context.strategy import CustomStrategy as CustomStrategy
 from windlass.agents.context.strategy import SlidingWindow as SlidingWindow
@@ -128,6 +135,10 @@ from windlass.errors import TokenBudgetExceededError as TokenBudgetExceededError
 from windlass.errors import ToolFailed as ToolFailed
 from windlass.errors import WindlassError as WindlassError
 from windlass.events import Event as Event
+from windlass.events import SkillActivated as SkillActivated
+from windlass.events import SkillDeactivated as SkillDeactivated
+from windlass.events import SkillMatched as SkillMatched
+from windlass.events import SkillScopeTools as SkillScopeTools
 from windlass.events import TextDelta as TextDelta
 from windlass.events import ThinkingDelta as ThinkingDelta
 from windlass.events import ToolCallReady as ToolCallReady
@@ -177,6 +188,10 @@ from windlass.policies.evidence import Proposal as Proposal
 from windlass.policies.gates import Cadence as Cadence
 from windlass.policies.progress import ProgressTool as ProgressTool
 from windlass.policies.reminders import SessionStart as SessionStart
+from windlass.policies.skills.registry import SkillRegistry as SkillRegistry
+from windlass.policies.skills.skill import Skill as Skill
+from windlass.policies.skills.skill import SkillMatch as SkillMatch
+from windlass.policies.skills.skill import SkillQuery as SkillQuery
 from windlass.policies.state import LoopState as LoopState
 from windlass.policies.step_judge import StepJudge as StepJudge
 from windlass.policies.turns import IterationBudget as IterationBudget

@@ -1,0 +1,86 @@
+"""What active skills make of a request: their words in the system prompt, their tools on offer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from windlass.messages import ToolSpec
+from windlass.models.base import Frame, Settings
+from windlass.policies.skills.skill import NAMESPACE, Skill
+from windlass.tools.base import Tool
+
+_NAMED = 40  # files of a skill that its words name
+
+
+class Surface:
+    """The caller's own tools, and which of them a skill leaves. What the runtime brings is no part of it."""
+
+    __slots__ = ("names", "tools")
+
+    def __init__(self, tools: Sequence[Tool]) -> None:
+        self.tools = tuple(tools)
+        self.names = frozenset([tool.name for tool in tools])
+
+    def left_by(self, skill: Skill) -> frozenset[str] | None:
+        """The tools that the skill allows; None: it says nothing of tools.
+
+        A folder may come from elsewhere: one that names only tools of other programs says nothing.
+        """
+        if not skill.allowed_tools:
+            return None
+        left = frozenset([t.name for t in self.tools if _allows(skill.allowed_tools, t)])
+        return None if skill.folder is not None and not left else left
+
+    def hidden_by(self, skills: Iterable[Skill]) -> frozenset[str]:
+        """The tools that no active skill allows, if any of them says what it allows."""
+        told = [left for skill in skills if (left := self.left_by(skill)) is not None]
+        return self.names.difference(*told) if told else frozenset()
+
+
+def _allows(entries: Sequence[str], tool: Tool) -> bool:
+    tag = None if tool.namespace is None else f"{NAMESPACE}{tool.namespace}"
+    return tool.name in entries or "*" in entries or tag in entries
+
+
+def framed(
+    frame: Frame, skills: Sequence[Skill], hidden: frozenset[str], reader: ToolSpec | None
+) -> Frame:
+    """The frame with the skills' words and without the tools that they hide.
+
+    `reader` reads the files of a skill; it is offered where one has any.
+    """
+    if not skills:
+        return frame
+    tools = frame.tools
+    if hidden:
+        tools = tuple([spec for spec in tools if spec.name not in hidden])
+    if reader is not None and any(skill.files for skill in skills):
+        tools = (*tools, reader)
+    words = [one for skill in skills if (one := _words(skill, reader)) is not None]
+    system = "\n\n".join([*([frame.system] if frame.system else []), *words]) or None
+    return Frame(system, tools, _settings(frame.settings, tools, hidden))
+
+
+def _settings(settings: Settings, tools: Sequence[ToolSpec], hidden: frozenset[str]) -> Settings:
+    """No provider takes a demand for a tool that is not on offer."""
+    choice = settings.tool_choice
+    if choice is None or not hidden:
+        return settings
+    gone = choice.get("name") in hidden if isinstance(choice, dict) else not tools
+    return msgspec.structs.replace(settings, tool_choice=None) if gone else settings
+
+
+def _words(skill: Skill, reader: ToolSpec | None) -> str | None:
+    # a closing tag of its own would let a skill speak in the place of what follows it
+    parts = [skill.prompt.replace("</skill", "&lt;/skill")] if skill.prompt else []
+    if skill.files and reader is not None:
+        shown = skill.files[:_NAMED]
+        more = f" and {len(skill.files) - _NAMED} more" if len(skill.files) > _NAMED else ""
+        names = ", ".join(name.replace("</skill", "&lt;/skill") for name in shown)
+        parts.append(f"Files of this skill, to be read with {reader.name}: {names}{more}")
+    if not parts:
+        return None
+    body = "\n\n".join(parts)
+    return f'<skill name="{skill.name}">\n{body}\n</skill>'

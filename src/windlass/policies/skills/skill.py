@@ -1,0 +1,91 @@
+"""What a skill is: words to find it by, instructions, the tools that go with them. Data alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+import msgspec
+
+from windlass.errors import ConfigError, shown
+
+Hook = Callable[..., Any]
+
+NAMESPACE: Final = "namespace:"
+_NAME = re.compile(r'[^\x00-\x20<>"&/\\]([^\x00-\x1f\x7f<>"&/\\]{0,126}[^\x00-\x20<>"&/\\])?')
+
+
+class Skill(msgspec.Struct, frozen=True, kw_only=True):
+    """One skill. Made by `skill_define("ship", description="Ship a release", prompt="…")`."""
+
+    name: str
+    description: str = ""  # what it is found by
+    when_to_use: str = ""  # what it is found by as well
+    paths: tuple[str, ...] = ()  # globs: who works on such files wants it
+    allowed_tools: tuple[str, ...] = ()  # names, `*`, `namespace:<tag>`
+    prompt: str = ""
+    disable_model_invocation: bool = False  # only a host brings it in, by its name
+    user_invocable: bool = True  # may a host?
+    mcp: tuple[str, ...] = ()  # servers it wants; hosts read it
+    on_activate: Hook | None = None
+    on_deactivate: Hook | None = None
+    license: str | None = None
+    compatibility: str | None = None
+    metadata: dict[str, Any] = {}
+    extra: dict[str, Any] = {}  # keys of a SKILL.md that are not ours
+    folder: str | None = None  # where it was read
+    files: tuple[str, ...] = ()  # what lies beside its SKILL.md, by paths within the folder
+
+    @property
+    def origin(self) -> str:
+        """Where it comes from, in words."""
+        if self.folder is not None:
+            return f"the folder {self.folder}"
+        about = f" ({self.description[:60]!r})" if self.description else ""
+        return f"one that was defined{about}"
+
+
+def fits_name(name: object) -> bool:
+    """May a skill be named so? It stands in prompts, in events and on command lines."""
+    return isinstance(name, str) and _NAME.fullmatch(name) is not None and name.isprintable()
+
+
+def check_allowed(whose: str, entries: Iterable[str]) -> tuple[str, ...]:
+    """The entries of `allowed_tools`, each of a form that has a meaning."""
+    checked = tuple(dict.fromkeys(entries))
+    for entry in checked:
+        if ":" in entry and not (entry.startswith(NAMESPACE) and entry != NAMESPACE):
+            raise ConfigError(
+                f"{whose} is a list of tools' names, '*' or 'namespace:<tag>', not {shown(entry)}"
+            )
+    return checked
+
+
+class Scoring(msgspec.Struct, frozen=True, gc=False):
+    """What a matcher of yours is told of a skill."""
+
+    name: str
+    description: str
+    when_to_use: str
+    paths: tuple[str, ...]
+
+
+class SkillQuery(msgspec.Struct, frozen=True, gc=False):
+    """What a matcher of yours is asked: which of `skills` does `prompt` call for?"""
+
+    prompt: str
+    skills: tuple[Scoring, ...]
+    working_files: tuple[str, ...]
+    active: tuple[str, ...]  # those that are on
+    top_n: int
+
+
+class SkillMatch(msgspec.Struct, frozen=True, kw_only=True):
+    """How skills are chosen: `SkillMatch(top_n=2, sticky=False)`."""
+
+    strategy: str = "metadata"  # or host (embedding): the matcher says
+    top_n: int = 1
+    sticky: bool = True  # chosen once, as a run begins; False: before every turn
+    matcher: Callable[[SkillQuery], Any] | None = None
+    invoke: tuple[str, ...] = ()  # brought in by name, whatever the matching says
