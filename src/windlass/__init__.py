@@ -147,6 +147,7 @@ _HOMES = {
     "loop.turn": ("Turn",),
     "loop.verdict": ("Ask", "Finish", "KeepGoing", "Outcome", "Stop", "Suspend", "Verdict"),
     "notes": ("Reminder",),
+    "policies.narrowing": ("ToolSurfaceNarrowing",),
     "policies.reminders": ("SessionStart",),
     "messages": (
         "Document",

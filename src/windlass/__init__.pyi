@@ -186,6 +186,7 @@ from windlass.policies.compaction.instructions import CompactionPolicy as Compac
 from windlass.policies.completion import TurnPolicy as TurnPolicy
 from windlass.policies.evidence import Proposal as Proposal
 from windlass.policies.gates import Cadence as Cadence
+from windlass.policies.narrowing import ToolSurfaceNarrowing as ToolSurfaceNarrowing
 from windlass.policies.progress import ProgressTool as ProgressTool
 from windlass.policies.reminders import SessionStart as SessionStart
 from windlass.policies.skills.registry import SkillRegistry as SkillRegistry

@@ -21,15 +21,16 @@ from windlass.loop.policy import Policy
 def contexting(about: About) -> list[Policy[Any]]:
     """Everything that shapes what the model sees."""
     if CHECKS.keys().isdisjoint(about.options):
-        return usual(about.bound)
+        return [*usual(about.bound), *surface.usual(about)]
     chosen = scratchpad.policies(about)
     chosen += skills.policies(about)
-    chosen += surface.policies(about)  # after skills: it narrows what they leave
     # before whoever shapes a request: these change what all others see
     if strategies := strategy.policies(about):
         chosen += strategies  # whoever names one wants it in place of compaction
     elif (compaction := compacting(about.options, about.bound)) is not None:
         chosen.append(compaction)
+    # after skills, for it narrows what they leave; after what cuts the view: it goes along with that
+    chosen += surface.narrowing(about)
     chosen += shaping.policies(about)
     chosen += reminders.policies(about)
     return chosen

@@ -50,6 +50,7 @@ from windlass.events import (
     SkillActivated,
     SkillDeactivated,
     SkillMatched,
+    SkillNarrowed,
     SkillScopeTools,
     StallWarning,
     StepJudgeDecision,
@@ -346,5 +347,13 @@ _TOLD: dict[type, Callable[[Any], Iterator[Step]]] = {
     SkillActivated: _simple("skill", lambda e: f"{e.name} on: {e.reason}", "green"),
     SkillDeactivated: _simple("skill", lambda e: f"{e.name} off", "yellow"),
     SkillScopeTools: _simple("scope", lambda e: f"{e.name}: {', '.join(e.tools) or 'no tool'}"),
+    SkillNarrowed: _simple(
+        "tools",
+        lambda e: (
+            f"{', '.join(e.removed_tools)} hidden"
+            if e.removed_tools
+            else "back: " + ", ".join(e.returned_tools)
+        ),
+    ),
     Noted: _noted,
 }

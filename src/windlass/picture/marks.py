@@ -42,6 +42,7 @@ from windlass.events import (
     SkillActivated,
     SkillDeactivated,
     SkillMatched,
+    SkillNarrowed,
     SkillScopeTools,
     StallWarning,
     StepJudgeDecision,
@@ -196,6 +197,12 @@ def _and(text: str, more: str | None) -> str:
     return f"{text}: {more}" if more else text
 
 
+def _narrowed(entry: SkillNarrowed) -> Said:
+    if entry.removed_tools:
+        return Said("tools", f"{', '.join(entry.removed_tools)} hidden, not used for a while")
+    return Said("tools", f"{', '.join(entry.returned_tools)} shown again")
+
+
 # Drawn as bars or heads, said in other marks, or nothing to look at.
 _SILENT = frozenset(
     {SessionOpened, RunStarted, Framed, events.Said, IterationStart, Replied, ReplyFailed,
@@ -235,5 +242,6 @@ _TOLD: dict[type, Callable[[Any], Said | None]] = {
     SkillActivated: lambda e: Said("skill", _and(f"{e.name} on", e.reason), "good"),
     SkillDeactivated: lambda e: Said("skill", f"{e.name} off"),
     SkillScopeTools: lambda e: Said("scope", f"{e.name}: {', '.join(e.tools) or 'no tool'}"),
+    SkillNarrowed: _narrowed,
     Noted: lambda e: Said("note", f"{e.name}: {literal(e.data)}"),
 }

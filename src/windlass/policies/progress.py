@@ -56,6 +56,7 @@ class ProgressTool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             _heard,
             side_effect_level="none",
             kind="think",
+            annotations={"tool_class": "progress", "pinned": True},
         )
 
     def framed(self, system: str | None) -> str | None:

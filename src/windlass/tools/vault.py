@@ -107,6 +107,7 @@ class Vault:
             handler=self._handle,
             side_effect_level="read_only",
             kind="search",
+            annotations={"tool_class": "session_control", "pinned": True},
         )
 
     async def _handle(self, arguments: dict[str, Any], ctx: ToolContext[Any]) -> str:

@@ -19,4 +19,5 @@ class About(NamedTuple):
     mode: Mode
     bound: bool  # is there a limit to what the model takes?
     caps: Capabilities | None  # of the model, as far as it is known here
+    turns: int | None  # that a run may take at most
     named: Callable[[str | None, str | Model | None], Model]  # the model that a setting names

@@ -2,20 +2,93 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypedDict
 
+from windlass.agents.checking import boolean, no_key, number, one_of, optional, texts
 from windlass.agents.context.about import About
+from windlass.agents.judgement import shaped
+from windlass.errors import ConfigError
 from windlass.loop.policy import Policy
+from windlass.policies.narrowing import Narrowing, ToolSurfaceNarrowing
+from windlass.tools.classes import CLASSES
 
 
 class SurfaceOptions(TypedDict, total=False):
     """Which tools and which prompts the model is shown."""
 
+    tool_surface_narrowing: bool | dict[str, Any] | ToolSurfaceNarrowing
 
-CHECKS: dict[str, Callable[[str, Any], Any]] = {}
+
+def _classes(name: str, value: Any) -> tuple[str, ...]:
+    given = texts(name, value)
+    for one in given:
+        if one not in CLASSES:
+            raise no_key(name, one, CLASSES)
+    return given
 
 
-def policies(about: About) -> list[Policy[Any]]:
-    """The policies that these options ask for."""
-    return []
+_fields = shaped(
+    ToolSurfaceNarrowing,
+    {
+        "enabled": boolean,
+        "window_turns": number(1, whole=True),
+        "mode": one_of("safe", "aggressive"),
+        "hard_keep": texts,
+        "prune_classes": optional(_classes),
+        "keep_classes": optional(_classes),
+        "unknown_tool_policy": optional(one_of("keep", "prune")),
+    },
+)
+
+
+def _narrowing(name: str, value: Any) -> ToolSurfaceNarrowing | None:
+    if value is False:
+        return ToolSurfaceNarrowing(enabled=False)
+    wanted: ToolSurfaceNarrowing | None = _fields(name, value)
+    if wanted is None:
+        return None
+    both = set(wanted.prune_classes or ()) & set(wanted.keep_classes or ())
+    if both:
+        raise ConfigError(f"{name}: {min(both)} cannot be pruned and kept: give it to one of them")
+    unknown = wanted.unknown_tool_policy
+    if unknown is not None:
+        other = wanted.keep_classes if unknown == "prune" else wanted.prune_classes
+        if "unknown" in (other or ()):
+            raise ConfigError(f"{name}: unknown_tool_policy and the classes say different things")
+    return wanted
+
+
+CHECKS: dict[str, Callable[[str, Any], Any]] = {"tool_surface_narrowing": _narrowing}
+_USUAL = Narrowing()  # frozen, and shared by all that say nothing else
+
+
+def usual(about: About) -> list[Policy[Any]]:
+    """What a run has that says nothing: only where the model has a limit, as with compaction."""
+    return narrowing(about) if about.bound else []
+
+
+def narrowing(about: About) -> list[Policy[Any]]:
+    """The policy that hides unused tools, where there is something for it to do."""
+    options = about.options
+    wanted: ToolSurfaceNarrowing | None = options.get("tool_surface_narrowing")
+    if wanted is None and not about.bound:
+        return []
+    window = 5 if wanted is None else wanted.window_turns
+    if (wanted is not None and not wanted.enabled) or (
+        about.turns is not None and about.turns <= window
+    ):
+        return []
+    keep = _kept(options)
+    policy = _USUAL if wanted is None and not keep else Narrowing(wanted, keep)
+    brought = wanted is not None and options.get("policies")  # these may bring tools
+    if len(about.tools) < 2 and not brought:
+        return []  # one tool at least stays
+    return [policy] if brought or any(map(policy.may_leave, about.tools)) else []
+
+
+def _kept(options: Mapping[str, Any]) -> frozenset[str]:
+    """Tools that others wait for."""
+    required: tuple[tuple[str, ...], ...] = options.get("require_successful_tools") or ()
+    names = {name for group in required for name in group}
+    return frozenset({*names, *(options.get("stop_after_successful_tools") or ())})
