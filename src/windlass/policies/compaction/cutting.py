@@ -49,7 +49,14 @@ def weigh(messages: Iterable[Message]) -> int:
 
     A picture counts as what providers charge for one.
     """
-    total = 0
+    upto: list[int] = []
+    pile(upto, messages)
+    return upto[-1] if upto else 0
+
+
+def pile(upto: list[int], messages: Iterable[Message]) -> None:
+    """Add for each message the characters up to its end."""
+    total = upto[-1] if upto else 0
     for message in messages:
         for block in message.content:
             kind: type = type(block)
@@ -62,7 +69,7 @@ def weigh(messages: Iterable[Message]) -> int:
                 total += len(cast("Text", block).text)
             else:
                 total += 64 if kind is Opaque else _PICTURE
-    return total
+        upto.append(total)
 
 
 def _parts(content: Sequence[Text | Image | Document]) -> int:
@@ -83,14 +90,18 @@ def _arguments(call: ToolCall) -> int:
 
 def pinned(messages: Sequence[Message]) -> frozenset[int]:
     """The places of what the caller said first and last, of instructions, and of what is pinned."""
-    stay = {
-        at for at, message in enumerate(messages)
-        if message.role == "system" or (message.role == "user" and message.kind == PINNED)
-    }  # fmt: skip
+    stay: set[int] = set()
     first = last = None
     for at, message in enumerate(messages):
-        if message.role == "user" and message.kind in _CALLER:
-            first, last = at if first is None else first, at
+        role = message.role
+        if role == "user":
+            kind = message.kind
+            if kind in _CALLER:
+                first, last = at if first is None else first, at
+            elif kind == PINNED:
+                stay.add(at)
+        elif role == "system":
+            stay.add(at)
     return frozenset(stay | {at for at in (first, last) if at is not None})
 
 
@@ -127,11 +138,16 @@ def _back(messages: Sequence[Message], at: int) -> int:
     return at
 
 
-def cut_of(messages: Sequence[Message], keep_first: int, keep_last: int) -> Cut | None:
+def cut_of(
+    messages: Sequence[Message],
+    keep_first: int,
+    keep_last: int,
+    stay: frozenset[int] | None = None,
+) -> Cut | None:
     """What may go when so many messages are kept at both ends; None: nothing.
 
     More may be kept, never less: what stays begins and ends with whole rounds, and its end begins
-    with something that was said to the model if that is near.
+    with something that was said to the model if that is near. `stay` is what is pinned.
     """
     start = min(keep_first, len(messages))
     while not _between(messages, start) and start < len(messages):
@@ -140,7 +156,7 @@ def cut_of(messages: Sequence[Message], keep_first: int, keep_last: int) -> Cut 
     near = range(min(stop, len(messages) - 1), max(start, stop - keep_last - 1), -1)
     stop = next((at for at in near if _speaks(messages[at])), stop)
     stop = _back(messages, stop)
-    stay = pinned(messages)
+    stay = pinned(messages) if stay is None else stay
     while start < stop and start in stay:
         start += 1  # the front of the view stays as it is, and so does what a provider cached of it
     if all(at in stay for at in range(start, stop)):
@@ -152,16 +168,24 @@ def _speaks(message: Message) -> bool:
     return message.role == "user" and message.kind != SUMMARY
 
 
-def archived(messages: Sequence[Message], cut: Cut) -> list[Message]:
+def archived(
+    messages: Sequence[Message], cut: Cut, stay: frozenset[int] | None = None
+) -> list[Message]:
     """The messages that go."""
-    stay = pinned(messages)
-    return [messages[at] for at in range(cut.start, cut.stop) if at not in stay]
+    stay = pinned(messages) if stay is None else stay
+    gone = list(messages[cut.start : cut.stop])
+    for at in sorted(stay, reverse=True):
+        if cut.start <= at < cut.stop:
+            del gone[at - cut.start]
+    return gone
 
 
-def replaced(messages: Sequence[Message], cut: Cut, summary: str) -> list[Message]:
+def replaced(
+    messages: Sequence[Message], cut: Cut, summary: str, stay: frozenset[int] | None = None
+) -> list[Message]:
     """What stands in their place: what is pinned, word for word, and the summary."""
-    stay = pinned(messages)
-    kept = [messages[at] for at in range(cut.start, cut.stop) if at in stay]
+    stay = pinned(messages) if stay is None else stay
+    kept = [messages[at] for at in sorted(stay) if cut.start <= at < cut.stop]
     return [*kept, Message("user", (Text(summary),), SUMMARY)]
 
 
@@ -203,10 +227,22 @@ def shed_until(
     return Cut(first, first + len(kept)), kept
 
 
+def could_shed(upto: Sequence[int], cut: Cut) -> int:
+    """The most characters that references may save in the cut, by what each message weighs."""
+    saved = 0
+    before = upto[cut.start - 1] if cut.start else 0
+    for after in upto[cut.start : cut.stop]:
+        if (weight := after - before) > BULKY:
+            saved += weight - _HEAD
+        before = after
+    return saved
+
+
 def _slim(message: Message, tool: str | None) -> Message:
-    if message.role != "tool" and not any(type(b) is ToolResult for b in message.content):
-        return message
-    if not any(type(b) is ToolResult and _is_bulky(b) for b in message.content):
+    for block in message.content:
+        if type(block) is ToolResult and _is_bulky(block):
+            break
+    else:
         return message
     blocks: list[Block] = [
         reference(block, tool) if type(block) is ToolResult and _is_bulky(block) else block
@@ -227,10 +263,10 @@ def reference(result: ToolResult, tool: str | None) -> ToolResult:
     text = result.text
     where = f'; {tool}(id="{result.id}") shows it' if tool is not None else ""
     words = f"{_LEFT}{result.name or 'this call'} left the view: {len(text):,} characters"
-    parts = [f"{words}{where}]", text[:_HEAD]]
-    if told := _findings(text[_HEAD:]):
-        parts += ["[…]", told]
-    return msgspec.structs.replace(result, content="\n".join(part for part in parts if part))
+    told = _findings(text[_HEAD:])
+    more = f"\n[…]\n{told}" if told else ""
+    shown = f"{words}{where}]\n{text[:_HEAD]}{more}"
+    return msgspec.structs.replace(result, content=shown)
 
 
 def is_reference(result: ToolResult) -> bool:
@@ -253,6 +289,8 @@ def _findings(text: str) -> str:
             places.append(at)
             end = low.find("\n", at)
             at = low.find(word, end) if end >= 0 else -1
+    if not places:
+        return ""
     lines: dict[str, None] = {}
     room = _TOLD
     for at in sorted(places):

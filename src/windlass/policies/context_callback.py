@@ -1,0 +1,179 @@
+"""A function of yours before every model call: it may show the model other messages, or another system.
+
+For that call only: what is recorded stays, and what was sent instead is on the record too.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final, cast
+
+import msgspec
+
+from windlass.errors import ConfigError, nearest, shown
+from windlass.events import Reshaped
+from windlass.loop.plan import keepable
+from windlass.loop.policy import Policy
+from windlass.loop.run import Run
+from windlass.messages import Message, ToolResult
+from windlass.models.base import Frame, Request
+from windlass.policies.rewriting import read, whole
+from windlass.store.fold import ViewFold
+
+RECENT: Final = 10  # messages in the lists of recent ones
+ANSWERS: Final = ("messages", "system")
+_FRAMES: Final = "context_callback.frames"
+_MOST: Final = 16  # frames that are kept at hand
+
+
+class ContextInfo(msgspec.Struct, frozen=True, gc=False):
+    """What `context_callback` is given: `ctx.visible_messages`, `ctx.system`, …
+
+    Visible is what the model would see, recorded is all that was said in the session. The lists are
+    your own; the messages in them are shared and frozen.
+    """
+
+    iteration: int  # counted from 0
+    system: str | None
+    messages: list[Message]
+    visible_messages: list[Message]
+    recorded_messages: list[Message]
+    recent_visible_messages: list[Message]
+    recent_recorded_messages: list[Message]
+    latest_visible_user_message: str | None
+    latest_visible_assistant_message: str | None
+    latest_recorded_user_message: str | None
+    latest_recorded_assistant_message: str | None
+    latest_tool_result: str | None
+    latest_recorded_tool_result: str | None
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"a context has no {name!r}{nearest(name, self.__struct_fields__)}")
+
+
+Callback = Callable[[ContextInfo], Any | Awaitable[Any]]
+
+
+class ContextCallback(Policy[None]):
+    """Ask the function what this call shows."""
+
+    def __init__(self, callback: Callback, option: str = "context_callback") -> None:
+        self.callback, self.option = callback, option
+
+    @property
+    def name(self) -> str:
+        return "context_callback"
+
+    async def before_model(self, run: Run, request: Request) -> Request:
+        answer = self.callback(_info(run, request))
+        if inspect.isawaitable(answer):
+            answer = await answer
+        if answer is None:
+            return request
+        messages, system = self._checked(answer)
+        frame = request.frame
+        if system is not None and system != (frame.system or ""):
+            frame = _framed(run, frame, system)
+        shown_now = request.messages
+        if messages is not None:
+            given = read(run, messages, self.option)
+            if not _alike(given, shown_now):
+                shown_now = whole(given, shown_now, request.tail)
+        if frame is request.frame and shown_now is request.messages:
+            return request
+        return Request(shown_now, frame, request.tail)
+
+    def _checked(self, answer: object) -> tuple[object, str | None]:
+        """The messages and the system of the answer; None: as they are."""
+        if not isinstance(answer, Mapping):
+            if isinstance(answer, (list, tuple)):
+                return cast("object", answer), None
+            raise ConfigError(
+                f"{self.option} answers a list of messages, a dict with messages and system, or "
+                f"None, not {shown(answer)}"
+            )
+        said = cast("Mapping[Any, Any]", answer)
+        for key in said:
+            if key not in ANSWERS:
+                hint = nearest(str(key), ANSWERS)
+                raise ConfigError(f"{self.option} answers no {shown(key)}{hint}")
+        system = said.get("system")
+        if system is not None:
+            if not isinstance(system, str):
+                raise ConfigError(f"{self.option}: system is a text, not {shown(system)}")
+            keepable(system, f"the system from {self.option}")
+        return said.get("messages"), system
+
+
+def _alike(given: Sequence[Message], shown_now: Sequence[Message]) -> bool:
+    """The function let everything stand: then the view itself is sent, and nothing is encoded anew."""
+    return len(given) == len(shown_now) and all(map(_is, given, shown_now))
+
+
+def _is(one: object, other: object) -> bool:
+    return one is other
+
+
+def _framed(run: Run, frame: Frame, system: str) -> Frame:
+    """The frame with another system prompt: the same object for the same words."""
+    made: dict[tuple[int, str], tuple[Frame, Frame]] = run.readings.setdefault(_FRAMES, {})
+    key = (id(frame), system)
+    if key not in made:
+        if len(made) >= _MOST:
+            made.clear()
+        # the first is kept so that its id stays its own
+        made[key] = (frame, msgspec.structs.replace(frame, system=system or None))
+    return made[key][1]
+
+
+# --------------------------------------------------------------------------- what it is given
+
+
+class _Recorded:
+    """Everything that was said in the session, whatever has left the view since."""
+
+    __slots__ = ("fold", "place")
+
+    def __init__(self) -> None:
+        self.fold, self.place = ViewFold(), 0
+
+    def upto_now(self, run: Run) -> list[Message]:
+        entries = run.journal.entries
+        for entry in entries[self.place :]:
+            if type(entry) is not Reshaped:
+                self.fold.apply(entry)
+        self.place = len(entries)
+        return list(self.fold.messages)
+
+
+def _info(run: Run, request: Request) -> ContextInfo:
+    recorded = run.readings.setdefault(_Recorded, _Recorded()).upto_now(run)
+    visible = list(request.messages)
+    return ContextInfo(
+        run.iteration,
+        request.frame.system,
+        visible,
+        list(visible),
+        recorded,
+        visible[-RECENT:],
+        recorded[-RECENT:],
+        _latest(visible, "user"),
+        _latest(visible, "assistant"),
+        _latest(recorded, "user"),
+        _latest(recorded, "assistant"),
+        _latest_result(visible),
+        _latest_result(recorded),
+    )
+
+
+def _latest(messages: Sequence[Message], role: str) -> str | None:
+    return next((m.text for m in reversed(messages) if m.role == role), None)
+
+
+def _latest_result(messages: Sequence[Message]) -> str | None:
+    for message in reversed(messages):
+        for block in reversed(message.content):
+            if type(block) is ToolResult:
+                return block.text
+    return None

@@ -1,0 +1,60 @@
+"""`custom`: a function of yours says before each call which messages it shows."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, Final
+
+import msgspec
+
+from windlass.errors import ConfigError, nearest
+from windlass.loop.policy import Policy
+from windlass.loop.run import Run
+from windlass.models.base import Request
+from windlass.policies.compaction.work import view_tokens
+from windlass.policies.rewriting import read, whole
+
+WHO: Final = "transcript_projection.project"
+
+
+class ProjectionContext(msgspec.Struct, frozen=True, gc=False):
+    """What `project(messages, context)` is told of the call."""
+
+    session_id: str
+    iteration: int  # counted from 0
+    system: str | None
+    estimated_tokens: int  # of the messages
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(
+            f"the context of a projection has no {name!r}{nearest(name, self.__struct_fields__)}"
+        )
+
+
+class CustomProjection(Policy[None]):
+    """Ask the function; what it answers is for this call alone."""
+
+    def __init__(self, project: Any) -> None:
+        self.project = project
+
+    @property
+    def name(self) -> str:
+        return "transcript_projection"
+
+    async def before_model(self, run: Run, request: Request) -> Request:
+        context = ProjectionContext(
+            run.session_id, run.iteration, request.frame.system, view_tokens(run)
+        )
+        answer = self.project(list(request.messages), context)
+        if inspect.isawaitable(answer):
+            answer = await answer
+        if answer is None:
+            raise ConfigError(
+                f"{WHO} answers a list of messages; to leave them, answer them as they are"
+            )
+        given = read(run, answer, WHO)
+        if len(given) == len(request.messages) and all(
+            [one is other for one, other in zip(given, request.messages, strict=True)]
+        ):
+            return request
+        return Request(whole(given, request.messages, request.tail), request.frame, request.tail)

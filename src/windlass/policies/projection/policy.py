@@ -1,0 +1,178 @@
+"""The view without what it does not need: changed rarely, at whole rounds, on the record.
+
+What is proposed follows from the view and the journal alone, so a run that goes on after a crash
+decides the same. A change is made where enough leaves the view for what must be sent anew behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Final
+
+import msgspec
+
+from windlass.events import Projected
+from windlass.loop.policy import Policy
+from windlass.loop.run import Run
+from windlass.messages import Message
+from windlass.models.base import Frame, Request
+from windlass.models.view import View
+from windlass.policies.compaction import pricing
+from windlass.policies.compaction.cutting import fresh, tokens
+from windlass.policies.compaction.recall import recall_tool
+from windlass.policies.compaction.work import frame_tokens, happened, recalling, view_tokens
+from windlass.policies.projection.edits import Edit, chosen
+from windlass.policies.projection.failures import Failures
+from windlass.policies.projection.prefix import prefixed
+from windlass.policies.projection.reachable import collected, roots_of, shed_by
+from windlass.policies.projection.repair import repaired
+from windlass.policies.projection.settings import TranscriptProjection
+from windlass.policies.projection.squash import squashed
+from windlass.tools.base import Tool
+
+NAME: Final = "transcript_projection"
+_NEW: Final = 3  # messages: an edit that became possible within so many is looked at now
+_LATER: Final = 16  # and else whenever the view's length is a multiple of this
+
+
+class Projections(msgspec.Struct, frozen=True):
+    """What a session remembers of its projections."""
+
+    times: int = 0
+    version: int = 0  # of the scratchpad when results were last collected
+
+
+class Projecting(Policy[Projections]):
+    """Take out of the view what its settings name."""
+
+    memory = Projections
+    keeps = "session"
+    brief: ClassVar[bool] = True
+
+    def __init__(self, settings: TranscriptProjection) -> None:
+        self.settings, self.policy = settings, settings.policy
+        self.least, self.keep_last = settings.min_tokens or 0, settings.keep_last or 0
+
+    @property
+    def name(self) -> str:
+        return NAME
+
+    async def start(self, run: Run) -> Sequence[Tool] | None:
+        """The way back is there from the beginning: a tool that came later would move every prefix."""
+        name = recalling(run)
+        if name is None or not run.tools:
+            return None
+        if happened(run) and any(policy.name == "compaction" for policy in run.plan.policies):
+            return None  # compaction brings it
+        return [recall_tool(run.journal.entries, name)]
+
+    async def before_model(self, run: Run, request: Request) -> Request:
+        messages = request.messages
+        if type(messages) is not View or messages.strand is not run.strand:
+            return request  # somebody shows other messages for this call
+        edits = self._proposed(run)
+        if not edits:
+            return request
+        view = run.strand.items
+        begin = fresh(view)
+        part = chosen(view, edits, begin, self.least)
+        if not part:
+            return request
+        effect = self._effect(run, request, part, begin)
+        if effect.saves_usd > 0 and effect.pays_after(0.0) > max(1, run.iteration):
+            return request
+        before = run.frame
+        self._make(run, part, effect)
+        frame = request.frame
+        if run.frame is not before:
+            frame = run.frame if frame is before else _with(frame, run.frame.tools[-1:])
+        return Request(run.strand.snapshot(), frame, request.tail)
+
+    # ----------------------------------------------------------------- what could go
+
+    def _proposed(self, run: Run) -> Sequence[Edit]:
+        match self.policy:
+            case "clean_tool_repair" | "squash_failed_calls":
+                return self._failed(run)
+            case "summary_prefix":
+                if view_tokens(run) < self.least:
+                    return ()
+                tool = recalling(run)
+                return prefixed(
+                    run.strand.items, self.keep_last, self.least, self.settings.summary, tool
+                )
+            case _:
+                return self._unreached(run)
+
+    def _failed(self, run: Run) -> Sequence[Edit]:
+        failures: Failures = run.readings.setdefault(Failures, Failures()).upto_now(run)
+        if not failures.chains and not failures.open and not failures.mixed:
+            return ()
+        view = run.strand.items
+        if self.policy == "clean_tool_repair":
+            edits = repaired(view, failures)
+        else:
+            stop = min(len(view) - self.keep_last, fresh(view))
+            edits = squashed(view, failures, stop, self.keep_last, recalling(run))
+        if edits and len(view) % _LATER and edits[-1].since + _NEW < len(view):
+            return ()  # looked at before
+        return edits
+
+    def _unreached(self, run: Run) -> Sequence[Edit]:
+        """Looked for when the scratchpad has changed; without one, after every few turns."""
+        pad: Any = run.memory.get("scratchpad")
+        version: int = 0 if pad is None else pad.version
+        if version:
+            memory: Projections = run.recall(self)
+            if memory.version == version:
+                return ()
+            run.remember(self, msgspec.structs.replace(memory, version=version))
+        elif not run.iteration or run.iteration % (self.settings.window_turns or 1):
+            return ()
+        view = run.strand.items
+        stop = min(len(view) - self.keep_last, fresh(view))
+        if stop <= 0:
+            return ()
+        kept = None if pad is None else pad.pad
+        texts = self.settings.roots or ()
+        roots = roots_of(view, stop, kept, run.journal.entries, texts)
+        return collected(view, roots, stop, self.settings.min_chars or 0, recalling(run))
+
+    # ----------------------------------------------------------------- and goes
+
+    def _effect(
+        self, run: Run, request: Request, part: Sequence[Edit], begin: int
+    ) -> pricing.Effect:
+        """What it does to the bill. What the model has not seen yet is sent for the first time anyway."""
+        usage = run.turn.usage if run.turn is not None else None
+        view = run.strand.items
+        frame = frame_tokens(request.frame)
+        before = frame + tokens(view[:begin])
+        same = frame + tokens(view[: part[0].start])
+        after = before - sum([one.saved for one in part]) // 4
+        cached = usage is not None and usage.cache_read_tokens > 0
+        return pricing.effect_of(run.model, before, after, same, cached=cached)
+
+    def _make(self, run: Run, part: Sequence[Edit], effect: pricing.Effect) -> None:
+        view: list[Message] = run.strand.items
+        before = view_tokens(run)
+        shed = shed_by(view, part)
+        removed = sum([one.stop - one.start - len(one.messages) for one in part])
+        for one in reversed(part):  # from the end, so that places stay places
+            run.reshape((one.start, one.stop), one.messages, NAME)
+        after = before - sum([one.saved for one in part]) // 4
+        run.note(
+            Projected(self.policy, before, after, removed, shed, effect.cache_usd, effect.saves_usd)
+        )
+        memory: Projections = run.recall(self)
+        run.remember(self, msgspec.structs.replace(memory, times=memory.times + 1))
+        name = recalling(run)
+        if name is not None and name not in run.tools:
+            tool = recall_tool(run.journal.entries, name)
+            run.tools = {**run.tools, name: tool}
+            run.reframe(_with(run.frame, (tool.spec,)), NAME)
+
+
+def _with(frame: Frame, tools: Sequence[Any]) -> Frame:
+    new = [tool for tool in tools if tool not in frame.tools]
+    return msgspec.structs.replace(frame, tools=(*frame.tools, *new))

@@ -1,0 +1,100 @@
+"""`summary_prefix`: the older part of the view as notes that nobody has to write.
+
+They are made of what is on record: earlier summaries, what users asked, what the runtime reminded
+of, what the model said first in each reply, and how often which tool was called.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from windlass.messages import Message, ToolResult
+from windlass.policies.compaction.cutting import (
+    SUMMARY,
+    archived,
+    cut_of,
+    replaced,
+    tokens,
+    weigh,
+)
+from windlass.policies.projection.edits import Edit, edit
+from windlass.policies.projection.failures import failed
+
+_ROOM: Final = 6_000  # characters of the notes
+_HEAD: Final = "[Notes on what is no longer shown"
+_USER, _MODEL, _REMINDER = 400, 160, 200  # characters of each
+
+
+def prefixed(
+    view: Sequence[Message], keep_last: int, least: int, summary: str | None, tool: str | None
+) -> list[Edit]:
+    """One edit, where at least `least` tokens are new in what can go; else none."""
+    cut = cut_of(view, 0, keep_last)
+    if cut is None:
+        return []
+    gone = archived(view, cut)
+    if tokens([message for message in gone if message.kind != SUMMARY]) < least:
+        return []
+    notes = _notes(gone, summary, tool)
+    found = edit(view, cut.start, cut.stop, replaced(view, cut, notes))
+    return [] if found is None else [found]
+
+
+def _notes(gone: Sequence[Message], summary: str | None, tool: str | None) -> str:
+    where = f"; {tool}(query=…) finds it" if tool is not None else ""
+    parts = [f"{_HEAD}{where}]"]
+    if summary is not None:
+        return "\n\n".join([*parts, summary])
+    room = max(200, min(_ROOM, weigh(gone) // 2))
+    earlier = "\n\n".join([_bare(m.text) for m in gone if m.kind == SUMMARY])
+    if earlier:
+        parts.append(earlier[: room // 2])
+    lines = list(_lines(gone))
+    left = room - sum(map(len, parts))
+    kept: list[str] = []
+    for line in reversed(lines):
+        left -= len(line)
+        if left < 0:
+            kept.append("[…]")
+            break
+        kept.append(line)
+    if kept:
+        parts.append("\n".join(reversed(kept)))
+    if told := _calls(gone):
+        parts.append(told)
+    return "\n\n".join(parts)
+
+
+def _bare(text: str) -> str:
+    """Earlier notes without their heading."""
+    first, _, rest = text.partition("\n\n")
+    return rest if first.startswith(_HEAD) else text
+
+
+def _lines(gone: Sequence[Message]) -> Iterator[str]:
+    for message in gone:
+        text = " ".join(message.text.split())
+        if not text or message.kind == SUMMARY:
+            continue
+        if message.role == "assistant":
+            yield f"- you: {_short(text, _MODEL)}"
+        elif message.kind is None:
+            yield f"- {message.role}: {_short(text, _USER)}"
+        else:
+            yield f"- {message.kind}: {_short(text, _REMINDER)}"
+
+
+def _short(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def _calls(gone: Sequence[Message]) -> str:
+    results = [b for m in gone for b in m.content if type(b) is ToolResult]
+    counted, bad = Counter(r.name for r in results), Counter(r.name for r in results if failed(r))
+    told = [
+        f"{name} ×{n}" + (f" ({bad[name]} failed)" if bad[name] else "")
+        for name, n in counted.most_common(12)
+    ]
+    return f"Calls: {', '.join(told)}" if told else ""
