@@ -184,10 +184,14 @@ from windlass.policies.circles import LoopDetectionInfo as LoopDetectionInfo
 from windlass.policies.circles import StallDiagnostics as StallDiagnostics
 from windlass.policies.compaction.instructions import CompactionPolicy as CompactionPolicy
 from windlass.policies.completion import TurnPolicy as TurnPolicy
+from windlass.policies.context_callback import ContextInfo as ContextInfo
+from windlass.policies.decorating import DecorationContext as DecorationContext
 from windlass.policies.evidence import Proposal as Proposal
 from windlass.policies.gates import Cadence as Cadence
 from windlass.policies.narrowing import ToolSurfaceNarrowing as ToolSurfaceNarrowing
 from windlass.policies.progress import ProgressTool as ProgressTool
+from windlass.policies.projection.custom import ProjectionContext as ProjectionContext
+from windlass.policies.projection.settings import TranscriptProjection as TranscriptProjection
 from windlass.policies.reminders import SessionStart as SessionStart
 from windlass.policies.skills.registry import SkillRegistry as SkillRegistry
 from windlass.policies.skills.skill import Skill as Skill

@@ -19,8 +19,26 @@ FUNCTIONS = {
     "compact_retaining_current_plan": "options",
     "transcript_compact": "transcript options",
     "transcript_summarize": "transcript options",
+    "agent_session_scratchpad": "id",
+    "agent_session_set_scratchpad": "id pad options",
+    "agent_session_clear_scratchpad": "id options",
 }
 STRUCTS: dict[type[Any], str] = {
+    w.TranscriptProjection: (
+        "policy keep_last min_tokens min_chars window_turns roots summary project"
+    ),
+    w.ProjectionContext: "session_id iteration system estimated_tokens",
+    w.ContextInfo: (
+        "iteration system messages visible_messages recorded_messages recent_visible_messages "
+        "recent_recorded_messages latest_visible_user_message latest_visible_assistant_message "
+        "latest_recorded_user_message latest_recorded_assistant_message latest_tool_result "
+        "latest_recorded_tool_result"
+    ),
+    w.DecorationContext: "session_id iteration index timestamp",
+    w.Scratchpad: (
+        "enabled recite reorganize_every max_recent_messages schema_retries initial reorganizer"
+    ),
+    w.Reorganizer: "provider model",
     w.SlidingWindow: "max_turns",
     w.Summarize: "max_tokens summary_model",
     w.CustomStrategy: "compress",
@@ -30,6 +48,12 @@ STRUCTS: dict[type[Any], str] = {
     ),
 }
 OPTIONS: dict[str, Any] = {
+    "transcript_projection": {"policy": "reachability_gc", "keep_last": 4, "roots": ["src/"]},
+    "context_callback": lambda ctx: {"messages": ctx.visible_messages, "system": ctx.system},
+    "context_filter": lambda ctx: ctx.messages,
+    "message_decorator": lambda message, context: message,
+    "timestamp_messages": True,
+    "scratchpad": {"reorganize_every": 2, "initial": {"goals": ["a roof"]}},
     "context_strategy": {"type": "sliding-window", "max_turns": 3},
     "compaction": {"strategy": "hybrid", "keep_last_n": 10},
     "compact_strategy": "summarize_middle",
