@@ -8,7 +8,7 @@ too; with it (`agent`), they decide anew.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -269,6 +269,9 @@ def _plan_of(record: _Record, tools: Sequence[Tool] | None, system: str | None) 
 # --------------------------------------------------------------------------- around the calls
 
 
+_POSTED: Final = ("steer", "follow_up", "remind", "resume", "memory")
+
+
 class Playback:
     """Answers for models and tools from the record, and compares what they are asked."""
 
@@ -363,7 +366,7 @@ class Playback:
         after = self.record.calls[self.at][0] if self.at < len(self.record.calls) else None
         since = self.record.rest if after is None else self.record.between[after]
         for entry in since:
-            if type(entry) is InboxTaken and entry.item in ("steer", "follow_up", "remind", "resume"):
+            if type(entry) is InboxTaken and entry.item in _POSTED:
                 await self.store.post(self.session_id, cast("Any", entry.item), entry.payload)
 
 

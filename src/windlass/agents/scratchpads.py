@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
-import msgspec
-
 from windlass import seams
 from windlass.agents.checking import no_key, number, optional
 from windlass.agents.runtime import current_runtime
@@ -24,7 +22,7 @@ from windlass.events import (
     RunStarted,
 )
 from windlass.policies.scratchpad.edits import edit, edits_in, recorded, standing
-from windlass.policies.scratchpad.pad import Scratch, read_pad
+from windlass.policies.scratchpad.pad import Scratch, as_data, read_pad
 from windlass.store.base import Store
 
 _OPTIONS: Final = {"expected_version": optional(number(0, whole=True))}
@@ -40,7 +38,7 @@ async def agent_session_scratchpad(id: str, *, store: Store | None = None) -> di
     ```
     """
     state = await _standing(store or current_runtime().store, id)
-    return None if state.pad is None else msgspec.to_builtins(state.pad)
+    return as_data(state.pad)
 
 
 async def agent_session_set_scratchpad(
@@ -65,7 +63,7 @@ async def agent_session_set_scratchpad(
     redactor = current_runtime().redactor
     if redactor is not None:
         checked = redactor.value(checked)
-    return await _edit(id, "set", msgspec.to_builtins(checked), options, store)
+    return await _edit(id, "set", as_data(checked), options, store)
 
 
 async def agent_session_clear_scratchpad(
@@ -92,9 +90,11 @@ async def _edit(
 ) -> int:
     home = store or current_runtime().store
     expected = _expected(options)
-    state = await _standing(home, id)
-    if expected is not None and expected != state.version:
-        raise _conflict(id, state.version, expected)
+    version = (await _standing(home, id)).version
+    if expected is not None and version > expected:
+        raise _conflict(id, version, expected)
+    # a version that is not there yet may be that of a run whose last words are not on disk: the one
+    # who takes the edit knows
     posted = await home.post(id, "memory", edit(action, pad, expected))
     for _ in range(_TRIES):
         entries = await home.read(id)

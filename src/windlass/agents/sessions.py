@@ -27,6 +27,7 @@ from windlass.events import (
 from windlass.messages import Message
 from windlass.notes import Reminder
 from windlass.policies.scratchpad.edits import standing
+from windlass.policies.scratchpad.pad import as_data
 from windlass.store.base import Journal, SessionInfo, Store
 from windlass.store.fold import ViewFold, messages_of, whole
 
@@ -200,7 +201,7 @@ async def _read(home: Store, id: str) -> Session:
         status=info.status,
         metadata=info.metadata,
         entries=entries,
-        scratchpad=None if state.pad is None else msgspec.to_builtins(state.pad),
+        scratchpad=as_data(state.pad),
         scratchpad_version=state.version,
     )
 

@@ -33,6 +33,8 @@ from windlass.events import (
     kind_of,
 )
 from windlass.messages import Message, Opaque, Thinking, ToolResult
+from windlass.policies.scratchpad.edits import scratch_of
+from windlass.policies.scratchpad.pad import Scratch, as_data
 from windlass.store.fold import ViewFold
 
 Visibility: TypeAlias = Literal["public", "internal", "private"]
@@ -53,8 +55,8 @@ def transcript_of(entries: Sequence[JournalEntry]) -> Transcript:
         "events": reader.events,
         "summary": reader.summary,
         "metadata": reader.metadata,
-        "scratchpad": reader.scratchpad.get("pad"),
-        "scratchpad_version": reader.scratchpad.get("version", 0),
+        "scratchpad": as_data(reader.scratchpad.pad),
+        "scratchpad_version": reader.scratchpad.version,
     }
 
 
@@ -130,7 +132,7 @@ class _Reader:
         self.summary: str | None = None
         self.metadata: dict[str, Any] = {}
         self.running: str | None = None
-        self.scratchpad: dict[str, Any] = {}
+        self.scratchpad = Scratch()
 
     def read(self, entry: JournalEntry) -> None:
         tell = _TELL.get(type(entry))
@@ -213,12 +215,11 @@ def _noted(reader: _Reader, entry: Noted) -> None:
 
 
 def _remembered(reader: _Reader, entry: Remembered) -> None:
-    if entry.policy == "scratchpad" and entry.keeps == "session" and isinstance(entry.value, dict):
-        reader.scratchpad = _plain(
-            cast("Any", entry.value)
-        )  # the event that follows is the short form
+    data = _without_kind(entry)
+    if entry.policy == "scratchpad" and entry.keeps == "session":
+        reader.scratchpad = scratch_of(data["value"])  # the event that follows is the short form
     else:
-        reader.add(kind_of(entry), "internal", data=_without_kind(entry))
+        reader.add(kind_of(entry), "internal", data=data)
 
 
 def _scratched(reader: _Reader, entry: AgentScratchpad) -> None:

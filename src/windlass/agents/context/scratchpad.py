@@ -40,10 +40,10 @@ class ScratchpadOptions(TypedDict, total=False):
     scratchpad: bool | dict[str, Any] | Scratchpad
 
 
-def _initial(name: str, value: Any) -> dict[str, Any]:
-    from windlass.policies.scratchpad.pad import read_pad
+def _initial(name: str, value: Any) -> dict[str, Any] | None:
+    from windlass.policies.scratchpad.pad import as_data, read_pad
 
-    return msgspec.to_builtins(read_pad(value, name))
+    return as_data(read_pad(value, name))
 
 
 def _model(name: str, value: Any) -> Any:

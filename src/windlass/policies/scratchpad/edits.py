@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 
-from windlass.errors import Corrupt
 from windlass.events import AgentScratchpad, InboxTaken, JournalEntry, Remembered
 from windlass.policies.scratchpad.pad import NAME, BadPad, Scratch, read_pad, told
 from windlass.store.base import InboxItem
@@ -22,14 +21,19 @@ def standing(entries: Sequence[JournalEntry], mail: Iterable[InboxItem] = ()) ->
     state = Scratch()
     for entry in reversed(entries):
         if type(entry) is Remembered and entry.policy == NAME and entry.keeps == "session":
-            try:
-                state = msgspec.convert(entry.value, Scratch)
-            except msgspec.ValidationError as error:
-                raise Corrupt(f"the scratchpad on record is damaged: {error}") from error
+            state = scratch_of(entry.value)
             break
     for item in edits_in(mail):
         state, _ = edited(state, item.fields)
     return state
+
+
+def scratch_of(value: Any) -> Scratch:
+    """What was remembered under the name; a policy of somebody's own may have had it before."""
+    try:
+        return msgspec.convert(value, Scratch)
+    except msgspec.ValidationError:
+        return Scratch()
 
 
 def edits_in(mail: Iterable[InboxItem]) -> list[InboxItem]:
@@ -63,7 +67,7 @@ def edited(state: Scratch, fields: Mapping[str, Any]) -> tuple[Scratch, AgentScr
 def recorded(item: InboxItem, state: Scratch) -> tuple[Scratch, list[JournalEntry]]:
     """The pad after the edit, and the entries that put it on record."""
     after, entry = edited(state, item.fields)
-    if entry.action == "refused":  # the pad that was meant is nowhere else
-        return state, [InboxTaken(item.id, item.kind, item.payload), entry]
-    taken = InboxTaken(item.id, item.kind, {"policy": NAME, "action": entry.action})
+    taken = InboxTaken(item.id, item.kind, item.payload)
+    if entry.action == "refused":
+        return state, [taken, entry]
     return after, [taken, Remembered(NAME, msgspec.to_builtins(after), "session"), entry]

@@ -78,6 +78,11 @@ class Scratch(msgspec.Struct, frozen=True):
     version: int = 0
 
 
+def as_data(pad: Pad | None) -> dict[str, Any] | None:
+    """The pad as plain data, with lists as JSON has them."""
+    return None if pad is None else msgspec.json.decode(_encode(pad))
+
+
 def size_of(pad: Pad) -> int:
     """The bytes of its JSON."""
     return len(_encode(pad))

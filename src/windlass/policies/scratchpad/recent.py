@@ -6,7 +6,7 @@ Read from the journal and not from the view: what a compaction took out of sight
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from windlass.events import (
@@ -93,10 +93,18 @@ def results_in(message: Message) -> list[ToolResult]:
     return [block for block in message.content if isinstance(block, ToolResult) and block.id]
 
 
+def with_results(wanted: set[str | None], known: Mapping[str, Ref]) -> set[str | None]:
+    """What is cited, and the results in messages that are: whoever keeps the one keeps the other."""
+    for id in list(wanted):
+        ref = known.get(id) if id is not None else None
+        if ref is not None and ref.kind == "tool" and ref.label is not None:
+            wanted |= set(ref.label.split(", "))
+    return wanted
+
+
 def _ref(name: str, message: Message) -> Ref:
     if message.role == "tool":  # its results have names and excerpts of their own
-        tools = dict.fromkeys([result.name for result in results_in(message) if result.name])
-        return Ref(name, "tool", ", ".join(tools) or None)
+        return Ref(name, "tool", ", ".join([result.id for result in results_in(message)]) or None)
     return Ref(name, message.role, None, excerpt(_words(message)) or None)
 
 

@@ -25,7 +25,7 @@ from windlass.policies.scratchpad.pad import (
     parts,
     within,
 )
-from windlass.policies.scratchpad.recent import results_in
+from windlass.policies.scratchpad.recent import with_results
 from windlass.policies.scratchpad.writing import SYSTEM, again, asking, excerpt
 
 _TOOL: Final = "write_scratchpad"
@@ -113,7 +113,7 @@ async def rewritten(
             request = Request((Message("user", (Text(asked),)),), _frame(model or run.model))
             message = (await run.ask(request, NAME, model)).message
         try:
-            return taken(spoken(message, FORM), pad, recent, known)
+            return taken(spoken(message, FORM), known)
         except BadPad as error:
             wrong = error
             if error.wrong != "shape":
@@ -130,8 +130,6 @@ def _frame(model: Model) -> Frame:
 
 def taken(
     answer: Mapping[str, Any],
-    old: Pad | None,
-    recent: Sequence[tuple[str, Message]],
     known: Mapping[str, Ref],
 ) -> Pad:
     """The pad in an answer. What a source says is what we know of it, whatever the answer claims."""
@@ -144,9 +142,7 @@ def taken(
     cited(pad, known, NAME)
     labels = _listed(given.get("refs"), known)
     wanted = {item.source_ref for item in pad.items} | labels.keys() | {INITIAL}
-    for name, message in recent:
-        if name in wanted:  # whoever keeps a message of results keeps the results
-            wanted |= {result.id for result in results_in(message)}
+    wanted = with_results(wanted, known)
     kept = [ref for id, ref in known.items() if id in wanted]
     refs = [
         msgspec.structs.replace(ref, label=excerpt(labels[ref.id]))
