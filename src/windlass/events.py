@@ -74,6 +74,8 @@ class RunStarted(Entry, tag="run_start", frozen=True):
     tenant: str | None = None  # of the caller
     request_id: str | None = None  # what the run was asked in, as the host names it
     conversation_id: str | None = None
+    user: str | None = None  # of the caller; None: a script without identity
+    roles: tuple[str, ...] = ()  # that the caller came with
 
 
 class RunEnded(Entry, tag="outcome", frozen=True):

@@ -274,3 +274,62 @@ async def test_what_cannot_be_meant_is_refused_before_any_call(options: Any, wor
     with pytest.raises(w.ConfigError, match=words.replace("?", r"\?")):
         await w.agent_loop("go", model=model, tools=[write], **options)
     assert not model.requests
+
+
+# --------------------------------------------------------------------------- whose a session is
+
+
+class WhoAsks(w.Policy[None]):
+    """Every call wants a yes; remembers in whose name calls were decided."""
+
+    def __init__(self) -> None:
+        self.seen: list[w.Caller] = []
+
+    async def before_tool(self, run: w.Run, call: w.ToolCall) -> w.Suspend:
+        self.seen.append(run.caller)
+        return w.Suspend("may it?")
+
+
+ANN = w.Caller("ann", ("clerk", "night shift"), "acme")
+
+
+async def waiting_for_ann(who: WhoAsks) -> tuple[w.Agent[None, str], str]:
+    agent = w.Agent(scripted(call("write", path="b"), "ok"), tools=[write], policies=[who])
+    out = await agent.run("go", session_id="s", caller=ANN)
+    return agent, out.pending[0].id
+
+
+async def test_a_run_goes_on_in_the_name_of_who_began_it():
+    who = WhoAsks()
+    agent, ask = await waiting_for_ann(who)
+    out = await agent.resume("s", decisions={ask: True})
+    assert out.status == "done" and who.seen == [ANN, ANN]
+
+
+async def test_the_roles_that_count_are_those_of_now():
+    who = WhoAsks()
+    agent, _ = await waiting_for_ann(who)
+    demoted = w.Caller("ann", (), "acme")
+    await agent.resume("s", caller=demoted)
+    assert who.seen[-1] == demoted
+
+
+@pytest.mark.parametrize("other", [w.Caller("eve", tenant="acme"), w.Caller("ann", tenant="evil")])
+async def test_nobody_else_goes_on_with_it(other: w.Caller):
+    who = WhoAsks()
+    agent, ask = await waiting_for_ann(who)
+    with pytest.raises(w.PermissionDenied, match="acme/ann's"):
+        await agent.resume("s", decisions={ask: True}, caller=other)
+    assert len(who.seen) == 1
+    assert (await agent.resume("s", decisions={ask: True})).status == "done"
+
+
+async def test_no_tenant_speaks_in_another_s_session():
+    agent = w.Agent(scripted("one", "two", "three"))
+    await agent.run("hello", session_id="s", caller=ANN)
+    with pytest.raises(w.PermissionDenied, match="of another tenant"):
+        await agent.run("what did ann say?", session_id="s", caller=w.Caller("ann", tenant="evil"))
+    with pytest.raises(w.PermissionDenied, match="of another tenant"):
+        await agent.run("what did ann say?", session_id="s", caller=w.Caller("ann"))
+    assert (await agent.run("more", session_id="s", caller=w.Caller("bea", tenant="acme"))).output
+    assert (await agent.run("more", session_id="s")).status == "done"  # the host itself

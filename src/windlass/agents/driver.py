@@ -12,6 +12,7 @@ import msgspec
 from windlass import seams
 from windlass.access.caller import Caller
 from windlass.agents.abort import Abort
+from windlass.agents.identity import of_tenant, same_caller
 from windlass.agents.runtime import Runtime
 from windlass.agents.telemetry import in_use
 from windlass.errors import ConfigError, NoSuchSession, TestBroken, shown
@@ -20,6 +21,7 @@ from windlass.events import (
     Reminded,
     RunResumed,
     RunStarted,
+    ToolDecided,
 )
 from windlass.loop.answers import Allow, Deny, decision_as_data, decision_of, result_of
 from windlass.loop.calls import close_recorded
@@ -78,7 +80,9 @@ async def start(
     try:
         run = _run(plan, home, journal, runtime, caller, deps, sinks, ledger, run_id)
         if len(journal.entries) > 1:
-            continue_session(run, _closed(run))
+            state = _closed(run)
+            of_tenant(state.run, run.caller, journal.session_id)
+            continue_session(run, state)
         model = plan.model
         run.first_entry = len(journal.entries)
         run.request_id, run.conversation_id = request_id, conversation_id
@@ -94,6 +98,8 @@ async def start(
                 run.caller.tenant,
                 request_id,
                 conversation_id,
+                None if run.caller is Caller.local() else run.caller.user,
+                run.caller.roles,
             )  # fmt: skip
         )
         run.reframe(plan.frame, "start")
@@ -130,6 +136,7 @@ async def resume(
         state = standing(journal.entries)
         if state.run is None:
             raise NoSuchSession(f"session {session_id!r} has never run: start it with a prompt")
+        caller = same_caller(state.run, caller, session_id)
         run = _run(plan, home, journal, runtime, caller, deps, sinks, ledger, state.run.run_id)
         run.request_id = state.run.request_id
         run.conversation_id = state.run.conversation_id
@@ -144,7 +151,8 @@ async def resume(
             outcome = Outcome(ended.status, ended.stop_reason, ended.error)
             return Start(run, Stage.OPEN, None, outcome)
         at, finish = await take_up(run, state)
-        _must_be_open(run, (*(decisions or ()), *(results or ())))
+        decisions = _by_call(run, decisions or {})
+        _must_be_open(run, (*decisions, *(results or ())))
         if (parked := state.suspended) is not None and parked.reason and not parked.waiting:
             words = f"You go on after you were suspended. The reason: {parked.reason}"
             run.remind(Reminder(words, ttl=1, propagate="none"), "suspend")
@@ -230,6 +238,14 @@ def _answer_asks(
                     run.host_results[call_id] = result_of(value)
                 else:
                     run.answers[call_id] = decision_of(value)
+
+
+def _by_call(
+    run: Run, decisions: Mapping[str, Allow | Deny | bool]
+) -> Mapping[str, Allow | Deny | bool]:
+    """Decisions by call; one may be given by what it is bound to, or by the call's own id."""
+    asks = {e.ask: e.call_id for e in run.journal.entries if type(e) is ToolDecided and e.ask}
+    return {asks.get(given, given): decision for given, decision in decisions.items()}
 
 
 def _must_be_open(run: Run, call_ids: Sequence[str]) -> None:

@@ -1,0 +1,199 @@
+"""`windlass approvals`: calls that wait for a yes or a no, in all sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from windlass.cli.main import debug_option
+from windlass.cli.options import json_option
+from windlass.cli.sessions import store_option
+
+if TYPE_CHECKING:
+    from windlass.agents.approvals import PendingApproval
+    from windlass.store.base import Store
+
+T = TypeVar("T")
+
+ids_argument = click.argument("ids", nargs=-1, metavar="ID…")
+all_option = click.option("--all", "everything", is_flag=True, help="All that wait.")
+session_option = click.option("--session", metavar="ID", help="Those of one session.")
+by_option = click.option("--by", metavar="NAME", help="Who answers; your user name if not given.")
+
+
+@click.group()
+def approvals() -> None:
+    """List, show, approve and deny calls that wait for somebody.
+
+    An ID may be cut to as much of its beginning as tells it from all others. An answer is kept with
+    the session: `windlass sessions resume` goes on with it, now or tomorrow.
+    """
+
+
+@approvals.command("list")
+@store_option
+@session_option
+@json_option
+@debug_option
+def list_(store: str | None, session: str | None, as_json: bool) -> None:
+    """What waits for an answer."""
+    import msgspec
+
+    from windlass.cli import text as words
+    from windlass.cli.paper import out
+
+    found = _looked(store, lambda home: _waiting(home, session))
+    if as_json:
+        out().json(msgspec.to_builtins(found))
+        return
+    if not found:
+        click.echo("nothing waits for an answer", err=True)
+        return
+    room = max(20, out().width - 66)
+    rows = [
+        (
+            one.id[:12],
+            words.clean(one.session_id),
+            words.clean(one.caller),
+            _state(one),
+            words.one_line(words.shown_call(one.tool, one.arguments), room),
+        )
+        for one in found
+    ]
+    out().table(("APPROVAL", "SESSION", "CALLER", "STATE", "CALL"), rows, ())
+
+
+@approvals.command()
+@click.argument("id")
+@store_option
+@json_option
+@debug_option
+def show(id: str, store: str | None, as_json: bool) -> None:
+    """One call that waits: its arguments whole, the rule that asks, and why."""
+    import msgspec
+
+    from windlass.agents.approvals import approvals, meant
+    from windlass.cli import text as words
+    from windlass.cli.paper import out
+
+    async def look(home: Store) -> PendingApproval:
+        return meant(id, await approvals(home))
+
+    one = _looked(store, look)
+    if as_json:
+        out().json(msgspec.to_builtins(one))
+        return
+    why = (one.receipt or {}).get("rationale") or one.reason or ""
+    rule = (one.receipt or {}).get("rule") or one.rule
+    for label, value in (
+        ("approval", one.id), ("session", one.session_id), ("agent", one.agent or "-"),
+        ("caller", one.caller), ("tool", one.tool), ("rule", str(rule)), ("why", str(why)),
+        ("state", _state(one)),
+    ):  # fmt: skip
+        click.echo(f"{label:10}{words.clean(value)}")
+    click.echo(words.json_text(one.arguments))
+
+
+@approvals.command()
+@ids_argument
+@all_option
+@session_option
+@by_option
+@store_option
+@debug_option
+def approve(
+    ids: tuple[str, ...], everything: bool, session: str | None, by: str | None, store: str | None
+) -> None:
+    """Say yes: the call may run, once, as it is."""
+    from windlass.agents.approvals import approve as say_yes
+
+    chosen = _chosen(store, ids, everything, session)
+    _looked(store, lambda home: say_yes(*chosen, by=by or _me(), store=home))
+    click.echo(f"approved {len(chosen)}; `windlass sessions resume` goes on")
+
+
+@approvals.command()
+@ids_argument
+@click.option("--reason", metavar="WORDS", help="What the model is told.")
+@all_option
+@session_option
+@by_option
+@store_option
+@debug_option
+def deny(
+    ids: tuple[str, ...],
+    reason: str | None,
+    everything: bool,
+    session: str | None,
+    by: str | None,
+    store: str | None,
+) -> None:
+    """Say no: the call does not run, and the model is told."""
+    from windlass.agents.approvals import deny as say_no
+
+    chosen = _chosen(store, ids, everything, session)
+    _looked(store, lambda home: say_no(*chosen, reason=reason, by=by or _me(), store=home))
+    click.echo(f"denied {len(chosen)}; `windlass sessions resume` goes on")
+
+
+def _chosen(
+    store: str | None, ids: tuple[str, ...], everything: bool, session: str | None
+) -> list[str]:
+    """The ids that are meant; all of a session, or of all sessions, only where one says so."""
+    if ids and (everything or session):
+        raise click.UsageError("give ids, or --all, or --session: one of them")
+    if ids:
+        return list(ids)
+    if not everything and session is None:
+        raise click.UsageError("which? Give an id, or --session ID, or --all")
+    found = _looked(store, lambda home: _waiting(home, session))
+    open_ones = [one.id for one in found if one.answered is None and not one.expired]
+    if not open_ones:
+        raise click.UsageError("nothing waits for an answer there")
+    return open_ones
+
+
+async def _waiting(home: Store, session: str | None) -> list[PendingApproval]:
+    from windlass.agents.approvals import approvals
+    from windlass.cli.place import match
+
+    return await approvals(home, None if session is None else await match(home, session))
+
+
+def _looked(store: str | None, look: Callable[[Store], Awaitable[T]]) -> T:
+    import asyncio
+
+    from windlass.cli.place import find_place
+
+    async def in_store() -> T:
+        home = find_place(store).open()
+        try:
+            return await look(home)
+        finally:
+            await home.aclose()
+
+    return asyncio.run(in_store())
+
+
+def _state(one: PendingApproval) -> str:
+    from windlass import seams
+    from windlass.cli import text as words
+
+    if one.answered is not None:
+        return {"allow": "approved", "deny": "denied"}.get(one.answered, one.answered)
+    if one.expired:
+        return "expired"
+    if one.expires_at is None:
+        return "waits"
+    return f"waits ({words.duration(one.expires_at - seams.now())} left)"
+
+
+def _me() -> str:
+    import getpass
+
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return "operator"
