@@ -15,14 +15,14 @@ from windlass.messages import Message
 class Strand:
     """Messages that only ever grow. Whatever else changes makes a new strand."""
 
-    __slots__ = ("audited", "derived", "encoded", "items", "weighed", "weight")
+    __slots__ = ("audited", "derived", "encoded", "items", "weights")
 
     def __init__(self, items: list[Message] | None = None) -> None:
         self.items: list[Message] = items if items is not None else []
         self.encoded: dict[str, Encoded] = {}
         self.derived: dict[str, Strand] | None = None
         self.audited = 0  # messages in which every call is known to have its result
-        self.weighed = self.weight = 0  # messages of which somebody knows the size, and that size
+        self.weights: list[int] = []  # characters up to each message, for whoever asks for the size
 
     def snapshot(self) -> View:
         """The messages as they are now; later ones do not show."""
@@ -32,7 +32,8 @@ class Strand:
         """Take the last message out again, and forget what was made of it."""
         self.encoded.clear()
         self.derived = None
-        self.audited = self.weighed = self.weight = 0
+        self.audited = 0
+        self.weights = []
         return self.items.pop()
 
 

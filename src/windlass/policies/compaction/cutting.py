@@ -263,9 +263,9 @@ def reference(result: ToolResult, tool: str | None) -> ToolResult:
     text = result.text
     where = f'; {tool}(id="{result.id}") shows it' if tool is not None else ""
     words = f"{_LEFT}{result.name or 'this call'} left the view: {len(text):,} characters"
-    told = _findings(text[_HEAD:])
-    more = f"\n[…]\n{told}" if told else ""
-    shown = f"{words}{where}]\n{text[:_HEAD]}{more}"
+    shown = f"{words}{where}]\n{text[:_HEAD]}" if text else f"{words}{where}]"
+    if told := _findings(text[_HEAD:]):
+        shown = f"{shown}\n[…]\n{told}"
     return msgspec.structs.replace(result, content=shown)
 
 
@@ -334,23 +334,27 @@ def said(message: Message, longest: int) -> str:
     """One message in words; of a long text its beginning and its end."""
     lines: list[str] = []
     for block in message.content:
-        match block:
-            case Text(text) if text:
+        kind: type = type(block)
+        if kind is Text:
+            if text := cast("Text", block).text:
                 who = "NOTES SO FAR" if message.kind == SUMMARY else message.role.upper()
                 lines.append(f"{who}: {_short(text, longest)}")
-            case ToolCall(call_id, name, arguments):
-                asked = block.raw or msgspec.json.encode(arguments, enc_hook=str).decode()
-                lines.append(f"CALL {name} ({call_id}): {_short(asked, longest)}")
-            case ToolResult():
-                mark = ", failed" if block.is_error else ""
-                lines.append(
-                    f"RESULT {block.name} ({block.id}{mark}): {_short(block.text, longest)}"
-                )
-            case Thinking() | Text():
-                pass  # what was only thought was never said
-            case _:
-                lines.append(f"{message.role.upper()}: [a {type(block).__name__.lower()}]")
+        elif kind is ToolCall:
+            call = cast("ToolCall", block)
+            asked = call.raw or _encode(call.arguments).decode()
+            lines.append(f"CALL {call.name} ({call.id}): {_short(asked, longest)}")
+        elif kind is ToolResult:
+            result = cast("ToolResult", block)
+            mark = ", failed" if result.is_error else ""
+            lines.append(
+                f"RESULT {result.name} ({result.id}{mark}): {_short(result.text, longest)}"
+            )
+        elif kind is not Thinking:  # what was only thought was never said
+            lines.append(f"{message.role.upper()}: [a {kind.__name__.lower()}]")
     return "\n".join(lines)
+
+
+_encode = msgspec.json.Encoder(enc_hook=str).encode
 
 
 def _short(text: str, longest: int) -> str:

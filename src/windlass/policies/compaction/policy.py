@@ -24,7 +24,6 @@ from windlass.policies.compaction.cutting import (
     archived,
     cut_of,
     fresh,
-    replaced,
     shed,
     shed_until,
     tokens,
@@ -203,9 +202,7 @@ class Compacting(Policy[Compactions]):
         cut = self._cut(work)
         engine = None
         if self.strategy == "hybrid" and cut is not None:
-            slim = shed(work.messages, cut, recall)
-            if slim is not None and self._slim_enough(work, cut, slim):
-                engine = work.put(cut, slim, "references")
+            engine = self._slimmed(work, cut, recall)
         if engine is None and cut is not None and self._worth(work, cut):
             engine = await self._summarised(run, work, cut)
         if work.too_long or (work.size > limit * _CLOSE and self.strategy == "hybrid"):
@@ -217,11 +214,11 @@ class Compacting(Policy[Compactions]):
 
     def _cut(self, work: Work) -> Cut | None:
         """What may go. Where the request could not be sent otherwise, less of the end is kept."""
-        cut = cut_of(work.messages, self.keep_first, self.keep_last)
+        cut = work.cut(self.keep_first, self.keep_last)
         last = self.keep_last
         while work.hard is not None and last and not self._fits(work, cut, work.hard):
             last //= 2
-            cut = cut_of(work.messages, self.keep_first, last)
+            cut = work.cut(self.keep_first, last)
         return cut
 
     def _fits(self, work: Work, cut: Cut | None, hard: int) -> bool:
@@ -230,33 +227,42 @@ class Compacting(Policy[Compactions]):
         slim = shed(work.messages, rest, None)
         size = work.size if slim is None else work.size_with(rest, slim)
         if cut is not None:
-            size += min(WORDS * 2, hard // 4) - tokens(archived(work.messages, cut))
+            size += min(WORDS * 2, hard // 4) - work.gone_tokens(cut)
         return size < hard
 
-    def _slim_enough(self, work: Work, cut: Cut, slim: list[Message]) -> bool:
+    def _slimmed(self, work: Work, cut: Cut, recall: str | None) -> str | None:
         """Are bulky results all there is to it? Then nobody has to write a summary."""
-        if work.size_with(cut, slim) <= work.limit * _ENOUGH:
-            return True
-        return tokens(slim) <= work.limit // 10
+        could = work.could_shed(cut)
+        if not could or not self._slim_enough(work, cut, work.size - could):
+            return None
+        slim = shed(work.messages, cut, recall)
+        if slim is None or not self._slim_enough(work, cut, size := work.size_with(cut, slim)):
+            return None
+        return work.put(cut, slim, "references", size)
+
+    def _slim_enough(self, work: Work, cut: Cut, size: int) -> bool:
+        """Is a view of this size small enough, or at least what is left of the cut?"""
+        left = work.span(*cut) // 4 - (work.size - size)
+        return size <= work.limit * _ENOUGH or left <= work.limit // 10
 
     def _worth(self, work: Work, cut: Cut) -> bool:
         """Is there enough prose to be worth a summary, or is all the weight in what stays?"""
         if self.strategy in ("custom", "truncate", "summarize_all") or work.before < WORDS * 4:
             return True
-        return tokens(archived(work.messages, cut)) > min(work.limit, work.before) // 10
+        return work.gone_tokens(cut) > min(work.limit, work.before) // 10
 
     async def _summarised(self, run: Run, work: Work, cut: Cut) -> str | None:
-        gone = archived(work.messages, cut)
+        gone = work.gone(cut)
         # where even the estimate is in doubt, the writer is given half of what should fit
         room = work.limit * (4 if work.hard is None else 2)
         text, engine, usd = await self._summary(run, gone, room)
         work.spent += usd
-        new = replaced(work.messages, cut, worded(text, len(gone), self.policy))
+        new = work.with_summary(cut, worded(text, len(gone), self.policy))
         most = work.limit if self.strategy == "hybrid" else work.hard
         over = -1 if most is None else work.size_with(cut, new) - most
         if over >= 0:
             text = text[: max(200, len(text) - 4 * over - 8)]
-            new = replaced(work.messages, cut, worded(text, len(gone), self.policy))
+            new = work.with_summary(cut, worded(text, len(gone), self.policy))
         work.archived = len(gone)
         return work.put(cut, new, engine)
 

@@ -11,7 +11,16 @@ from windlass.events import Compacted, IterationStart, Replied, Reshaped, Sessio
 from windlass.loop.run import Run
 from windlass.messages import Message
 from windlass.models.base import Frame
-from windlass.policies.compaction.cutting import Cut, tokens, weigh
+from windlass.policies.compaction.cutting import (
+    Cut,
+    archived,
+    could_shed,
+    cut_of,
+    pile,
+    pinned,
+    replaced,
+    tokens,
+)
 from windlass.policies.compaction.recall import NAMES
 from windlass.usage import NO_USAGE, Usage
 
@@ -32,23 +41,67 @@ class Work:
 
     def __init__(self, run: Run, limit: int, hard: int | None, *, refused: bool) -> None:
         self.hard, self.refused = hard, refused
+        self.before = self.size = view_tokens(run)
         self.original = self.messages = list(run.strand.items)
-        self.before = self.size = tokens(self.messages)
+        self._upto: list[int] | None = run.strand.weights
+        self._stay: frozenset[int] | None = None
         self.limit = limit
         self.archived = self.shed = 0
         self.spent = 0.0
 
+    @property
+    def upto(self) -> list[int]:
+        """The characters up to each message."""
+        if self._upto is None:
+            self._upto = []
+            pile(self._upto, self.messages)
+        return self._upto
+
+    @property
+    def stay(self) -> frozenset[int]:
+        """The places of what is pinned."""
+        if self._stay is None:
+            self._stay = pinned(self.messages)
+        return self._stay
+
+    def span(self, start: int, stop: int) -> int:
+        """The characters of these messages."""
+        upto = self.upto
+        return (upto[stop - 1] if stop else 0) - (upto[start - 1] if start else 0)
+
+    def cut(self, keep_first: int, keep_last: int) -> Cut | None:
+        """What may go when so many messages are kept at both ends."""
+        return cut_of(self.messages, keep_first, keep_last, self.stay)
+
+    def gone(self, cut: Cut) -> list[Message]:
+        """The messages that go with the cut."""
+        return archived(self.messages, cut, self.stay)
+
+    def gone_tokens(self, cut: Cut) -> int:
+        """What they come to."""
+        inside = [at for at in self.stay if cut.start <= at < cut.stop]
+        return (self.span(*cut) - sum([self.span(at, at + 1) for at in inside])) // 4
+
+    def could_shed(self, cut: Cut) -> int:
+        """The most tokens that references may save in the cut."""
+        return could_shed(self.upto, cut) // 4
+
+    def with_summary(self, cut: Cut, summary: str) -> list[Message]:
+        """What would stand in place of the cut."""
+        return replaced(self.messages, cut, summary, self.stay)
+
     def size_with(self, cut: Cut, new: Sequence[Message]) -> int:
         """The size of the view if these stood in place of the cut."""
-        return self.size - tokens(self.messages[cut.start : cut.stop]) + tokens(new)
+        return self.size - self.span(*cut) // 4 + tokens(new)
 
-    def put(self, cut: Cut, new: Sequence[Message], engine: str) -> str:
-        """Let them stand there."""
-        size = self.size_with(cut, new)
+    def put(self, cut: Cut, new: Sequence[Message], engine: str, size: int | None = None) -> str:
+        """Let them stand there. `size`: of the view with them, where it is known."""
+        size = self.size_with(cut, new) if size is None else size
         if len(new) == cut.stop - cut.start:
             self.shed += self.size - size
         self.size = size
         self.messages = [*self.messages[: cut.start], *new, *self.messages[cut.stop :]]
+        self._upto = self._stay = None
         return engine
 
     def change(self) -> tuple[int, int, list[Message]]:
@@ -84,11 +137,10 @@ class Work:
 def view_tokens(run: Run) -> int:
     """Roughly the tokens of the view; what was weighed once stays weighed."""
     strand = run.strand
-    items = strand.items
-    if strand.weighed != len(items):
-        strand.weight += weigh(items[strand.weighed :])
-        strand.weighed = len(items)
-    return strand.weight // 4
+    items, upto = strand.items, strand.weights
+    if len(upto) != len(items):
+        pile(upto, items[len(upto) :])
+    return upto[-1] // 4 if upto else 0
 
 
 def frame_tokens(frame: Frame) -> int:
