@@ -13,6 +13,7 @@ from windlass.access.ceiling import Ceiling as Ceiling
 from windlass.access.permissions import PermissionRequest as PermissionRequest
 from windlass.access.permissions import Permissions as Permissions
 from windlass.access.permissions import path_scope as path_scope
+from windlass.access.roles import Roles as Roles
 from windlass.agents.abort import Abort as Abort
 from windlass.agents.agent import Agent as Agent
 from windlass.agents.approvals import NoSuchApproval as NoSuchApproval
@@ -115,9 +116,11 @@ from windlass.errors import ConnectionFailed as ConnectionFailed
 from windlass.errors import ContextOverflow as ContextOverflow
 from windlass.errors import Corrupt as Corrupt
 from windlass.errors import Full as Full
+from windlass.errors import InvalidValue as InvalidValue
 from windlass.errors import Locked as Locked
 from windlass.errors import ModelError as ModelError
 from windlass.errors import NoSuchSession as NoSuchSession
+from windlass.errors import NotFound as NotFound
 from windlass.errors import OutputMissing as OutputMissing
 from windlass.errors import Overloaded as Overloaded
 from windlass.errors import PermissionDenied as PermissionDenied
@@ -201,6 +204,16 @@ from windlass.policies.state import LoopState as LoopState
 from windlass.policies.step_judge import StepJudge as StepJudge
 from windlass.policies.turns import IterationBudget as IterationBudget
 from windlass.redact import Secret as Secret
+from windlass.resources.audit import AuditRow as AuditRow
+from windlass.resources.exporting import Handle as Handle
+from windlass.resources.exporting import Resources as Resources
+from windlass.resources.exporting import export as export
+from windlass.resources.fields import field as field
+from windlass.resources.query import Page as Page
+from windlass.resources.query import Query as Query
+from windlass.resources.reflect import reflect as reflect
+from windlass.resources.resource import Resource as Resource
+from windlass.resources.work import ResourceTx as ResourceTx
 from windlass.store.calls import ModelCall as ModelCall
 from windlass.tools.base import AgentInfo as AgentInfo
 from windlass.tools.base import Parked as Parked

@@ -35,6 +35,7 @@ _sections: dict[str, type[msgspec.Struct] | str] = {
     "telemetry": "windlass.agents.telemetry:TelemetryConfig",
     "llm": "windlass.models.tables:LlmConfig",
     "capabilities": "windlass.models.rows:Table",
+    "roles": "windlass.access.roles:RolesConfig",
 }
 
 

@@ -9,26 +9,33 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextvars import ContextVar, Token
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
+from windlass.errors import ConfigError
 from windlass.loop.ledger import NO_LIMITS, Ledger, Limits
 from windlass.loop.run import Run
 from windlass.models.mock import MockQueue, current_queue
 from windlass.models.scope import current_book
 from windlass.redact import RedactingFilter, Redactor, Secret
+from windlass.resources.current import current_resources
 from windlass.store.base import Store
 from windlass.store.memory import MemoryStore
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from windlass.access.caller import Caller
+    from windlass.access.roles import Roles
     from windlass.config import Config
     from windlass.models.book import Book
+    from windlass.resources.exporting import Resources
+    from windlass.resources.resource import Resource
+    from windlass.tools.base import Tool
 
 _current: ContextVar[Runtime | None] = ContextVar("windlass_runtime", default=None)
 _default: Runtime | None = None
@@ -37,7 +44,9 @@ _default: Runtime | None = None
 class Runtime:
     """A place to run agents: `async with w.Runtime(store="sqlite:///agents.db") as scope: …`
 
-    Inside the block it is the current Runtime for everything that names no other.
+    Inside the block it is the current Runtime for everything that names no other. `resources` are
+    the classes it offers as tools, by default all that the process has exported; `tools` are more
+    tools beside them; `roles` says who may do what: grants, `fn(caller)`, or `w.Roles`.
     """
 
     def __init__(
@@ -48,7 +57,16 @@ class Runtime:
         budget: Limits | None = None,
         secrets: tuple[str | Secret, ...] = (),
         environ: Mapping[str, str] | None = None,
+        resources: Iterable[type[Resource]] | None = None,
+        tools: Iterable[Any] | None = None,
+        roles: Mapping[str, Any] | Callable[[Caller], Iterable[str]] | Roles | None = None,
     ) -> None:
+        self._given_resources = None if resources is None else tuple(resources)
+        self._given_tools, self._given_roles = tools, roles
+        if roles is not None:  # a mistake is one of now, not of the first call
+            _ = self.roles
+        if tools is not None:
+            _ = self._tools
         self._given_store, self._config_path = store, config
         self._environ = environ
         self._config: Config | None = None
@@ -58,7 +76,7 @@ class Runtime:
         self._pool: ThreadPoolExecutor | None = None
         self._redactor: Redactor | None = None
         self._secrets = secrets
-        self._tokens: list[tuple[Token[Any], Token[Any], Token[Any]]] = []
+        self._tokens: list[tuple[Token[Any], ...]] = []
         self.memory = MemoryStore()  # for runs without a store
         self.mock: MockQueue = MockQueue()
         self.ledger = Ledger(budget or NO_LIMITS, lasting=True)
@@ -90,6 +108,39 @@ class Runtime:
         """Where the environment wants every run's sidecar to go; looked at once."""
         environ = os.environ if self._environ is None else self._environ
         return environ.get("WINDLASS_LLM_TRANSCRIPT_DIR") or None
+
+    @cached_property
+    def roles(self) -> Roles:
+        """Who may do what: as given, else `[roles]` of the configuration, else everybody all."""
+        from windlass.access.roles import Roles, RolesConfig, as_roles
+
+        if self._given_roles is not None:
+            return as_roles(self._given_roles)
+        return Roles(self.config.get(RolesConfig).grants)
+
+    @cached_property
+    def resources(self) -> Resources:
+        """The resources here, as tools and for the host: `scope.resources[Product]`."""
+        from windlass.resources.desk import Desk
+        from windlass.resources.exporting import Resources
+
+        desk = Desk(lambda: self.store, lambda: self.roles, lambda: self.redactor)
+        return Resources(desk, self._given_resources)
+
+    @cached_property
+    def _tools(self) -> tuple[Tool, ...]:
+        from windlass.tools.function import as_tools
+
+        return () if self._given_tools is None else as_tools(list(self._given_tools))
+
+    def tools(self, caller: Caller | None = None) -> list[Tool]:
+        """Every tool here: the verbs of resources that the caller may call, and `tools=`."""
+        found = [*self.resources.tools(caller), *self._tools]
+        names = [tool.name for tool in found]
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise ConfigError(f"two tools of this Runtime are called {twice!r}; rename one")
+        return found
 
     @property
     def store(self) -> Store:
@@ -165,11 +216,13 @@ class Runtime:
 
     async def __aenter__(self) -> Runtime:
         book = current_book.set(lambda: self.book)
-        self._tokens.append((_current.set(self), current_queue.set(self.mock), book))
+        around = current_resources.set(lambda: self.resources)
+        self._tokens.append((_current.set(self), current_queue.set(self.mock), book, around))
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        runtime, queue, book = self._tokens.pop()
+        runtime, queue, book, around = self._tokens.pop()
+        current_resources.reset(around)
         _current.reset(runtime)
         current_queue.reset(queue)
         current_book.reset(book)

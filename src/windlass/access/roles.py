@@ -1,0 +1,158 @@
+"""Roles: what each may do, and who has which at the moment of a call.
+
+A grant is a glob over `resource.verb`: `product.*`, `*.get`; with `!` before it a refusal, which
+no grant of any role outweighs. The role `*` is everybody's.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from typing import Any, TypeAlias, cast
+
+import msgspec
+
+from windlass.access.caller import Caller
+from windlass.errors import ConfigError, shown
+
+EVERYBODY = "*"
+_GRANT = re.compile(r"!?[\w*?\[\]-]+\.[\w*?\[\]-]+|!?\*")
+Resolver: TypeAlias = Callable[[Caller], Iterable[str]]
+
+
+class RolesConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The section `[roles]`; in `[roles.grants]`: `support = ["product.get", "order.*"]`."""
+
+    grants: dict[str, list[str]] | None = None
+
+
+class Roles:
+    """Who may do what: `w.Roles({"support": ["product.get", "order.*", "!order.delete"]})`.
+
+    A caller names his roles; `current` may say otherwise each time a call runs, so that a role that
+    was taken away bites on the next call. Without any grants every caller may use every verb, within
+    his own tenant; once there are some, whatever is not granted is refused.
+    """
+
+    __slots__ = ("_current", "_grants", "_taken")
+
+    def __init__(
+        self,
+        grants: Mapping[str, str | Iterable[str]] | None = None,
+        *,
+        current: Resolver | None = None,
+    ) -> None:
+        if grants is not None and not isinstance(cast("object", grants), Mapping):
+            raise ConfigError(f"roles is a dict of grants, not {shown(grants)}")
+        if current is not None and not callable(cast("object", current)):
+            raise ConfigError(
+                f"current is fn(caller) that answers role names, not {shown(current)}"
+            )
+        self._grants: dict[str, tuple[str, ...]] | None = None if grants is None else {}
+        self._current = current
+        self._taken: set[tuple[str | None, str, str]] = set()
+        for role, patterns in (grants or {}).items():
+            self.grant(role, *([patterns] if isinstance(patterns, str) else patterns))
+
+    @property
+    def grants(self) -> dict[str, tuple[str, ...]]:
+        """What each role may do now."""
+        return dict(self._grants or {})
+
+    def grant(self, role: str, *patterns: str) -> None:
+        """Let a role do more: `roles.grant("support", "order.refund")`."""
+        for pattern in patterns:
+            if not isinstance(cast("object", pattern), str) or not _GRANT.fullmatch(pattern):
+                raise ConfigError(
+                    f"role {shown(role)}: {shown(pattern)} is no grant; write it like 'product.get', "
+                    "'order.*' or '!order.delete'"
+                )
+        if not isinstance(cast("object", role), str) or not role:
+            raise ConfigError(f"a role is a name, not {shown(role)}")
+        known = self._grants = self._grants or {}
+        known[role] = tuple(dict.fromkeys((*known.get(role, ()), *patterns)))
+
+    def revoke(
+        self, role: str, *patterns: str, user: str | None = None, tenant: str | None = None
+    ) -> None:
+        """Take something away, from the next call on.
+
+        `revoke("support", "order.delete")`: a grant of the role. `revoke("support")`: all of them.
+        `revoke("support", user="ann", tenant="acme")`: the role, from one caller.
+        """
+        if user is not None:
+            if patterns:
+                raise ConfigError("revoke takes a role from a user whole; leave the patterns out")
+            self._taken.add((tenant, user, role))
+            return
+        known = self._grants if self._grants is not None else {}
+        left = [one for one in known.get(role, ()) if patterns and one not in patterns]
+        known[role] = tuple(left)
+        self._grants = known
+
+    def restore(self, role: str, *, user: str, tenant: str | None = None) -> None:
+        """Give a role back that was revoked from one caller."""
+        self._taken.discard((tenant, user, role))
+
+    def of(self, caller: Caller) -> tuple[str, ...]:
+        """The roles that the caller has now."""
+        roles: Iterable[str] = caller.roles
+        if self._current is not None:
+            answered: Any = self._current(caller)
+            if isinstance(answered, str) or not isinstance(answered, Iterable):
+                raise ConfigError(
+                    f"roles' current answered {shown(cast('object', answered))}, not role names"
+                )
+            roles = cast("Iterable[str]", answered)
+        if not self._taken:
+            return tuple(roles)
+        taken = self._taken
+        return tuple(one for one in roles if (caller.tenant, caller.user, one) not in taken)
+
+    def refusal(self, caller: Caller, action: str) -> str | None:
+        """Why the caller may not do this now, or None: `roles.refusal(ann, "product.update")`."""
+        try:
+            roles = self.of(caller)
+        except Exception as error:  # who cannot be asked does not allow
+            return f"the caller's roles are not known: {type(error).__name__}: {error!s:.200}"
+        if self._grants is None:
+            return None
+        allowed = False
+        for role in (EVERYBODY, *roles):
+            for pattern in self._grants.get(role, ()):
+                if pattern.startswith("!"):
+                    if like(pattern[1:], action):
+                        return f"role {role!r} forbids {action}"
+                elif not allowed and like(pattern, action):
+                    allowed = True
+        if allowed:
+            return None
+        named = ", ".join(roles) or "none"
+        return f"no role of {caller} grants {action} (roles: {named})"
+
+    def allows(self, caller: Caller, action: str) -> bool:
+        """May the caller do this now?"""
+        return self.refusal(caller, action) is None
+
+
+def as_roles(given: Any) -> Roles:
+    """Roles from what a Runtime was given: grants, a function of the caller, or `Roles`."""
+    if given is None or isinstance(given, Mapping):
+        return Roles(cast("Mapping[str, Any] | None", given))
+    if isinstance(given, Roles):
+        return given
+    if callable(given):
+        return Roles(current=cast("Resolver", given))
+    raise ConfigError(f"roles is a dict of grants, fn(caller) or w.Roles, not {shown(given)}")
+
+
+@lru_cache(maxsize=1024)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(fnmatch.translate(pattern))
+
+
+def like(pattern: str, action: str) -> bool:
+    """Does the action fit the glob?"""
+    return pattern == action or _compiled(pattern).match(action) is not None

@@ -1,0 +1,257 @@
+"""The audit log: one row for each call to a resource, chained, written in the call's own transaction.
+
+A chain belongs to a session, or to a host's calls outside of sessions. Each row holds the hash of
+its content and of the row before it; heads can be sealed elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from hashlib import blake2b
+from typing import Any, TypedDict, Unpack
+
+import msgspec
+
+from windlass.errors import ConfigError, Corrupt, nearest
+from windlass.redact import Redactor
+from windlass.resources.resource import Plain
+from windlass.resources.work import Change
+from windlass.store.base import Store
+
+TABLE = "windlass_audit"
+LONGEST = 2048  # bytes of one value in a diff; of a longer one the digest is kept
+_OWN = "/* windlass */"  # so that no body has the same statement: see `Tx.keep`
+
+
+class AuditRow(msgspec.Struct, frozen=True):
+    """One call: who did what to which row, when, and on whose behalf.
+
+    `changes` is JSON: for each row written its resource, id, versions, digests before and after, and
+    `{field: [before, after]}`. `n` is its place in the log and no part of the chain.
+    """
+
+    n: int
+    chain: str
+    seq: int
+    at: float
+    tenant: str | None
+    caller: str
+    roles: str
+    request: str | None
+    conversation: str | None
+    session: str | None
+    run: str | None
+    call: str | None
+    tool: str
+    resource: str
+    verb: str
+    row: str | None
+    outcome: str  # ok, denied
+    reason: str | None
+    changes: str
+    hash: bytes
+
+
+COLUMNS = AuditRow.__struct_fields__
+_CONTENT = COLUMNS[1:-1]
+
+
+class Origin(msgspec.Struct, frozen=True):
+    """Where a call comes from."""
+
+    chain: str
+    at: float
+    tenant: str | None
+    caller: str
+    roles: tuple[str, ...]
+    tool: str
+    resource: str
+    verb: str
+    request: str | None = None
+    conversation: str | None = None
+    session: str | None = None
+    run: str | None = None
+    call: str | None = None
+
+
+class Which(TypedDict, total=False):
+    """Which rows of the log: every name given must fit."""
+
+    tenant: str | None
+    caller: str
+    request: str
+    conversation: str
+    session: str
+    call: str
+    tool: str
+    resource: str
+    verb: str
+    row: str
+    outcome: str
+    since: float
+    until: float
+    after: int  # rows later than this `n`
+    limit: int
+
+
+def ensure(tx: Any) -> None:
+    """Make the table."""
+    number = "INTEGER PRIMARY KEY" if tx.dialect == "sqlite" else "BIGSERIAL PRIMARY KEY"
+    blob, real = ("BLOB", "REAL") if tx.dialect == "sqlite" else ("BYTEA", "DOUBLE PRECISION")
+    whole = "INTEGER" if tx.dialect == "sqlite" else "BIGINT"
+    types = {
+        "n": number,
+        "seq": f"{whole} NOT NULL",
+        "at": f"{real} NOT NULL",
+        "hash": f"{blob} NOT NULL",
+    }
+    empty = {"tenant", "request", "conversation", "session", "run", "call", "row", "reason"}
+    lines = [
+        f'"{name}" {types.get(name, "TEXT" if name in empty else "TEXT NOT NULL")}'
+        for name in COLUMNS
+    ]
+    lines.append("UNIQUE (chain, seq)")
+    tx.keep(f"CREATE TABLE IF NOT EXISTS {TABLE} ({', '.join(lines)}) {_OWN}")
+    tx.keep(f"CREATE INDEX IF NOT EXISTS {TABLE}_of ON {TABLE} (tenant, at) {_OWN}")
+
+
+_HEAD = f"SELECT seq, hash FROM {TABLE} WHERE chain = ? ORDER BY seq DESC LIMIT 1 {_OWN}"
+_INTO = ", ".join(f'"{name}"' for name in COLUMNS[1:])
+_INSERT = f"INSERT INTO {TABLE} ({_INTO}) VALUES ({', '.join('?' * len(COLUMNS[1:]))}) {_OWN}"
+_LOCK = f"SELECT pg_advisory_xact_lock(?) {_OWN}"
+
+
+def write(
+    tx: Any,
+    origin: Origin,
+    changes: Sequence[Change],
+    *,
+    row: Any = None,
+    outcome: str = "ok",
+    reason: str | None = None,
+    redactor: Redactor | None = None,
+) -> None:
+    """Append a row in the call's own transaction."""
+    if tx.dialect == "postgres":  # one at a time: each row names the one before it
+        tx.keep(_LOCK, (int.from_bytes(_digest(origin.chain.encode())[:8], "big", signed=True),))
+    head = tx.keep(_HEAD, (origin.chain,)).fetchone()
+    seq, before = (0, genesis(origin.chain)) if head is None else (head[0] + 1, bytes(head[1]))
+    if row is None and changes:
+        row = changes[0].id
+    said = [_said(one, redactor) for one in changes]
+    content = (
+        origin.chain, seq, origin.at, origin.tenant, origin.caller, ",".join(origin.roles),
+        origin.request, origin.conversation, origin.session, origin.run, origin.call, origin.tool,
+        origin.resource, origin.verb, None if row is None else str(row)[:512], outcome,
+        None if reason is None else reason[:512], msgspec.json.encode(said).decode(),
+    )  # fmt: skip
+    tx.keep(_INSERT, (*content, link(before, content)))
+
+
+def genesis(chain: str) -> bytes:
+    """What the first row of a chain is linked to."""
+    return _digest(b"windlass audit\0" + chain.encode())
+
+
+def link(before: bytes, content: Sequence[Any]) -> bytes:
+    """The hash of a row by its content, all columns from `chain` to `changes`."""
+    return _digest(before + msgspec.json.encode(content))
+
+
+def verify(rows: Iterable[AuditRow]) -> dict[str, bytes]:
+    """Follow every chain among these rows from its beginning; the heads, or `Corrupt`.
+
+    That nothing was cut off a chain's end only a head kept elsewhere can show.
+    """
+    heads: dict[str, bytes] = {}
+    counts: dict[str, int] = {}
+    for row in rows:
+        chain = row.chain
+        if row.seq != counts.get(chain, 0):
+            raise Corrupt(f"audit chain {chain!r}: row {counts.get(chain, 0)} is missing")
+        content = [getattr(row, name) for name in _CONTENT]
+        heads[chain] = link(heads.get(chain) or genesis(chain), content)
+        if heads[chain] != row.hash:
+            raise Corrupt(f"audit chain {chain!r}, row {row.seq}: changed since it was written")
+        counts[chain] = row.seq + 1
+    return heads
+
+
+async def query(store: Store, **which: Unpack[Which]) -> list[AuditRow]:
+    """The rows that fit, the oldest first: `await audit.query(store, session="s1")`."""
+    for name in which:
+        if name not in Which.__annotations__:
+            raise ConfigError(
+                f"audit.query has no filter {name!r}{nearest(name, Which.__annotations__)}"
+            )
+    terms: list[str] = []
+    values: list[Any] = []
+    signs = {"since": ("at", ">="), "until": ("at", "<"), "after": ("n", ">")}
+    for name, value in which.items():
+        if name == "limit":
+            continue
+        column, sign = signs.get(name, (name, "="))
+        if value is None:
+            terms.append(f'"{column}" IS NULL')
+        else:
+            terms.append(f'"{column}" {sign} ?')
+            values.append(value)
+    columns = ", ".join(f'"{name}"' for name in COLUMNS)
+    sql = f"SELECT {columns} FROM {TABLE} WHERE {' AND '.join(terms) or '1 = 1'} ORDER BY n"
+    if (limit := which.get("limit")) is not None:
+        sql += " LIMIT ?"
+        values.append(limit)
+
+    def look(tx: Any) -> list[AuditRow]:
+        found = tx.execute(sql, tuple(values)).fetchall()
+        return [msgspec.convert(dict(zip(COLUMNS, row, strict=True)), AuditRow) for row in found]
+
+    await store.commit(ensure)
+    return await store.consult(look)
+
+
+# --------------------------------------------------------------------------- what changed
+
+
+def _said(change: Change, redactor: Redactor | None) -> dict[str, Any]:
+    plan, before, after = change.plan, change.before, change.after
+    diff: dict[str, Any] = {}
+    for one in plan.fields:
+        name = one.name
+        old = None if before is None else before[name]
+        new = None if after is None else after[name]
+        if old != new:
+            if name in plan.private:
+                diff[name] = "private"
+            else:
+                diff[name] = [_value(old, redactor), _value(new, redactor)]
+    return {
+        "resource": plan.name,
+        "id": change.id,
+        "version": [before["version"] if before else None, after["version"] if after else None],
+        "digest": [_of(before, plan.private), _of(after, plan.private)],
+        "diff": diff,
+    }
+
+
+def _value(value: Any, redactor: Redactor | None) -> Any:
+    if value is None or type(value) in (int, float, bool):
+        return value
+    if redactor is not None:
+        value = redactor.value(value)
+    if isinstance(value, str) and len(value) * 4 <= LONGEST:
+        return value
+    data = msgspec.json.encode(value)
+    return {"digest": _digest(data).hex()} if len(data) > LONGEST else value
+
+
+def _of(row: Plain | None, private: frozenset[str]) -> str | None:
+    if row is None:
+        return None
+    if private:  # a digest of what is private could be found by trying
+        row = {name: value for name, value in row.items() if name not in private}
+    return _digest(msgspec.json.encode(row)).hex()[:32]
+
+
+def _digest(data: bytes) -> bytes:
+    return blake2b(data, digest_size=32).digest()

@@ -1,0 +1,279 @@
+"""The fields of a resource as columns: how a value is stored, read back, and may be asked for.
+
+What a column stores is the same on every database: text, whole numbers, floating-point numbers and
+bytes. Times are text in UTC of a fixed width, so that they sort as they should.
+"""
+
+from __future__ import annotations
+
+import base64
+import enum
+import math
+import types
+import typing
+from collections.abc import Callable
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+from typing import Annotated, Any, Literal, TypeAlias
+from uuid import UUID
+
+import msgspec
+
+from windlass.errors import ConfigError, InvalidValue, shown
+from windlass.tools.schema import Shapes
+from windlass.tools.shape import Unsupported
+
+Kind: TypeAlias = Literal[
+    "text", "integer", "number", "boolean", "bytes", "datetime", "date", "time", "decimal", "uuid",
+    "json",
+]  # fmt: skip
+_ORDER = ("eq", "ne", "lt", "lte", "gt", "gte", "in", "is_null")
+_SAME = ("eq", "ne", "in", "is_null")
+OPERATORS: dict[Kind, tuple[str, ...]] = {
+    "text": (*_ORDER, "contains", "prefix"),
+    "integer": _ORDER,
+    "number": _ORDER,
+    "boolean": ("eq", "ne", "is_null"),
+    "bytes": ("eq", "ne", "is_null"),
+    "datetime": _ORDER,
+    "date": _ORDER,
+    "time": _ORDER,
+    "decimal": _SAME,  # kept as text, which does not sort like a number
+    "uuid": _SAME,
+    "json": ("is_null",),
+}
+SORTED: frozenset[Kind] = frozenset(
+    ("text", "integer", "number", "boolean", "datetime", "date", "time")
+)
+_TYPES: dict[type[Any], Kind] = {
+    str: "text", bool: "boolean", int: "integer", float: "number", bytes: "bytes",
+    datetime: "datetime", date: "date", time: "time", Decimal: "decimal", UUID: "uuid",
+}  # fmt: skip
+_DIGITS = 60  # of a Decimal on either side of its point: more is an attack, not a price
+MOST_INTEGER = 2**63 - 1
+
+
+class Column(msgspec.Struct, frozen=True):
+    """What is special about a field; made by `w.field`."""
+
+    index: bool = False
+    unique: bool = False
+    description: str | None = None
+    private: bool = False
+
+
+def field(
+    *,
+    index: bool = False,
+    unique: bool = False,
+    description: str | None = None,
+    private: bool = False,
+) -> Any:
+    """Say more about a field of a `Resource`, beside its type:
+
+    ```python
+    class Product(w.Resource):
+        id: str
+        sku: Annotated[str, w.field(unique=True, description="as printed on the box")]
+        stock: Annotated[int, w.field(index=True)] = 0
+    ```
+    `unique` is within a tenant. The values of a `private` field are not written to the audit log,
+    which says only that they changed.
+    """
+    for name, value in (("index", index), ("unique", unique), ("private", private)):
+        if not isinstance(value, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigError(f"field({name}=…) is True or False, not {shown(value)}")
+    return Column(index, unique, description, private)
+
+
+class Field(msgspec.Struct, frozen=True):
+    """A field, ready for use: everything about it was looked up once."""
+
+    name: str
+    kind: Kind
+    nullable: bool
+    hint: Any  # as written
+    bare: Any  # without None and what is said beside the type
+    required: bool
+    default: Callable[[], Any] | None
+    column: Column
+    to_db: Callable[[Any], Any]
+    from_db: Callable[[Any], Any] | None  # None: what is stored is what JSON shows
+
+    @property
+    def operators(self) -> tuple[str, ...]:
+        """How it may be asked for."""
+        return OPERATORS[self.kind]
+
+    def schema(self, shapes: Shapes, *, bare: bool = False) -> dict[str, Any]:
+        """Its JSON Schema."""
+        try:
+            schema = dict(shapes.of(self.bare if bare else self.hint).schema)
+        except Unsupported as error:
+            fix = (
+                error.fix or "use a JSON type, a date, an Enum, a Literal, a dataclass or a struct"
+            )
+            raise ConfigError(f"field {self.name!r} has no JSON Schema: {fix}") from None
+        if self.column.description and not bare:
+            schema["description"] = self.column.description
+        return schema
+
+    def stored(self, value: Any) -> Any:
+        """The value as the database has it; None stays None."""
+        if value is None:
+            return None
+        try:
+            return self.to_db(value)
+        except (ValueError, TypeError, OverflowError, RecursionError) as error:
+            raise InvalidValue(f"{self.name}: {error}") from None
+
+    def asked(self, value: Any) -> Any:
+        """A value to compare with, as the database has it: `where={"price": {"lt": 10}}`."""
+        try:
+            plain = msgspec.to_builtins(value)
+            return self.stored(msgspec.convert(plain, self.bare, strict=True))
+        except InvalidValue:
+            raise
+        except (ValueError, TypeError, OverflowError, RecursionError) as error:
+            raise InvalidValue(f"{self.name}: {error}") from None
+
+
+def compiled(
+    name: str, hint: Any, required: bool, default: Callable[[], Any] | None, whose: str
+) -> Field:
+    """The field behind an annotation."""
+    column, bare, nullable = _parted(hint)
+    kind = _kind(bare, name, whose)
+    to_db, from_db = _WAYS[kind]
+    if isinstance(bare, type) and issubclass(bare, enum.Enum):
+        to_db = _of_member(to_db)
+    return Field(
+        name, kind, nullable, hint, bare, required, default, column or Column(), to_db, from_db
+    )
+
+
+def _of_member(to_db: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def stored(member: enum.Enum) -> Any:
+        return to_db(member.value)
+
+    return stored
+
+
+def _parted(hint: Any) -> tuple[Column | None, Any, bool]:
+    """What is said beside the type, the type itself, and whether it may be None."""
+    column: Column | None = None
+    nullable = False
+    while True:
+        origin = typing.get_origin(hint)
+        if origin is Annotated:
+            hint, *beside = typing.get_args(hint)
+            column = next((one for one in beside if isinstance(one, Column)), column)
+        elif origin is typing.Union or origin is types.UnionType:
+            args = typing.get_args(hint)
+            left = [arg for arg in args if arg is not type(None)]
+            if len(left) == len(args):
+                return column, hint, nullable
+            nullable = True
+            if len(left) > 1:
+                return column, typing.Union[tuple(left)], nullable
+            hint = left[0]
+        elif hasattr(hint, "__supertype__"):
+            hint = hint.__supertype__
+        else:
+            return column, hint, nullable
+
+
+def _kind(bare: Any, name: str, whose: str) -> Kind:
+    if isinstance(bare, type):
+        if bare in _TYPES:
+            return _TYPES[bare]
+        if issubclass(bare, enum.Enum):
+            return _choices([member.value for member in bare], name, whose)
+    if typing.get_origin(bare) is Literal:
+        return _choices(list(typing.get_args(bare)), name, whose)
+    return "json"
+
+
+def _choices(values: list[Any], name: str, whose: str) -> Kind:
+    found: set[type] = set(map(type, values))
+    if found == {str}:
+        return "text"
+    if found == {int}:
+        return "integer"
+    raise ConfigError(
+        f"{whose}.{name}: its choices are of several types; use texts only, or whole numbers only"
+    )
+
+
+# --------------------------------------------------------------------------- values
+
+
+def text(value: str) -> str:
+    """Text that every database can hold."""
+    if "\0" in value:
+        raise ValueError("the text holds a NUL character; leave it out")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ValueError("the text holds half a character (a lone surrogate)") from None
+    return value
+
+
+def integer(value: int) -> int:
+    """A whole number that fits 64 bits."""
+    if not -MOST_INTEGER - 1 <= value <= MOST_INTEGER:
+        raise ValueError(f"{shown(value, 40)} does not fit 64 bits")
+    return value
+
+
+def _number(value: float) -> float:
+    if not math.isfinite(value):
+        raise ValueError(f"{value} is not a number that can be stored")
+    return float(value)
+
+
+def _moment(value: datetime) -> str:
+    if value.tzinfo is None:
+        raise ValueError("give the time zone too, as in 2025-01-31T09:30:00Z")
+    return value.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def _time(value: time) -> str:
+    if value.tzinfo is not None:
+        raise ValueError("a time of day has no time zone; leave it out")
+    return value.isoformat(timespec="microseconds")
+
+
+def _decimal(value: Decimal) -> str:
+    if (
+        not value.is_finite()
+        or abs(value.adjusted()) > _DIGITS
+        or len(value.as_tuple()[1]) > _DIGITS
+    ):
+        raise ValueError(
+            f"{shown(str(value), 40)} is not a decimal number of up to {_DIGITS} digits"
+        )
+    return format(value.normalize() if value else Decimal(0), "f")
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _base64(value: Any) -> str:
+    return base64.b64encode(bytes(value)).decode()
+
+
+_WAYS: dict[Kind, tuple[Callable[[Any], Any], Callable[[Any], Any] | None]] = {
+    "text": (text, None),
+    "integer": (integer, None),
+    "number": (_number, None),
+    "boolean": (int, bool),
+    "bytes": (bytes, _base64),
+    "datetime": (_moment, None),
+    "date": (date.isoformat, None),
+    "time": (_time, None),
+    "decimal": (_decimal, None),
+    "uuid": (str, None),
+    "json": (_json, msgspec.json.decode),
+}

@@ -1,0 +1,158 @@
+"""Methods of a resource as tools: those that `mcp_tools` names.
+
+A plain method is a body: it runs in the call's transaction, on the row that the call names. An async
+one does its slow work first and ends with `return await ctx.commit(body)`.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+import msgspec
+
+from windlass.errors import ConfigError, nearest, shown
+from windlass.resources.resource import VERBS, Plan
+from windlass.resources.verbs import Verb, allowed, id_schema, told
+from windlass.resources.work import ResourceTx
+from windlass.tools.base import BadArguments
+from windlass.tools.parameters import as_parameters
+from windlass.tools.signature import Plan as Signature
+from windlass.tools.signature import plan_of as signature_of
+
+_KEYS = ("name", "description", "parameters", "kind", "side_effect_level")
+
+
+class Method(msgspec.Struct, frozen=True):
+    """How a method of a resource is called."""
+
+    function: Callable[..., Any]
+    on_row: bool  # it has a self: the call names the row
+    waits: bool  # it is async
+    takes: str | None  # the parameter for `tx` or `ctx`
+    signature: Signature
+    hook: str | None  # asked about the row
+
+    def bound(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments as the method wants them, without the id."""
+        mine = {name: value for name, value in arguments.items() if name != "id" or not self.on_row}
+        known = self.signature.parameters["properties"]
+        for name in mine:
+            if name not in known:
+                raise BadArguments((f"{name}: is not a parameter",))
+        missing = [
+            name for name in self.signature.parameters.get("required", ()) if name not in mine
+        ]
+        if missing:
+            raise BadArguments(tuple(f"{name}: is required" for name in missing))
+        return self.signature.bind(mine)
+
+
+def methods_of(plan: Plan) -> list[Verb]:
+    """The methods that the class names in `mcp_tools`."""
+    given: Any = plan.cls.mcp_tools
+    named: Mapping[Any, Any]
+    if isinstance(given, Mapping):
+        named = cast("Mapping[Any, Any]", given)
+    elif isinstance(given, Sequence) and not isinstance(given, str):
+        named = {name: {} for name in cast("Sequence[Any]", given)}
+    else:
+        raise ConfigError(f"{plan.whose}.mcp_tools is a list of methods, not {shown(given)}")
+    return [_method(plan, name, about) for name, about in named.items()]
+
+
+def _method(plan: Plan, name: Any, about: Any) -> Verb:
+    whose = f"{plan.whose}.mcp_tools"
+    if not isinstance(about, Mapping):
+        raise ConfigError(f"{whose}: {shown(name)} is told about in a dict, not {shown(about)}")
+    options = cast("Mapping[str, Any]", about)
+    for key in options:
+        if key not in _KEYS:
+            raise ConfigError(f"{whose}: {name!r} has no key {key!r}{nearest(str(key), _KEYS)}")
+    methods = [one for one in vars(plan.cls) if callable(getattr(plan.cls, one, None))]
+    if not isinstance(name, str) or name.startswith("_") or not hasattr(plan.cls, name):
+        raise ConfigError(f"{whose}: there is no method {shown(name)}{nearest(str(name), methods)}")
+    if name in VERBS or name.startswith("allow_"):
+        raise ConfigError(f"{whose}: {name!r} is no method of your own; verbs go into `verbs`")
+    method = read(plan, name)
+    parameters = dict(method.signature.parameters)
+    if options.get("parameters") is not None:
+        parameters = as_parameters(options["parameters"], f"{whose}: {name!r}")
+    if method.on_row:
+        properties = {"id": id_schema(plan), **parameters["properties"]}
+        required = ["id", *parameters.get("required", ())]
+        parameters = {**parameters, "properties": properties, "required": required}
+    level = options.get("side_effect_level") or "workspace_write"
+    words = options.get("description") or method.signature.description or f"{name} of {plan.name}."
+    return Verb(
+        plan,
+        name,
+        options.get("name") or f"{name}_{plan.name}",
+        words,
+        parameters,
+        told(plan, name, options.get("kind") or "execute", level),
+        _body(plan, method),
+        method,
+    )
+
+
+def read(plan: Plan, name: str) -> Method:
+    """What there is to know of a method."""
+    raw: Any = inspect.getattr_static(plan.cls, name)
+    on_row = inspect.isfunction(raw)
+    function: Any = raw.__func__ if not on_row and hasattr(raw, "__func__") else raw
+    if not inspect.isfunction(function):
+        raise ConfigError(f"{plan.whose}.{name} is no method; write `def {name}(self, tx, …)`")
+    waits = inspect.iscoroutinefunction(function)
+    takes = "ctx" if waits else "tx"
+    parameters = inspect.signature(function).parameters
+    bound: Any = functools.partial(function, **{takes: None}) if takes in parameters else function
+    if waits and takes not in parameters:
+        raise ConfigError(f"{plan.whose}.{name} is async and takes no ctx to commit with")
+    first = not isinstance(raw, staticmethod)
+    signature = signature_of(bound, f"{name}_{plan.name}", method=first)
+    if on_row and "id" in signature.parameters["properties"]:
+        raise ConfigError(f"{plan.whose}.{name} works on a row, whose id is given; rename its `id`")
+    hook = None
+    if on_row:
+        hook = f"allow_{name}" if hasattr(plan.cls, f"allow_{name}") else "allow_update"
+    return Method(function, on_row, waits, takes if takes in parameters else None, signature, hook)
+
+
+def _body(plan: Plan, method: Method) -> Callable[[ResourceTx, dict[str, Any]], Any]:
+    takes_class = _takes_class(plan, method)
+
+    def run(tx: ResourceTx, arguments: dict[str, Any]) -> Any:
+        mine = method.bound(arguments)
+        if method.takes is not None:
+            mine[method.takes] = tx
+        if method.on_row:
+            return method.function(row_for(tx, plan, method, arguments), **mine)
+        return method.function(plan.cls, **mine) if takes_class else method.function(**mine)
+
+    return run
+
+
+async def begin(plan: Plan, method: Method, made: Any, arguments: dict[str, Any], ctx: Any) -> Any:
+    """Call an async method; `made` is the row it works on."""
+    mine = {**method.bound(arguments), "ctx": ctx}
+    if method.on_row:
+        return await method.function(made, **mine)
+    if _takes_class(plan, method):
+        return await method.function(plan.cls, **mine)
+    return await method.function(**mine)
+
+
+def row_for(tx: ResourceTx, plan: Plan, method: Method, arguments: dict[str, Any]) -> Any:
+    """The row that a call names, once its hook has allowed the caller to work on it."""
+    made = plan.instance(tx.known(plan, arguments.get("id")))
+    if method.hook is not None:
+        allowed(made, method.hook, tx)
+    return made
+
+
+def _takes_class(plan: Plan, method: Method) -> bool:
+    raw = inspect.getattr_static(plan.cls, method.function.__name__, None)
+    return isinstance(raw, classmethod)

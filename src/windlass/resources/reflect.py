@@ -1,0 +1,126 @@
+"""Tables that are there already, as resources: read-only unless said otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from windlass.errors import ConfigError, nearest, shown
+from windlass.resources.resource import VERBS, Layout, Resource, sanitised
+from windlass.resources.schema import Found, columns_of
+
+READS = ("get", "search")
+_TYPES: dict[str, Any] = {
+    "TEXT": str, "VARCHAR": str, "CHAR": str, "CHARACTER VARYING": str, "CHARACTER": str,
+    "INTEGER": int, "INT": int, "BIGINT": int, "SMALLINT": int,
+    "REAL": float, "FLOAT": float, "DOUBLE": float, "DOUBLE PRECISION": float,
+    "BLOB": bytes, "BYTEA": bytes,
+}  # fmt: skip
+
+
+async def reflect(
+    table: str,
+    scope: Any,
+    *,
+    tenant: str | None = None,
+    shared: bool = False,
+    version: str | None = None,
+    columns: Sequence[str] | None = None,
+    writable: bool = False,
+    name: str | None = None,
+    verbs: Sequence[str] | None = None,
+) -> type[Resource]:
+    """Make a resource of a table in the Runtime's store, and export it there:
+
+    ```python
+    Order = await w.reflect("orders", scope, tenant="shop", columns=["total", "status"])
+    ```
+    `tenant` names the column that says whose a row is; a table without one must be said to be
+    `shared`: then every tenant sees every row. The columns are text, numbers and bytes; others are
+    left out. Nothing can be written unless it is `writable`.
+    """
+    if (tenant is None) == (not shared):
+        raise ConfigError(
+            f"reflect({table!r}): say whose the rows are: tenant='column', or shared=True when every "
+            "tenant may see them all"
+        )
+    plain = sanitised(name or table, "reflect")
+    named = _checked(table)
+
+    def look(tx: Any) -> list[Found]:
+        return columns_of(tx, named)
+
+    there = await scope.store.consult(look)
+    if not there:
+        raise ConfigError(f"reflect: the store has no table {shown(table)}")
+    known = {one.name: one for one in there}
+    for column in ("id", tenant, version, *(columns or ())):
+        if column is not None and column not in known:
+            raise ConfigError(f"reflect: {table} has no column {column!r}{nearest(column, known)}")
+    chosen = [one for one in there if one.name not in (tenant, version) and _wanted(one, columns)]
+    _all_filled(there, chosen, table, writable, tenant, version)
+    made: Any = msgspec.defstruct(
+        "".join(part.title() for part in plain.split("_")),
+        [_field(one) for one in chosen],
+        bases=(Resource,),
+        namespace={
+            "path": plain,
+            "table": table,
+            "verbs": tuple(verbs if verbs is not None else VERBS if writable else READS),
+            "__windlass_layout__": Layout(tenant, version),
+            "__module__": f"windlass reflection of {table}",
+        },
+        kw_only=True,
+    )
+    if not writable and not set(made.verbs) <= set(READS):
+        raise ConfigError(f"reflect: {table} is read-only; say writable=True for other verbs")
+    scope.resources.add(made)
+    return made
+
+
+def _checked(table: str) -> str:
+    if not isinstance(table, str) or '"' in table or "\0" in table:  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ConfigError(f"reflect: {shown(table)} is no table's name")
+    return table
+
+
+def _wanted(one: Found, columns: Sequence[str] | None) -> bool:
+    if _type(one) is None:
+        if columns is not None and one.name in columns:
+            raise ConfigError(f"reflect: column {one.name!r} is {one.type}, which has no JSON form")
+        return False
+    return columns is None or one.name in columns or one.name == "id"
+
+
+def _type(one: Found) -> Any:
+    return _TYPES.get(one.type.partition("(")[0].strip())
+
+
+def _field(one: Found) -> tuple[Any, ...]:
+    kind = _type(one)
+    if one.nullable and one.name != "id":
+        return (one.name, kind | None, None)
+    return (one.name, kind)
+
+
+def _all_filled(
+    there: Sequence[Found],
+    chosen: Sequence[Found],
+    table: str,
+    writable: bool,
+    tenant: str | None,
+    version: str | None,
+) -> None:
+    if "id" not in [one.name for one in chosen]:
+        raise ConfigError(f"reflect: {table} has no column 'id' of text or whole numbers")
+    if not writable:
+        return
+    names = [one.name for one in chosen]
+    for one in there:
+        if one.required and one.name not in names and one.name not in (tenant, version):
+            raise ConfigError(
+                f"reflect: {table}.{one.name} must be filled and is left out; name it in columns, "
+                "or leave out writable"
+            )

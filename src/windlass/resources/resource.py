@@ -1,0 +1,385 @@
+"""What a resource is: a class with typed fields, and the plan that is made of it once.
+
+A plan knows every name that may stand in a statement; nothing that a caller sends ever does.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar, cast, dataclass_transform
+
+import msgspec
+
+from windlass.access.caller import Caller
+from windlass.errors import ConfigError, InvalidValue, nearest, shown
+from windlass.resources.fields import Field, compiled
+from windlass.tools.fields import names_around
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from windlass.resources.query import Page, Query
+    from windlass.resources.work import ResourceTx
+
+R = TypeVar("R", bound="Resource")
+VERBS = ("get", "search", "create", "update", "delete")
+HOOKS = {
+    "get": "allow_read",
+    "search": "allow_read",
+    "create": "allow_create",
+    "update": "allow_update",
+    "delete": "allow_delete",
+}
+TENANT, VERSION = "_tenant", "_version"
+MOST_ROWS = 100
+Plain: TypeAlias = dict[str, Any]  # a row as JSON has it, with its version
+_PLAN = "__windlass_plan__"
+_IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,59}")
+_OWN = ("windlass_", "sqlite_", "pg_")
+_IDS: dict[Any, str] = {str: "text", int: "integer"}
+
+
+@dataclass_transform(kw_only_default=True, field_specifiers=(msgspec.field,))
+class _Meta(msgspec.StructMeta):
+    """Fields of a resource go by name, so they may stand in any order."""
+
+    def __new__(
+        mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any
+    ) -> Any:
+        options.setdefault("kw_only", True)
+        return super().__new__(mcls, name, bases, namespace, **options)
+
+
+class Resource(msgspec.Struct, metaclass=_Meta, dict=True, forbid_unknown_fields=True):
+    """Rows of your own in the runtime's store, which a model may work with under permissions:
+
+    ```python
+    @w.export
+    class Product(w.Resource):
+        id: str
+        name: str
+        price: float
+        stock: int = 0
+        mcp_tools = ["restock"]
+
+        def allow_update(self, caller: w.Caller) -> bool:
+            return "manager" in caller.roles
+
+        def restock(self, tx: w.ResourceTx, amount: int) -> "Product":
+            "Put more of it on the shelf."
+            self.stock += amount
+            return tx.save(self)
+    ```
+    Rows belong to the tenant of the caller who made them, and no verb reaches another's. `id` is
+    given or made; `version` counts the changes of a row.
+    """
+
+    path: ClassVar[str | None] = None  # its name in tools: `path = "shop/products"`
+    table: ClassVar[str | None] = None  # its table, when that is not its name
+    verbs: ClassVar[Sequence[str]] = VERBS
+    mcp_tools: ClassVar[Sequence[str] | Mapping[str, Mapping[str, Any]]] = ()
+    max_limit: ClassVar[int] = MOST_ROWS  # rows that one search may answer
+    audit_reads: ClassVar[bool] = True
+
+    @property
+    def version(self) -> int:
+        """How often the row was written; 0 until it is stored."""
+        return self.__dict__.get(VERSION, 0)
+
+    # Asked for every call, with the values of the row. Only True allows; a text is the reason why not.
+
+    def allow_read(self, caller: Caller) -> bool | str:
+        """May the caller see this row?"""
+        return True
+
+    def allow_create(self, caller: Caller) -> bool | str:
+        """May the caller make this row?"""
+        return True
+
+    def allow_update(self, caller: Caller) -> bool | str:
+        """May the caller change this row? Asked of the row as it is and as it would be."""
+        return True
+
+    def allow_delete(self, caller: Caller) -> bool | str:
+        """May the caller remove this row?"""
+        return True
+
+    # What the verbs do, in the transaction of the call. A class may do it otherwise.
+
+    @classmethod
+    def get(cls, tx: ResourceTx, id: Any) -> Self | None:
+        """The row of this id, or None."""
+        return tx.get(cls, id)
+
+    @classmethod
+    def search(cls, tx: ResourceTx, query: Query) -> Page[Self]:
+        """The rows that fit."""
+        return tx.page(cls, query)
+
+    @classmethod
+    def create(cls, tx: ResourceTx, values: dict[str, Any]) -> Self:
+        """Make a row."""
+        return tx.create(cls, values)
+
+    @classmethod
+    def update(cls, tx: ResourceTx, id: Any, values: dict[str, Any], version: int | None) -> Self:
+        """Change some fields of a row."""
+        return tx.update(cls, id, values, version)
+
+    @classmethod
+    def delete(cls, tx: ResourceTx, id: Any, version: int | None) -> Self:
+        """Remove a row; what it was."""
+        return tx.delete(cls, id, version)
+
+
+class Layout(msgspec.Struct, frozen=True):
+    """Where rows lie in a table that is not Windlass's own; see `reflect`."""
+
+    tenant: str | None = None  # the column; None: every tenant sees every row
+    version: str | None = None
+    reflected: bool = True
+
+
+class Plan:
+    """A resource, ready for use."""
+
+    def __init__(self, cls: type[Resource], name: str | None = None) -> None:
+        self.cls = cls
+        self.whose = cls.__name__
+        self.name = sanitised(name or cls.path or _snake(cls.__name__), self.whose)
+        self.table = _identifier(cls.table or self.name, f"{self.whose}: the table")
+        self.layout: Layout | None = cls.__dict__.get("__windlass_layout__")
+        self.fields = _fields(cls)
+        self.by_name = {one.name: one for one in self.fields}
+        self.id = _id_field(self.by_name, self.whose)
+        self.verbs = _verbs(cls.verbs, self.whose)
+        self.limit = _limit(cls.max_limit, self.whose)
+        self.hooks: dict[str, bool] = {}
+        for verb, hook in HOOKS.items():
+            own = getattr(cls, hook)
+            if inspect.iscoroutinefunction(own):
+                raise ConfigError(f"{self.whose}.{hook} answers at once; make it a plain def")
+            self.hooks[verb] = own is not getattr(Resource, hook)
+        self.overridden = {
+            verb: getattr(cls, verb).__func__ is not getattr(Resource, verb).__func__
+            for verb in VERBS
+        }
+        self.documented = cls.__dict__.get("__doc__") is not None
+        self.private = frozenset(one.name for one in self.fields if one.column.private)
+        self.statements: dict[Any, str] = {}
+        self._write_statements()
+
+    def _write_statements(self) -> None:
+        names = [one.name for one in self.fields]
+        layout = self.layout
+        self.tenant = TENANT if layout is None else layout.tenant
+        self.version = VERSION if layout is None else layout.version
+        self.quoted = quoted(self.table)
+        self.columns = ", ".join(quoted(name) for name in names)
+        if self.version is not None:
+            self.columns += f", {quoted(self.version)}"
+        self.mine = "1 = 1" if self.tenant is None else f"{quoted(self.tenant)} = ?"
+        self.select = f"SELECT {self.columns} FROM {self.quoted}"
+        self.select_one = f"{self.select} WHERE {self.mine} AND id = ?"
+        into = [*names]
+        if self.version is not None:
+            into.append(self.version)
+        if self.tenant is not None:
+            into.append(self.tenant)
+        listed, marks = ", ".join(map(quoted, into)), ", ".join("?" * len(into))
+        self.insert = f"INSERT INTO {self.quoted} ({listed}) VALUES ({marks})"
+        same = "" if self.version is None else f" AND {quoted(self.version)} = ?"
+        self.remove = f"DELETE FROM {self.quoted} WHERE {self.mine} AND id = ?{same}"
+
+    def mine_of(self, tenant: str) -> tuple[str, ...]:
+        """The parameters of `mine`."""
+        return () if self.tenant is None else (tenant,)
+
+    def changing(self, names: tuple[str, ...]) -> str:
+        """The statement that changes these fields."""
+        found = self.statements.get(names)
+        if found is None:
+            sets = [f"{quoted(name)} = ?" for name in names]
+            same = ""
+            if self.version is not None:
+                sets.append(f"{quoted(self.version)} = ?")
+                same = f" AND {quoted(self.version)} = ?"
+            found = f"UPDATE {self.quoted} SET {', '.join(sets)} WHERE {self.mine} AND id = ?{same}"
+            self.statements[names] = found
+        return found
+
+    # ----------------------------------------------------------------- rows
+
+    def plain(self, stored: Sequence[Any]) -> Plain:
+        """A stored row as JSON has it."""
+        row: Plain = {}
+        for one, value in zip(self.fields, stored, strict=False):
+            if value is not None and one.from_db is not None:
+                value = one.from_db(value)
+            row[one.name] = value
+        row["version"] = stored[-1] if self.version is not None else 0
+        return row
+
+    def instance(self, plain: Mapping[str, Any]) -> Any:
+        """The row as an object of its class."""
+        values = dict(plain)
+        version = values.pop("version", 0)
+        made = self.checked(values)
+        made.__dict__[VERSION] = version
+        return made
+
+    def checked(self, values: Mapping[str, Any]) -> Any:
+        """An object of these values, or `InvalidValue` that says which one is wrong."""
+        for name in values:
+            if name not in self.by_name:
+                raise InvalidValue(
+                    f"{self.name} has no field {shown(name)}{nearest(str(name), self.by_name)}"
+                )
+        try:
+            return msgspec.convert(values, self.cls, strict=True)
+        except (msgspec.ValidationError, ValueError, TypeError, OverflowError) as error:
+            raise InvalidValue(f"{self.name}: {str(error).replace('$.', '')}") from None
+        except RecursionError:
+            raise InvalidValue(f"{self.name}: a value is nested too deeply") from None
+
+    def stored(self, made: Any) -> list[Any]:
+        """The values of an object as the database has them, in the order of the fields."""
+        return [one.stored(getattr(made, one.name)) for one in self.fields]
+
+    def shown(self, made: Any) -> Plain:
+        """An object as JSON has it."""
+        row: Plain = msgspec.to_builtins(made)
+        row["version"] = made.version
+        return row
+
+
+def is_resource(cls: object) -> bool:
+    """Is it a class of rows?"""
+    return isinstance(cls, type) and issubclass(cls, Resource) and cls is not Resource
+
+
+def plan_of(cls: type[Resource]) -> Plan:
+    """The plan of a resource, made when it is first asked for."""
+    kept = cls.__dict__.get(_PLAN)
+    if kept is None:
+        if not is_resource(cls):
+            raise ConfigError(f"{shown(cls)} is not a Resource; write class Product(w.Resource)")
+        kept = Plan(cls)
+        setattr(cls, _PLAN, kept)
+    return kept
+
+
+def keep_plan(cls: type[Resource], plan: Plan) -> None:
+    """Let this be the plan of the class from now on."""
+    setattr(cls, _PLAN, plan)
+
+
+def quoted(name: str) -> str:
+    """An identifier in a statement; only names that passed `_identifier` come here."""
+    return f'"{name}"'
+
+
+def sanitised(path: object, whose: str) -> str:
+    """A path as a part of a tool's name: `shop/products` is `shop_products`."""
+    name = re.sub(r"[^A-Za-z0-9]+", "_", path).strip("_").lower() if isinstance(path, str) else ""
+    if not name or not name[0].isalpha():
+        raise ConfigError(
+            f"{whose}: {shown(path)} gives no name for tools; set path to a word such as 'products'"
+        )
+    return name
+
+
+def _identifier(name: object, what: str) -> str:
+    if not isinstance(name, str) or not _IDENTIFIER.fullmatch(name):
+        raise ConfigError(
+            f"{what} {shown(name)} must be a letter and up to 59 letters, digits and `_`"
+        )
+    if name.lower().startswith(_OWN):
+        raise ConfigError(f"{what} {name!r}: names that begin with {name.split('_')[0]}_ are taken")
+    return name
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name)
+
+
+_RESERVED = {name for name in dir(Resource) if not name.startswith("__")} | {"tenant"}
+
+
+def _fields(cls: type[Resource]) -> tuple[Field, ...]:
+    whose = cls.__name__
+    hints = _hints(cls)
+    lower: dict[str, str] = {}
+    found: list[Field] = []
+    for name, default, factory in zip(cls.__struct_fields__, *_defaults(cls), strict=True):
+        if name in _RESERVED or name.startswith("_"):
+            raise ConfigError(
+                f"{whose}.{name}: this name is Windlass's own; call the field another"
+            )
+        _identifier(name, f"{whose}: the field")
+        if lower.setdefault(name.lower(), name) != name:
+            raise ConfigError(f"{whose}: {name!r} and {lower[name.lower()]!r} are one column")
+        made = default if default is not None else factory
+        found.append(compiled(name, hints[name], made is None, made, whose))
+    return tuple(found)
+
+
+def _defaults(
+    cls: type[Resource],
+) -> tuple[list[Callable[[], Any] | None], list[Callable[[], Any] | None]]:
+    values: list[Callable[[], Any] | None] = []
+    factories: list[Callable[[], Any] | None] = []
+    for one in msgspec.structs.fields(cls):
+        given = one.default
+        values.append(None if given is msgspec.NODEFAULT else (lambda given=given: given))
+        made = one.default_factory
+        factories.append(None if made is msgspec.NODEFAULT else cast("Callable[[], Any]", made))
+    return values, factories
+
+
+def _hints(cls: type[Resource]) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(cls, include_extras=True)
+    except NameError:
+        pass
+    try:
+        hints = typing.get_type_hints(cls, localns=names_around(), include_extras=True)
+    except NameError as error:
+        raise ConfigError(
+            f"{cls.__name__}: its fields name {error.name!r}, which cannot be found; import it there"
+        ) from None
+    for klass in cls.__mro__:  # msgspec looks them up itself, and cannot see the function around
+        if klass is not Resource and issubclass(klass, Resource):
+            own = klass.__dict__.get("__annotations__", {})
+            klass.__annotations__ = {name: hints.get(name, hint) for name, hint in own.items()}
+    return hints
+
+
+def _id_field(fields: Mapping[str, Field], whose: str) -> Field:
+    found = fields.get("id")
+    if found is None:
+        raise ConfigError(f"{whose} has no id; write `id: str` or `id: int` in it")
+    if found.bare not in _IDS or found.nullable or not found.required:
+        raise ConfigError(f"{whose}.id is `id: str` or `id: int`, without a default")
+    return found
+
+
+def _verbs(given: Any, whose: str) -> tuple[str, ...]:
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        raise ConfigError(f"{whose}.verbs is a list of verbs, not {shown(given)}")
+    for verb in cast("Sequence[Any]", given):
+        if verb not in VERBS:
+            raise ConfigError(
+                f"{whose}.verbs: {shown(verb)} is not a verb{nearest(str(verb), VERBS)}; "
+                f"they are {', '.join(VERBS)}"
+            )
+    return tuple(verb for verb in VERBS if verb in given)
+
+
+def _limit(given: Any, whose: str) -> int:
+    if type(given) is not int or not 1 <= given <= 10_000:
+        raise ConfigError(f"{whose}.max_limit is a number from 1 to 10000, not {shown(given)}")
+    return given

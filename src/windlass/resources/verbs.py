@@ -1,0 +1,297 @@
+"""The verbs of a resource: what each takes, and what it does in the transaction of its call.
+
+Permission is asked here, when a call runs: roles first, then the hooks of the class with the values
+of the row, inside the same transaction as the effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import msgspec
+
+from windlass.errors import InvalidValue, NotFound, PermissionDenied, shown
+from windlass.resources.fields import SORTED
+from windlass.resources.query import LIMIT, MOST_CHOICES, MOST_SORTS, Page, Query
+from windlass.resources.resource import HOOKS, Plain, Plan
+from windlass.resources.work import ResourceTx, asked, merged, plain_values
+from windlass.tools.schema import Shapes
+
+_KINDS = {
+    "get": "read",
+    "search": "search",
+    "create": "edit",
+    "update": "edit",
+    "delete": "delete",
+}
+READS = ("get", "search")
+_WORDS = {
+    "get": "Read one {name} by its id.",
+    "search": "Search {name} rows by the values of their fields.",
+    "create": "Create a {name}.",
+    "update": "Change some fields of a {name}.",
+    "delete": "Delete a {name}.",
+}
+
+
+class Verb(msgspec.Struct, frozen=True):
+    """One verb of one resource, ready for use."""
+
+    plan: Plan
+    name: str  # the verb's, or the method's
+    tool: str  # the tool's
+    description: str
+    parameters: dict[str, Any]
+    annotations: dict[str, Any]
+    run: Callable[[ResourceTx, dict[str, Any]], Any]  # in the transaction
+    method: Any = None  # a custom one: see `methods.py`
+
+    @property
+    def action(self) -> str:
+        """What roles grant: `product.update`."""
+        return f"{self.plan.name}.{self.name}"
+
+    @property
+    def reads(self) -> bool:
+        """It changes nothing."""
+        return self.annotations["side_effect_level"] == "read_only"
+
+
+def verbs_of(plan: Plan) -> list[Verb]:
+    """The verbs that the class allows."""
+    return [_verb(plan, name) for name in plan.verbs]
+
+
+def told(plan: Plan, verb: str, kind: str, level: str) -> dict[str, Any]:
+    """What is known of a verb as a tool."""
+    return {"kind": kind, "side_effect_level": level, "resource": plan.name, "verb": verb}
+
+
+def _verb(plan: Plan, name: str) -> Verb:
+    parameters = _SCHEMAS[name](plan)
+    level = "read_only" if name in READS else "workspace_write"
+    about = (plan.cls.__doc__ or "").strip().split("\n\n")[0] if plan.documented else ""
+    words = _WORDS[name].format(name=plan.name.replace("_", " "))
+    own = getattr(plan.cls, name).__doc__ if plan.overridden[name] else None
+    description = " ".join(" ".join(part for part in (own or words, about) if part).split())
+    run = _RUNS[name]
+
+    def body(tx: ResourceTx, arguments: dict[str, Any]) -> Any:
+        return run(tx, plan, arguments)
+
+    return Verb(
+        plan,
+        name,
+        f"{name}_{plan.name}",
+        description,
+        parameters,
+        told(plan, name, _KINDS[name], level),
+        body,
+    )
+
+
+# --------------------------------------------------------------------------- schemas
+
+
+def _object(properties: dict[str, Any], required: list[str], shapes: Shapes) -> dict[str, Any]:
+    schema = {
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": False,
+    }
+    return shapes.finish(schema)
+
+
+def id_schema(plan: Plan) -> dict[str, Any]:
+    """The schema of an id that names a row."""
+    kind = "integer" if plan.id.kind == "integer" else "string"
+    return {"type": kind, "description": f"the id of the {plan.name.replace('_', ' ')}"}
+
+
+_VERSION = {
+    "type": "integer",
+    "description": "the version that you have read; if it is another by now, nothing is done",
+}
+
+
+def _get_schema(plan: Plan) -> dict[str, Any]:
+    return _object({"id": id_schema(plan)}, ["id"], Shapes())
+
+
+def _delete_schema(plan: Plan) -> dict[str, Any]:
+    properties = {"id": id_schema(plan)}
+    if plan.version is not None:
+        properties["version"] = _VERSION
+    return _object(properties, ["id"], Shapes())
+
+
+def _create_schema(plan: Plan) -> dict[str, Any]:
+    shapes = Shapes()
+    properties = {one.name: one.schema(shapes) for one in plan.fields}
+    properties["id"] = {**properties["id"], "description": "made for you when you leave it out"}
+    required = [one.name for one in plan.fields if one.required and one.name != "id"]
+    return _object(properties, required, shapes)
+
+
+def _update_schema(plan: Plan) -> dict[str, Any]:
+    shapes = Shapes()
+    changes = {one.name: one.schema(shapes) for one in plan.fields if one.name != "id"}
+    values = {
+        "type": "object",
+        "description": "the fields to change; others stay as they are",
+        "properties": changes,
+        "additionalProperties": False,
+        "minProperties": 1,
+    }
+    properties = {"id": id_schema(plan), "values": values}
+    if plan.version is not None:
+        properties["version"] = _VERSION
+    return _object(properties, ["id", "values"], shapes)
+
+
+def _search_schema(plan: Plan) -> dict[str, Any]:
+    shapes = Shapes()
+    fields: dict[str, Any] = {}
+    for one in plan.fields:
+        value = one.schema(shapes, bare=True)
+        several = {"type": "array", "items": value, "maxItems": MOST_CHOICES}
+        special = {"in": several, "is_null": {"type": "boolean"}}
+        operators = {name: special.get(name, value) for name in one.operators}
+        test: dict[str, Any] = {
+            "type": "object",
+            "properties": operators,
+            "additionalProperties": False,
+            "minProperties": 1,
+        }
+        fields[one.name] = test if one.kind == "json" else {"anyOf": [value, test]}
+    sortable = [one.name for one in plan.fields if one.kind in SORTED]
+    properties = {
+        "where": {
+            "type": "object",
+            "description": "each field a value that it must equal, or an object of operators",
+            "properties": fields,
+            "additionalProperties": False,
+        },
+        "sort": {
+            "type": "array",
+            "description": "fields to sort by, downward with - before it",
+            "items": {"enum": [*sortable, *[f"-{name}" for name in sortable]]},
+            "maxItems": MOST_SORTS,
+        },
+        "limit": {
+            "type": "integer",
+            "minimum": 1,
+            "maximum": plan.limit,
+            "default": min(LIMIT, plan.limit),
+        },
+        "cursor": {"type": "string", "description": "from the page before, for the next one"},
+    }
+    return _object(properties, [], shapes)
+
+
+_SCHEMAS: dict[str, Callable[[Plan], dict[str, Any]]] = {
+    "get": _get_schema,
+    "search": _search_schema,
+    "create": _create_schema,
+    "update": _update_schema,
+    "delete": _delete_schema,
+}
+
+
+# --------------------------------------------------------------------------- what they do
+
+
+def _get(tx: ResourceTx, plan: Plan, arguments: dict[str, Any]) -> Plain:
+    id = arguments.get("id")
+    if plan.overridden["get"]:
+        made = plan.cls.get(tx, id)
+        if made is None:
+            raise NotFound(f"there is no {plan.name} {shown(id)}")
+        row = plan.shown(made)
+    else:
+        row = tx.known(plan, id)
+    permit(tx, plan, "get", row)
+    return row
+
+
+def _search(tx: ResourceTx, plan: Plan, arguments: dict[str, Any]) -> Page[Plain]:
+    query = query_of(plan, arguments)
+    if not plan.overridden["search"]:
+        return tx.rows(plan, query, allow=plan.hooks["search"])
+    found = plan.cls.search(tx, query)
+    seen = [one for one in found.rows if asked(one, "allow_read", tx.caller) is None]
+    return Page([plan.shown(one) for one in seen], found.cursor)
+
+
+def query_of(plan: Plan, arguments: dict[str, Any]) -> Query:
+    """The query in a call's arguments."""
+    for name in arguments:
+        if name not in ("where", "sort", "limit", "cursor"):
+            raise InvalidValue(f"search_{plan.name} takes where, sort, limit and cursor")
+    sort: Any = arguments.get("sort") or ()
+    if not isinstance(sort, (str, list, tuple)):
+        raise InvalidValue(f"sort: is a list of fields, not {shown(sort)}")
+    limit: Any = arguments.get("limit")
+    return Query(
+        {} if (where := arguments.get("where")) is None else where,
+        (sort,) if isinstance(sort, str) else tuple(cast("list[Any]", sort)),
+        min(LIMIT, plan.limit) if limit is None else limit,
+        arguments.get("cursor"),
+    )
+
+
+def _create(tx: ResourceTx, plan: Plan, arguments: dict[str, Any]) -> Plain:
+    values = tx.with_id(plan, plain_values(plan, arguments))
+    made = plan.checked(values)
+    if plan.hooks["create"]:
+        allowed(made, "allow_create", tx)
+    if plan.overridden["create"]:
+        return plan.shown(plan.cls.create(tx, values))
+    return tx.insert(plan, made)
+
+
+def _update(tx: ResourceTx, plan: Plan, arguments: dict[str, Any]) -> Plain:
+    id, version = arguments.get("id"), arguments.get("version")
+    values = plain_values(plan, arguments.get("values"))
+    before = tx.known(plan, id)
+    permit(tx, plan, "update", before)
+    after = merged(plan, before, values)
+    if plan.hooks["update"]:
+        allowed(after, "allow_update", tx)
+    if plan.overridden["update"]:
+        return plan.shown(plan.cls.update(tx, id, values, version))
+    return tx.change(plan, before, after, version)
+
+
+def _delete(tx: ResourceTx, plan: Plan, arguments: dict[str, Any]) -> Plain:
+    id, version = arguments.get("id"), arguments.get("version")
+    before = tx.known(plan, id)
+    permit(tx, plan, "delete", before)
+    if plan.overridden["delete"]:
+        return plan.shown(plan.cls.delete(tx, id, version))
+    tx.drop(plan, before, version)
+    return before
+
+
+_RUNS: dict[str, Callable[[ResourceTx, Plan, dict[str, Any]], Any]] = {
+    "get": _get,
+    "search": _search,
+    "create": _create,
+    "update": _update,
+    "delete": _delete,
+}
+
+
+def permit(tx: ResourceTx, plan: Plan, verb: str, row: Plain) -> None:
+    """Ask the hook of this verb about the row."""
+    if plan.hooks[verb]:
+        allowed(plan.instance(row), HOOKS[verb], tx)
+
+
+def allowed(made: Any, hook: str, tx: ResourceTx) -> None:
+    """Raise `PermissionDenied` unless the hook says True."""
+    reason = asked(made, hook, tx.caller)
+    if reason is not None:
+        raise PermissionDenied(reason)

@@ -1,0 +1,320 @@
+"""What happens to rows inside one transaction: every statement is bound to the caller's tenant.
+
+`ResourceTx` is what a verb or a method of a resource gets. It remembers what it changed, for the
+audit row that is written in the same transaction.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar, cast
+
+import msgspec
+
+from windlass import seams
+from windlass.access.caller import Caller
+from windlass.errors import Conflict, InvalidValue, NotFound, PermissionDenied, nearest, shown
+from windlass.resources.fields import integer, text
+from windlass.resources.query import LIMIT, Page, Query, Search
+from windlass.resources.resource import Plain, Plan, Resource, plan_of
+
+R = TypeVar("R", bound=Resource)
+_MOST_SCANNED = 10_000  # rows looked at for one page, when a hook hides most of them
+_MOST_ID = 512
+
+
+class Change(msgspec.Struct, frozen=True):
+    """One row that was written: as it was, and as it is."""
+
+    plan: Plan
+    id: Any
+    before: Plain | None
+    after: Plain | None
+
+
+class ResourceTx:
+    """A call's transaction: `tx.get(Product, "p1")`, `tx.save(product)`, `tx.execute(sql, values)`.
+
+    Rows are those of the caller's tenant. What a method does here was allowed when the method was:
+    hooks are not asked again. `execute` reaches your own tables as they are, tenants and all.
+    """
+
+    __slots__ = ("_tx", "caller", "changes", "now", "tenant")
+
+    def __init__(self, tx: Any, caller: Caller, tenant: str, now: float) -> None:
+        self._tx, self.caller, self.tenant, self.now = tx, caller, tenant, now
+        self.changes: list[Change] = []
+
+    @property
+    def dialect(self) -> str:
+        """`sqlite` or `postgres`."""
+        return self._tx.dialect
+
+    def execute(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
+        """Run a statement on tables of your own; `?` stands for a parameter."""
+        return self._tx.execute(sql, parameters)
+
+    # ----------------------------------------------------------------- objects
+
+    def get(self, cls: type[R], id: Any) -> R | None:
+        """The row of this id, or None."""
+        plan = plan_of(cls)
+        row = self.row(plan, id)
+        return None if row is None else plan.instance(row)
+
+    def search(
+        self,
+        cls: type[R],
+        where: Mapping[str, Any] | None = None,
+        *,
+        sort: Sequence[str] = (),
+        limit: int = LIMIT,
+    ) -> list[R]:
+        """The rows that fit: `tx.search(Order, {"status": "open"}, sort=["-at"])`."""
+        return self.page(cls, Query(dict(where or {}), tuple(sort), limit)).rows
+
+    def page(self, cls: type[R], query: Query) -> Page[R]:
+        """The rows that fit, a page at a time."""
+        plan = plan_of(cls)
+        found = self.rows(plan, query)
+        return Page([plan.instance(row) for row in found.rows], found.cursor)
+
+    def create(self, cls: type[R], values: Mapping[str, Any] | None = None, **more: Any) -> R:
+        """Make a row: `tx.create(Order, product="p1", amount=2)`."""
+        plan = plan_of(cls)
+        return plan.instance(self.make(plan, plain_values(plan, {**(values or {}), **more})))
+
+    def update(
+        self, cls: type[R], id: Any, values: Mapping[str, Any], version: int | None = None
+    ) -> R:
+        """Change some fields of a row."""
+        plan = plan_of(cls)
+        before = self.known(plan, id)
+        after = merged(plan, before, plain_values(plan, values))
+        return plan.instance(self.change(plan, before, after, version))
+
+    def save(self, made: R) -> R:
+        """Store a row that was read and changed; `Conflict` if somebody else was faster."""
+        plan = plan_of(type(made))
+        values = plan.shown(made)
+        version = values.pop("version")
+        if not version:
+            return plan.instance(self.make(plan, plain_values(plan, values)))
+        before = self.known(plan, values["id"])
+        after = plan.checked(values)
+        return plan.instance(self.change(plan, before, after, version))
+
+    def delete(self, cls: type[R], id: Any, version: int | None = None) -> R:
+        """Remove a row; what it was."""
+        plan = plan_of(cls)
+        before = self.known(plan, id)
+        self.drop(plan, before, version)
+        return plan.instance(before)
+
+    # ----------------------------------------------------------------- rows
+
+    def row(self, plan: Plan, id: Any) -> Plain | None:
+        """The row as JSON has it."""
+        key = key_of(plan, id)
+        stored = self._tx.execute(plan.select_one, (*plan.mine_of(self.tenant), key)).fetchone()
+        return None if stored is None else plan.plain(stored)
+
+    def known(self, plan: Plan, id: Any) -> Plain:
+        """The same, and `NotFound` when there is none."""
+        found = self.row(plan, id)
+        if found is None:
+            raise NotFound(f"there is no {plan.name} {shown(id)}")
+        return found
+
+    def rows(self, plan: Plan, query: Query, allow: bool = False) -> Page[Plain]:
+        """A page of rows; with `allow`, of those only that `allow_read` lets the caller see."""
+        search = Search(plan, query, self.tenant)
+        shown_rows: list[Plain] = []
+        after, last, scanned = search.after, None, 0
+        while True:
+            wanted = search.limit + 1 - len(shown_rows)
+            sql, values = search.statement(after, wanted)
+            within = "instr" if self.dialect == "sqlite" else "strpos"
+            found = self._tx.execute(sql.replace("{within}", within), values).fetchall()
+            for stored in found:
+                after = search.place(stored)
+                row = plan.plain(stored)
+                if allow and asked(plan.instance(row), "allow_read", self.caller) is not None:
+                    continue
+                if len(shown_rows) == search.limit:
+                    return Page(shown_rows, search.cursor(cast("Any", last)))
+                shown_rows.append(row)
+                last = after
+            scanned += len(found)
+            if len(found) < wanted:
+                return Page(shown_rows)
+            if scanned >= _MOST_SCANNED:
+                if last is None:
+                    raise InvalidValue("where: too few of these rows may be seen; ask for less")
+                return Page(shown_rows, search.cursor(last))
+
+    def make(self, plan: Plan, values: Mapping[str, Any]) -> Plain:
+        """Insert a row; an id is made when none is given."""
+        made = plan.checked(self.with_id(plan, values))
+        return self.insert(plan, made)
+
+    def with_id(self, plan: Plan, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The values with an id among them."""
+        if values.get("id") is not None:
+            return dict(values)
+        if plan.id.kind == "text":
+            return {**values, "id": seams.new_id(plan.name)}
+        sql = f"SELECT max(id) FROM {plan.quoted} WHERE {plan.mine}"
+        most = self._tx.execute(sql, plan.mine_of(self.tenant)).fetchone()[0]
+        return {**values, "id": (most or 0) + 1}
+
+    def insert(self, plan: Plan, made: Any) -> Plain:
+        """Insert an object that was checked."""
+        key_of(plan, made.id)
+        stored = plan.stored(made)
+        row = plan.plain([*stored, 1])
+        values = stored
+        if plan.version is not None:
+            values = [*values, 1]
+        if plan.tenant is not None:
+            values = [*values, self.tenant]
+        self._write(plan, plan.insert, values, made.id)
+        self.changes.append(Change(plan, made.id, None, row))
+        return row
+
+    def change(self, plan: Plan, before: Plain, after: Any, version: int | None) -> Plain:
+        """Store the fields of `after` that differ; `version` is the one the caller has seen."""
+        expected(plan, before, version)
+        if after.id != before["id"]:
+            raise InvalidValue(f"{plan.name}: an id stays as it is; make a new row instead")
+        stored = plan.stored(after)
+        row = plan.plain([*stored, before["version"] + 1])
+        names = tuple(
+            one.name
+            for one in plan.fields
+            if one.name != "id" and row[one.name] != before[one.name]
+        )
+        if not names:
+            return before
+        values = [stored[at] for at, one in enumerate(plan.fields) if one.name in names]
+        self._alter(plan, plan.changing(names), values, before, written=True)
+        self.changes.append(Change(plan, after.id, before, row))
+        return row
+
+    def drop(self, plan: Plan, before: Plain, version: int | None) -> None:
+        """Delete the row."""
+        expected(plan, before, version)
+        self._alter(plan, plan.remove, [], before, written=False)
+        self.changes.append(Change(plan, before["id"], before, None))
+
+    def _alter(
+        self, plan: Plan, sql: str, values: list[Any], before: Plain, *, written: bool
+    ) -> None:
+        """One statement on one row of a known version."""
+        if written and plan.version is not None:
+            values.append(before["version"] + 1)
+        values += [*plan.mine_of(self.tenant), before["id"]]
+        if plan.version is not None:
+            values.append(before["version"])
+        if self._write(plan, sql, values, before["id"]).rowcount != 1:
+            raise Conflict(
+                f"{plan.name} {shown(before['id'])} was changed meanwhile; read it again"
+            )
+
+    def _write(self, plan: Plan, sql: str, values: Sequence[Any], id: Any) -> Any:
+        try:
+            return self._tx.execute(sql, values)
+        except Exception as error:
+            if not _is_taken(error):
+                raise
+            taken = [one.name for one in plan.fields if one.column.unique]
+            also = f", or another row has its {' or '.join(taken)}" if taken else ""
+            raise Conflict(f"{plan.name} {shown(id)} is there already{also}") from error
+
+
+def expected(plan: Plan, before: Plain, version: int | None) -> None:
+    """Is the row still the one that the caller has seen?"""
+    if version is None:
+        return
+    if plan.version is None:
+        raise InvalidValue(f"{plan.name}: its rows have no version; leave it out")
+    if version != before["version"]:
+        raise Conflict(
+            f"{plan.name} {shown(before['id'])} has version {before['version']}, not "
+            f"{shown(version, 40)}; read it again",
+            before["version"],
+        )
+
+
+def merged(plan: Plan, before: Plain, values: Mapping[str, Any]) -> Any:
+    """The row as it would be with these values, checked."""
+    row = {**before, **values}
+    del row["version"]
+    return plan.checked(row)
+
+
+def plain_values(plan: Plan, values: object) -> dict[str, Any]:
+    """A host's or a model's values as JSON has them."""
+    if isinstance(values, plan.cls):
+        values = msgspec.structs.asdict(values)
+    if not isinstance(values, Mapping):
+        raise InvalidValue(f"{plan.name}: values are an object of fields, not {shown(values)}")
+    given = cast("Mapping[Any, Any]", values)
+    for name in given:
+        if name not in plan.by_name:
+            raise InvalidValue(
+                f"{plan.name} has no field {shown(name)}{nearest(str(name), plan.by_name)}"
+            )
+    try:
+        return msgspec.to_builtins(dict(given))
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise InvalidValue(f"{plan.name}: {error}") from None
+
+
+def key_of(plan: Plan, id: object) -> Any:
+    """An id that can be asked for."""
+    try:
+        if plan.id.kind == "integer":
+            if type(id) is int:
+                return integer(id)
+        elif type(id) is str and 0 < len(id) <= _MOST_ID:
+            return text(id)
+    except ValueError as error:
+        raise InvalidValue(f"id: {error}") from None
+    kind = (
+        "a whole number" if plan.id.kind == "integer" else f"a text of 1 to {_MOST_ID} characters"
+    )
+    raise InvalidValue(f"id: is {kind}, not {shown(id)}")
+
+
+def tenant_of(caller: Caller) -> str:
+    """The caller's tenant as rows have it; callers without one share a place of their own."""
+    tenant = caller.tenant
+    if tenant is None:
+        return ""
+    if not isinstance(cast("object", tenant), str) or not tenant:
+        raise PermissionDenied(f"the caller's tenant is {shown(tenant)}; name one, or None")
+    try:
+        return text(tenant)
+    except ValueError as error:
+        raise PermissionDenied(f"the caller's tenant: {error}") from None
+
+
+def asked(made: Any, hook: str, caller: Caller) -> str | None:
+    """Why the caller may not; None when the hook says True and nothing else."""
+    try:
+        answer: object = getattr(made, hook)(caller)
+    except Exception as error:
+        return f"{hook} failed: {type(error).__name__}"
+    if answer is True:
+        return None
+    if isinstance(answer, str) and answer:
+        return answer
+    return f"{hook} says no" if answer is False else f"{hook} answered {shown(answer)}, not True"
+
+
+def _is_taken(error: BaseException) -> bool:
+    if isinstance(error, sqlite3.IntegrityError):
+        return "UNIQUE" in str(error)
+    return getattr(error, "sqlstate", None) == "23505"
