@@ -13,6 +13,8 @@ from windlass.agents.context import CHECKS, ContextOptions
 from windlass.testing import scripted
 
 FUNCTIONS = {
+    "skill_define": "name options",
+    "skill_registry": "skills",
     "compaction_policy": "options",
     "compact_for_bug_fix_resumption": "options",
     "compact_preserving_test_failures": "options",
@@ -24,6 +26,19 @@ FUNCTIONS = {
     "agent_session_clear_scratchpad": "id options",
 }
 STRUCTS: dict[type[Any], str] = {
+    w.Skill: (
+        "name description when_to_use paths allowed_tools prompt disable_model_invocation "
+        "user_invocable mcp on_activate on_deactivate license compatibility metadata extra folder files"
+    ),
+    w.SkillMatch: "strategy top_n sticky matcher invoke",
+    w.SkillQuery: "prompt skills working_files active top_n",
+    w.SkillMatched: (
+        "session_id iteration strategy candidates chosen reassess working_files warning problems "
+        "registry"
+    ),
+    w.SkillActivated: ("session_id name iteration score reason description allowed_tools mcp"),
+    w.SkillDeactivated: "session_id name iteration",
+    w.SkillScopeTools: "session_id name allowed_tools tools hidden",
     w.TranscriptProjection: (
         "policy keep_last min_tokens min_chars window_turns roots summary project"
     ),
@@ -48,6 +63,9 @@ STRUCTS: dict[type[Any], str] = {
     ),
 }
 OPTIONS: dict[str, Any] = {
+    "skills": [{"name": "ship", "description": "Ship a release"}],
+    "skill_match": {"strategy": "metadata", "top_n": 1, "sticky": True},
+    "working_files": ["infra/main.tf"],
     "transcript_projection": {"policy": "reachability_gc", "keep_last": 4, "roots": ["src/"]},
     "context_callback": lambda ctx: {"messages": ctx.visible_messages, "system": ctx.system},
     "context_filter": lambda ctx: ctx.messages,
@@ -63,6 +81,8 @@ OPTIONS: dict[str, Any] = {
     "compact_callback": lambda archived, reminders, policy: "short",
     "auto_compact": {"policy": {"mode": "mine"}},
 }
+#: What an option needs beside it.
+BESIDE: dict[str, dict[str, Any]] = dict.fromkeys(("skill_match", "working_files"), {"skills": []})
 EVENT = (
     "reason strategy engine_strategy estimated_tokens_before estimated_tokens_after "
     "instruction_mode instruction_source compaction_policy"
@@ -91,9 +111,10 @@ def test_every_option_is_here():
 
 @pytest.mark.parametrize("name", OPTIONS)
 async def test_an_option_is_taken_by_every_door(name: str):
-    out = await w.agent_loop("go", model=scripted("x"), **{name: OPTIONS[name]})
+    options = {**BESIDE.get(name, {}), name: OPTIONS[name]}
+    out = await w.agent_loop("go", model=scripted("x"), **options)
     assert out.status == "done"
-    assert (await w.Agent(scripted("x"), **{name: OPTIONS[name]}).run("go")).status == "done"
+    assert (await w.Agent(scripted("x"), **options).run("go")).status == "done"
 
 
 def test_the_event_has_its_two_names():

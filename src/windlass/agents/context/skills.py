@@ -225,7 +225,7 @@ def policies(about: About) -> list[Policy[Any]]:
     registry: SkillRegistry | None = about.options.get("skills")
     if registry is None:
         for name in ("skill_match", "working_files"):
-            if about.options.get(name):
+            if about.options.get(name) and "skills" not in about.options:
                 raise ConfigError(f"{name} is about skills, and there are none: give skills too")
         return []
     match: SkillMatch = about.options.get("skill_match") or SkillMatch()

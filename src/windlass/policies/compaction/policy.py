@@ -134,8 +134,9 @@ class Compacting(Policy[Compactions]):
             return request
         frame = run.frame
         if request.frame is not before:  # somebody shaped it for this call: that stays
-            brought = [tool for tool in frame.tools if tool not in request.frame.tools]
-            tools = (*request.frame.tools, *brought) if frame is not before else request.frame.tools
+            # only what this brought: the rest somebody may have left out on purpose
+            brought = [tool for tool in frame.tools if tool not in before.tools]
+            tools = (*request.frame.tools, *brought)
             frame = msgspec.structs.replace(request.frame, tools=tools)
         return msgspec.structs.replace(request, messages=run.strand.snapshot(), frame=frame)
 
