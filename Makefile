@@ -10,7 +10,7 @@ LOCK := $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 -
 PYTEST := $(BIN)/python -m pytest --quiet --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check check-deep mutate-options bench format lock
+.PHONY: help demo test check check-deep mutate-options bench bench-scratchpad format lock
 
 help:
 	@echo "make demo        a run that is killed in the middle of a refund and goes on; offline, no key"
@@ -19,6 +19,7 @@ help:
 	@echo "make check-deep  sweeps and slow groups"
 	@echo "make mutate-options  every option taken out in turn: does a story notice?"
 	@echo "make bench       the benchmarks, side by side with a bare loop"
+	@echo "make bench-scratchpad  what a scratchpad keeps and costs: none, append-only, reorganised"
 	@echo "make format      write the code as the formatter wants it"
 	@echo "make lock        pin the newest versions of everything we depend on"
 
@@ -43,6 +44,9 @@ mutate-options: .venv/.dev
 
 bench: .venv/.dev
 	$(BIN)/python -m bench.run
+
+bench-scratchpad: .venv/.dev
+	@$(BIN)/python -m bench.scratchpad
 
 format: .venv/.dev
 	$(BIN)/ruff check --fix-only --quiet .
