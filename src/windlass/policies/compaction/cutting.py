@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -58,15 +58,16 @@ def pile(upto: list[int], messages: Iterable[Message]) -> None:
     """Add for each message the characters up to its end."""
     total = upto[-1] if upto else 0
     for message in messages:
-        for block in message.content:
-            kind: type = type(block)
+        content: Any = message.content  # of any kind: a cast would cost more than the look
+        for block in content:
+            kind: Any = type(block)
             if kind is ToolResult:
-                content: Any = cast("ToolResult", block).content
-                total += len(content) if type(content) is str else _parts(content)
+                told = block.content
+                total += len(told) if type(told) is str else _parts(told)
             elif kind is ToolCall:
-                total += _arguments(cast("ToolCall", block))
+                total += _arguments(block)
             elif kind is Text or kind is Thinking:
-                total += len(cast("Text", block).text)
+                total += len(block.text)
             else:
                 total += 64 if kind is Opaque else _PICTURE
         upto.append(total)
@@ -333,22 +334,19 @@ def _upto(messages: Sequence[Message], room: int, longest: int) -> tuple[list[st
 def said(message: Message, longest: int) -> str:
     """One message in words; of a long text its beginning and its end."""
     lines: list[str] = []
-    for block in message.content:
-        kind: type = type(block)
+    content: Any = message.content
+    for block in content:
+        kind: Any = type(block)
         if kind is Text:
-            if text := cast("Text", block).text:
+            if block.text:
                 who = "NOTES SO FAR" if message.kind == SUMMARY else message.role.upper()
-                lines.append(f"{who}: {_short(text, longest)}")
+                lines.append(f"{who}: {_short(block.text, longest)}")
         elif kind is ToolCall:
-            call = cast("ToolCall", block)
-            asked = call.raw or _encode(call.arguments).decode()
-            lines.append(f"CALL {call.name} ({call.id}): {_short(asked, longest)}")
+            asked = block.raw or _encode(block.arguments).decode()
+            lines.append(f"CALL {block.name} ({block.id}): {_short(asked, longest)}")
         elif kind is ToolResult:
-            result = cast("ToolResult", block)
-            mark = ", failed" if result.is_error else ""
-            lines.append(
-                f"RESULT {result.name} ({result.id}{mark}): {_short(result.text, longest)}"
-            )
+            mark = ", failed" if block.is_error else ""
+            lines.append(f"RESULT {block.name} ({block.id}{mark}): {_short(block.text, longest)}")
         elif kind is not Thinking:  # what was only thought was never said
             lines.append(f"{message.role.upper()}: [a {kind.__name__.lower()}]")
     return "\n".join(lines)
