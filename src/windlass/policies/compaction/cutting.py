@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -30,6 +30,7 @@ _TOLD: Final = 800  # characters of its lines that look like findings
 _TELLING: Final = ("error", "fail", "exception", "panic", "assert")
 _LEFT: Final = "[the result of "
 _EACH_WORD: Final = 8  # lines looked at for each of them
+_kind: Callable[[Any], Any] = type  # of a block: a cast would cost more than the look
 
 
 class Cut(NamedTuple):
@@ -58,9 +59,9 @@ def pile(upto: list[int], messages: Iterable[Message]) -> None:
     """Add for each message the characters up to its end."""
     total = upto[-1] if upto else 0
     for message in messages:
-        content: Any = message.content  # of any kind: a cast would cost more than the look
+        content: Any = message.content
         for block in content:
-            kind: Any = type(block)
+            kind = _kind(block)
             if kind is ToolResult:
                 told = block.content
                 total += len(told) if type(told) is str else _parts(told)
@@ -336,7 +337,7 @@ def said(message: Message, longest: int) -> str:
     lines: list[str] = []
     content: Any = message.content
     for block in content:
-        kind: Any = type(block)
+        kind = _kind(block)
         if kind is Text:
             if block.text:
                 who = "NOTES SO FAR" if message.kind == SUMMARY else message.role.upper()

@@ -37,12 +37,12 @@ class CompactionPolicy(msgspec.Struct, frozen=True, kw_only=True):
         return self.scope in VISIBLE
 
 
-_TASK = (
+TASK = (
     "You write the notes that take the place of the earlier part of a conversation between a user "
     "and an assistant that works with tools. The assistant goes on from your notes and from the "
     "messages after them, and sees nothing else of what you were given."
 )
-_RULES = (
+RULES = (
     "Keep: what the user wants and every condition they set; decisions, with their reasons; what was "
     "done and what came of it; names, paths, numbers, identifiers and error messages exactly as they "
     "stand; what is still open, and the step that was to come next.\n"
@@ -54,11 +54,13 @@ _MANNER = (
 )
 
 
-def system_of(policy: CompactionPolicy | None, words: int) -> str:
+def system_of(
+    policy: CompactionPolicy | None, words: int, task: str = TASK, rules: str = RULES
+) -> str:
     """What the writer of a summary is told."""
-    parts = [_TASK]
+    parts = [task]
     if policy is None or policy.extend_default_instructions or policy.empty:
-        parts.append(_RULES)
+        parts.append(rules)
     if policy is not None and (asked := written(policy)):
         parts.append(asked)
     return "\n\n".join([*parts, _MANNER.format(words=words)])

@@ -30,6 +30,8 @@ from windlass.policies.compaction.cutting import (
     truncated,
 )
 from windlass.policies.compaction.instructions import (
+    RULES,
+    TASK,
     WORDS,
     CompactionPolicy,
     asking,
@@ -53,6 +55,7 @@ from windlass.policies.compaction.work import (
     so_far,
     view_tokens,
 )
+from windlass.policies.wording import Words, spoken
 from windlass.tools.base import Tool
 
 Strategy: TypeAlias = Literal["truncate", "summarize_middle", "summarize_all", "hybrid", "custom"]
@@ -86,6 +89,8 @@ class Compacting(Policy[Compactions]):
         keep_last: int | None = None,
         policy: CompactionPolicy | None = None,
         callback: Callback | None = None,
+        task: Words = TASK,
+        rules: Words = RULES,
     ) -> None:
         self.strategy: Strategy = strategy
         self.threshold, self.most = threshold, BASE if threshold is None else threshold
@@ -93,6 +98,7 @@ class Compacting(Policy[Compactions]):
         usual = 0 if strategy == "summarize_all" else 10
         self.keep_last = usual if keep_last is None else keep_last
         self.policy, self.callback = policy, callback
+        self.task, self.rules = task, rules
 
     @property
     def name(self) -> str:
@@ -295,7 +301,8 @@ class Compacting(Policy[Compactions]):
                 room = min(room, run.model.context_window * 2)
             room = max(4_000, room)
             question = Message("user", (Text(asking(gone, room)),))
-            frame = Frame(system_of(self.policy, WORDS), (), _SETTINGS)
+            told = system_of(self.policy, WORDS, await spoken(self.task), await spoken(self.rules))
+            frame = Frame(told, (), _SETTINGS)
             try:
                 await run.ask(Request((question,), frame), PURPOSE)
             except (ModelError, BudgetExceeded):
