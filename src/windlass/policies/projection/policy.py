@@ -18,7 +18,7 @@ from windlass.messages import Message
 from windlass.models.base import Frame, Request
 from windlass.models.view import View
 from windlass.policies.compaction import pricing
-from windlass.policies.compaction.cutting import fresh, tokens
+from windlass.policies.compaction.cutting import fresh, weigh
 from windlass.policies.compaction.recall import recall_tool
 from windlass.policies.compaction.work import frame_tokens, happened, recalling, view_tokens
 from windlass.policies.projection.edits import Edit, chosen
@@ -147,9 +147,10 @@ class Projecting(Policy[Projections]):
         usage = run.turn.usage if run.turn is not None else None
         view = run.strand.items
         frame = frame_tokens(request.frame)
-        before = frame + tokens(view[:begin])
-        same = frame + tokens(view[: part[0].start])
-        after = before - sum([one.saved for one in part]) // 4
+        size = weigh(view[:begin])
+        before = frame + size // 4
+        after = frame + (size - sum([one.saved for one in part])) // 4
+        same = frame + weigh(view[: part[0].start]) // 4
         cached = usage is not None and usage.cache_read_tokens > 0
         return pricing.effect_of(run.model, before, after, same, cached=cached)
 
