@@ -416,6 +416,18 @@ class Asking(w.Policy[None]):
         return w.Ask(f"may {call.name} run?")
 
 
+async def test_a_question_stands_though_whoever_asked_is_gone():
+    agent, _, waiting = await parked()
+    careless = agent.with_(approval_policy={})
+    out = await careless.resume("s")
+    assert out.status == "suspended" and not out.tool_calls
+    [still] = await w.approvals()
+    assert (still.tool, still.rule) == (waiting.tool, waiting.rule)
+    await w.deny(still.id)
+    out = await careless.resume("s")
+    assert results(out)["write"] == ("denied", "Denied.")
+
+
 async def test_the_question_is_on_record_with_what_it_is_bound_to():
     _, out, waiting = await parked()
     [question] = [e for e in out.entries if type(e) is ToolDecided]

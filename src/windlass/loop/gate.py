@@ -52,22 +52,14 @@ async def decide(run: Run, call: ToolCall) -> Ready | ToolResult | Suspend:
     if isinstance(call_or_problem, ToolResult):
         return call_or_problem
     call = call_or_problem
-    rule = "default"
+    rule, known = "default", run.asked.pop(call.id, None) if run.asked else None
     for ask in run.moments.before_tool:
         answer = await ask(run, call)
         if isinstance(answer, Suspend):
-            verdict = run.answers.pop(call.id, None)
-            name = ask.__self__.name
-            if verdict is None:
-                run.record(question(run, call, tool, name, answer))
-                _shown(run, call, "ask", name, answer.reason)
-                return answer
-            rule = f"{name}:{verdict.by}"
-            why = unfit(run, call, tool, answer, verdict) if verdict.allowed else verdict.reason
-            if not verdict.allowed or why is not None:
-                refused = denied(call, why)
-                _decided(run, call, tool, "deny", rule, refused.text)
-                return refused
+            known = None
+            rule = _answered(run, call, tool, ask.__self__.name, answer)
+            if not isinstance(rule, str):
+                return rule
         if isinstance(answer, ToolResult):
             action = "deny" if answer.outcome == "denied" else "answer"
             _decided(run, call, tool, action, ask.__self__.name, answer.text)
@@ -81,6 +73,10 @@ async def decide(run: Run, call: ToolCall) -> Ready | ToolResult | Suspend:
         if isinstance(changed, ToolResult):
             return changed
         call = changed
+    if known is not None:  # whoever asked is not here: the question stands all the same
+        rule = _answered(run, call, tool, known.rule, Suspend(known.reason or "may it run?"))
+        if not isinstance(rule, str):
+            return rule
     arguments = None if call.arguments == asked.arguments else call.arguments
     run.record(
         ToolDecided(
@@ -95,6 +91,24 @@ async def decide(run: Run, call: ToolCall) -> Ready | ToolResult | Suspend:
         )  # fmt: skip
     )
     return Ready(call, tool)
+
+
+def _answered(
+    run: Run, call: ToolCall, tool: Tool, name: str, ask: Suspend
+) -> str | ToolResult | Suspend:
+    """Who said yes; or the refusal; or the question, once it is on record."""
+    verdict = run.answers.pop(call.id, None)
+    if verdict is None:
+        run.record(question(run, call, tool, name, ask))
+        _shown(run, call, "ask", name, ask.reason)
+        return ask
+    rule = f"{name}:{verdict.by}"
+    why = unfit(run, call, tool, ask, verdict) if verdict.allowed else verdict.reason
+    if verdict.allowed and why is None:
+        return rule
+    refused = denied(call, why)
+    _decided(run, call, tool, "deny", rule, refused.text)
+    return refused
 
 
 def prepare(run: Run, tool: Tool, call: ToolCall) -> ToolCall | ToolResult:

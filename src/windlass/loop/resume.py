@@ -70,6 +70,7 @@ class Standing:
         self.decided: dict[str, ToolDecided] = {}
         self.intended: dict[str, ToolIntended] = {}
         self.suspended: Suspended | None = None
+        self.asked: dict[str, ToolDecided] = {}  # calls that wait for an answer
         self.answers: dict[str, Decision] = {}  # given on record, and not used yet
         self.host_results: dict[str, ToolResult] = {}
 
@@ -150,13 +151,16 @@ class Standing:
         self.call_ids |= {call.id for call in self.turn.calls}
         self.stage = Stage.CHECK
         self.decided, self.intended = {}, {}
-        self.answers, self.host_results = {}, {}
+        self.asked, self.answers, self.host_results = {}, {}, {}
 
     def _called(self, entry: JournalEntry) -> None:
         turn = self.turn
         match entry:
-            case ToolDecided(call_id=call_id) if entry.action != "ask":
+            case ToolDecided(call_id=call_id, action="ask"):
+                self.asked[call_id] = entry
+            case ToolDecided(call_id=call_id):
                 self.decided[call_id] = entry
+                self.asked.pop(call_id, None)
                 self.answers.pop(call_id, None)
                 self._past_check(call_id)
             case ToolIntended(call_id=call_id):
@@ -227,6 +231,7 @@ async def take_up(run: Run, state: Standing) -> tuple[Stage, Finish | None]:
     if turn is not None and turn.open:
         run.held = list(state.view.held)
         run.answers, run.host_results = state.answers, state.host_results
+        run.asked = state.asked
         for call in turn.calls:
             if call.id not in turn.results:
                 _stand(run, turn, call, state)

@@ -27,6 +27,7 @@ from windlass.events import (
     Reshaped,
     Said,
     ToolCallUpdate,
+    ToolDecided,
     ToolIntended,
     ToolResulted,
 )
@@ -57,7 +58,7 @@ T = TypeVar("T")
 class Run:
     """A run in progress. Policies get it at every moment."""
 
-    __slots__ = ("answers", "around", "began", "books", "call_ids", "caller", "caller_name", "coerced", "committed", "conversation_id", "deps", "drains", "early",
+    __slots__ = ("answers", "around", "asked", "began", "books", "call_ids", "caller", "caller_name", "coerced", "committed", "conversation_id", "deps", "drains", "early",
                  "emit",                  "first_entry", "frame", "frame_digest", "frames", "held", "host_results", "interruption",
                  "iteration", "journal", "ledger", "lingering", "loop", "memory", "model",
                  "request_id",
@@ -126,6 +127,7 @@ class Run:
     def _no_calls(self) -> None:
         """What becomes of calls, before there are any."""
         self.answers: dict[str, Decision] = {}  # to calls that asked someone
+        self.asked: dict[str, ToolDecided] = {}  # what an earlier drive parked with, unanswered
         self.host_results: dict[str, ToolResult] = {}  # of calls that the host runs
         self.committed: dict[str, ToolResult] = {}
         # what was mended in arguments, until the result
