@@ -39,6 +39,7 @@ class Chosen(NamedTuple):
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
     result: tuple[str, ...] = ()
+    ask: tuple[str, ...] = ()
 
     def to_go_on(self, session_id: str, command: str = "run") -> str:
         """What to type to go on with this session; its model and system prompt it knows itself."""
@@ -47,6 +48,8 @@ class Chosen(NamedTuple):
             words += ["--store", self.store]
         for tool in self.tools:
             words += ["--tools", tool]
+        for glob in self.ask:
+            words += ["--ask", glob]
         return shlex.join(words)
 
 
@@ -57,6 +60,8 @@ _AGENT_OPTIONS = (
     click.option("--system", "-s", metavar="TEXT|@FILE", help="The system prompt, or a file of it."),
     click.option("--tools", "-t", metavar="MODULE:FUNCTION", multiple=True,
                  help="A function the model may call; also from this folder. May be repeated."),
+    click.option("--ask", metavar="GLOB", multiple=True,
+                 help="Park the run before these tools, until `windlass approvals approve`. May be repeated."),
     click.option("--max-turns", type=click.IntRange(min=1), metavar="N", help="Model calls per run."),
     click.option("--max-cost", type=click.FloatRange(min=0), metavar="USD", help="Dollars per run."),
     click.option("--max-tokens-total", type=click.IntRange(min=1), metavar="N",
@@ -160,6 +165,8 @@ def make_agent(chosen: Chosen, past: Before | None, hint: Sequence[str] = ()) ->
     }
     if any(value is not None for value in limits.values()):
         options["budget"] = Budget(**cast("Any", limits))
+    if chosen.ask:
+        options["approval_policy"] = {"rules": [{"ask": list(chosen.ask)}]}
     if system is None and past is not None:
         system = past.system
     agent: Agent[Any, str] = Agent(

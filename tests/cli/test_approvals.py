@@ -1,0 +1,84 @@
+"""`windlass approvals`: what waits, and how somebody answers it from another process."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+MOCK = ("--provider", "mock")
+PAY = """
+    @w.tool
+    async def pay(to: str, amount: float) -> str:
+        '''Send money.'''
+        return f"paid {amount} to {to}"
+
+    w.llm_mock(text="I will pay.", tool_calls=[{"name": "pay", "arguments": {"to": "Bob\\x1b[2J", "amount": 5}}])
+"""
+TOOL = ("-t", "shop:pay", "--ask", "pay*")
+
+
+@pytest.fixture
+def waiting(windlass, module) -> str:
+    module("shop", PAY)
+    done = windlass("run", "pay bob", *MOCK, *TOOL, "--session", "s1", code=None)
+    assert done.exit_code == 1 and "waiting" in done.output or "parked" in done.output
+    return json.loads(windlass("approvals", "list", "--json").stdout)[0]["id"]
+
+
+def test_nothing_waits(windlass):
+    done = windlass("approvals", "list")
+    assert done.stdout == "" and "nothing waits" in done.stderr
+    assert json.loads(windlass("approvals", "list", "--json").stdout) == []
+
+
+def test_list_and_show(windlass, waiting):
+    lines = windlass("approvals", "list").stdout.splitlines()
+    assert lines[0].split() == ["APPROVAL", "SESSION", "CALLER", "STATE", "CALL"]
+    assert lines[1].startswith(waiting[:12]) and "s1" in lines[1] and "waits" in lines[1]
+    shown = windlass("approvals", "show", waiting[:6]).stdout
+    assert "rule 0 (ask: tool=pay*)" in shown and '"amount": 5' in shown and "\x1b" not in shown
+    whole = json.loads(windlass("approvals", "show", waiting, "--json").stdout)
+    assert whole["tool"] == "pay" and whole["answered"] is None
+
+
+def test_approve_and_go_on(windlass, waiting):
+    assert "approved 1" in windlass("approvals", "approve", waiting[:8], "--by", "ann").stdout
+    assert " approved " in windlass("approvals", "list").stdout
+    done = windlass("sessions", "resume", "s1", *TOOL)
+    assert "pay: paid 5 to Bob" in done.output and "done · 2 turns" in done.output
+    told = windlass("sessions", "show", "s1").stdout
+    assert "approval_policy:ann" in told
+    assert "nothing waits" in windlass("approvals", "list").stderr
+
+
+def test_deny_tells_the_model(windlass, waiting):
+    windlass("approvals", "deny", waiting, "--reason", "too much")
+    windlass("sessions", "resume", "s1", *TOOL)
+    assert "too much" in windlass("sessions", "show", "s1").stdout
+
+
+def test_all_and_by_session(windlass, waiting):
+    assert "approved 1" in windlass("approvals", "approve", "--session", "s1").stdout
+    done = windlass("approvals", "approve", "--all", code=2)
+    assert "nothing waits" in done.output
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (("approve",), "which?"),
+        (("approve", "x", "--all"), "one of them"),
+        (("approve", "zzz"), "nothing waits for an answer under 'zzz'"),
+        (("show", "zzz"), "nothing waits for an answer under 'zzz'"),
+        (("aprove",), "Did you mean 'approve'"),
+    ],
+)
+def test_what_cannot_be_meant(windlass, waiting, args, words):
+    done = windlass("approvals", *args, code=None)
+    assert done.exit_code in (1, 2) and words in done.output
+
+
+def test_an_answer_is_given_once(windlass, waiting):
+    windlass("approvals", "approve", waiting)
+    assert "answered already" in windlass("approvals", "deny", waiting, code=2).output
