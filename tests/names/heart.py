@@ -161,7 +161,7 @@ TRANSCRIPT_KINDS = """
 
 MOCK_KEYS = "text tool_calls match consume_match usage stop_reason error".split()
 MOCK_CALL_FIELDS = "messages system tools options".split()
-TRANSCRIPT_FIELDS = "id messages events summary metadata".split()
+TRANSCRIPT_FIELDS = "id messages events summary metadata scratchpad scratchpad_version".split()
 SESSION_FIELDS = "parent_id child_ids root_id".split()
 TESTING = "scripted call no_model_requests cassette".split()
 COMMANDS = """
