@@ -38,8 +38,10 @@ def test_a_store_passes_through():
 @pytest.mark.parametrize(
     ("address", "words"),
     [
-        ("postgresql://x/y", "not built yet; use 'sqlite"),
-        ("postgres://x/y", "not built yet"),
+        ("postgresq://x/y", "did you mean 'postgresql'"),
+        ("postgresql://x/y/z", "names no database"),
+        ("postgresql://x:port/y", "cannot be read"),
+        ("postgresql://x/y#z", "names no database"),
         ("sqlit:///x.db", "did you mean 'sqlite'"),
         ("memry:", "did you mean 'memory'"),
         ("nonsense", "is not an address"),
@@ -54,6 +56,39 @@ def test_a_store_passes_through():
 def test_addresses_that_are_none(address, words):
     with pytest.raises(ConfigError, match=words):
         open_store(address)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "postgres+psycopg://ann:s3cret@host/name",
+        "pg://ann:s3cret@host/name",
+        "postgresql://ann:s3cret@host:port/name",
+        "postgresql://ann:s3/cret@host/name",
+        "postgresql://ann:33/cret@host/name",
+        "postgresql://ann:33/cret@host",
+        "postgresql://ann:s3#s3cret@host/name",
+        "postgresql://ann:[s3cret@host/name",
+        "postgresql://ann:s3cret@host/a/b",
+        "pg://host/name?password=s3cret",
+    ],
+)
+def test_no_refusal_repeats_a_password(address):
+    with pytest.raises(ConfigError) as refused:
+        open_store(address)
+    assert "cret" not in str(refused.value)
+    assert refused.value.__cause__ is None
+
+
+async def test_an_address_of_postgres_is_shown_without_its_password():
+    store = open_store("postgres://ann:s3cret@db.example:6432/agents?sslmode=require&password=t0p")
+    assert repr(store) == "<PostgresStore postgresql://ann@db.example:6432/agents>"
+    assert (
+        open_store("postgres://ann:s3cret@db.example:6432/agents?sslmode=require&password=t0p")
+        is store
+    )
+    await store.aclose()
+    await store.aclose()
 
 
 async def test_one_file_is_one_store_until_all_have_closed_it(tmp_path):

@@ -64,11 +64,12 @@ class HandedJournal:
         self._handed = 0  # rows given to the writer
         self._failed: StoreError | None = None  # for good
         self._stalled = False  # for now: the rows are kept and tried again
+        self.mail = []
         self.begin([], [])
 
     def begin(self, entries: list[JournalEntry], mail: list[InboxItem]) -> None:
-        """Start from what is on disk."""
-        self.entries, self.mail = entries, mail
+        """Start from what is on disk; mail may have come while it was read."""
+        self.entries, self.mail = entries, mail + self.mail
         self._line.results = {e.call_id for e in entries if type(e) is ToolResulted}
         self.append: Callable[[JournalEntry], None] = entries.append
         self._flushed = len(entries)

@@ -72,8 +72,8 @@ class Commit:
     """A body to be run, and the row that goes with it."""
 
     __slots__ = (
-        "body", "claim", "context", "entries", "error", "finished", "index", "ours", "pending",
-        "record", "value",
+        "body", "claim", "context", "entries", "error", "finished", "fresh", "index", "ours",
+        "pending", "place", "record", "value",
     )  # fmt: skip
 
     def __init__(
@@ -92,6 +92,8 @@ class Commit:
         self.value: Any = None
         self.entries: Sequence[JournalEntry] = ()
         self.error: BaseException | None = None
+        self.place: Place | None = None  # where the session stands with it
+        self.fresh: set[str] = set()  # the calls whose results it holds
 
     @property
     def line(self) -> Line:

@@ -11,13 +11,14 @@ from windlass.store.base import Store
 from windlass.store.memory import MemoryStore
 
 if TYPE_CHECKING:
+    from windlass.store.postgres import PostgresStore
     from windlass.store.sqlite import SqliteStore
 
 SCHEMES = ("memory", "sqlite", "postgresql")
 SUFFIXES = (".db", ".sqlite", ".sqlite3")
 Address: TypeAlias = Union[str, "os.PathLike[str]", Store]
 
-_shared: dict[str, SqliteStore] = {}
+_shared: dict[str, SqliteStore | PostgresStore] = {}
 _sharing = threading.Lock()
 
 
@@ -29,9 +30,9 @@ def open_store(
 ) -> Store:
     """The store at an address; a relative file is looked for in `folder`, else in the current one.
 
-    `memory:`, `sqlite:///relative.db`, `sqlite:////absolute.db`, or a path that ends in .db,
-    .sqlite or .sqlite3. A store passes through. Nothing is read or written until it is used.
-    The same file is the same store; it ends when everyone who opened it has called `aclose`.
+    `memory:`, `sqlite:///relative.db`, `sqlite:////absolute.db`, a path that ends in .db, .sqlite
+    or .sqlite3, or `postgresql://user:password@host/name`. A store passes through. Nothing is read
+    or written until it is used. The same address is the same store; it ends when everyone who opened it has called `aclose`.
     """
     if not isinstance(address, (str, os.PathLike)):
         return address
@@ -43,14 +44,11 @@ def open_store(
     scheme, colon, _rest = text.partition(":")
     scheme = scheme.lower()
     if scheme in ("postgresql", "postgres"):
-        raise ConfigError(
-            "a store on Postgres is not built yet; use 'sqlite:///name.db', which serves the "
-            "processes of one machine"
-        )
+        return _postgres(text, busy_timeout)
     if not colon or scheme not in SCHEMES:
         raise ConfigError(
-            f"store {text!r} is not an address{nearest(scheme, SCHEMES)}; use 'memory:', "
-            "'sqlite:///name.db' or a path that ends in .db"
+            f"store {_shown(text)!r} is not an address{nearest(scheme, SCHEMES)}; use 'memory:', "
+            "'sqlite:///name.db', 'postgresql://user@host/name' or a path that ends in .db"
         )
     if scheme == "memory":
         return MemoryStore()
@@ -83,3 +81,23 @@ def _sqlite(path: str, busy_timeout: float, folder: str | os.PathLike[str] | Non
         if store is None or not store.share():
             store = _shared[name] = SqliteStore(name, busy_timeout=busy_timeout)
         return store
+
+
+def _postgres(url: str, busy_timeout: float) -> Store:
+    from windlass.store.postgres import PostgresStore  # and its driver only by who connects
+
+    with _sharing:
+        store = _shared.get(url)
+        if store is None or not store.share():
+            store = _shared[url] = PostgresStore(url, busy_timeout=busy_timeout)
+        return store
+
+
+def _shown(text: str) -> str:
+    """An address without what may be a password: before an @, or among the options."""
+    scheme, found, rest = text.partition("://")
+    if not found:
+        return text
+    rest = rest.partition("?")[0]
+    _before, at, after = rest.rpartition("@")
+    return f"{scheme}://****@{after}" if at else f"{scheme}://{rest}"

@@ -1,0 +1,228 @@
+"""Changes to whole sessions in Postgres, as functions of a connection in a transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from windlass import seams
+from windlass.errors import StoreError
+from windlass.events import FORMAT, JournalEntry, RunStarted, SessionOpened
+from windlass.store import journal as written
+from windlass.store.base import InboxItem, InboxKind
+from windlass.store.books import Page
+from windlass.store.calls import ModelCall
+from windlass.store.jobs import Line
+from windlass.store.postgres_link import Connection
+from windlass.store.postgres_reading import STANDS, Found, info, mail, unknown
+from windlass.store.postgres_rows import Numbers, plain, share_values
+from windlass.store.postgres_schema import CHANNEL, VALUES_LOCK
+from windlass.store.reading import split
+
+
+class Opening:
+    """Becoming a session's writer: the row that says so, or the next epoch."""
+
+    def __init__(
+        self,
+        line: Line,
+        create: bool,
+        parent_id: str | None,
+        metadata: dict[str, Any] | None,
+    ) -> None:
+        self.line, self.create = line, create
+        self.parent_id, self.metadata = parent_id, metadata
+        self.entries: list[JournalEntry] | None = None  # None: they are on disk
+        self.mail: list[InboxItem] = []
+        self.at = seams.now()
+
+    def check(self) -> None:
+        """Refuse what could not be written, before anything is."""
+        session_id = self.line.session_id
+        written.encode_value((session_id, self.metadata), "the session's metadata")
+        if "\0" in session_id:
+            raise StoreError(f"session {session_id!r}: an id is text without NUL")
+
+    async def work(self, connection: Connection) -> None:
+        """In one transaction; done again when it is not known what became of the first."""
+        line, self.entries = self.line, None
+        found = await self._next_epoch(connection)
+        if found is None:
+            if not self.create:
+                raise await unknown(connection, line.session_id)
+            root_id = await _root_of(connection, self.parent_id)
+            opened = SessionOpened(
+                line.session_id, FORMAT, self.parent_id, root_id, None, self.metadata
+            )
+            found = await _insert(connection, opened, [opened], self.at, None)
+            if found is None:  # somebody else has just made it
+                found = await self._next_epoch(connection)
+            else:
+                self.entries = [opened]
+        if found is None:
+            raise StoreError(f"session {line.session_id!r} comes and goes; try again")
+        line.sid, line.epoch, line.stands = found.sid, found.epoch, found.stands
+        self.mail = (await mail(connection, {line.sid: line.session_id}))[line.sid]
+
+    async def _next_epoch(self, connection: Connection) -> Found | None:
+        row = await connection.fetchrow(
+            "UPDATE windlass_sessions SET epoch = epoch + 1, updated_at = $2 WHERE id = $1"
+            f" RETURNING {STANDS}",
+            self.line.session_id,
+            self.at,
+        )
+        return None if row is None else Found(row)
+
+
+async def _insert(
+    connection: Connection,
+    opened: SessionOpened,
+    entries: list[JournalEntry],
+    at: float,
+    numbers: Numbers | None,
+) -> Found | None:
+    """A new session with its first row; None when the id is taken."""
+    payload = written.encode(entries, opened.session_id)
+    hash_ = written.chained(written.genesis(opened.session_id), 0, at, payload)
+    notes = written.notes_of(entries)
+    metadata = written.encode_value(opened.metadata, "metadata").decode()
+    run = 0 if numbers is None else await _last_run(connection, opened.session_id, entries, numbers)
+    row = await connection.fetchrow(
+        "INSERT INTO windlass_sessions (id, epoch, rows, entries, head, created_at, updated_at,"
+        " parent_id, root_id, branch_at, status, title, metadata, run)"
+        " VALUES ($1, 1, 1, $2, $3, $4, $4, $5, $6, $7, $8, $9, $10, $11)"
+        f" ON CONFLICT DO NOTHING RETURNING {STANDS}",
+        opened.session_id, len(entries), hash_, at, opened.parent_id, opened.root_id,
+        opened.branch_at, notes.status, plain(notes.title), metadata if opened.metadata else None,
+        run,
+    )  # fmt: skip
+    if row is None:
+        return None
+    found = Found(row)
+    payload, cuts, blobs = split(payload)
+    if blobs:
+        await connection.execute(share_values())
+    await connection.execute(
+        "INSERT INTO windlass_rows VALUES ($1, 0, 0, $2, $3, $4, $5)",
+        found.sid, at, payload, cuts, hash_,
+    )  # fmt: skip
+    for name, data in sorted(blobs):
+        await connection.execute(
+            "INSERT INTO windlass_blobs VALUES ($1, $2) ON CONFLICT DO NOTHING", name, data
+        )
+        await connection.execute(
+            "INSERT INTO windlass_blob_uses VALUES ($1, $2) ON CONFLICT DO NOTHING", name, found.sid
+        )
+    return found
+
+
+async def _last_run(
+    connection: Connection, session_id: str, entries: list[JournalEntry], numbers: Numbers
+) -> int:
+    """The number of the last run in a history that was copied; 0 when there is none."""
+    runs = [entry for entry in entries if type(entry) is RunStarted]
+    if not runs:
+        return 0
+    await numbers.refill(connection, 1)
+    page = Page(None, numbers.next)
+    number = page.begin(session_id, runs[-1])
+    numbers.next += 1
+    await _enter(connection, page)
+    return number
+
+
+async def record(connection: Connection, calls: Sequence[ModelCall], numbers: Numbers) -> None:
+    """Put calls on the books that no journal holds."""
+    for at in range(0, len(calls), 128):
+        some = calls[at : at + 128]
+        await numbers.refill(connection, len(some))
+        page = Page(None, numbers.next)
+        page.copy(some)
+        numbers.next += len(page.runs) // 10
+        await _enter(connection, page)
+
+
+async def _enter(connection: Connection, page: Page) -> None:
+    for at in range(0, len(page.runs), 10):
+        values = [plain(value) for value in page.runs[at : at + 10]]
+        await connection.execute(
+            "INSERT INTO windlass_runs VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)", *values
+        )
+    for at in range(0, len(page.full), 17):
+        values = [plain(value) for value in page.full[at : at + 17]]
+        await connection.execute(
+            "INSERT INTO windlass_calls (run, at, input_tokens, output_tokens, cost_usd, latency_ms,"
+            " tool_calls, provider, model, cache_read_tokens, cache_write_tokens, reasoning_tokens,"
+            " gpu_ms, attempts, outcome, purpose, via) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9,"
+            " $10, $11, $12, $13, $14, $15, $16, $17)",
+            *values,
+        )
+
+
+async def fork(
+    connection: Connection,
+    session_id: str,
+    new_id: str,
+    entries: list[JournalEntry],
+    branch_at: int | None,
+    numbers: Numbers,
+) -> None:
+    """A new session with these entries and its parent's lineage."""
+    parent = await info(connection, session_id)
+    if "\0" in new_id:
+        raise StoreError(f"session {new_id!r}: an id is text without NUL")
+    opened = SessionOpened(
+        new_id, FORMAT, session_id, parent.root_id, branch_at, parent.metadata or None
+    )
+    if await _insert(connection, opened, [opened, *entries], seams.now(), numbers) is None:
+        raise StoreError(f"session {new_id!r} exists already; fork under another id")
+
+
+async def _root_of(connection: Connection, parent_id: str | None) -> str | None:
+    if parent_id is None:
+        return None
+    root = await connection.fetchval(
+        "SELECT root_id FROM windlass_sessions WHERE id = $1", parent_id
+    )
+    return parent_id if root is None else root
+
+
+async def post(
+    connection: Connection, session_id: str, item: tuple[str, InboxKind, bytes, float]
+) -> None:
+    """Leave an item; whoever listens is told as soon as it is there."""
+    sid = await connection.fetchval(
+        # the session stays as long as this takes, and its writer is not held up
+        "WITH s AS (SELECT sid FROM windlass_sessions WHERE id = $1 FOR KEY SHARE)"
+        " INSERT INTO windlass_inbox (sid, id, kind, payload, at)"
+        " SELECT sid, $2, $3, $4, $5 FROM s RETURNING sid",
+        plain(session_id),
+        *item,
+    )
+    if sid is None:
+        raise await unknown(connection, session_id)
+    await connection.execute(f"SELECT pg_notify({CHANNEL}, $1)", str(sid))
+
+
+async def remove(connection: Connection, where: str, value: Any, but: set[str]) -> list[str]:
+    """Delete sessions, their mail and the values only they used; their ids."""
+    await connection.execute("SELECT pg_advisory_xact_lock($1)", VALUES_LOCK)
+    gone = await connection.fetch(
+        f"DELETE FROM windlass_sessions WHERE {where} AND id <> ALL($2::text[]) RETURNING sid, id",
+        value,
+        list(but),
+    )
+    sids = [row[0] for row in gone]
+    if not sids:
+        return []
+    for table in ("windlass_rows", "windlass_inbox"):
+        await connection.execute(f"DELETE FROM {table} WHERE sid = ANY($1::bigint[])", sids)
+    await connection.execute(
+        "WITH freed AS (DELETE FROM windlass_blob_uses WHERE sid = ANY($1::bigint[])"
+        " RETURNING digest)"
+        " DELETE FROM windlass_blobs AS b USING (SELECT DISTINCT digest FROM freed) AS f"
+        " WHERE b.digest = f.digest AND NOT EXISTS (SELECT 1 FROM windlass_blob_uses AS u"
+        " WHERE u.digest = b.digest AND u.sid <> ALL($1::bigint[]))",
+        sids,
+    )
+    return [row[1] for row in sorted(gone, key=lambda row: row[0])]

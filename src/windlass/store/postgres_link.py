@@ -1,0 +1,257 @@
+"""A Postgres server: its address, connections to it, and what its errors mean.
+
+The password is in the address that is handed to the driver, and in no message.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import logging
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import asynccontextmanager
+from typing import Any, Protocol, cast
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
+
+from windlass.errors import ConfigError, Corrupt, Full, Locked, StoreError
+
+CONNECT_SECONDS = 10.0
+FIRST_SECONDS = 5.0
+OLDEST = 13  # the first that says of any transaction what became of it
+
+log = logging.getLogger("windlass.store")
+
+
+class Statement(Protocol):
+    """A prepared statement."""
+
+    async def fetch(self, *args: Any) -> list[Any]: ...
+
+    async def executemany(self, args: Iterable[Any]) -> None: ...
+
+    def get_statusmsg(self) -> str: ...
+
+
+class Connection(Protocol):
+    """As much of the driver's connection as we use."""
+
+    async def execute(self, query: str, *args: Any) -> str: ...
+
+    async def fetch(self, query: str, *args: Any) -> list[Any]: ...
+
+    async def fetchrow(self, query: str, *args: Any) -> Any: ...
+
+    async def fetchval(self, query: str, *args: Any) -> Any: ...
+
+    async def prepare(self, query: str) -> Statement: ...
+
+    async def add_listener(self, channel: str, callback: Callable[..., None]) -> None: ...
+
+    async def close(self, *, timeout: float | None = None) -> None: ...
+
+    def add_termination_listener(self, callback: Callable[..., None]) -> None: ...
+
+    def terminate(self) -> None: ...
+
+    def is_closed(self) -> bool: ...
+
+    def is_in_transaction(self) -> bool: ...
+
+
+class Address:
+    """Where the server is: `Address("postgresql://ann:secret@db/agents")`, shown without its secret."""
+
+    def __init__(self, url: str) -> None:
+        try:
+            parts = urlsplit(url)
+            port, host, user = parts.port, parts.hostname, parts.username
+            query = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
+        except ValueError:
+            raise ConfigError(
+                "the store's address cannot be read; write postgresql://user:password@host:5432/name "
+                "and escape what is special in the password (%40 for @, %2F for /)"
+            ) from None
+        name = unquote(parts.path[1:]) if len(parts.path) > 1 else ""
+        where = f"{user}@" if user else ""
+        where += host or dict(query).get("host", "")
+        self.shown = f"postgresql://{where}{f':{port}' if port else ''}/{name}"
+        self.url = urlunsplit(("postgresql", parts.netloc, parts.path, urlencode(query), ""))
+        if (
+            parts.fragment or "/" in name or "@" in name
+        ):  # perhaps the rest of a password: not shown
+            raise ConfigError(
+                "the store's address names no database; write postgresql://user:password@host/name "
+                "and escape what is special in the password (%40 for @, %2F for /, %23 for #)"
+            )
+        missing = [name for name in ("asyncpg", "greenlet") if not importlib.util.find_spec(name)]
+        if missing:
+            raise ConfigError(
+                f"a store on Postgres needs {' and '.join(missing)}: pip install 'windlass[postgres]'"
+            )
+
+    def __repr__(self) -> str:
+        return self.shown
+
+
+async def connect(address: Address, patience: float, settings: dict[str, str]) -> Connection:
+    """A connection that waits for the disk at every commit, and for an answer `patience` seconds."""
+    import asyncpg  # pyright: ignore[reportMissingTypeStubs]  # the extra `postgres`
+
+    # One plan for all: a statement is planned once on a connection and its rows are few. Where an
+    # index can be used it is: a scan of a whole table makes a serializable body depend on all of it.
+    given = {"application_name": "windlass", "jit": "off", "enable_seqscan": "off", **settings}
+    opened = cast(
+        Connection,
+        await asyncpg.connect(  # pyright: ignore[reportUnknownMemberType]
+            address.url,
+            timeout=min(CONNECT_SECONDS, patience),  # pyright: ignore[reportArgumentType]
+            command_timeout=patience,
+            max_cached_statement_lifetime=0,
+            server_settings=given,
+        ),
+    )
+    try:
+        version, waits = await opened.fetchrow(
+            "SELECT current_setting('server_version_num')::int, current_setting('synchronous_commit')"
+        )
+        if version < OLDEST * 10_000:
+            raise StoreError(
+                f"{address}: Postgres {version // 10_000} is too old; use {OLDEST} or newer"
+            )
+        if waits == "off":  # an acknowledged row would be lost with the server's memory
+            await opened.execute("SET synchronous_commit = on")
+    except BaseException:
+        opened.terminate()
+        raise
+    return opened
+
+
+class Pool:
+    """So many connections at most, opened when they are needed. Lives on one event loop."""
+
+    def __init__(
+        self, address: Address, patience: float, size: int, settings: dict[str, str]
+    ) -> None:
+        self.address, self.settings = address, settings
+        self._patience = patience
+        self._idle: list[Connection] = []
+        self._places = asyncio.Semaphore(size)
+        self.ready: Callable[[Connection], Any] | None = None  # awaited with the first connection
+        self._making = asyncio.Lock()
+
+    @property
+    def patience(self) -> float:
+        """How long to wait for the server: one that was never there may be a wrong address."""
+        return self._patience if self.ready is None else min(self._patience, FIRST_SECONDS)
+
+    @asynccontextmanager
+    async def take(self) -> AsyncGenerator[Connection]:
+        """A connection; one that something went wrong on, or that is in a transaction, ends."""
+        async with self._places:
+            connection = await self._open()
+            try:
+                yield connection
+            except BaseException as error:
+                if unfinished(error) or connection.is_in_transaction():
+                    connection.terminate()
+                raise
+            finally:
+                if not connection.is_closed():
+                    self._idle.append(connection)
+
+    async def _open(self) -> Connection:
+        while self._idle:
+            connection = self._idle.pop()
+            if not connection.is_closed():
+                return connection
+        connection = await connect(self.address, self._patience, self.settings)
+        if self.ready is not None:
+            try:
+                async with self._making:
+                    if self.ready is not None:
+                        await self.ready(connection)
+                        self.ready = None
+            except BaseException:
+                connection.terminate()
+                raise
+        return connection
+
+    async def close(self) -> None:
+        """End the connections that nobody uses."""
+        idle, self._idle = self._idle, []
+        for connection in idle:
+            try:
+                await connection.close(timeout=2.0)
+            except Exception:  # it is gone, which is what we want
+                connection.terminate()
+
+
+# --------------------------------------------------------------------------- errors
+
+CONFLICTS = {"40001", "40P01"}  # serialization, deadlock: run it again
+_AWAY = {"57P01", "57P02", "57P03", "53300", "25P03", "57P05"}  # stopping, starting, no place left
+_MADE_TWICE = ("pg_type_typname_nsp_index", "pg_class_relname_nsp_index")
+_MEANING: dict[str, tuple[type[StoreError], str]] = {
+    "53100": (Full, "the server's disk is full; nothing was lost: make room and resume"),
+    "53200": (Locked, "the server is out of memory; nothing was lost: resume later"),
+    "25006": (StoreError, "the server takes no writes (a standby?); connect to the primary and resume"),
+    "28P01": (StoreError, "the server refuses the password; check the address"),
+    "28000": (StoreError, "the server refuses this user; check the address and pg_hba.conf"),
+    "3D000": (StoreError, "there is no such database; create it first (createdb)"),
+    "42501": (StoreError, "permission denied; allow this user to create and write tables in its schema"),
+    "3F000": (StoreError, "there is no schema to keep tables in; create the one in search_path"),
+    "42P01": (Corrupt, "tables of the store are gone; restore them from a backup"),
+    "42703": (Corrupt, "tables of the store are not what they were; restore them from a backup"),
+    "XX001": (Corrupt, "the server found damaged data; restore it from a backup"),
+    "XX002": (Corrupt, "the server found a damaged index; restore it (REINDEX)"),
+}  # fmt: skip
+
+
+def code_of(error: BaseException) -> str:
+    """The server's code, or nothing."""
+    code: object = getattr(error, "sqlstate", None)
+    return code if isinstance(code, str) else ""
+
+
+def unfinished(error: BaseException) -> bool:
+    """The connection may still be at work on what was asked, or be gone."""
+    return isinstance(error, asyncio.CancelledError) or away(error)
+
+
+def away(error: BaseException) -> bool:
+    """Nobody answers: the server is restarting, or the line is cut. It may have done what was asked."""
+    if isinstance(error, (OSError, TimeoutError, EOFError)):
+        return True
+    code = code_of(error)
+    if code:
+        return code in _AWAY or code.startswith("08")
+    return type(error).__module__.startswith("asyncpg") and "connection" in str(error)
+
+
+def conflicting(error: BaseException) -> bool:
+    """Somebody else was faster; the same once more may do."""
+    code = code_of(error)
+    if code in CONFLICTS:
+        return True
+    # `CREATE TABLE IF NOT EXISTS` looks first and makes then: two at once collide in the catalogue.
+    if code == "23505":
+        return getattr(error, "constraint_name", None) in _MADE_TWICE
+    return code == "XX000" and "tuple concurrently" in str(error)
+
+
+def passing(error: BaseException) -> bool:
+    """It may be tried again."""
+    return away(error) or conflicting(error)
+
+
+def meaning(error: BaseException, address: Address) -> StoreError:
+    """What to tell a person about an error of the server's or of the way to it."""
+    if isinstance(error, StoreError):
+        return error
+    if away(error):
+        said = str(error) or "no answer in time"
+        return Locked(f"{address}: the server cannot be reached; start it and resume ({said})")
+    if conflicting(error):
+        return Locked(f"{address}: others write the same; try again ({error})")
+    kind, advice = _MEANING.get(code_of(error), (StoreError, "see the cause"))
+    return kind(f"{address}: {advice} ({error})")

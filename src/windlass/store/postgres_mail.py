@@ -1,0 +1,142 @@
+"""Mail for open sessions: Postgres tells us of a post as soon as it is committed.
+
+A connection listens for all sessions of the process. Whenever it has been away, and now and then in
+any case, every open session is looked at: a word that got lost delays an item and loses none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from windlass.store.base import InboxItem
+from windlass.store.jobs import Line
+from windlass.store.postgres_link import Address, Connection, connect, meaning
+from windlass.store.postgres_reading import mail
+from windlass.store.postgres_schema import CHANNEL
+
+LOOK_SECONDS = 10.0  # between two looks that nobody has asked for; they also keep the line alive
+AGAIN_SECONDS = 0.5  # after the connection was lost
+
+log = logging.getLogger("windlass.store")
+
+
+class Mail:
+    """Listens while sessions are open. Lives on the store's own event loop."""
+
+    def __init__(
+        self,
+        address: Address,
+        patience: float,
+        deliver: Callable[[Line, list[InboxItem]], None],
+    ) -> None:
+        self._address, self._patience, self._deliver = address, patience, deliver
+        self._lines: dict[int, Line] = {}
+        self._seen: dict[
+            int, set[str]
+        ] = {}  # ids that the writer has been given, and are there yet
+        self._told: set[int] = set()
+        self._opening = 0
+        self._missed: set[int] = set()  # told of while somebody was opening: perhaps his
+        self._wake = asyncio.Event()
+        self._listening = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    async def begin(self) -> None:
+        """Before a session's mail is read: from here on nothing is missed."""
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._listen())
+        self._opening += 1
+        try:  # without it mail comes late; that is no reason to keep a session shut
+            await asyncio.wait_for(self._listening.wait(), min(2.0, self._patience))
+        except TimeoutError:
+            pass
+
+    def opened(self, line: Line | None, items: list[InboxItem]) -> None:
+        """The session is open and its writer has these items; or it is not, after all."""
+        self._opening -= 1
+        if line is not None:
+            self._lines[line.sid] = line
+            self._seen[line.sid] = {item.id for item in items}
+            if line.sid in self._missed or not self._listening.is_set():
+                self.look(line.sid)
+        if not self._opening:
+            self._missed.clear()
+
+    def forget(self, line: Line) -> None:
+        """No more mail for it."""
+        if self._lines.get(line.sid) is line:  # it may be open again already
+            del self._lines[line.sid], self._seen[line.sid]
+
+    def look(self, sid: int) -> None:
+        """Something may have been posted to this session."""
+        self._told.add(sid)
+        self._wake.set()
+
+    async def close(self) -> None:
+        """Listen no more."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    # ----------------------------------------------------------------------- the connection
+
+    async def _listen(self) -> None:
+        while True:
+            connection: Connection | None = None
+            try:
+                connection = await connect(self._address, self._patience, {})
+                connection.add_termination_listener(self._lost)
+                channel = await connection.fetchval(f"SELECT {CHANNEL}")
+                await connection.add_listener(channel, self._heard)
+                self._told.update(self._lines)
+                self._listening.set()
+                while not connection.is_closed():
+                    await self._look(connection)
+                    await self._next()
+            except Exception as error:
+                log.warning("cannot look for mail now: %s", meaning(error, self._address))
+            finally:
+                self._listening.clear()
+                if connection is not None:
+                    connection.terminate()
+            await asyncio.sleep(AGAIN_SECONDS)
+
+    async def _next(self) -> None:
+        """Wait until something is posted, or it is time."""
+        try:
+            await asyncio.wait_for(self._wake.wait(), LOOK_SECONDS)
+        except TimeoutError:
+            self._told.update(self._lines)
+        self._wake.clear()
+
+    def _lost(self, *_: object) -> None:
+        self._wake.set()
+
+    def _heard(self, _connection: object, _pid: int, _channel: str, payload: str) -> None:
+        if not payload.isdecimal():
+            return
+        sid = int(payload)
+        if self._opening:
+            self._missed.add(sid)
+        if sid in self._lines:
+            self.look(sid)
+
+    async def _look(self, connection: Connection) -> None:
+        asked = {sid: self._lines[sid].session_id for sid in self._told if sid in self._lines}
+        self._told.clear()
+        if not asked:
+            if self._lines:
+                return
+            await connection.execute("SELECT 1")  # is anybody there?
+            return
+        before = {sid: self._lines[sid] for sid in asked}
+        for sid, items in (await mail(connection, asked)).items():
+            line = self._lines.get(sid)
+            if line is None or line is not before[sid]:
+                continue
+            fresh = [item for item in items if item.id not in self._seen[sid]]
+            self._seen[sid] = {item.id for item in items}
+            if fresh:
+                self._deliver(line, fresh)

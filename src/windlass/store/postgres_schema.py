@@ -1,0 +1,149 @@
+"""The tables in Postgres, and how they are made when many processes start at once."""
+
+from __future__ import annotations
+
+from windlass.errors import Corrupt, StoreError
+from windlass.store.postgres_link import Address, Connection
+
+SCHEMA = 1  # of the tables; the journal's own format is `events.FORMAT`
+LOCK = 0x77696E646C617373  # "windlass": who makes or changes the tables holds it
+VALUES_LOCK = LOCK + 1  # shared by who stores large values, held alone by who clears them away
+# The channel on which posts are told: each schema has its own sessions.
+CHANNEL = "'windlass_mail_' || left(encode(convert_to(current_schema()::text, 'UTF8'), 'hex'), 40)"
+RUNS_AT_ONCE = 256  # numbers that a process draws for its runs in one go
+
+# A session's row is written over with every append: half a page free, and no index on what changes,
+# keep the new version beside the old one and every index as it is.
+TABLES = f"""
+CREATE TABLE windlass_meta (key text PRIMARY KEY, value text NOT NULL);
+CREATE TABLE windlass_sessions (
+    sid bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    id text COLLATE "C" NOT NULL UNIQUE,
+    epoch bigint NOT NULL,
+    rows bigint NOT NULL,
+    entries bigint NOT NULL,
+    head bytea NOT NULL,
+    run bigint NOT NULL DEFAULT 0,
+    created_at float8 NOT NULL,
+    updated_at float8 NOT NULL,
+    parent_id text COLLATE "C",
+    root_id text,
+    branch_at bigint,
+    status text,
+    title text,
+    metadata text
+) WITH (fillfactor = 50);
+CREATE INDEX windlass_children ON windlass_sessions (parent_id) WHERE parent_id IS NOT NULL;
+CREATE TABLE windlass_rows (
+    sid bigint NOT NULL,
+    seq bigint NOT NULL,
+    first bigint NOT NULL,
+    at float8 NOT NULL,
+    payload bytea NOT NULL,
+    cuts text,
+    hash bytea NOT NULL,
+    PRIMARY KEY (sid, seq)
+);
+CREATE TABLE windlass_blobs (digest bytea PRIMARY KEY, data bytea NOT NULL);
+CREATE TABLE windlass_blob_uses (
+    digest bytea NOT NULL, sid bigint NOT NULL, PRIMARY KEY (digest, sid)
+);
+CREATE INDEX windlass_blob_uses_of ON windlass_blob_uses (sid);
+CREATE TABLE windlass_inbox (
+    n bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    sid bigint NOT NULL,
+    id text NOT NULL,
+    kind text NOT NULL,
+    payload bytea NOT NULL,
+    at float8 NOT NULL
+);
+CREATE INDEX windlass_inbox_of ON windlass_inbox (sid);
+CREATE SEQUENCE windlass_run_numbers INCREMENT BY {RUNS_AT_ONCE};
+CREATE TABLE windlass_runs (
+    n bigint PRIMARY KEY,
+    session text,
+    run text,
+    door text,
+    tenant text,
+    caller text,
+    request text,
+    conversation text,
+    provider text,
+    model text
+);
+CREATE TABLE windlass_calls (
+    n bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    run bigint NOT NULL,
+    at float8 NOT NULL,
+    input_tokens bigint,
+    output_tokens bigint,
+    cost_usd float8,
+    latency_ms float8,
+    tool_calls bigint,
+    provider text,
+    model text,
+    cache_read_tokens bigint DEFAULT 0,
+    cache_write_tokens bigint DEFAULT 0,
+    reasoning_tokens bigint DEFAULT 0,
+    gpu_ms float8 DEFAULT 0.0,
+    attempts bigint DEFAULT 1,
+    outcome text,
+    purpose text,
+    via text
+);
+CREATE VIEW windlass_model_calls AS
+    SELECT c.n AS n, c.at AS at, r.tenant AS tenant, r.caller AS caller, r.request AS request,
+        r.conversation AS conversation, r.session AS session, r.run AS run, r.door AS door,
+        coalesce(c.provider, r.provider, '') AS provider, coalesce(c.model, r.model, '') AS model,
+        c.purpose AS purpose, c.input_tokens AS input_tokens, c.output_tokens AS output_tokens,
+        c.cache_read_tokens AS cache_read_tokens, c.cache_write_tokens AS cache_write_tokens,
+        c.reasoning_tokens AS reasoning_tokens, c.gpu_ms AS gpu_ms, c.cost_usd AS cost_usd,
+        c.latency_ms AS latency_ms, c.attempts AS attempts, c.tool_calls AS tool_calls,
+        coalesce(c.outcome, 'ok') AS outcome, c.via AS via
+    FROM windlass_calls AS c LEFT JOIN windlass_runs AS r ON r.n = c.run;
+"""
+
+UPGRADES: dict[int, str] = {}  # from a version to the next: statements, run by whoever comes first
+
+
+async def prepare(connection: Connection, address: Address) -> None:
+    """Make the tables where there are none; refuse those of a newer version."""
+    found = _number(await _version(connection), address)
+    if found == SCHEMA:
+        return
+    await connection.execute("BEGIN")
+    try:
+        await connection.execute("SELECT pg_advisory_xact_lock($1)", LOCK)
+        found = _number(await _version(connection), address)  # somebody may have been faster
+        if found == 0:
+            await connection.execute(TABLES)
+            await connection.execute("INSERT INTO windlass_meta VALUES ('schema', $1)", str(SCHEMA))
+        for version in range(found or SCHEMA, SCHEMA):
+            await connection.execute(UPGRADES[version])
+        await connection.execute(
+            "UPDATE windlass_meta SET value = $1 WHERE key = 'schema'", str(SCHEMA)
+        )
+        await connection.execute("COMMIT")
+    except BaseException:
+        if connection.is_in_transaction() and not connection.is_closed():
+            await connection.execute("ROLLBACK")
+        raise
+
+
+def _number(found: str | None, address: Address) -> int:
+    if found is None:
+        return 0
+    if not found.isdecimal() or int(found) < 1:
+        raise Corrupt(f"{address} says schema {found!r}; restore it from a backup")
+    if int(found) > SCHEMA:
+        raise StoreError(
+            f"{address} has schema {found}; this version knows up to {SCHEMA}: upgrade windlass"
+        )
+    return int(found)
+
+
+async def _version(connection: Connection) -> str | None:
+    if await connection.fetchval("SELECT to_regclass('windlass_meta')::text") is None:
+        return None
+    found = await connection.fetchval("SELECT value FROM windlass_meta WHERE key = 'schema'")
+    return "" if found is None else str(found)
