@@ -64,6 +64,10 @@ def skill_kinds(out: Any) -> list[str]:
     return [kind for kind in kinds(out) if kind in SKILL_KINDS]
 
 
+def system_of(request: w.Request) -> str:
+    return request.system or ""
+
+
 def offered(request: w.Request) -> list[str]:
     return [tool.name for tool in request.tools]
 
@@ -81,8 +85,8 @@ async def ran(task: str = TASK, *replies: Any, **options: Any) -> tuple[w.LoopRe
 
 async def test_a_skill_that_fits_joins_the_system_prompt():
     out, model = await ran(skills=[ship(), review()])
-    system = model.requests[0].system
-    assert system == 'Be brief.\n\n<skill name="ship">\nFollow the deploy runbook.\n</skill>'
+    prompt = system_of(model.requests[0])
+    assert prompt == 'Be brief.\n\n<skill name="ship">\nFollow the deploy runbook.\n</skill>'
     [matched], [on] = of(out, w.SkillMatched), of(out, w.SkillActivated)
     assert (matched.iteration, matched.strategy, matched.reassess) == (0, "metadata", False)
     assert [one.name for one in matched.candidates] == ["ship"]
@@ -95,19 +99,21 @@ async def test_a_pass_that_finds_nothing_is_on_record_and_changes_nothing():
     out, model = await ran("Translate this poem.", skills=[ship(), review()])
     [matched] = of(out, w.SkillMatched)
     assert matched.candidates == matched.chosen == ()
-    assert model.requests[0].system == "Be brief."
+    assert system_of(model.requests[0]) == "Be brief."
     assert len(of(out, Framed)) == 1
 
 
 async def test_without_a_system_prompt_its_words_are_all_of_it():
     model = scripted("ok")
     await w.agent_loop(TASK, model=model, skills=ship())
-    assert model.requests[0].system == '<skill name="ship">\nFollow the deploy runbook.\n</skill>'
+    assert (
+        system_of(model.requests[0]) == '<skill name="ship">\nFollow the deploy runbook.\n</skill>'
+    )
 
 
 async def test_a_skill_without_words_joins_in_silence():
     out, model = await ran(skills=ship(prompt=""))
-    assert of(out, w.SkillActivated) and model.requests[0].system == "Be brief."
+    assert of(out, w.SkillActivated) and system_of(model.requests[0]) == "Be brief."
 
 
 async def test_it_stays_for_the_whole_run_and_the_frame_is_made_once():
@@ -127,12 +133,12 @@ async def test_skills_come_in_many_forms(make: str):
         "dicts": (keys,),
     }  # fmt: skip
     _, model = await ran(skills=given[make])
-    assert "Follow the deploy runbook." in model.requests[0].system
+    assert "Follow the deploy runbook." in system_of(model.requests[0])
 
 
 async def test_no_skills_is_no_error():
     out, model = await ran(skills=[])
-    assert skill_kinds(out) == ["skill_matched"] and model.requests[0].system == "Be brief."
+    assert skill_kinds(out) == ["skill_matched"] and system_of(model.requests[0]) == "Be brief."
     out, _ = await ran(skills=None, skill_match={"top_n": 2}, working_files=["x"])
     assert not skill_kinds(out)
 
@@ -191,7 +197,7 @@ async def test_the_best_is_chosen_and_of_equals_the_first():
         out, model = await ran(skills=[one, two, three], skill_match={"top_n": top})
         assert [on.name for on in of(out, w.SkillActivated)] == names
         assert [m.name for m in of(out, w.SkillMatched)[0].candidates] == ["two", "three", "one"]
-        assert model.requests[0].system.count("<skill ") == len(names)
+        assert system_of(model.requests[0]).count("<skill ") == len(names)
 
 
 async def test_a_skill_that_is_closed_to_the_model_is_never_matched():
@@ -208,7 +214,7 @@ async def test_a_host_invokes_a_skill_by_its_name():
         "ship", "invoked by name",
     )  # fmt: skip
     assert [on.name for on in of(out, w.SkillActivated)] == ["ship", "review"], "beside top_n"
-    assert "deploy runbook" in model.requests[0].system
+    assert "deploy runbook" in system_of(model.requests[0])
 
 
 @pytest.mark.parametrize(
@@ -242,7 +248,7 @@ async def test_a_matcher_of_yours_decides(strategy: str, later: bool):
     match = {"strategy": strategy, "matcher": slow if later else matcher}
     skills = [ship(paths=["infra/**"]), review(), closed]
     out, model = await ran(skills=skills, skill_match=match, working_files="./infra/x.tf")
-    assert "Read every line." in model.requests[0].system
+    assert "Read every line." in system_of(model.requests[0])
     [one] = asked
     assert (one.prompt, one.working_files, one.top_n) == (TASK, ("infra/x.tf",), 1)
     assert [s.name for s in one.skills] == ["ship", "review"]
@@ -325,8 +331,8 @@ async def test_without_sticky_skills_are_matched_before_every_turn():
     )  # fmt: skip
     inside = ["runbook", "every line", "every line", None]
     for request, words in zip(model.requests, inside, strict=True):
-        assert request.system.count("<skill ") == (words is not None)
-        assert words is None or words in request.system
+        assert system_of(request).count("<skill ") == (words is not None)
+        assert words is None or words in system_of(request)
     assert skill_kinds(out) == [
         "skill_matched", "skill_activated",
         "skill_matched", "skill_deactivated", "skill_activated",
@@ -347,7 +353,7 @@ async def test_sticky_is_deaf_to_what_is_said_later():
         tools=[note], skills=[ship(), review()],
         post_turn_callback=steered("Now review the change in the code."),
     )  # fmt: skip
-    assert "runbook" in model.requests[1].system and len(of(out, w.SkillMatched)) == 1
+    assert "runbook" in system_of(model.requests[1]) and len(of(out, w.SkillMatched)) == 1
 
 
 async def test_what_only_the_kernel_says_is_not_what_is_asked():
@@ -359,7 +365,7 @@ async def test_what_only_the_kernel_says_is_not_what_is_asked():
     )  # fmt: skip
     assert out.status == "done"
     assert any("Continue." in words for words in said(model.requests[-1]))
-    assert all("runbook" in request.system for request in model.requests)
+    assert all("runbook" in system_of(request) for request in model.requests)
 
 
 async def test_a_summary_is_not_what_is_asked():
@@ -370,7 +376,7 @@ async def test_a_summary_is_not_what_is_asked():
         compact_strategy="truncate", compact_threshold=200, compact_keep_last=2,
     )  # fmt: skip
     assert "compaction" in kinds(out)
-    assert all("runbook" in request.system for request in model.requests)
+    assert all("runbook" in system_of(request) for request in model.requests)
 
 
 async def test_a_matcher_is_asked_before_every_turn_and_told_who_is_on():
@@ -426,7 +432,7 @@ async def test_a_hook_that_fails_is_noted_and_ends_nothing(
         raise error
 
     out, model = await ran(skills=ship(on_activate=broken))
-    assert "runbook" in model.requests[0].system
+    assert "runbook" in system_of(model.requests[0])
     [noted] = of(out, Noted)
     assert noted.name == "skill_hook_failed"
     assert (noted.data["name"], noted.data["hook"]) == ("ship", "on_activate")
@@ -549,9 +555,9 @@ async def test_where_tools_are_written_into_the_prompt_they_are_scoped_too():
         tools=[note, deploy_service],
         skills=ship(allowed_tools=["deploy_service"]),
     )
-    system = model.requests[0].system
-    assert "deploy_service" in system and "Write something down" not in system
-    assert "Follow the deploy runbook." in system
+    prompt = system_of(model.requests[0])
+    assert "deploy_service" in prompt and "Write something down" not in prompt
+    assert "Follow the deploy runbook." in prompt
     assert results(out)["note"][0] == "denied"
 
 
@@ -602,8 +608,8 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("form", [str, Path, lambda p: [p / "pdf", p / "ship"], w.skill_registry])
 async def test_a_folder_of_skills(folder: Path, form: Callable[[Path], Any]):
     _, model = await ran("Fill the forms", skills=form(folder))
-    assert "Fill them." in model.requests[0].system
-    assert "runbook" not in model.requests[0].system, "only what fits is read out"
+    assert "Fill them." in system_of(model.requests[0])
+    assert "runbook" not in system_of(model.requests[0]), "only what fits is read out"
 
 
 async def test_the_files_of_a_skill_are_read_one_by_one(folder: Path):
@@ -618,7 +624,9 @@ async def test_the_files_of_a_skill_are_read_one_by_one(folder: Path):
         skills=folder, tools=[note],
     )  # fmt: skip
     assert offered(model.requests[0]) == ["note", "read_skill_file"]
-    assert "read with read_skill_file: logo.png, references/guide.md" in model.requests[0].system
+    assert "read with read_skill_file: logo.png, references/guide.md" in system_of(
+        model.requests[0]
+    )
     assert [(r.outcome, r.result) for r in out.tool_calls][:3] == [
         ("ok", GUIDE),
         ("ok", "references/guide.md"),
@@ -647,8 +655,8 @@ async def test_a_model_without_tools_of_its_own_can_read_them(folder: Path):
 async def test_a_model_that_cannot_call_tools_is_offered_none(folder: Path):
     model = scripted("ok", native_tools=False)
     await w.agent_loop("Fill the forms", model=model, skills=folder)
-    assert model.requests[0].tools == () and "Fill them." in model.requests[0].system
-    assert "read_skill_file" not in model.requests[0].system
+    assert model.requests[0].tools == () and "Fill them." in system_of(model.requests[0])
+    assert "read_skill_file" not in system_of(model.requests[0])
 
 
 async def test_its_name_gives_way_to_a_tool_of_yours(folder: Path):
@@ -683,7 +691,7 @@ async def test_tools_of_other_programs_in_a_folder_hide_nothing(folder: Path):
 async def test_a_skill_that_cannot_be_read_is_left_out_and_said_so(folder: Path):
     (folder / "ship" / "SKILL.md").write_text("---\ndescription: &a x\n---\nGo.\n")
     out, model = await ran("Fill the forms", skills=folder)
-    assert "Fill them." in model.requests[0].system
+    assert "Fill them." in system_of(model.requests[0])
     [matched] = of(out, w.SkillMatched)
     [problem] = matched.problems
     assert "ship" in problem and "line 2" in problem and "left out" in problem
@@ -704,7 +712,7 @@ async def test_a_session_goes_on_with_the_skills_it_had():
         model = scripted("ok", "ok", "ok")
         for task in (TASK, "Review the change in the code", "Write a poem"):
             out = await w.Agent(model, tools=[note, add], skills=skills).run(task, session_id="s")
-            assert "runbook" in model.requests[-1].system
+            assert "runbook" in system_of(model.requests[-1])
             assert offered(model.requests[-1]) == ["note"]
             await kept(out, model)
         assert heard == ["on"]
@@ -718,7 +726,7 @@ async def test_without_sticky_a_new_run_of_the_session_is_matched_anew():
             model = scripted("ok")
             agent = w.Agent(model, skills=skills, skill_match={"sticky": False})
             await agent.run(task, session_id="s")
-            assert words in model.requests[0].system
+            assert words in system_of(model.requests[0])
         assert heard == ["off"]
 
 
@@ -728,7 +736,7 @@ async def test_a_skill_that_is_gone_leaves_the_session():
         model = scripted("ok")
         out = await w.Agent(model, skills=[review()]).run("Write a poem", session_id="s")
         assert [off.name for off in of(out, w.SkillDeactivated)] == ["ship"]
-        assert model.requests[0].system is None
+        assert system_of(model.requests[0]) == ""
 
 
 async def test_skills_that_change_on_the_way_are_matched_again():
@@ -740,7 +748,7 @@ async def test_skills_that_change_on_the_way_are_matched_again():
         if turn.iteration == 0 else None,
     )  # fmt: skip
     assert out.status == "done"
-    assert "Mind the cost." in model.requests[1].system
+    assert "Mind the cost." in system_of(model.requests[1])
 
 
 def killed(entries: list[JournalEntry]) -> Iterator[int]:

@@ -11,7 +11,8 @@ import re
 from typing import Any, Final
 
 DEEPEST: Final = 12  # lists and maps within each other
-LARGEST: Final = 64 * 1024  # characters
+LARGEST: Final = 32 * 1024  # characters
+_LINES: Final = 1_000
 _BLOCK = re.compile(r"([|>])([+-]?[1-9]?|[1-9][+-]?)(\s+#.*)?")
 _MACHINERY = re.compile(r"[&!]\S+(\s|$)|\*\w+$")
 _ESCAPES = {
@@ -42,7 +43,10 @@ def read(head: str) -> dict[str, Any]:
     """The keys of a head, with texts, lists and maps for values."""
     if len(head) > LARGEST:
         raise BadFrontmatter(f"the head has more than {LARGEST} characters")
-    reader = _Reader(head.split("\n"))
+    lines = head.split("\n")
+    if len(lines) > _LINES:
+        raise BadFrontmatter(f"the head has more than {_LINES} lines")
+    reader = _Reader(lines)
     if reader.peek() is None:
         return {}
     found = reader.block(0)
@@ -185,32 +189,38 @@ class _Reader:
         return text + "\n" * (len(cut) - ended + 1 if "+" in how else 1)
 
     def _quoted(self, rest: str) -> str:
-        began, lines = self.at - 1, [rest]
-        while (end := _closing("\n".join(lines))) is None:
-            if self.at >= len(self.lines):
-                raise self.bad(f"a text that begins with {rest[0]} never ends", began)
-            lines.append(self.lines[self.at].strip())
-            self.at += 1
-        whole = "\n".join(lines)
-        after = whole[end + 1 :].strip()
-        if after and not after.startswith("#"):
-            raise self.bad(f"{after[:40]!r} stands behind a quoted text", began)
-        return _unquoted(whole[: end + 1], self, began)
+        began = self.at - 1
+        end = _closing(rest)
+        if end is None:
+            rest = self._onwards(rest)
+            end = _closing(rest)
+        if end is None:
+            raise self.bad(f"a text that begins with {rest[0]} never ends", began)
+        self._past(rest, end, began)
+        return _unquoted(rest[: end + 1], self, began)
 
     def _flow(self, rest: str, depth: int) -> Any:
-        began, text = self.at - 1, rest
-        while not _balanced(text):
-            following = self.lines[self.at] if self.at < len(self.lines) else None
-            if following is None:
-                raise self.bad(f"what begins with {rest[0]} never ends", began)
-            text += " " + _uncommented(following.strip())
-            self.at += 1
-        flow = _Flow(_uncommented(text), self, began)
-        found = flow.value(depth + 1)
-        flow.skip()
-        if flow.at < len(flow.text):
-            raise self.bad(f"{flow.text[flow.at :][:40]!r} stands behind the list", began)
-        return found
+        began = self.at - 1
+        found = _bracketed(rest)
+        if found is None:
+            rest = self._onwards(rest)
+            found = _bracketed(rest)
+        if found is None:
+            raise self.bad(f"what begins with {rest[0]} never ends", began)
+        text, end = found
+        self._past(rest, end, began)
+        return _Flow(text, self, began).value(depth + 1)
+
+    def _onwards(self, rest: str) -> str:
+        """What stands on this line and on all that follow."""
+        return "\n".join([rest, *[line.strip() for line in self.lines[self.at :]]])
+
+    def _past(self, text: str, end: int, began: int) -> None:
+        """Go on behind a value that ends here; nothing but a comment may follow on its line."""
+        self.at += text.count("\n", 0, end)
+        after = text[end + 1 :].partition("\n")[0].strip()
+        if after and not after.startswith("#"):
+            raise self.bad(f"{after[:40]!r} stands behind a quoted text, or a list", began)
 
 
 class _Flow:
@@ -310,10 +320,7 @@ def _key(text: str) -> tuple[str, str] | None:
 
 def _uncommented(text: str) -> str:
     """The text without a comment behind it."""
-    at = text.find(" #")
-    if at < 0 or any(quote in text[:at] for quote in "\"'") and text[0] in "\"'[{":
-        return text.strip()
-    return text[:at].strip()
+    return text.partition(" #")[0].strip()
 
 
 def _closing(text: str) -> int | None:
@@ -331,18 +338,29 @@ def _closing(text: str) -> int | None:
     return None
 
 
-def _balanced(text: str) -> bool:
-    depth, at = 0, 0
+def _bracketed(text: str) -> tuple[str, int] | None:
+    """A list or map in brackets, on one line and without comments, and where it ends."""
+    made: list[str] = []
+    depth = at = 0
     while at < len(text):
-        char = text[at]
-        if char in "\"'" and (at == 0 or text[at - 1] in "[{,: "):
+        char, before = text[at], text[at - 1] if at else "["
+        if char in "\"'" and before in "[{,: \n":
             end = _closing(text[at:])
             if end is None:
-                return False
-            at += end
+                return None
+            made.append(text[at : at + end + 1].replace("\n", " "))
+            at += end + 1
+            continue
+        if char == "#" and before in " \n":
+            stop = text.find("\n", at)
+            at = len(text) if stop < 0 else stop
+            continue
         depth += (char in "[{") - (char in "]}")
+        made.append(" " if char == "\n" else char)
+        if depth <= 0:
+            return "".join(made), at
         at += 1
-    return depth <= 0
+    return None
 
 
 def _unquoted(text: str, reader: _Reader, line: int) -> str:
