@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, ClassVar, Final, Literal, TypeAlias, cast, get_args
+from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias, cast, get_args
 
 import msgspec
 
@@ -47,6 +47,7 @@ from windlass.policies.compaction.work import (
     Compactions,
     Work,
     filled,
+    filled_at,
     frame_tokens,
     happened,
     on_the_way,
@@ -55,7 +56,7 @@ from windlass.policies.compaction.work import (
     so_far,
     view_tokens,
 )
-from windlass.policies.wording import Words, spoken
+from windlass.policies.wording import Words, text_of
 from windlass.tools.base import Tool
 
 Strategy: TypeAlias = Literal["truncate", "summarize_middle", "summarize_all", "hybrid", "custom"]
@@ -71,6 +72,19 @@ _CLOSE: Final = 0.75  # of the threshold: what is above would have to be cut aga
 _GROWN: Final = 1.25  # times what the last compaction left, before the next one is worth its price
 # nobody asks the same again: a cache that is paid for would never be read
 _SETTINGS = Settings(max_tokens=4_096, stream=False, cache=False)
+
+
+_ENDLESS: Final = 1 << 62  # tokens
+
+
+class _Bounds(NamedTuple):
+    """Limits of a view in tokens, for one frame and what was known then."""
+
+    frame: Frame
+    memory: Compactions | None
+    soft: int
+    hard: int | None  # None: nobody knows of a limit
+    filled: int  # tokens of a turn, as its provider counts them, that fill the window
 
 
 class Compacting(Policy[Compactions]):
@@ -117,12 +131,15 @@ class Compacting(Policy[Compactions]):
             if run.model.context_window is None and PURPOSE not in run.memory:
                 return request  # a limit that nobody set is looked at every fourth round
         memory: Compactions | None = run.memory.get(PURPOSE)
-        known = memory is not None or run.model.context_window is not None
-        size = view_tokens(run)
-        soft, full, hard = self.most, False, None
-        if known:
-            soft, hard = self._limits(run, memory)
-            full = size >= hard or filled(run)
+        bounds: _Bounds | None = run.readings.get(_Bounds)
+        if bounds is None or bounds.frame is not run.frame or bounds.memory is not memory:
+            bounds = run.readings[_Bounds] = self._bounds(run, memory)
+        size, turn, soft = view_tokens(run), run.turn, bounds.soft
+        counted = 0 if turn is None else turn.usage.total_tokens
+        if size < soft and counted < bounds.filled:
+            return request
+        hard = bounds.hard
+        full = hard is not None and (size >= hard or filled(run))
         if size < soft and not full:
             return request
         if memory is not None and size < memory.after * _GROWN:
@@ -160,9 +177,17 @@ class Compacting(Policy[Compactions]):
 
     # ----------------------------------------------------------------- how much is too much
 
+    def _bounds(self, run: Run, memory: Compactions | None) -> _Bounds:
+        """What the look before each request compares with; it holds until frame or memory change."""
+        window = run.model.context_window
+        if memory is None and window is None:
+            return _Bounds(run.frame, memory, self.most, None, _ENDLESS)
+        soft, hard = self._limits(run, memory)
+        return _Bounds(run.frame, memory, soft, hard, filled_at(run) or _ENDLESS)
+
     def _limits(self, run: Run, memory: Compactions | None) -> tuple[int, int]:
         """The threshold, and what the window has room for, in tokens of the view."""
-        hard = 1 << 62
+        hard = _ENDLESS
         window = run.model.context_window
         if window is not None:
             room = min(run.plan.reply_tokens, window // 4)
@@ -301,7 +326,9 @@ class Compacting(Policy[Compactions]):
                 room = min(room, run.model.context_window * 2)
             room = max(4_000, room)
             question = Message("user", (Text(asking(gone, room)),))
-            told = system_of(self.policy, WORDS, await spoken(self.task), await spoken(self.rules))
+            told = system_of(
+                self.policy, WORDS, await text_of(self.task), await text_of(self.rules)
+            )
             frame = Frame(told, (), _SETTINGS)
             try:
                 await run.ask(Request((question,), frame), PURPOSE)

@@ -161,11 +161,16 @@ def happened(run: Run) -> bool:
 
 def filled(run: Run) -> bool:
     """Did the last request and its reply fill the window, by the provider's own count?"""
-    turn, window = run.turn, run.model.context_window
-    if turn is None or window is None:
+    turn, most = run.turn, filled_at(run)
+    if turn is None or most is None:
         return False
-    room = min(run.plan.reply_tokens, window // 4)
-    return turn.usage.total_tokens >= window - room and not _since(run, Compacted)
+    return turn.usage.total_tokens >= most and not _since(run, Compacted)
+
+
+def filled_at(run: Run) -> int | None:
+    """How many tokens of a turn fill the window; None: nobody knows."""
+    window = run.model.context_window
+    return None if window is None else window - min(run.plan.reply_tokens, window // 4)
 
 
 def overflowed(run: Run) -> bool:
