@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
-
 from windlass.errors import ConfigError, nearest, shown
-from windlass.resources.resource import VERBS, Layout, Resource, sanitised
+from windlass.resources.resource import VERBS, Layout, Resource, new_class, sanitised
 from windlass.resources.schema import Found, columns_of
 
 READS = ("get", "search")
@@ -61,18 +59,16 @@ async def reflect(
             raise ConfigError(f"reflect: {table} has no column {column!r}{nearest(column, known)}")
     chosen = [one for one in there if one.name not in (tenant, version) and _wanted(one, columns)]
     _all_filled(there, chosen, table, writable, tenant, version)
-    made: Any = msgspec.defstruct(
+    optional = {one.name: None for one in chosen if one.nullable and one.name != "id"}
+    made = new_class(
         "".join(part.title() for part in plain.split("_")),
-        [_field(one) for one in chosen],
-        bases=(Resource,),
-        namespace={
-            "path": plain,
-            "table": table,
-            "verbs": tuple(verbs if verbs is not None else VERBS if writable else READS),
-            "__windlass_layout__": Layout(tenant, version),
-            "__module__": f"windlass reflection of {table}",
-        },
-        kw_only=True,
+        {one.name: _type(one) | None if one.name in optional else _type(one) for one in chosen},
+        optional,
+        path=plain,
+        table=table,
+        verbs=tuple(verbs if verbs is not None else VERBS if writable else READS),
+        __windlass_layout__=Layout(tenant, version),
+        __module__=f"windlass reflection of {table}",
     )
     if not writable and not set(made.verbs) <= set(READS):
         raise ConfigError(f"reflect: {table} is read-only; say writable=True for other verbs")
@@ -96,13 +92,6 @@ def _wanted(one: Found, columns: Sequence[str] | None) -> bool:
 
 def _type(one: Found) -> Any:
     return _TYPES.get(one.type.partition("(")[0].strip())
-
-
-def _field(one: Found) -> tuple[Any, ...]:
-    kind = _type(one)
-    if one.nullable and one.name != "id":
-        return (one.name, kind | None, None)
-    return (one.name, kind)
 
 
 def _all_filled(

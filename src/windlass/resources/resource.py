@@ -135,6 +135,13 @@ class Resource(msgspec.Struct, metaclass=_Meta, dict=True, forbid_unknown_fields
         return tx.delete(cls, id, version)
 
 
+def new_class(
+    name: str, fields: Mapping[str, Any], defaults: Mapping[str, Any], **namespace: Any
+) -> Any:
+    """A class of rows that nobody has written down: types by name, and some defaults."""
+    return _Meta(name, (Resource,), {"__annotations__": dict(fields), **defaults, **namespace})
+
+
 class Layout(msgspec.Struct, frozen=True):
     """Where rows lie in a table that is not Windlass's own; see `reflect`."""
 

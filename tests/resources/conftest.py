@@ -1,0 +1,37 @@
+"""A Runtime on each kind of store, with the resources that a test names."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import windlass as w
+from windlass.testing import no_model_requests
+
+
+@pytest.fixture(autouse=True)
+def offline():
+    with no_model_requests():
+        yield
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return "memory:" if request.param == "memory" else f"sqlite:///{tmp_path}/rows.db"
+
+
+@pytest.fixture
+async def runtime(place: str) -> AsyncIterator[Callable[..., Any]]:
+    """`scope = await runtime(Product, roles=…)`; a run enters it with `async with scope`."""
+    async with AsyncExitStack() as stack:
+
+        async def make(*classes: type[w.Resource], **options: Any) -> w.Runtime:
+            made = w.Runtime(store=place, environ={}, resources=classes, **options)
+            stack.push_async_callback(made.aclose)
+            return made
+
+        yield make
