@@ -50,6 +50,7 @@ _HOMES = {
     "agents.trace_events": ("TraceEvent",),
     "agents.turn": ("agent_turn", "TurnResult"),
     "agents.options": ("Budget", "LoopOptions"),
+    "agents.prompts": ("PromptOverrides", "agent_prompt_overrides"),
     "agents.presets": (
         "agent_budget",
         "agent_preset",

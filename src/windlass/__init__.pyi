@@ -66,6 +66,8 @@ from windlass.agents.presets import repair_agent as repair_agent
 from windlass.agents.presets import review_captain_agent as review_captain_agent
 from windlass.agents.presets import summary_agent as summary_agent
 from windlass.agents.presets import verify_agent as verify_agent
+from windlass.agents.prompts import PromptOverrides as PromptOverrides
+from windlass.agents.prompts import agent_prompt_overrides as agent_prompt_overrides
 from windlass.agents.results import AgentResult as AgentResult
 from windlass.agents.results import LoopResult as LoopResult
 from windlass.agents.results import ToolCallRecord as ToolCallRecord

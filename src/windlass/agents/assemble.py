@@ -12,10 +12,12 @@ from windlass.agents.authority import authorizing
 from windlass.agents.checking import words
 from windlass.agents.context.about import About
 from windlass.agents.context.compaction import bounded
+from windlass.agents.context.surface import contract_of
 from windlass.agents.contexting import contexting
 from windlass.agents.judging import judging, turns_of
 from windlass.agents.options import LoopOptions, given
 from windlass.agents.profiles import BARE, with_profile
+from windlass.agents.prompts import override, words_of
 from windlass.agents.reaching import choice_fits, drifts, model_of, named, reached, wrapped
 from windlass.agents.settings import PLAIN, settings_for, usual_settings, with_defaults
 from windlass.agents.sidecar import transcript_dir
@@ -32,8 +34,9 @@ from windlass.models.capabilities import Capabilities
 from windlass.models.reasoning import Task
 from windlass.policies.budget import BudgetGuard
 from windlass.policies.callback import CHANGED, Change
+from windlass.policies.closing import WORDS as CLOSING
 from windlass.policies.closing import ClosingAnswer
-from windlass.policies.completion import CONTRACTS, SENTINEL, Mode
+from windlass.policies.completion import SENTINEL, Mode
 from windlass.policies.iterations import Turns
 from windlass.policies.progress import ProgressTool
 from windlass.policies.result_cap import ResultCap
@@ -205,7 +208,7 @@ def _planned(
     defaults = _LOOP_DEFAULTS if door == "agent_loop" else _AGENT_DEFAULTS
     given, sentinel = system, _sentinel(options, mode)
     if sentinel is not None:
-        system = _with_contract(system, mode, sentinel)
+        system = _with_contract(options, system, mode, sentinel)
     if disclosure is not None:
         tools = disclosure.tools
         system, settings = disclosure.framed(system, settings)
@@ -220,7 +223,7 @@ def _planned(
         system, offered, settings = frame.system, frame.tools, frame.settings
     limits, turns = _limits(options, defaults["max_iterations"])
     most = limits.iterations if turns is None else turns.max
-    about = About(options, tools, mode, bound, caps, most, named(options))
+    about = About(options, tools, mode, bound, caps, most, sentinel, named(options))
     judges = judging(
         options,
         mode,
@@ -265,8 +268,12 @@ def _sentinel(options: Mapping[str, Any], mode: Mode) -> str | None:
     return SENTINEL if options.get("loop_until_done") and mode != "native" else None
 
 
-def _with_contract(system: str | None, mode: Mode, sentinel: str) -> str:
-    contract = CONTRACTS[mode].format(sentinel=sentinel)
+def _with_contract(
+    options: Mapping[str, Any], system: str | None, mode: Mode, sentinel: str
+) -> str | None:
+    contract = contract_of(options, mode, sentinel)
+    if not isinstance(contract, str):
+        return system  # a function writes it: see `prompting`
     return f"{system}\n\n{contract}" if system else contract
 
 
@@ -322,8 +329,12 @@ def _policies(
         chosen.append(disclosure.policy)  # before whoever narrows what is on offer
     chosen += contexting(about)
     chosen += options.get("policies", ())
+    if override(options, "agent.continue") is not None:  # after all who may have said something
+        from windlass.policies.prompts import GoOn
+
+        chosen.append(GoOn(words_of(options, "agent.continue", "Continue.")))
     if options.get("closing_answer"):
-        chosen.append(ClosingAnswer())
+        chosen.append(ClosingAnswer(words_of(options, "agent.closing_answer", CLOSING)))
     size = options.get("tool_result_max_bytes")
     chosen.append(_DEFAULT_CAP if size is None else ResultCap(size))  # last: cut before others look
     if len(chosen) > 1:

@@ -31,6 +31,7 @@ def contexting(about: About) -> list[Policy[Any]]:
         chosen.append(compaction)
     # after skills, for it narrows what they leave; after what cuts the view: it goes along with that
     chosen += surface.narrowing(about)
+    chosen += surface.prompting(about)  # it writes down which tools are left
     chosen += shaping.policies(about)
     chosen += reminders.policies(about)
     return chosen

@@ -6,21 +6,27 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from windlass.agents.judgement import CompletionJudge, DoneJudge
+from windlass.agents.prompts import chosen as prompt_of
+from windlass.agents.prompts import override, words_of
 from windlass.errors import ConfigError
 from windlass.loop.ledger import Limits
 from windlass.loop.policy import Policy
 from windlass.models.base import Model
 from windlass.policies.callback import Change, PostTurn
 from windlass.policies.circles import LoopDetection, LoopTiers, StallDiagnostics
-from windlass.policies.completion import Completion, Mode
+from windlass.policies.completion import ACT, NUDGES, SENTINEL, Completion, Mode
 from windlass.policies.evidence import FALLBACK, Check
+from windlass.policies.fallback import WORDS as FALLBACK_WORDS
 from windlass.policies.fallback import NativeFallback
+from windlass.policies.gates import SYSTEM as JUDGE
 from windlass.policies.gates import Cadence, Judge
 from windlass.policies.iterations import LoopControl
 from windlass.policies.stall import Stall
+from windlass.policies.step_judge import SYSTEM as STEP_JUDGE
 from windlass.policies.step_judge import StepJudge, StepJudging
 from windlass.policies.turns import IterationBudget, Turns
 from windlass.policies.verify import Verification
+from windlass.policies.wording import Words
 
 #: The model that a judge's own settings name: `ask(provider, model)`.
 Named = Callable[[str | None, str | Model | None], Model]
@@ -54,7 +60,8 @@ def judging(
     chosen: list[Policy[Any]] = []
     fallback = options.get("native_tool_fallback", "allow")
     if fallback != "allow" and mode == "native":  # before anybody looks at calls that will not run
-        chosen.append(NativeFallback(fallback))
+        words = words_of(options, "agent.native_tool_fallback", FALLBACK_WORDS)
+        chosen.append(NativeFallback(fallback, words))
     if (stall := _stall(options)) is not None:  # before the judges: they read its warnings
         chosen.append(stall)
     if (gates := _gates(options, named)) is not None:  # before completion, which asks for tools
@@ -62,7 +69,11 @@ def judging(
     step: StepJudge | None = options.get("step_judge")
     if step is not None:  # after the stall, which may make it superfluous
         other = step.provider is not None or step.model is not None
-        chosen.append(StepJudging(step, named(step.provider, step.model) if other else None))
+        system = prompt_of(
+            options, "agent.step_judge_system", step.system, "step_judge.system", STEP_JUDGE
+        )
+        model = named(step.provider, step.model) if other else None
+        chosen.append(StepJudging(step, model, system))
     if (completion := _completion(options, mode, sentinel, required)) is not None:
         chosen.append(completion)
     if (callback := options.get("post_turn_callback")) is not None:
@@ -82,12 +93,23 @@ def _completion(
     stop_after, shape = options.get("stop_after_successful_tools"), options.get("turn_policy")
     if not (until_done or sentinel is not None or required or stop_after or shape is not None):
         return None  # the kernel's own rule is the whole of it
+    said, prompt = sentinel or SENTINEL, override(options, "agent.nudge")
+    nudge: Words | None = options.get("nudge")
+    if prompt is not None:
+        offers = NUDGES[mode].format(sentinel=said)
+        nudge = prompt_of(
+            options, "agent.nudge", options.get("nudge"), "nudge", offers, sentinel=said
+        )
+    act: Words | None = None
+    if override(options, "agent.action_required") is not None:
+        act = words_of(options, "agent.action_required", ACT, sentinel=said)
     return Completion(
         mode,
         loop_until_done=until_done,
         sentinel=sentinel,
         max_nudges=options.get("max_nudges", 8),
-        nudge=options.get("nudge"),
+        nudge=nudge,
+        act=act,
         stop_after=frozenset(stop_after or ()),
         required=required,
         shape=shape,
@@ -133,19 +155,29 @@ def _gates(options: Mapping[str, Any], named: Named) -> Verification | None:
         checks,
         None
         if judge is None
-        else _judge("verify_completion_judge", judge, named, judge.feedback_fallback),
-        None if done is None else _judge("done_judge", done, named, FALLBACK),
+        else _judge(options, "verify_completion_judge", judge, named, judge.feedback_fallback),
+        None if done is None else _judge(options, "done_judge", done, named, FALLBACK),
         options.get("max_verify_attempts", 20),
         options.get("require_successful_tools") or (),
     )
 
 
-def _judge(gate: str, judge: CompletionJudge | DoneJudge, named: Named, fallback: str) -> Judge:
+def _judge(
+    options: Mapping[str, Any],
+    gate: str,
+    judge: CompletionJudge | DoneJudge,
+    named: Named,
+    fallback: str,
+) -> Judge:
+    whose = "done" if gate == "done_judge" else "completion"
+    system = prompt_of(
+        options, f"agent.{whose}_judge_system", judge.system, f"{gate}.system", JUDGE
+    )
     other = judge.provider is not None or judge.model is not None
     return Judge(
         gate=gate,
         model=named(judge.provider, judge.model) if other else None,
-        system=judge.system,
+        system=system,
         fallback=fallback,
         cap=judge.max_invocations or None,  # 0 is the word for no cap
         cadence=judge.cadence if isinstance(judge, DoneJudge) else Cadence(),

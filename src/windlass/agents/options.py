@@ -204,6 +204,7 @@ _ALSO_CALLED = {
     "persistent": "loop_until_done",
     "thinking_policy": "reasoning_policy",
     "problem_scale": "reasoning_scale",
+    "prompt_overrides": "prompts",
 }
 
 
@@ -227,7 +228,7 @@ def given(
             first = _ALSO_CALLED[name]
             if first in options:
                 raise ConfigError(f"{name} and {first} are the same option: give one")
-            name, check = first, CHECKS[first]
+            name, check = first, _CHECKS[first]
         if check is not None:
             value = check(name, value)
         checked[name] = value

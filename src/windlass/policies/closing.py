@@ -11,8 +11,9 @@ from windlass.loop.policy import Policy
 from windlass.loop.run import Run
 from windlass.loop.verdict import Outcome
 from windlass.models.base import Frame, Request
+from windlass.policies.wording import Words, text_of
 
-_WORDS = (
+WORDS = (
     "You have reached the limit of this run and can call no more tools. Give your best final answer "
     "now from what you have found; say what is missing."
 )
@@ -23,6 +24,9 @@ class ClosingAnswer(Policy[None]):
 
     share = 0.05
 
+    def __init__(self, words: Words = WORDS) -> None:
+        self.words = words
+
     async def start(self, run: Run) -> None:
         run.ledger.kept_back = self.share
 
@@ -32,7 +36,7 @@ class ClosingAnswer(Policy[None]):
             return outcome
         if outcome.stop_reason == "seconds":
             return outcome  # an answer takes time, and there is none left
-        run.say(_WORDS, "closing_answer")
+        run.say(await text_of(self.words), "closing_answer")
         frame = run.frame
         # what is on offer and nobody can run is how a typed answer is given
         answers = tuple(spec for spec in frame.tools if spec.name not in run.tools)

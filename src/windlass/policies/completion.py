@@ -19,6 +19,7 @@ from windlass.loop.run import Run
 from windlass.loop.turn import Turn
 from windlass.loop.verdict import Finish, KeepGoing, Outcome, Stop, Verdict
 from windlass.policies.tally import missing, tally
+from windlass.policies.wording import Words, text_of
 
 Mode = Literal["native", "text", "none"]
 SENTINEL = "##DONE##"
@@ -41,7 +42,7 @@ CURT_NUDGES: dict[str, str] = {
     "none": "You have not finished. Go on.",
 }
 
-_ACT = "Words alone do not count here: call a tool."
+ACT = "Words alone do not count here: call a tool."
 _OR_SAY = " Or write {sentinel} if the task is done."
 
 CONTRACTS: dict[str, str] = {
@@ -70,7 +71,8 @@ class Completion(Policy[None]):
         loop_until_done: bool,
         sentinel: str | None,
         max_nudges: int = 8,
-        nudge: str | None = None,
+        nudge: Words | None = None,
+        act: Words | None = None,
         stop_after: frozenset[str] = frozenset(),
         required: tuple[tuple[str, ...], ...] = (),
         shape: TurnPolicy | None = None,
@@ -84,7 +86,7 @@ class Completion(Policy[None]):
         self.nudge = nudge or offers[mode].format(sentinel=sentinel or SENTINEL)
         yields = sentinel is not None and shape.allow_done_sentinel
         way_out = f"<done>{sentinel}</done>" if mode == "text" else sentinel
-        self.act = nudge or (_ACT + _OR_SAY.format(sentinel=way_out) if yields else _ACT)
+        self.act = act or nudge or (ACT + _OR_SAY.format(sentinel=way_out) if yields else ACT)
 
     async def after_turn(self, run: Run, turn: Turn) -> Verdict | None:
         if self.sentinel is not None and says_done(turn.text, self.sentinel, self.mode):
@@ -113,7 +115,8 @@ class Completion(Policy[None]):
                 run.note(LoopStuck(talked - 1))
             return Stop("stuck", "max_nudges")
         if nudges and talked and run.messages[-1].role == "assistant":
-            words = self.act if must_act else self.nudge  # and nobody else has spoken since
+            # and nobody else has text_of since
+            words = await text_of(self.act if must_act else self.nudge)
             run.say(words + self._too_long(turn), "nudge")
         elif turn.calls and "brief" not in counted.heard and (brief := self._too_long(turn)):
             run.say(brief.strip(), "brief")

@@ -19,9 +19,10 @@ from windlass.loop.verdict import KeepGoing, Outcome
 from windlass.models.wrappers.native import written
 from windlass.policies.reading import Reading, Take, reading
 from windlass.policies.tally import tally
+from windlass.policies.wording import Words, text_of
 
 REJECTED = "native_tool_fallback_rejected"
-_WORDS = (
+WORDS = (
     "Your last reply held tool calls written as text. They were not run. Call tools through the "
     "provider's own tool calls."
 )
@@ -55,8 +56,8 @@ class Fallbacks(Reading):
 class NativeFallback(Policy[None]):
     """Refuse written calls, after the first reply that has some or at once."""
 
-    def __init__(self, mode: Literal["allow_once", "reject"]) -> None:
-        self.mode = mode
+    def __init__(self, mode: Literal["allow_once", "reject"], words: Words = WORDS) -> None:
+        self.mode, self.words = mode, words
 
     async def after_reply(self, run: Run, turn: Turn) -> KeepGoing | None:
         count = sum(map(written, turn.calls))
@@ -68,7 +69,7 @@ class NativeFallback(Policy[None]):
         if not so_far.refused:
             run.note(NativeToolRejected(count))
         if "native_tool_fallback" not in tally(run).heard:
-            run.say(_WORDS, "native_tool_fallback")
+            run.say(await text_of(self.words), "native_tool_fallback")
         return KeepGoing(REJECTED)
 
     async def end(self, run: Run, outcome: Outcome) -> Outcome:

@@ -20,6 +20,7 @@ from windlass.policies.judge import consult, words
 from windlass.policies.reading import Reading, Take, reading
 from windlass.policies.state import LoopState, limit_of, state_of
 from windlass.policies.tally import Groups
+from windlass.policies.wording import Words
 
 VERDICT: dict[str, Any] = {
     "type": "object",
@@ -55,7 +56,7 @@ class Judge(msgspec.Struct, frozen=True, kw_only=True):
 
     gate: str  # verify_completion_judge, or done_judge
     model: Model | None = None  # the run's own
-    system: str = SYSTEM
+    system: Words = SYSTEM
     fallback: str = FALLBACK
     cap: int | None = None  # calls after which the run ends
     cadence: Cadence = Cadence()

@@ -19,6 +19,7 @@ from windlass.models.base import Frame, Model, Request, Settings
 from windlass.models.found_json import json_values
 from windlass.models.typed import asking, forced, means_of
 from windlass.policies.tally import tally
+from windlass.policies.wording import Words, text_of
 
 _TOOL = "give_verdict"
 _LONGEST = 4_000  # characters of one block; of a long one, its beginning and its end
@@ -28,7 +29,7 @@ _SETTINGS = Settings(max_tokens=4_096, stream=False, task_kind="judge")
 
 
 async def consult(
-    run: Run, system: str, schema: dict[str, Any], purpose: str, model: Model | None = None
+    run: Run, system: Words, schema: dict[str, Any], purpose: str, model: Model | None = None
 ) -> tuple[dict[str, Any], float]:
     """What the judge says of the conversation so far, and the milliseconds it took."""
     tries = 1 + (run.plan.metadata or {}).get("schema_retries", 0)
@@ -38,7 +39,7 @@ async def consult(
         if heard or tries == 1:
             return heard, known.duration_ms
     question = Message("user", (Text(f"The conversation:\n\n{rendered(run.messages)}"),))
-    request = Request((question,), _frame(model or run.model, system, schema))
+    request = Request((question,), _frame(model or run.model, await text_of(system), schema))
     started = seams.monotonic()
     heard: dict[str, Any] = {}
     while not heard and tries:  # a judge that cannot be understood is asked once more

@@ -7,19 +7,18 @@ the cache is lost anyway, and only if that pays.
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from typing import Any, ClassVar, Final, Literal, TypeAlias, cast
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Final, Literal, cast
 
 import msgspec
 
-from windlass.errors import ConfigError, shown
 from windlass.events import Framed, Replied, Reshaped, SkillNarrowed, ToolSearchResulted
 from windlass.loop.policy import Policy
 from windlass.loop.run import Run
 from windlass.messages import ToolSpec
 from windlass.models.base import Frame, Request
 from windlass.policies.reading import Reading, Take, reading
+from windlass.policies.wording import Words, text_of
 from windlass.tools.base import Tool
 from windlass.tools.classes import CLASSES, PINNED, tool_class
 
@@ -27,7 +26,6 @@ NAME: Final = "tool_surface_narrowing"
 LINE: Final = "Not listed now, for want of use, and still callable by name: {tools}."
 #: What a lost cache costs in turns of reading: written at 1.25 of the price, read at 0.1 of it.
 _MISS: Final = 11.5
-Words: TypeAlias = str | Callable[[], str | Awaitable[str]]
 
 
 class ToolSurfaceNarrowing(msgspec.Struct, frozen=True, kw_only=True):
@@ -211,12 +209,7 @@ class Narrowing(Policy[Narrowed]):
         return rest * _MISS <= saved * run.iteration
 
     async def _told(self, hidden: tuple[str, ...]) -> str:
-        words = self.words
-        if not isinstance(words, str):
-            said = words()
-            words = await said if inspect.isawaitable(said) else said
-        if not isinstance(cast("object", words), str):
-            raise ConfigError(f"the words about hidden tools are a text, not {shown(words)}")
+        words = await text_of(self.words)
         return words.replace("{tools}", ", ".join(hidden))
 
     # ----------------------------------------------------------------- on the record

@@ -17,6 +17,7 @@ from windlass.models.base import Model
 from windlass.policies.judge import consult, words
 from windlass.policies.reading import Reading, Take, reading
 from windlass.policies.tally import tally
+from windlass.policies.wording import Words
 
 VERDICT: dict[str, Any] = {
     "type": "object",
@@ -67,8 +68,10 @@ class Vetoes(Reading):
 class StepJudging(Policy[None]):
     """Ask about every reply; a vetoed one is taken out of the view, or stays with its calls not run."""
 
-    def __init__(self, judge: StepJudge, model: Model | None = None) -> None:
-        self.judge, self.model = judge, model
+    def __init__(
+        self, judge: StepJudge, model: Model | None = None, system: Words | None = None
+    ) -> None:
+        self.judge, self.model, self.system = judge, model, system or judge.system
         self.models = () if model is None else (model,)
 
     async def after_reply(self, run: Run, turn: Turn) -> KeepGoing | None:
@@ -91,7 +94,7 @@ class StepJudging(Policy[None]):
     async def _decision(self, run: Run) -> StepJudgeDecision:
         session, number = run.session_id, run.iteration
         try:
-            answer, took = await consult(run, self.judge.system, VERDICT, "step_judge", self.model)
+            answer, took = await consult(run, self.system, VERDICT, "step_judge", self.model)
         except ModelError as error:  # who only advises must not end the run
             return StepJudgeDecision(session, number, error=said(error))
         passed = str(answer.get("verdict", "")).strip().lower() in _PASSES

@@ -20,4 +20,5 @@ class About(NamedTuple):
     bound: bool  # is there a limit to what the model takes?
     caps: Capabilities | None  # of the model, as far as it is known here
     turns: int | None  # that a run may take at most
+    sentinel: str | None  # the word that ends a run, where there is one
     named: Callable[[str | None, str | Model | None], Model]  # the model that a setting names

@@ -9,10 +9,11 @@ import msgspec
 
 from windlass.agents.checking import boolean, function, number, one_of, optional, text, texts
 from windlass.agents.judgement import shaped
+from windlass.agents.prompts import words_of
 from windlass.errors import ConfigError, shown
 from windlass.loop.policy import Policy
 from windlass.models.base import Model
-from windlass.policies.compaction.instructions import CompactionPolicy
+from windlass.policies.compaction.instructions import RULES, TASK, CompactionPolicy
 from windlass.policies.compaction.policy import STRATEGIES, Compacting, Strategy
 
 
@@ -102,8 +103,13 @@ def usual(bound: bool) -> list[Policy[Any]]:
 def compacting(options: Mapping[str, Any], bound: bool) -> Compacting | None:
     """The policy that keeps the view small; None: it is off."""
     given = {name: options[name] for name in _NAMES if options.get(name) is not None}
+    task = words_of(options, "agent.compaction_system", TASK)
+    rules = words_of(options, "agent.compaction_instructions", RULES)
     if not given:
-        return _USUAL if bound else None
+        if not bound:
+            return None
+        ours = task is TASK and rules is RULES
+        return _USUAL if ours else Compacting(task=task, rules=rules)
     wanted: dict[str, Compaction] = {
         name: given[name] for name in ("compaction", "auto_compact") if name in given
     }
@@ -129,6 +135,8 @@ def compacting(options: Mapping[str, Any], bound: bool) -> Compacting | None:
         keep_last=_agreed({"compact_keep_last": given.get("compact_keep_last"), **lasts}),
         policy=_agreed(policies),
         callback=callback,
+        task=task,
+        rules=rules,
     )
 
 

@@ -8,9 +8,12 @@ from typing import Any, TypedDict
 from windlass.agents.checking import boolean, no_key, number, one_of, optional, texts
 from windlass.agents.context.about import About
 from windlass.agents.judgement import shaped
+from windlass.agents.prompts import PromptSource, check_prompts, override, words_of
 from windlass.errors import ConfigError
 from windlass.loop.policy import Policy
-from windlass.policies.narrowing import Narrowing, ToolSurfaceNarrowing
+from windlass.policies.completion import CONTRACTS, Mode
+from windlass.policies.narrowing import LINE, Narrowing, ToolSurfaceNarrowing
+from windlass.policies.wording import Words
 from windlass.tools.classes import CLASSES
 
 
@@ -18,6 +21,8 @@ class SurfaceOptions(TypedDict, total=False):
     """Which tools and which prompts the model is shown."""
 
     tool_surface_narrowing: bool | dict[str, Any] | ToolSurfaceNarrowing
+    prompts: Mapping[str, PromptSource] | None
+    prompt_overrides: Mapping[str, PromptSource] | None
 
 
 def _classes(name: str, value: Any) -> tuple[str, ...]:
@@ -59,7 +64,11 @@ def _narrowing(name: str, value: Any) -> ToolSurfaceNarrowing | None:
     return wanted
 
 
-CHECKS: dict[str, Callable[[str, Any], Any]] = {"tool_surface_narrowing": _narrowing}
+CHECKS: dict[str, Callable[[str, Any], Any]] = {
+    "tool_surface_narrowing": _narrowing,
+    "prompts": check_prompts,
+    "prompt_overrides": check_prompts,
+}
 _USUAL = Narrowing()  # frozen, and shared by all that say nothing else
 
 
@@ -79,12 +88,40 @@ def narrowing(about: About) -> list[Policy[Any]]:
         about.turns is not None and about.turns <= window
     ):
         return []
-    keep = _kept(options)
-    policy = _USUAL if wanted is None and not keep else Narrowing(wanted, keep)
+    keep, words = _kept(options), words_of(options, "agent.hidden_tools", LINE)
+    usual = wanted is None and not keep and words is LINE
+    policy = _USUAL if usual else Narrowing(wanted, keep, words)
     brought = wanted is not None and options.get("policies")  # these may bring tools
     if len(about.tools) < 2 and not brought:
         return []  # one tool at least stays
     return [policy] if brought or any(map(policy.may_leave, about.tools)) else []
+
+
+def prompting(about: About) -> list[Policy[Any]]:
+    """The policy for prompts of the frame that are not ours."""
+    options, sentinel = about.options, about.sentinel
+    contract = override(options, "agent.loop_contract")
+    tools = override(options, "agent.tool_contract_text") if about.mode == "text" else None
+    if (sentinel is None or not callable(contract)) and tools is None:
+        return []
+    from windlass.models.wrappers.text_tools import CONTRACT, described
+    from windlass.policies.prompts import FramePrompts
+
+    return [
+        FramePrompts(
+            contract_of(options, about.mode, sentinel)
+            if sentinel is not None and callable(contract)
+            else None,
+            None if tools is None else words_of(options, "agent.tool_contract_text", CONTRACT),
+            described,
+        )
+    ]
+
+
+def contract_of(options: Mapping[str, Any], mode: Mode, sentinel: str) -> Words:
+    """How the model is told to end a run."""
+    default = CONTRACTS[mode].format(sentinel=sentinel)
+    return words_of(options, "agent.loop_contract", default, sentinel=sentinel)
 
 
 def _kept(options: Mapping[str, Any]) -> frozenset[str]:

@@ -22,12 +22,10 @@ from windlass.usage import Usage
 OPEN, _CLOSE = "<tool_call>", "</tool_call>"
 _CALL = re.compile(r"<tool_call>(.*?)(?:</tool_call>|\Z)", re.DOTALL)
 
-_CONTRACT = """
-
-# Tools
+CONTRACT = """# Tools
 
 To use a tool, write a block like this, one for each call:
-<tool_call>{{"name": "tool_name", "arguments": {{"key": "value"}}}}</tool_call>
+<tool_call>{"name": "tool_name", "arguments": {"key": "value"}}</tool_call>
 Then stop: the results come back in <tool_result> blocks. These are the tools, with the JSON Schema of
 their arguments:
 {tools}"""
@@ -67,7 +65,9 @@ class TextTools(Model):
 def as_text(request: Request) -> Request:
     """The request for a model that knows only text."""
     frame = request.frame
-    system = (frame.system or "") + contract(frame.tools) if frame.tools else frame.system
+    system = frame.system
+    if frame.tools and described(frame.tools) not in (system or ""):  # else somebody has said it
+        system = (system or "") + contract(frame.tools)
     settings = msgspec.structs.replace(frame.settings, tool_choice=None, parallel_tool_calls=None)
     return Request(
         derive(request.messages, "text_tools", write),
@@ -78,8 +78,12 @@ def as_text(request: Request) -> Request:
 
 def contract(tools: tuple[ToolSpec, ...]) -> str:
     """How to call tools in writing, and which there are."""
-    lines = [msgspec.json.encode(_bare(tool)).decode() for tool in tools]
-    return _CONTRACT.format(tools="\n".join(lines))
+    return "\n\n" + CONTRACT.replace("{tools}", described(tools))
+
+
+def described(tools: tuple[ToolSpec, ...]) -> str:
+    """The tools in writing, one to a line."""
+    return "\n".join([msgspec.json.encode(_bare(tool)).decode() for tool in tools])
 
 
 def _bare(tool: ToolSpec) -> ToolSpec:

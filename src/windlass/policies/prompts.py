@@ -1,0 +1,82 @@
+"""Prompts of the frame that a function writes: asked for once in a run, and kept on record.
+
+What stands in every request must be known before the first one and stay the same after a crash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar, Final
+
+import msgspec
+
+from windlass.loop.policy import Policy
+from windlass.loop.run import Run
+from windlass.messages import ToolSpec
+from windlass.models.base import Frame, Request
+from windlass.policies.wording import Words, text_of
+
+GO_ON: Final = "go_on"
+
+
+class Written(msgspec.Struct, frozen=True):
+    """What the functions have written."""
+
+    contract: str | None = None
+    tools: str | None = None
+
+
+class FramePrompts(Policy[Written]):
+    """Puts the contracts into the system prompt: how a run is ended, and how tools are written."""
+
+    memory = Written
+    brief: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        contract: Words | None,
+        tools: Words | None,
+        described: Callable[[tuple[ToolSpec, ...]], str],
+    ) -> None:
+        self.contract, self.tools, self.described = contract, tools, described
+
+    @property
+    def name(self) -> str:
+        return "prompts"
+
+    async def before_model(self, run: Run, request: Request) -> Request:
+        """The request with the prompts in its frame."""
+        texts: Written | None = run.memory.get(self.name)
+        if texts is None:
+            texts = Written(await _written(self.contract), await _written(self.tools))
+            run.remember(self, texts)
+        known: tuple[Frame, Frame] | None = run.readings.get(self)
+        if known is None or known[0] is not request.frame:
+            known = run.readings[self] = (request.frame, self._framed(request.frame, texts))
+        return Request(request.messages, known[1], request.tail)
+
+    def _framed(self, frame: Frame, texts: Written) -> Frame:
+        parts = [frame.system] if frame.system else []
+        if texts.contract is not None:
+            parts.append(texts.contract)
+        if texts.tools is not None and frame.tools:
+            parts.append(texts.tools.replace("{tools}", self.described(frame.tools)))
+        return Frame("\n\n".join(parts) or None, frame.tools, frame.settings)
+
+
+async def _written(words: Words | None) -> str | None:
+    return None if words is None else await text_of(words)
+
+
+class GoOn(Policy[None]):
+    """Says your words where the kernel would say "Continue.": nobody else has text_of."""
+
+    def __init__(self, words: Words) -> None:
+        self.words = words
+
+    async def before_turn(self, run: Run) -> None:
+        """The last word is the model's own, and it may not be."""
+        items, turn = run.strand.items, run.turn
+        if items and items[-1].role == "assistant":
+            if turn is None or turn.stop_reason != "pause_turn":
+                run.say(await text_of(self.words), GO_ON)
