@@ -92,12 +92,15 @@ def read(folder: str, path: str, start: int = 0, most: int = _PAGE) -> tuple[byt
         raise Refused(f"there is no file {path[:200]!r}") from None
     except (OSError, ValueError):
         raise Refused(f"{path[:200]!r} cannot be read: it is a link, or no file") from None
-    with os.fdopen(handle, "rb") as file:
-        about = os.fstat(file.fileno())
+    try:
+        about = os.fstat(handle)
         if not stat.S_ISREG(about.st_mode):
             raise Refused(f"{path[:200]!r} is no file")
-        file.seek(start)
-        return file.read(most), about.st_size
+        with os.fdopen(handle, "rb", closefd=False) as file:
+            file.seek(start)
+            return file.read(most), about.st_size
+    finally:
+        os.close(handle)
 
 
 def _opened(folder: str, parts: Sequence[str]) -> int:
