@@ -143,6 +143,7 @@ from windlass.events import Event as Event
 from windlass.events import SkillActivated as SkillActivated
 from windlass.events import SkillDeactivated as SkillDeactivated
 from windlass.events import SkillMatched as SkillMatched
+from windlass.events import SkillNarrowed as SkillNarrowed
 from windlass.events import SkillScopeTools as SkillScopeTools
 from windlass.events import TextDelta as TextDelta
 from windlass.events import ThinkingDelta as ThinkingDelta
@@ -204,6 +205,7 @@ from windlass.policies.skills.skill import SkillMatch as SkillMatch
 from windlass.policies.skills.skill import SkillQuery as SkillQuery
 from windlass.policies.state import LoopState as LoopState
 from windlass.policies.step_judge import StepJudge as StepJudge
+from windlass.policies.taint import Taint as Taint
 from windlass.policies.turns import IterationBudget as IterationBudget
 from windlass.redact import Secret as Secret
 from windlass.resources.audit import AuditRow as AuditRow

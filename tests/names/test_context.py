@@ -21,6 +21,9 @@ FUNCTIONS = {
     "compact_retaining_current_plan": "options",
     "transcript_compact": "transcript options",
     "transcript_summarize": "transcript options",
+    "system_reminder": "text propagate ttl",
+    "agent_session_remind": "id reminder",
+    "agent_prompt_overrides": "overrides named",
     "agent_session_scratchpad": "id",
     "agent_session_set_scratchpad": "id pad options",
     "agent_session_clear_scratchpad": "id options",
@@ -39,6 +42,13 @@ STRUCTS: dict[type[Any], str] = {
     w.SkillActivated: ("session_id name iteration score reason description allowed_tools mcp"),
     w.SkillDeactivated: "session_id name iteration",
     w.SkillScopeTools: "session_id name allowed_tools tools hidden",
+    w.SkillNarrowed: (
+        "iteration removed_tools remaining_tools reason policy removed kept returned_tools"
+    ),
+    w.ToolSurfaceNarrowing: (
+        "enabled window_turns mode hard_keep prune_classes keep_classes unknown_tool_policy"
+    ),
+    w.Reminder: "text ttl propagate",
     w.TranscriptProjection: (
         "policy keep_last min_tokens min_chars window_turns roots summary project"
     ),
@@ -71,6 +81,10 @@ OPTIONS: dict[str, Any] = {
     "context_filter": lambda ctx: ctx.messages,
     "message_decorator": lambda message, context: message,
     "timestamp_messages": True,
+    "tool_surface_narrowing": {"enabled": True, "window_turns": 5, "mode": "safe"},
+    "prompts": {"agent.nudge": {"text": "Go on."}},
+    "prompt_overrides": {"agent.nudge": lambda values: "Go on."},
+    "on_session_start": lambda start: None,
     "scratchpad": {"reorganize_every": 2, "initial": {"goals": ["a roof"]}},
     "context_strategy": {"type": "sliding-window", "max_turns": 3},
     "compaction": {"strategy": "hybrid", "keep_last_n": 10},
