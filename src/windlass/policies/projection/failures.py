@@ -70,6 +70,9 @@ class Failures:
             if message.role != "assistant":
                 at += 1
                 continue
+            if not self.open and at + 1 < size and _went_well(items[at + 1]):
+                at += 2  # most rounds do
+                continue
             if not message.tool_calls:
                 self._close(None)
                 at += 1
@@ -91,6 +94,16 @@ class Failures:
         if self.open:
             self.chains.append(Chain(tuple(self.open), then))
             self.open = []
+
+
+def _went_well(answer: Message) -> bool:
+    """Are these results, and all of them good?"""
+    if answer.role != "tool":
+        return False
+    for block in answer.content:
+        if type(block) is not ToolResult or block.is_error or block.outcome != "ok":
+            return False
+    return True
 
 
 def _round(items: Sequence[Message], at: int) -> Round:
