@@ -351,6 +351,74 @@ async def test_a_reorganiser_that_fails_never_ends_the_run(error: BaseException)
     assert [e.purpose for e in failed] == [PURPOSE, PURPOSE]
 
 
+async def test_a_reorganiser_that_hangs_is_left_behind():
+    async def hangs(request: Request) -> str:
+        await asyncio.Event().wait()
+        return HOUSE
+
+    model, other = busy(4), scripted(then=hangs)
+    out = await w.agent_loop(
+        TASK, model=model, tools=[note], scratchpad={"reorganizer": {"model": other}}, timeout=0.005
+    )
+    assert out.status == "done" and actions(out) == [("init", 1), ("failed", 1)]
+    failed = next(e for e in out.entries if type(e) is ReplyFailed)
+    assert (failed.category, failed.purpose) == ("timeout", PURPOSE)
+    await kept(out)
+
+
+async def test_a_run_that_is_cancelled_while_it_reorganises_is_cancelled():
+    stop = w.Abort()
+
+    async def hangs(request: Request) -> str:
+        stop.abort()
+        await asyncio.Event().wait()
+        return HOUSE
+
+    model, other = busy(4), scripted(then=hangs)
+    out = await w.agent_loop(
+        TASK, model=model, tools=[note], scratchpad={"reorganizer": {"model": other}}, abort=stop
+    )
+    assert out.status == "cancelled" and actions(out) == [("init", 1)]
+    await kept(out)
+
+
+async def test_a_crowd_of_results_is_shown_in_part():
+    def reply(request: Request) -> Any:
+        if reorganizes(request):
+            return written_anew(facts=[fact("x", "turn:3"), fact("y", "call_40")])
+        if any(m.role == "tool" for m in request.messages):
+            return "the end"
+        return [call("note", text=f"step {n} " + "x" * 3_000) for n in range(200)]
+
+    model = scripted(then=reply)
+    out = await w.agent_loop(
+        TASK, model=model, tools=[note], scratchpad={"reorganize_every": 1}, max_iterations=2
+    )
+    assert out.status == "done" and actions(out)[-1] == ("reorganize", 2)
+    (request,) = reorganisations(model)
+    assert len(request.messages[0].text) < 60_000
+    assert len(out.transcript["scratchpad"]["refs"]) == 1 + 1 + 8 + 1
+    await kept(out, model)
+
+
+async def test_a_pad_that_is_nearly_full_says_less_of_its_sources():
+    def reply(request: Request) -> Any:
+        if reorganizes(request):
+            facts = [fact(f"fact {n} " + "y" * 1_100, f"call_{n}") for n in range(1, 13)]
+            return written_anew(facts=facts)
+        if any(m.role == "tool" for m in request.messages):
+            return "the end"
+        return [call("note", text="z" * 200) for _ in range(12)]
+
+    out = await w.agent_loop(
+        TASK, model=scripted(then=reply), tools=[note], scratchpad={"reorganize_every": 1}
+    )
+    assert actions(out)[-1] == ("reorganize", 2), told(out)
+    refs = out.transcript["scratchpad"]["refs"]
+    assert len(refs) == 13 and not any("excerpt" in ref for ref in refs)
+    assert told(out)[-1].bytes <= 16 * 1024
+
+
 async def test_a_budget_that_has_no_room_for_it_ends_nothing_by_itself():
     model = busy(5)
     out = await w.agent_loop(
@@ -679,6 +747,31 @@ async def test_it_goes_with_compaction():
     numbers = [e.version for e in told(out)]
     assert numbers[0] == 1
     assert all(recited(r) for r in model.requests if r.tools and not reorganizes(r))
+
+
+async def test_what_it_cites_stays_visible_where_the_rest_is_collected():
+    pages = "lorem ipsum " * 200
+
+    @w.tool(side_effect_level="none")
+    async def page(n: int) -> str:
+        """Read a page."""
+        return f"page {n}: {pages}"
+
+    def reply(request: Request) -> Any:
+        if reorganizes(request):
+            return written_anew(facts=[fact("the second page matters", "turn:5")])
+        done = sum(m.role == "tool" for m in request.messages)
+        return "the end" if done >= 16 else call("page", n=done + 1)
+
+    model = scripted(then=reply)
+    out = await w.agent_loop(
+        TASK, model=model, tools=[page], transcript_projection={"policy": "reachability_gc"},
+        scratchpad={"reorganize_every": 4},
+    )  # fmt: skip
+    assert out.status == "done", out.error
+    whole = [text[:7] for text in said(asked(model)[-1]) if pages in text]
+    assert "page 2:" in whole and "page 1:" not in whole
+    await kept(out, model)
 
 
 async def test_turns_are_counted_over_the_session_and_not_over_the_view():

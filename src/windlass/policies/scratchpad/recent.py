@@ -20,9 +20,10 @@ from windlass.events import (
 )
 from windlass.messages import Message, ToolResult
 from windlass.policies.scratchpad.pad import Pad, Ref
-from windlass.policies.scratchpad.writing import excerpt
+from windlass.policies.scratchpad.writing import BLOCKS, excerpt
 
 _SPARE: Final = 4  # replies that may be dropped from the end
+_LISTED: Final = 8  # results of one message that are kept with it
 
 
 class Recents:
@@ -90,7 +91,8 @@ def refs_of(pad: Pad | None, recent: Sequence[tuple[str, Message]]) -> dict[str,
 
 def results_in(message: Message) -> list[ToolResult]:
     """The results that a message holds."""
-    return [block for block in message.content if isinstance(block, ToolResult) and block.id]
+    found = [block for block in message.content if isinstance(block, ToolResult) and block.id]
+    return found[:BLOCKS]
 
 
 def with_results(wanted: set[str | None], known: Mapping[str, Ref]) -> set[str | None]:
@@ -104,7 +106,8 @@ def with_results(wanted: set[str | None], known: Mapping[str, Ref]) -> set[str |
 
 def _ref(name: str, message: Message) -> Ref:
     if message.role == "tool":  # its results have names and excerpts of their own
-        return Ref(name, "tool", ", ".join([result.id for result in results_in(message)]) or None)
+        ids = [result.id for result in results_in(message)[:_LISTED]]
+        return Ref(name, "tool", ", ".join(ids) or None)
     return Ref(name, message.role, None, excerpt(_words(message)) or None)
 
 

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast
 
 import msgspec
 
+from windlass.errors import Timeout
 from windlass.events import AgentScratchpad, JournalEntry, Replied, ReplyFailed
 from windlass.loop.run import Run
 from windlass.messages import Message, Text
-from windlass.models.base import Frame, Model, Request, Settings
+from windlass.models.base import Emit, Frame, Model, Request, Response, Settings
 from windlass.models.typed import asking as asking_for
 from windlass.models.typed import forced, means_of
+from windlass.models.wrappers.holding import Holding
 from windlass.policies.judge import spoken
 from windlass.policies.scratchpad.pad import (
     INITIAL,
+    MOST,
     NAME,
     SCHEMA,
     BadPad,
@@ -23,6 +27,7 @@ from windlass.policies.scratchpad.pad import (
     Ref,
     cited,
     parts,
+    size_of,
     within,
 )
 from windlass.policies.scratchpad.recent import with_results
@@ -30,6 +35,7 @@ from windlass.policies.scratchpad.writing import SYSTEM, again, asking, excerpt
 
 _TOOL: Final = "write_scratchpad"
 _SETTINGS: Final = Settings(max_tokens=8_192, temperature=0.0, stream=False, task_kind="scratchpad")
+PATIENCE: Final = 120.0  # seconds for an answer, where the loop sets no time for its own
 _DONE: Final = frozenset({"reorganize", "rejected", "failed"})
 
 
@@ -69,6 +75,22 @@ FORM: Final[dict[str, Any]] = {
 }
 
 
+class InTime(Holding):
+    """The model, with a limit on the time it may take: whoever only tidies up holds nobody up."""
+
+    def __init__(self, model: Model, seconds: float) -> None:
+        super().__init__(model)
+        self.seconds = seconds
+
+    async def respond(self, request: Request, emit: Emit) -> Response:
+        """Its answer, or `Timeout`."""
+        try:
+            async with asyncio.timeout(self.seconds):
+                return await self.model.respond(request, emit)
+        except TimeoutError as error:
+            raise Timeout(f"no scratchpad within {self.seconds:g} seconds") from error
+
+
 class Past(NamedTuple):
     """What the record says of the reorganisation that is due now."""
 
@@ -105,13 +127,14 @@ async def rewritten(
     """The pad as a model writes it anew, or `BadPad`. A reply that is on record is not asked for again."""
     replies = iter(past_of(run.journal.entries).replies)
     question = asked = asking(pad, recent, known)
+    writer = InTime(model or run.model, run.frame.settings.timeout or PATIENCE)
     wrong: BadPad | None = None
     for _ in range(1 + retries):
         reply = next(replies, None)
         message = reply.message if reply is not None else None
         if message is None:
-            request = Request((Message("user", (Text(asked),)),), _frame(model or run.model))
-            message = (await run.ask(request, NAME, model)).message
+            request = Request((Message("user", (Text(asked),)),), _frame(writer))
+            message = (await run.ask(request, NAME, writer)).message
         try:
             return taken(spoken(message, FORM), known)
         except BadPad as error:
@@ -150,7 +173,19 @@ def taken(
         else ref
         for ref in kept
     ]
-    return within(msgspec.structs.replace(pad, refs=tuple(refs)))
+    return _fitted(msgspec.structs.replace(pad, refs=tuple(refs)))
+
+
+def _fitted(pad: Pad) -> Pad:
+    """The pad, with less said of its sources where there is no room for all of it."""
+    if size_of(pad) > MOST:
+        bare = [msgspec.structs.replace(ref, excerpt=None) for ref in pad.refs]
+        pad = msgspec.structs.replace(pad, refs=tuple(bare))
+    if size_of(pad) > MOST:
+        needed = {item.source_ref for item in pad.items} | {INITIAL}
+        refs = [msgspec.structs.replace(r, label=None) for r in pad.refs if r.id in needed]
+        pad = msgspec.structs.replace(pad, refs=tuple(refs))
+    return within(pad)
 
 
 def _without_extras(value: Any) -> Any:
