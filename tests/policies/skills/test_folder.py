@@ -139,6 +139,17 @@ def test_where_skills_are_looked_for(tmp_path: Path):
     assert "there is no SKILL.md" in skills_in(str(empty)).problems[0]
 
 
+def test_two_of_one_name_are_told_apart_by_their_folders(tmp_path: Path):
+    for folder in ("brand", "brand-two", "brand-three"):
+        put(tmp_path / folder, "---\nname: brand\ndescription: x\n---\n")
+    registry = w.skill_registry(tmp_path)
+    assert registry.names == ("brand", "brand-three", "brand-two")
+    assert sum("goes by" in problem for problem in registry.problems) == 2
+    put(tmp_path / "more" / "brand", "---\nname: brand\ndescription: x\n---\n")
+    with pytest.raises(w.ConfigError, match=r"two skills.*brand, and the folder .*more/brand;"):
+        w.skill_registry(tmp_path)
+
+
 @links
 def test_links_are_not_followed(tmp_path: Path):
     head = "---\ndescription: x\n---\n"

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, cast
+
+import msgspec
 
 from windlass.errors import ConfigError
 from windlass.policies.skills import files, frontmatter
@@ -48,7 +51,24 @@ def skills_in(path: str) -> Found:
         skill = _skill(folder, name, found.problems)
         if skill is not None:
             found.skills.append(skill)
-    return found
+    return Found(_told_apart(found.skills, found.problems), found.problems)
+
+
+def _told_apart(skills: list[Skill], problems: list[str]) -> list[Skill]:
+    """Where two took one name, the one whose folder is named otherwise goes by that."""
+    names = Counter(skill.name for skill in skills)
+    told: list[Skill] = []
+    for skill in skills:
+        own = os.path.basename(skill.folder or "")
+        if names[skill.name] > 1 and own != skill.name and fits_name(own) and not names[own]:
+            problems.append(
+                f"{skill.folder}: another skill is named {skill.name!r} too; it goes by {own!r}"
+            )
+            names[skill.name] -= 1
+            names[own] += 1
+            skill = msgspec.structs.replace(skill, name=own)
+        told.append(skill)
+    return told
 
 
 def _folders(path: str, problems: list[str]) -> list[tuple[str, str]]:
