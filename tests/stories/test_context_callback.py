@@ -204,6 +204,8 @@ async def test_a_call_that_was_made_up_has_a_result():
         (3, "a list of messages"),
         ([], "left no message"),
         ({"messages": []}, "left no message"),
+        ([{"role": "user", "content": " "}], "left no message"),
+        ([{"role": "system", "content": "Be kind."}], "left no message"),
         ({"messages": "x"}, "a list of messages"),
         ({"mesages": []}, "'messages'"),
         ({"system": 3}, "system is a text"),

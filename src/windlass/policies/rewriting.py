@@ -27,9 +27,15 @@ def read(run: Run, answer: object, who: str) -> tuple[Message, ...]:
     if isinstance(answer, (str, bytes, Mapping, Message)) or not isinstance(answer, Sequence):
         raise ConfigError(f"{who} answers a list of messages, not {shown(cast('object', answer))}")
     messages = tuple([_message(run, item, who) for item in cast("Sequence[object]", answer)])
-    if not messages:
+    if not any(_says_something(message) for message in messages):
         raise ConfigError(f"{who} left no message: no provider answers a request without one")
     return messages
+
+
+def _says_something(message: Message) -> bool:
+    if message.role == "system":
+        return False  # of instructions alone nobody makes an answer
+    return any(type(block) is not Text or block.text.strip() for block in message.content)
 
 
 def message_in(run: Run, item: object, who: str, kind: str | None = None) -> Message:
