@@ -25,7 +25,7 @@ from windlass.tools.function import as_tools
 
 #: A skill, its keys, a folder of them, or several of these.
 SkillSource: TypeAlias = (
-    "SkillRegistry | Skill | Mapping[str, Any] | str | os.PathLike[str] | Sequence[Any]"
+    SkillRegistry | Skill | Mapping[str, Any] | str | os.PathLike[str] | Sequence[Any]
 )
 
 
