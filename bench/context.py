@@ -113,7 +113,8 @@ async def _cut(how: str, cutting: _Cutting, reps: int, target: float) -> Row:
     model = scripted(then="notes")
     async with w.Runtime(store="memory:", environ={}):
         out = await w.agent_loop("go", model=model, policies=[probe], compaction=False)
-    assert probe.taken, out.error
+    if not probe.taken:
+        raise CutCorner(f"{how}: {out.error}")
     pair = paired(probe.taken["ours"], probe.taken["bare"])
     quick = statistics.median(probe.taken["msgspec"])
     name = f"compacting {MESSAGES:,} messages ({how}), over `json.dumps` of them"

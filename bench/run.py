@@ -16,6 +16,7 @@ from bench import (
     context,
     crowd,
     durable,
+    idle_context,
     judgement,
     peers,
     prefix,
@@ -86,6 +87,11 @@ def _judgement() -> tuple[list[Row], int]:
     return asyncio.run(judgement.rows()), judgement.entries_proved[0]
 
 
+def _context() -> tuple[list[Row], int]:
+    cut = asyncio.run(context.rows())
+    return cut + asyncio.run(idle_context.rows()), idle_context.entries_proved[0]
+
+
 def _long_tasks() -> tuple[list[Row], int]:
     return asyncio.run(long_tasks.rows()), long_tasks.entries_proved[0]
 
@@ -105,7 +111,7 @@ PARTS: dict[str, Callable[[], tuple[list[Row], int]]] = {
     "prefix": lambda: (prefix.rows(), 0),
     "vault": lambda: (asyncio.run(vault.rows()), 0),
     "judgement": _judgement,
-    "context": lambda: (asyncio.run(context.rows()), 0),
+    "context": _context,
     "long": _long_tasks,
 }
 

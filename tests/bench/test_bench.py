@@ -13,6 +13,7 @@ from bench import (
     context,
     crowd,
     durable,
+    idle_context,
     judgement,
     ours,
     prefix,
@@ -30,7 +31,7 @@ from bench.sdks.exchange import ours as through_ours
 from bench.table import Row, report
 from bench.work import Script
 from windlass.agents.runtime import current_store
-from windlass.events import ToolDecided, ToolIntended, ToolResulted
+from windlass.events import Compacted, ToolDecided, ToolIntended, ToolResulted
 from windlass.loop.run import Run
 from windlass.store.memory import MemoryStore
 
@@ -122,7 +123,7 @@ async def test_fewer_turns_than_the_script_are_refused():
 
 
 async def test_one_digest_for_all_arguments_is_refused(monkeypatch):
-    monkeypatch.setattr("windlass.loop.calls.digest_of", lambda _: "same")
+    monkeypatch.setattr("windlass.loop.gate.digest_of", lambda _: "same")
     out = await ours.run(ours.build("add"), Script(3))
     with pytest.raises(CutCorner, match="same digest"):
         await prove(current_store(), [out], Script(3))
@@ -134,6 +135,18 @@ async def test_calls_that_were_not_made_are_refused():
 
     with pytest.raises(NotCalled, match="made 0 tool calls, not 2"):
         await sample(counted(idle, 2), 1)
+
+
+async def test_a_compaction_that_is_not_on_record_is_refused(monkeypatch):
+    without(monkeypatch, Compacted, times=-1)
+    with pytest.raises(CutCorner, match="llm has"):
+        await context.rows(1, 0.0)
+
+
+async def test_an_option_of_context_that_nobody_thought_of_is_refused(monkeypatch):
+    monkeypatch.delitem(idle_context.ON, "scratchpad")
+    with pytest.raises(CutCorner, match="scratchpad is an option of context"):
+        await idle_context.rows(1, 0.0, (3, 5))
 
 
 # --------------------------------------------------------------------------- the rows
@@ -186,9 +199,10 @@ async def test_every_part_runs(tmp_path, monkeypatch):
     found += await judgement.rows(1, 0.0, (3, 5))
     found += await vault.rows()
     found += await context.rows(1, 0.0)
+    found += await idle_context.rows(1, 0.0, (3, 5))
     for side in ("bare", "ours"):
         assert (await crowd.measure(side, 5, 3)).cpu > 0
-    assert len(found) == 23 and all(row.measured > 0 for row in found)
+    assert len(found) == 26 and all(row.measured > 0 for row in found)
 
 
 @pytest.mark.parametrize("wire", prefix.WIRES, ids=lambda wire: wire.name)
