@@ -419,6 +419,17 @@ def test_a_bar_is_as_wide_as_it_should_be(sizes: list[int], width: int):
         assert abs(one[1] - two) <= 1, "who is larger is not shorter"
 
 
+def test_how_much_of_the_window_it_is():
+    pieces = tuple(pieces_of("x" * 80_000, (), [Message("user", "hello")], ()))
+    context = Context(
+        session_id="s", run=1, runs=1, turn=1, turns=1, call=1, calls=(), agent=None,
+        provider="anthropic", model="claude-sonnet-4-5", purpose=None, settings={}, pieces=pieces,
+        left_out=(),
+    )  # fmt: skip
+    lines = painted(context, 100, fancy=False)
+    assert lines[2] == "about 20,002 tokens, 10% of a window of 200k"
+
+
 def test_colours_only_where_there_are_some(monkeypatch: pytest.MonkeyPatch):
     pieces = tuple(pieces_of("system prompt", (), [Message("user", "hello")], ()))
     context = Context(

@@ -421,9 +421,16 @@ async def test_calls_that_it_tears_from_their_results_are_mended():
     assert problems and "answers no call" in problems[0].problems[0]
 
 
+def _ring() -> list[Any]:
+    ring: list[Any] = []
+    ring.append(ring)
+    return ring
+
+
 @pytest.mark.parametrize(
     "answer",
-    [None, [], (), "text", 3, ["text"], [3], [None], {"role": "user"}, [{"content": "x"}],
+    [
+        [{"role": "user", "content": _ring()}],None, [], (), "text", 3, ["text"], [3], [None], {"role": "user"}, [{"content": "x"}],
      [{"role": "boss", "content": "x"}], [{"role": "user", "content": 3}],
      [Message("user", (ToolCall("c", "n", {"x": object()}),))]],
 )  # fmt: skip

@@ -142,12 +142,25 @@ def _head(context: Context, width: int) -> Iterator[tuple[Part, ...]]:
     counted = f"; the provider counted {usage.input_tokens:,}" if usage.input_tokens else ""
     if usage.cache_read_tokens:
         counted += f", {usage.cache_read_tokens:,} of them from its cache"
-    yield (fit(f"about {tokens(context.tokens)}{counted}", width),)
+    room = _of_window(context)
+    yield (fit(f"about {tokens(context.tokens)}{room}{counted}", width),)
     settings = [f"{name} {_plain(literal(value))}" for name, value in context.settings.items()]
     if context.written:
         settings.append("tools written into the prompt")
     if settings:
         yield ((fit(" · ".join(settings), width), "dim"),)
+
+
+def _of_window(context: Context) -> str:
+    """How much of what the model takes, where the catalogue knows that."""
+    from windlass.models.catalog import lookup
+    from windlass.picture.words import short
+
+    known = lookup(context.provider, context.model)
+    if known is None or not known.context_window:
+        return ""
+    window = known.context_window
+    return f", {_percent(context.tokens, window)} of a window of {short(window)}"
 
 
 def _plain(value: str) -> str:

@@ -184,13 +184,17 @@ def replaced(
         pairs = [(one, two) for one, two in zip(gone, new, strict=True) if one != two]
         out, put = [one for one, _ in pairs], [two for _, two in pairs]
     else:
-        out = [message for message in gone if message not in new]
-        put = [message for message in new if message not in gone]
+        old, now = set(map(_key, gone)), set(map(_key, new))
+        out = [message for message in gone if _key(message) not in now]
+        put = [message for message in new if _key(message) not in old]
     if not out and not put:
         return None
     before, after = tokens_of(out), tokens_of(put)
     what = "shorter" if len(out) == len(put) and after <= before else "messages"
     return LeftOut(why, what, len(out), before, len(put), after, run=run, turn=turn)
+
+
+_key = msgspec.msgpack.Encoder(enc_hook=str).encode
 
 
 def of_tools(why: str, tools: Sequence[ToolSpec], detail: str) -> LeftOut:

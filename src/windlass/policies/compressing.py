@@ -75,10 +75,10 @@ def taken(answer: object) -> list[Message]:
         )
     try:
         messages = [message for item in items for message in as_messages(item)]
-        keepable(messages, "it")
+        keepable(messages, "what it returns")
         # what was put together by hand may hold anything: it is checked as if it had been stored
         return msgspec.convert(msgspec.to_builtins(messages), list[Message])
-    except (TypeError, ValueError, ConfigError) as error:
+    except (TypeError, ValueError, RecursionError, ConfigError) as error:
         raise ConfigError(f"context_strategy.compress returns no messages: {said(error)}") from None
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import msgspec
 
@@ -67,6 +67,7 @@ class Summarizing(Policy[Looked]):
     """Above `most` tokens the older half becomes a summary. `model`: who writes it, if another."""
 
     memory = Looked
+    brief: ClassVar[bool] = True
 
     def __init__(self, most: int, model: Model | None = None) -> None:
         self.most, self.model = most, model

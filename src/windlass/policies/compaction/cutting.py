@@ -19,9 +19,10 @@ from windlass.messages import (
     ToolResult,
     characters,
 )
+from windlass.policies.rounds import PINNED, between, round_at
+from windlass.policies.rounds import unanswered as fresh
 
 SUMMARY: Final = "summary"  # the kind of a message that stands for others
-PINNED: Final = "pinned"  # the kind of a message that nobody may summarise
 BULKY: Final = 2_000  # characters of a result that is worth a reference
 _CALLER: Final = (None, "steer", "follow_up", "resume")  # kinds of what the caller said
 _PICTURE: Final = 4_800  # characters; about 1,200 tokens
@@ -107,39 +108,6 @@ def pinned(messages: Sequence[Message]) -> frozenset[int]:
     return frozenset(stay | {at for at in (first, last) if at is not None})
 
 
-def fresh(messages: Sequence[Message]) -> int:
-    """Where the part begins that the model has not answered yet: it is never summarised."""
-    at = len(messages)
-    while at and messages[at - 1].role != "assistant":
-        at -= 1
-    if at and (messages[at - 1].tool_calls or (at == len(messages) and _paused(messages[-1]))):
-        at -= 1
-    return _back(messages, at)
-
-
-def _paused(message: Message) -> bool:
-    """A provider that paused its turn wants its own words back, unchanged and last."""
-    return any(type(block) is Opaque for block in message.content)
-
-
-def _between(messages: Sequence[Message], at: int) -> bool:
-    """Is this place between two rounds?"""
-    if at == 0:
-        return True
-    before = messages[at - 1]
-    if before.role != "assistant":
-        return True
-    # a turn that its provider paused goes on in the next message: the two stay together
-    goes_on = at < len(messages) and messages[at].role == "assistant"
-    return not before.tool_calls and not goes_on
-
-
-def _back(messages: Sequence[Message], at: int) -> int:
-    while not _between(messages, at):
-        at -= 1
-    return at
-
-
 def cut_of(
     messages: Sequence[Message],
     keep_first: int,
@@ -152,12 +120,12 @@ def cut_of(
     with something that was said to the model if that is near. `stay` is what is pinned.
     """
     start = min(keep_first, len(messages))
-    while not _between(messages, start) and start < len(messages):
+    while not between(messages, start) and start < len(messages):
         start += 1
     stop = max(start, min(len(messages) - keep_last, fresh(messages)))
     near = range(min(stop, len(messages) - 1), max(start, stop - keep_last - 1), -1)
     stop = next((at for at in near if _speaks(messages[at])), stop)
-    stop = _back(messages, stop)
+    stop = round_at(messages, stop)
     stay = pinned(messages) if stay is None else stay
     while start < stop and start in stay:
         start += 1  # the front of the view stays as it is, and so does what a provider cached of it
