@@ -69,6 +69,13 @@ CLAIMS = {
         "turn 3: tests_pass: ok",
         "done: Now it is fixed. (the judge was asked 1 time)",
     ],
+    "skills": [
+        "invoices: send, read_skill_file",
+        "letters: send, delete",
+        "turn 1: invoices on (1 word in common)",
+        "turn 3: letters on (2 words in common)",
+        "Ann pays within 14 days.",
+    ],
     "traced": [
         "odd: allowed_tools names 'serach', which no tool is; did you mean 'search'?",
         "seeker: llm_call tiny (turn 1), 15 tokens",
