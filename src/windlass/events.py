@@ -32,13 +32,14 @@ from windlass.notes import (
     ProgressReported,
     Projected,
     Propagate,
-    SkillNarrowed,
     SkillActivated,
     SkillDeactivated,
     SkillMatched,
+    SkillNarrowed,
     SkillScopeTools,
     StallWarning,
     StepJudgeDecision,
+    TaintAdded,
     ToolSearchQueried,
     ToolSearchResulted,
 )
@@ -335,6 +336,7 @@ JournalEntry: TypeAlias = Union[
     SkillDeactivated,
     SkillScopeTools,
     SkillNarrowed,
+    TaintAdded,
     Noted,
 ]
 

@@ -324,6 +324,13 @@ class SkillNarrowed(Entry, tag="skill_narrow", frozen=True):
     returned_tools: tuple[str, ...] = ()
 
 
+class TaintAdded(Entry, tag="taint", frozen=True):
+    """The session has touched something for the first time: private data, strangers' words, a way out."""
+
+    tool: str
+    labels: tuple[str, ...]
+
+
 class Noted(Entry, tag="note", frozen=True):
     """Something a policy of yours wants on the record."""
 

@@ -316,7 +316,7 @@ def _policies(
     chosen: list[Policy[Any]] = []
     if limits.tokens is not None or limits.usd is not None:  # first: nobody overrules a budget
         chosen.append(BudgetGuard("after_turn" if door == "agent_loop" else "before_tools"))
-    chosen += authorizing(options)  # before all who look at a call: what may not run is nobody's
+    chosen += authorizing(options, about.tools)  # before all who look at a call: what may not run is nobody's
     if answer is not None:  # before the judges: nobody judges what cannot be taken
         chosen.append(answer)
     chosen += judges

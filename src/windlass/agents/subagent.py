@@ -39,6 +39,7 @@ def agent_tool(agent: Agent[Any, Any], name: str | None, description: str | None
         parameters=_PARAMETERS,
         handler=handler,
         keyed=True,
+        kind="agent",
     )
 
 
@@ -53,7 +54,7 @@ async def _delegate(
         check_deps(kind, ctx.deps)
     plan = await agent.plan_for(ctx.deps, ctx.caller, child_id, store or runtime.store)
     if parent is not None:
-        plan = plan.under(parent.plan)
+        plan = plan.under(parent)
     books = Ledger(plan.limits, parent.ledger if parent is not None else runtime.ledger)
     try:
         begun = await driver.resume(

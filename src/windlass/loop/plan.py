@@ -79,10 +79,13 @@ class Plan:
         other.frame, other.framed, other.digest = self.frame, self.framed, self.digest
         return other
 
-
-    def under(self, parent: Plan) -> Plan:
+    def under(self, parent: Run) -> Plan:
         """The same plan for a run that another hands its work to: what binds that one binds this."""
-        above = [held for policy in parent.policies if (held := policy.for_child()) is not None]
+        above = [
+            held
+            for policy in parent.plan.policies
+            if (held := policy.for_child(parent)) is not None
+        ]
         if not above:
             return self
         other = self.of(self.model)

@@ -47,7 +47,7 @@ class Policy(Generic[Memory]):
         """How journal and audit call it."""
         return type(self).__name__
 
-    def for_child(self) -> Policy[Any] | None:
+    def for_child(self, run: Run) -> Policy[Any] | None:
         """What of it holds for the agents that the run hands work to; None: nothing."""
         return None
 

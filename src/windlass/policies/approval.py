@@ -33,7 +33,7 @@ class Approval(Policy[None]):
     def name(self) -> str:
         return self._name
 
-    def for_child(self) -> Approval:
+    def for_child(self, run: Run) -> Approval:
         return Approval(self.policy, f"parent.{self.name}")
 
     async def before_tool(self, run: Run, call: ToolCall) -> ToolCall | ToolResult | Suspend | None:

@@ -42,7 +42,7 @@ class UnderCeiling(Policy[None]):
         reason = self.ceiling.refusal(tool.name, tool.annotations)
         return None if reason is None else not_permitted(call, reason)
 
-    def for_child(self) -> UnderCeiling:
+    def for_child(self, run: Run) -> UnderCeiling:
         return UnderCeiling(self.ceiling, f"parent.{self.name}")
 
 
@@ -68,7 +68,7 @@ class Permitted(Policy[Grants]):
     def name(self) -> str:
         return self._name
 
-    def for_child(self) -> Permitted:
+    def for_child(self, run: Run) -> Permitted:
         return Permitted(self.permissions, f"parent.{self.name}")
 
     async def before_tool(self, run: Run, call: ToolCall) -> ToolCall | ToolResult | Suspend | None:

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from windlass.agents.authority import access
+from windlass.agents.authority import access, tainting
 from windlass.loop.policy import Policy
+from windlass.tools.base import Tool
 
 
-class AuthorityOptions(access.AccessOptions, total=False):
+class AuthorityOptions(access.AccessOptions, tainting.TaintOptions, total=False):
     """What decides what an agent may do."""
 
 
-CHECKS = {**access.CHECKS}
+CHECKS = {**access.CHECKS, **tainting.CHECKS}
 
 
-def authorizing(options: Mapping[str, Any]) -> list[Policy[Any]]:
+def authorizing(options: Mapping[str, Any], tools: Sequence[Tool]) -> list[Policy[Any]]:
     """Everything that may say no to a call, in the order in which it is asked."""
+    chosen = tainting.policies(options, tools)
     if CHECKS.keys().isdisjoint(options):
-        return []
-    return access.policies(options)
+        return chosen
+    return access.policies(options) + chosen  # what the lists deny need not be asked about

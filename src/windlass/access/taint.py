@@ -1,0 +1,140 @@
+"""The three legs of a leak: private data, content of strangers, and a way out.
+
+One call or two of these do no harm. All three in one session let whoever wrote the content send the
+data away, so the third leg is not taken without somebody's yes. What was read stays read: labels are
+only ever added.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Literal, TypeAlias, cast
+
+import msgspec
+
+from windlass.access.facts import strings
+from windlass.errors import ConfigError, shown
+
+Label: TypeAlias = Literal["reads_private", "reads_untrusted", "sends_out"]
+LABELS: Final[tuple[Label, ...]] = ("reads_private", "reads_untrusted", "sends_out")
+_ALL: Final = frozenset(LABELS)
+_WORDS: Final[dict[Label, str]] = {
+    "reads_private": "has read private data",
+    "reads_untrusted": "has read what strangers wrote",
+    "sends_out": "has sent something out",
+}
+#: Kinds that touch nothing themselves; what a sub-agent touches, its own tools say.
+_HARMLESS: Final = frozenset({"think", "progress", "session_control", "approval", "agent"})
+_PLAIN = (bool, type(None))
+
+
+def labels_of(annotations: Mapping[str, Any]) -> frozenset[Label] | None:
+    """What a tool says of itself; None: nothing."""
+    said: list[Label] = [label for label in LABELS if label in annotations]
+    if not said:
+        return None
+    for label in said:
+        if not isinstance(annotations[label], bool):
+            raise ConfigError(f"a tool's {label} is True or False, not {shown(annotations[label])}")
+    return frozenset([label for label in said if annotations[label]])
+
+
+def assumed(annotations: Mapping[str, Any]) -> frozenset[Label]:
+    """What is taken to be true of a tool that says nothing of this, from what else it says."""
+    level, kind = annotations.get("side_effect_level"), annotations.get("kind")
+    if level == "none" or kind in _HARMLESS:
+        return frozenset()
+    if level == "read_only":
+        return frozenset({"reads_private"})  # of this machine or this shop, most likely
+    if level == "workspace_write":
+        return frozenset()
+    return frozenset({"reads_untrusted", "sends_out"})  # it may talk to anybody
+
+
+class Tainted(msgspec.Struct, frozen=True):
+    """What a session has touched: label -> the tool that did so first."""
+
+    by: dict[str, str] = {}
+
+    def with_(self, labels: Iterable[Label], tool: str) -> Tainted:
+        """The same with more; itself, where nothing is new."""
+        new = {label: tool for label in sorted(labels) if label not in self.by}
+        return Tainted({**self.by, **new}) if new else self
+
+    def joined(self, other: Tainted) -> Tainted:
+        """What both have touched."""
+        new = {label: tool for label, tool in other.by.items() if label not in self.by}
+        return Tainted({**self.by, **new}) if new else self
+
+    def third_leg(self, labels: frozenset[Label]) -> bool:
+        """Would such a call give the session all three, or use the way out once it has the others?"""
+        before = frozenset(cast("Iterable[Label]", self.by))
+        if before | labels != _ALL:
+            return False
+        return before != _ALL or "sends_out" in labels
+
+    def story(self, tool: str, labels: frozenset[Label]) -> str:
+        """Why somebody is asked, in one line."""
+        known = [f"{_WORDS[label]} ({self.by[label]})" for label in LABELS if label in self.by]
+        does = {
+            "reads_private": "reads private data",
+            "reads_untrusted": "reads what strangers write",
+            "sends_out": "can send it out",
+        }
+        adds = [does[label] for label in LABELS if label in labels]
+        told = " and ".join(known)
+        return f"this session {told}, and {tool} {' and '.join(adds)}" if told else (
+            f"{tool} {' and '.join(adds)}"
+        )  # fmt: skip
+
+
+def from_the_prompt(
+    arguments: Mapping[str, Any], spoken: str, parameters: Mapping[str, Any]
+) -> bool:
+    """Does every value come word for word from what the caller said? Choices of a schema may too.
+
+    Such a call does what it was asked to do, whatever else the session has seen.
+    """
+    if not arguments:
+        return False  # what it would send is not in its arguments
+    fields: Mapping[str, Any] = parameters.get("properties") or {}
+    for name, value in arguments.items():
+        if value in _choices(fields.get(name)):
+            continue
+        if not all(_spoken(one, spoken) for one in _leaves(value)):
+            return False
+    return True
+
+
+def _choices(schema: object) -> tuple[object, ...]:
+    if not isinstance(schema, Mapping):
+        return ()
+    known = cast("Mapping[str, Any]", schema)
+    return tuple(known.get("enum") or ()) + ((known["const"],) if "const" in known else ())
+
+
+def _leaves(value: object) -> Iterable[str]:
+    if isinstance(value, Mapping):
+        for key, inner in cast("Mapping[object, object]", value).items():
+            yield str(key)
+            yield from _leaves(inner)
+    elif isinstance(value, (list, tuple)):
+        for inner in cast("list[object]", value):
+            yield from _leaves(inner)
+    elif isinstance(value, _PLAIN):
+        return
+    elif isinstance(value, str):
+        yield from strings(value)
+    elif isinstance(value, float) and value.is_integer():
+        yield str(int(value))
+    else:
+        yield str(value)
+
+
+def _spoken(text: str, spoken: str) -> bool:
+    """Whole words only: a letter out of a longer word was not said."""
+    if not text:
+        return True
+    edges = (r"\b" if text[0].isalnum() else "", r"\b" if text[-1].isalnum() else "")
+    return re.search(f"{edges[0]}{re.escape(text)}{edges[1]}", spoken) is not None

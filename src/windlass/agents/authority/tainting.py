@@ -1,0 +1,48 @@
+"""The option `taint`, and the policy that it, or a tool's labels, ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypedDict
+
+from windlass.access.taint import labels_of
+from windlass.agents.checking import boolean, one_of
+from windlass.agents.judgement import shaped
+from windlass.loop.policy import Policy
+from windlass.policies.taint import Taint, ThirdLeg
+from windlass.tools.base import Tool
+
+
+class TaintOptions(TypedDict, total=False):
+    """What a session may touch before somebody is asked."""
+
+    taint: bool | dict[str, Any] | Taint
+
+
+_fields: Callable[[str, Any], Any] = shaped(
+    Taint,
+    {
+        "mode": one_of("ask", "refuse"),
+        "trust_prompt": boolean,
+        "unlabelled": one_of("cautious", "harmless"),
+    },
+)
+
+
+def _taint(name: str, value: Any) -> Taint | bool:
+    return False if value is False else _fields(name, value)
+
+
+CHECKS: dict[str, Callable[[str, Any], Any]] = {"taint": _taint}
+
+
+def policies(options: Mapping[str, Any], tools: Sequence[Tool]) -> list[Policy[Any]]:
+    """On where somebody asks for it, or a tool carries labels; off where somebody says so."""
+    rules = options.get("taint")
+    if rules is False:
+        return []
+    if rules is None:
+        if not any([labels_of(tool.annotations) is not None for tool in tools]):
+            return []
+        rules = Taint()
+    return [ThirdLeg(rules)]
