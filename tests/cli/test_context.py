@@ -149,7 +149,7 @@ def test_parts_have_their_tokens(windlass: Any):
     lines = shown(windlass)
     assert lines[0] == "s"
     assert "scripted:scripted" in lines[1] and "turn 3 of 3" in lines[1]
-    assert re.fullmatch(r"about [\d,]+ tokens; the provider counted 10", lines[2])
+    assert re.fullmatch(r"about [\d,]+ tokens · the provider counted 10", lines[2])
     assert lines[3] == "max_tokens 99"
     assert number(row(lines, "  system")) == 100
     frame, view = number(row(lines, "frame")), number(row(lines, "view  "))
@@ -180,7 +180,7 @@ def test_the_tail_is_of_this_request_alone(windlass: Any):
 def test_what_the_provider_counted_stands_beside(windlass: Any):
     usage = w.Usage(input_tokens=4_321, output_tokens=5, cache_read_tokens=4_000)
     make({"model": scripted("hi", usage=usage), "tools": [page]})
-    assert "counted 4,321, 4,000 of them from its cache" in shown(windlass)[2]
+    assert "counted 4,321, 4,000 from its cache" in shown(windlass)[2]
     assert data(windlass)["counted"]["cache_read_tokens"] == 4_000
 
 

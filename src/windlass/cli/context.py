@@ -138,12 +138,13 @@ def _head(context: Context, width: int) -> Iterator[tuple[Part, ...]]:
     yield ((fit(context.session_id, width), "bold"),)
     agent = f"{context.agent}: " if context.agent else ""
     yield ((fit(f"{agent}{context.provider}:{context.model} · {where}", width), "dim"),)
+    facts = [f"about {tokens(context.tokens)}{_of_window(context)}"]
     usage = context.usage
-    counted = f"; the provider counted {usage.input_tokens:,}" if usage.input_tokens else ""
-    if usage.cache_read_tokens:
-        counted += f", {usage.cache_read_tokens:,} of them from its cache"
-    room = _of_window(context)
-    yield (fit(f"about {tokens(context.tokens)}{room}{counted}", width),)
+    if usage.input_tokens:
+        cached = f", {usage.cache_read_tokens:,} from its cache" if usage.cache_read_tokens else ""
+        facts.append(f"the provider counted {usage.input_tokens:,}{cached}")
+    for line in _lines(facts, width):
+        yield (fit(line, width),)
     settings = [f"{name} {_plain(literal(value))}" for name, value in context.settings.items()]
     if context.written:
         settings.append("tools written into the prompt")
