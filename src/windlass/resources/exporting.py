@@ -89,6 +89,8 @@ def export(
 
 def checked(plan: Plan) -> list[Verb]:
     """Every verb and method of a resource; their names fit what models can call."""
+    if plan.made is not None:
+        return plan.made
     found = [*verbs_of(plan), *methods_of(plan)]
     names: set[str] = set()
     for verb in found:
@@ -100,6 +102,7 @@ def checked(plan: Plan) -> list[Verb]:
         if verb.tool in names:
             raise ConfigError(f"{plan.whose}: two of its tools are called {verb.tool!r}")
         names.add(verb.tool)
+    plan.made = found
     return found
 
 
@@ -112,14 +115,11 @@ class ResourceTool(Tool):
         async def answer(arguments: dict[str, Any], ctx: ToolContext[Any]) -> Any:
             return await desk.for_tool(verb, arguments, ctx)
 
-        super().__init__(
-            verb.tool,
-            verb.description,
-            verb.parameters,
-            answer,
-            annotations=verb.annotations,
-            transactional=not verb.reads,
-        )
+        # Its schema is our own work, so it is compiled when it is first needed.
+        options = {"annotations": verb.annotations, "transactional": not verb.reads}
+        self._begin(verb.tool, verb.description, options)
+        self.handler, self.is_async, self.wants_context = answer, True, True
+        self._offer(verb.parameters, verb.description)
         self.verb = verb
 
     def _failed(self, error: BaseException) -> ToolResult:

@@ -19,6 +19,7 @@ from windlass.resources.verbs import Verb, allowed, id_schema, told
 from windlass.resources.work import ResourceTx
 from windlass.tools.base import BadArguments
 from windlass.tools.parameters import as_parameters
+from windlass.tools.prepare import Checker
 from windlass.tools.signature import Plan as Signature
 from windlass.tools.signature import plan_of as signature_of
 
@@ -80,6 +81,7 @@ def _method(plan: Plan, name: Any, about: Any) -> Verb:
     parameters = dict(method.signature.parameters)
     if options.get("parameters") is not None:
         parameters = as_parameters(options["parameters"], f"{whose}: {name!r}")
+        Checker(parameters, f"{whose}: {name!r}")  # a wrong schema is a mistake of now
     if method.on_row:
         properties = {"id": id_schema(plan), **parameters["properties"]}
         required = ["id", *parameters.get("required", ())]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from windlass.errors import ConfigError, nearest, shown
-from windlass.resources.resource import VERBS, Layout, Resource, new_class, sanitised
+from windlass.resources.resource import VERBS, Layout, Resource, identifier, new_class, sanitised
 from windlass.resources.schema import Found, columns_of
 
 READS = ("get", "search")
@@ -45,7 +45,7 @@ async def reflect(
             "tenant may see them all"
         )
     plain = sanitised(name or table, "reflect")
-    named = _checked(table)
+    named = identifier(table, "reflect: the table")
 
     def look(tx: Any) -> list[Found]:
         return columns_of(tx, named)
@@ -74,12 +74,6 @@ async def reflect(
         raise ConfigError(f"reflect: {table} is read-only; say writable=True for other verbs")
     scope.resources.add(made)
     return made
-
-
-def _checked(table: str) -> str:
-    if not isinstance(table, str) or '"' in table or "\0" in table:  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ConfigError(f"reflect: {shown(table)} is no table's name")
-    return table
 
 
 def _wanted(one: Found, columns: Sequence[str] | None) -> bool:

@@ -157,7 +157,7 @@ class Plan:
         self.cls = cls
         self.whose = cls.__name__
         self.name = sanitised(name or cls.path or _snake(cls.__name__), self.whose)
-        self.table = _identifier(cls.table or self.name, f"{self.whose}: the table")
+        self.table = identifier(cls.table or self.name, f"{self.whose}: the table")
         self.layout: Layout | None = cls.__dict__.get("__windlass_layout__")
         self.fields = _fields(cls)
         self.by_name = {one.name: one for one in self.fields}
@@ -177,6 +177,7 @@ class Plan:
         self.documented = cls.__dict__.get("__doc__") is not None
         self.private = frozenset(one.name for one in self.fields if one.column.private)
         self.statements: dict[Any, str] = {}
+        self.made: list[Any] | None = None  # its verbs and methods, once they were looked at
         self._write_statements()
 
     def _write_statements(self) -> None:
@@ -285,7 +286,7 @@ def keep_plan(cls: type[Resource], plan: Plan) -> None:
 
 
 def quoted(name: str) -> str:
-    """An identifier in a statement; only names that passed `_identifier` come here."""
+    """An identifier in a statement; only names that passed `identifier` come here."""
     return f'"{name}"'
 
 
@@ -299,7 +300,8 @@ def sanitised(path: object, whose: str) -> str:
     return name
 
 
-def _identifier(name: object, what: str) -> str:
+def identifier(name: object, what: str) -> str:
+    """A name that may stand in a statement, or `ConfigError`."""
     if not isinstance(name, str) or not _IDENTIFIER.fullmatch(name):
         raise ConfigError(
             f"{what} {shown(name)} must be a letter and up to 59 letters, digits and `_`"
@@ -326,7 +328,7 @@ def _fields(cls: type[Resource]) -> tuple[Field, ...]:
             raise ConfigError(
                 f"{whose}.{name}: this name is Windlass's own; call the field another"
             )
-        _identifier(name, f"{whose}: the field")
+        identifier(name, f"{whose}: the field")
         if lower.setdefault(name.lower(), name) != name:
             raise ConfigError(f"{whose}: {name!r} and {lower[name.lower()]!r} are one column")
         made = default if default is not None else factory
