@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import windlass as w
-from windlass.loop.run import Run
-from windlass.messages import Message, Text
-
 WINDOWS = (20, 100)  # turns
 EVERYTHING = 10**9  # bytes of a result: whoever leaves nothing out cuts no result either
 
@@ -19,31 +15,18 @@ class Way(NamedTuple):
     options: dict[str, Any]
 
 
-class Window(w.Policy[None]):
-    """The first message and the last `turns` turns, with a notice of what is missing between."""
-
-    def __init__(self, turns: int) -> None:
-        self.most = 2 * turns
-
-    async def before_model(self, run: Run, request: w.Request) -> w.Request:
-        first, rest = request.messages[0], request.messages[1:]
-        at = len(rest) - self.most
-        if at <= 0:
-            return request
-        while rest[at].role == "tool":
-            at -= 1  # a result may not lose its call
-        notice = Message("user", (Text(f"[{at // 2} earlier turns were left out]"),))
-        return w.Request([first, notice, *rest[at:]], request.frame, request.tail)
-
-
 def ways() -> list[Way]:
     """Each of them, ours last."""
-    whole = {"compaction": False, "tool_result_max_bytes": EVERYTHING}
+    whole = {"tool_result_max_bytes": EVERYTHING, "tool_surface_narrowing": False}
     windows = [
-        Way(f"a window of {turns} turns", {**whole, "policies": [Window(turns)]})
+        Way(f"a window of {turns} turns", {**whole, "context_strategy": _window(turns)})
         for turns in WINDOWS
     ]
-    return [Way("nothing is left out", whole), *windows, ours()]
+    return [Way("nothing is left out", {**whole, "compaction": False}), *windows, ours()]
+
+
+def _window(turns: int) -> dict[str, Any]:
+    return {"type": "sliding-window", "max_turns": turns}
 
 
 def ours() -> Way:
