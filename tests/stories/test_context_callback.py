@@ -8,7 +8,8 @@ import pytest
 
 import windlass as w
 from tests.stories.world import add, kept, note, said, written
-from windlass.agents.runtime import current_store
+from windlass.agents.replaying import recorded_runs, replay_run
+from windlass.agents.runtime import current_runtime, current_store
 from windlass.events import Framed, IterationStart, Replied
 from windlass.loop.replay import requests_of
 from windlass.messages import Message, Text, ToolResult
@@ -299,3 +300,22 @@ async def test_a_run_killed_at_every_entry_sends_the_same_and_replay_asks_nobody
         again = [(list(r.messages), r.frame, r.tail) for r in requests_of(await store.read(name))]
         assert again == wanted, f"killed after {entries[cut - 1]!r:.80}"
         await kept(out)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"context_callback": hide_old_assistant_turns},
+        {"message_decorator": lambda m, c: {"role": m.role, "content": [*m.content, Text("!")]}},
+        {"timestamp_messages": True},
+        {"transcript_projection": {"policy": "custom", "project": lambda m, c: m[-2:]}},
+    ],
+    ids=lambda options: next(iter(options)),
+)
+async def test_a_replay_sends_the_same_and_calls_nobody(options: dict[str, Any]):
+    options = {"context_callback": None, **options}
+    out = await w.agent_loop("go", model=three(), tools=[add, note], **options)
+    entries = await current_store().read(out.session_id)
+    (run,) = recorded_runs(entries)
+    done = await replay_run(out.session_id, entries, run, current_runtime())
+    assert done.difference is None and (done.requests, done.status) == (3, "done")

@@ -340,3 +340,17 @@ async def test_a_decorated_message_keeps_its_time_when_the_run_goes_on_a_day_lat
     await agent().resume("later")
     sent = requests_of(await store.read("later"))
     assert said(sent[-1])[:2] == ["[2023-11-14T22:13:20Z] go", "[2023-11-15T22:13:20Z] 1"]
+
+
+async def test_tools_in_words_are_decorated_before_they_are_written_as_text(clock: list[float]):
+    model = scripted(
+        '<tool_call>{"name": "add", "arguments": {"a": 1, "b": 2}}</tool_call>',
+        "<done>##DONE##</done>",
+        native_tools=False,
+    )
+    out = await w.agent_loop(
+        "go", model=model, tools=[add], loop_until_done=True, timestamp_messages=True
+    )
+    assert out.status == "done"
+    assert "[2023-11-14T22:13:20Z] 3" in said(model.requests[-1])[-1]
+    await kept(out, model, text=True)

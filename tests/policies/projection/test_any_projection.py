@@ -22,7 +22,7 @@ from windlass.policies.compaction.cutting import fresh, pinned, weigh
 from windlass.policies.projection.edits import WORTH, Edit, chosen
 from windlass.policies.projection.failures import Failures
 from windlass.policies.projection.prefix import prefixed
-from windlass.policies.projection.reachable import Roots, collected, roots_of, shed_by
+from windlass.policies.projection.reachable import Bodies, Roots, collected, roots_of, shed_by
 from windlass.policies.projection.repair import repaired
 from windlass.policies.projection.squash import squashed
 from windlass.policies.rewriting import whole
@@ -90,7 +90,9 @@ def proposed(kind: str, view: Sequence[Message], keep: int, least: int) -> list[
         case "summary_prefix":
             return prefixed(view, keep, least, None, "recall")
         case _:
-            return collected(view, roots_of(view, stop, None, (), ()), stop, 300, "recall")
+            return collected(
+                view, Bodies(300).read(view), roots_of(view, stop, None, (), ()), stop, "recall"
+            )
 
 
 def made(view: Sequence[Message], edits: Sequence[Edit]) -> list[Message]:

@@ -24,7 +24,7 @@ from windlass.policies.compaction.work import frame_tokens, happened, recalling,
 from windlass.policies.projection.edits import Edit, chosen
 from windlass.policies.projection.failures import Failures
 from windlass.policies.projection.prefix import prefixed
-from windlass.policies.projection.reachable import collected, roots_of, shed_by
+from windlass.policies.projection.reachable import Bodies, collected, roots_of, shed_by
 from windlass.policies.projection.repair import repaired
 from windlass.policies.projection.settings import TranscriptProjection
 from windlass.policies.projection.squash import squashed
@@ -131,12 +131,14 @@ class Projecting(Policy[Projections]):
             return ()
         view = run.strand.items
         stop = min(len(view) - self.keep_last, fresh(view))
-        if stop <= 0:
+        least = self.settings.min_chars or 0
+        bodies: Bodies = run.readings.setdefault((Bodies, least), Bodies(least))
+        if not any(at < stop for at in bodies.upto_now(run).found[:1]):
             return ()
         kept = None if pad is None else pad.pad
         texts = self.settings.roots or ()
         roots = roots_of(view, stop, kept, run.journal.entries, texts)
-        return collected(view, roots, stop, self.settings.min_chars or 0, recalling(run))
+        return collected(view, bodies, roots, stop, recalling(run))
 
     # ----------------------------------------------------------------- and goes
 

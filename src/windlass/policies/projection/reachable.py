@@ -12,7 +12,9 @@ from typing import Any, Final, cast
 import msgspec
 
 from windlass.events import JournalEntry, Replied, Said, ToolMessage
+from windlass.loop.run import Run
 from windlass.messages import Block, Message, ToolCall, ToolResult
+from windlass.models.view import Strand
 from windlass.policies.compaction.cutting import is_reference, pinned, reference, weigh
 from windlass.policies.projection.edits import Edit, edit
 from windlass.policies.projection.failures import failed
@@ -35,24 +37,54 @@ class Roots:
         return any(low <= len(word) <= high and word in self.text for word in words)
 
 
+class Bodies:
+    """Where results stand that are long enough to go: read from a growing view, each message once."""
+
+    def __init__(self, min_chars: int) -> None:
+        self.min_chars = min_chars
+        self.strand: Strand | None = None
+        self.place, self.found = 0, list[int]()
+
+    def upto_now(self, run: Run) -> Bodies:
+        """Read what is new in the view."""
+        items = run.strand.items
+        if self.strand is not run.strand or self.place > len(items):
+            self.strand, self.place, self.found = run.strand, 0, []
+        return self.read(items)
+
+    def read(self, items: Sequence[Message]) -> Bodies:
+        """Read on."""
+        for at in range(self.place, len(items)):
+            for block in items[at].content:
+                if type(block) is ToolResult and _collectable(block, self.min_chars):
+                    self.found.append(at)
+                    break
+        self.place = len(items)
+        return self
+
+
 def collected(
-    view: Sequence[Message], roots: Roots, stop: int, min_chars: int, tool: str | None
+    view: Sequence[Message], bodies: Bodies, roots: Roots, stop: int, tool: str | None
 ) -> list[Edit]:
     """The messages before `stop` whose results nobody reaches, with these by reference."""
     edits: list[Edit] = []
-    calls: dict[str, ToolCall] = {}
-    for at in range(stop):
+    for at in bodies.found:
+        if at >= stop:
+            break
         message = view[at]
-        if message.role == "assistant":
-            calls = {call.id: call for call in message.tool_calls}
-            continue
-        if not any(type(block) is ToolResult for block in message.content):
+        calls = {call.id: call for call in view[at - 1].tool_calls} if at else {}
+        unreached = {
+            block.id
+            for block in message.content
+            if type(block) is ToolResult
+            and _collectable(block, bodies.min_chars)
+            and not roots.reach(block, calls.get(block.id))
+        }
+        if not unreached:
             continue
         blocks: list[Block] = [
             _by_reference(block, tool)
-            if type(block) is ToolResult
-            and _collectable(block, min_chars)
-            and not roots.reach(block, calls.get(block.id))
+            if type(block) is ToolResult and block.id in unreached
             else block
             for block in message.content
         ]
@@ -64,7 +96,8 @@ def collected(
 
 
 def _collectable(result: ToolResult, min_chars: int) -> bool:
-    size = weigh((Message("tool", (result,)),))
+    content = result.content
+    size = len(content) if isinstance(content, str) else weigh((Message("tool", (result,)),))
     return size >= min_chars and not failed(result) and not is_reference(result)
 
 
