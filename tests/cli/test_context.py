@@ -17,7 +17,7 @@ import windlass as w
 from windlass.agents.seen import seen
 from windlass.cli.context import drawn, spread
 from windlass.cli.paper import Paper
-from windlass.events import JournalEntry
+from windlass.events import JournalEntry, Projected, SkillNarrowed, SkillScopeTools
 from windlass.messages import Message, Text, ToolSpec
 from windlass.picture.context import (
     SHARES,
@@ -335,6 +335,42 @@ def test_what_one_request_did_not_show(windlass: Any):
     assert "2 messages · turn 2" in row(lines, "  this request")
     assert "1 tool: look" in row(lines, "  not offered")
     assert "LEFT OUT" not in "".join(shown(windlass, "--turn", "1"))
+
+
+class Narrow(w.Policy[None]):
+    """Hides tools and says why, as those do that come with the options."""
+
+    async def before_model(self, run: w.Run, request: w.Request) -> w.Request:
+        if run.iteration == 0:
+            return request
+        if run.iteration == 1:
+            run.note(SkillNarrowed(1, ("look",), ("page",), "unused", {}))
+            run.note(SkillScopeTools("s", "reading", ("page",), ("page",), ("later",)))
+        frame = msgspec.structs.replace(request.frame, tools=request.tools[:1])
+        return msgspec.structs.replace(request, frame=frame)
+
+
+def test_why_a_tool_was_not_on_offer(windlass: Any):
+    @w.tool
+    def later(n: int) -> str:
+        """Later."""
+        return "later"
+
+    make({"model": reader(3), "tools": [page, look, later], "policies": [Narrow()]})
+    lines = shown(windlass)
+    assert "1 tool: look · unused, since turn 2" in row(lines, "  narrowed")
+    assert "1 tool: later · reading, since turn 2" in row(lines, "  hidden by a skill")
+
+
+def test_what_a_projection_took_out(windlass: Any):
+    class Project(w.Policy[None]):
+        async def before_turn(self, run: w.Run) -> None:
+            if run.iteration == 2:
+                run.reshape((1, 3), (), "transcript_projection")
+                run.note(Projected("squash_failed_calls", 9, 3, 2))
+
+    make({"model": reader(3), "tools": [page], "policies": [Project()]})
+    assert "2 messages · turn 2 · squash_failed_calls" in row(shown(windlass), "  projection")
 
 
 # --------------------------------------------------------------------------- how it looks

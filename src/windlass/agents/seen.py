@@ -24,8 +24,9 @@ from windlass.events import (
     Reshaped,
     RunStarted,
     SessionReset,
+    SkillNarrowed,
+    SkillScopeTools,
     ToolMessage,
-    kind_of,
 )
 from windlass.loop.plan import frame_of
 from windlass.loop.replay import requests_of
@@ -42,9 +43,6 @@ from windlass.picture.context import (
     tokens_of,
 )
 from windlass.store.fold import ViewFold
-
-#: Notes that say why tools are not on offer.
-_NARROWS = ("skill_narrow", "skill_scope_tools", "tool_surface_narrowed")
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -202,13 +200,13 @@ class _Walk:
         self.trims: list[tuple[ToolResult, LeftOut]] = []
         self.frames: dict[str, tuple[ToolSpec, ...]] = {}
         self.offered: dict[str, ToolSpec] = {}  # tools that this run had on offer at some time
-        self.narrowing = ""  # the last note about them
+        self.hidden: dict[str, tuple[str, str]] = {}  # why some of them are not, and since when
 
     def go(self, entry: JournalEntry) -> None:
         """Take the next entry into account."""
         match entry:
             case RunStarted():
-                self.run, self.turn, self.offered, self.narrowing = self.run + 1, 0, {}, ""
+                self.run, self.turn, self.offered = self.run + 1, 0, {}
             case IterationStart():
                 self.turn = entry.number
             case Reshaped():
@@ -230,9 +228,12 @@ class _Walk:
                 self.frames[entry.digest] = frame_of(entry).tools
                 if entry.why == "start":
                     self._on_offer(entry.digest)
+            case SkillNarrowed():
+                self._hid(entry.removed_tools, ("narrowed", entry.reason))
+            case SkillScopeTools():
+                self._hid(entry.hidden, ("hidden by a skill", entry.name))
             case _:
-                if kind_of(entry) in _NARROWS:
-                    self.narrowing = f"{kind_of(entry)}, turn {self.turn}"
+                pass
         self.fold.apply(entry)
 
     def _changed(self, entry: Reshaped) -> None:
@@ -245,6 +246,11 @@ class _Walk:
         """A note behind the change that it is about."""
         if self.left_out and why in self.left_out[-1].why:
             self.left_out[-1] = msgspec.structs.replace(self.left_out[-1], detail=detail)
+
+    def _hid(self, tools: Sequence[str], why: tuple[str, str]) -> None:
+        reason, detail = why
+        for name in tools:
+            self.hidden[name] = reason, f"{detail}, since turn {max(1, self.turn)}"
 
     def _on_offer(self, frame: str) -> None:
         for tool in self.frames.get(frame, ()):
@@ -294,9 +300,11 @@ def _left_out(entries: Sequence[JournalEntry], at: int, request: Request) -> lis
 def _tools(walk: _Walk, request: Request) -> list[LeftOut]:
     shown = {tool.name for tool in request.tools}
     found: list[LeftOut] = []
-    missing = [tool for name, tool in walk.offered.items() if name not in shown]
-    if missing:
-        found.append(of_tools("not offered", missing, walk.narrowing))
+    missing: dict[tuple[str, str], list[ToolSpec]] = {}
+    for name, tool in walk.offered.items():
+        if name not in shown:
+            missing.setdefault(walk.hidden.get(name, ("not offered", "")), []).append(tool)
+    found += [of_tools(why, tools, detail) for (why, detail), tools in missing.items()]
     deferred = [tool for tool in request.tools if tool.defer_loading]
     if deferred:
         found.append(of_tools("deferred", deferred, "until a search finds them"))

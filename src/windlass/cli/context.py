@@ -302,7 +302,8 @@ def _missing(context: Context, width: int, full: bool) -> Iterator[tuple[Part, .
     groups = [[each] for each in context.left_out] if full else [context.left_out]
     for group in groups:
         for each in together(group):
-            name, size = f"  {each.why.replace('_', ' ')}", f"{each.tokens:,}"
+            why = each.why.removeprefix("transcript_").replace("_", " ")
+            name, size = f"  {why}", f"{each.tokens:,}"
             for words in _lines(each.words, width - _PART - _NUMBER - 2):
                 yield _row(name, size, "", words, width)
                 name = size = ""
