@@ -175,6 +175,17 @@ async def test_who_writes_a_summary():
         await kept(out, model)
 
 
+async def test_who_reorganises_the_scratchpad():
+    pad = '{"goals": [], "open_items": [], "facts": [], "refs": []}'
+    for given in ({"text": "Tidy up."}, lambda values: "Tidy up."):
+        model = scripted(call("note", text="x"), pad, "done")
+        out = await w.agent_loop(
+            "go", model=model, tools=[note], scratchpad={"reorganize_every": 1},
+            prompts={"agent.scratchpad_system": given},
+        )  # fmt: skip
+        assert out.status == "done" and "Tidy up." in (systems(model)[1] or "")
+
+
 async def test_a_compaction_nobody_asked_for_has_its_words_too():
     agent = w.Agent(_bound(scripted("x")), prompts={"agent.compaction_system": {"text": "Mine."}})
     [policy] = [p for p in agent.plan.policies if p.name == "compaction"]
@@ -329,6 +340,22 @@ async def test_a_contract_that_a_function_writes_is_written_once_and_kept():
     requests = [as_text(request) for request in requests_of(entries)]
     assert [request.system for request in requests] == systems(whole)
     assert len(written_so_far) == 1
+
+
+async def test_a_callback_changes_a_prompt_in_the_middle_of_a_run():
+    line = '<tool_call>{"name": "add", "arguments": {"a": 1, "b": 2}}</tool_call>'
+
+    def change(turn: Any) -> Any:
+        later = {"agent.tool_contract_text": {"text": "Later:\n{tools}"}}
+        return {"next_options": {"prompts": later}} if turn.iteration == 0 else None
+
+    model = scripted(line, "3", native_tools=False)
+    out = await w.agent_loop(
+        "go", model=model, tools=[add], post_turn_callback=change,
+        prompts={"agent.tool_contract_text": {"text": "Now:\n{tools}"}},
+    )  # fmt: skip
+    assert [(system or "")[:4] for system in systems(model)] == ["Now:", "Late"]
+    await kept(out, model, text=True)
 
 
 async def test_frames_with_prompts_stay_the_same_objects():

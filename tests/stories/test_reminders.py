@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from typing import Any
 
 import pytest
@@ -341,6 +343,27 @@ async def test_a_function_that_raises_ends_the_run_and_is_asked_again():
     assert out.status == "failed" and not model.requests
     await agent.run("go", session_id="s")
     assert tails(model) == [["Be brief."]]
+
+
+async def test_a_tool_that_outlives_its_run_reminds_nobody():
+    go, gone = threading.Event(), threading.Event()
+
+    @w.tool
+    def late(ctx: w.ToolContext[None]) -> str:
+        """Too late."""
+        go.wait(5)
+        ctx.remind(w.system_reminder("Too late."))
+        gone.set()
+        return "x"
+
+    out = await w.agent_loop(
+        "go", model=scripted(call("late"), "done"), tools=[late], tool_timeout=0.01, session_id="s"
+    )
+    assert out.status == "done"
+    go.set()
+    assert await asyncio.to_thread(gone.wait, 5)
+    await asyncio.sleep(0)
+    assert reminders(await current_store().read("s")) == []
 
 
 async def test_what_is_no_reminder_is_refused():

@@ -15,7 +15,7 @@ from windlass.agents.abort import Abort
 from windlass.agents.identity import of_tenant, same_caller
 from windlass.agents.runtime import Runtime
 from windlass.agents.telemetry import in_use
-from windlass.errors import ConfigError, NoSuchSession, TestBroken, shown
+from windlass.errors import ConfigError, NoSuchSession, TestBroken, shown, whole_text
 from windlass.events import (
     InboxTaken,
     Reminded,
@@ -154,7 +154,7 @@ async def resume(
         decisions = _by_call(run, decisions or {})
         _must_be_open(run, (*decisions, *(results or ())))
         if (parked := state.suspended) is not None and parked.reason and not parked.waiting:
-            words = f"You go on after you were suspended. The reason: {parked.reason}"
+            words = f"You go on after you were suspended. The reason: {whole_text(parked.reason)}"
             run.remind(Reminder(words, ttl=1, propagate="none"), "suspend")
         run.record(RunResumed(run.run_id, at.name.lower()))
         _answer_asks(run, decisions, results)

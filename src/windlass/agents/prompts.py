@@ -22,6 +22,7 @@ from windlass.policies.completion import ACT, CONTRACTS, NUDGES
 from windlass.policies.fallback import WORDS as FALLBACK
 from windlass.policies.gates import SYSTEM as JUDGE
 from windlass.policies.narrowing import LINE
+from windlass.policies.scratchpad.writing import SYSTEM as SCRATCHPAD
 from windlass.policies.step_judge import SYSTEM as STEP_JUDGE
 from windlass.policies.wording import Words
 
@@ -53,6 +54,7 @@ PROMPTS: Final[dict[str, Prompt]] = {
     "agent.closing_answer": Prompt(CLOSING),
     "agent.compaction_system": Prompt(TASK),
     "agent.compaction_instructions": Prompt(RULES),
+    "agent.scratchpad_system": Prompt(SCRATCHPAD),
     "agent.hidden_tools": Prompt(LINE, ("tools",), ("tools",)),
 }
 
@@ -72,6 +74,7 @@ class PromptOverrides(TypedDict, total=False):
     agent_closing_answer: PromptSource
     agent_compaction_system: PromptSource
     agent_compaction_instructions: PromptSource
+    agent_scratchpad_system: PromptSource
     agent_hidden_tools: PromptSource
 
 

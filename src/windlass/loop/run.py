@@ -252,6 +252,8 @@ class Run:
 
     def reminded(self, entry: Reminded) -> None:
         """A reminder joins those that are due."""
+        if self.task is not None and self.task.done():
+            return  # a tool that was given up on has outlived the run
         if self.redactor is not None:
             entry = self.redactor.value(entry)
         self.record(entry)

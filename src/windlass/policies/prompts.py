@@ -6,7 +6,7 @@ What stands in every request must be known before the first one and stay the sam
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar, Final
+from typing import ClassVar, Final, cast
 
 import msgspec
 
@@ -46,14 +46,26 @@ class FramePrompts(Policy[Written]):
 
     async def before_model(self, run: Run, request: Request) -> Request:
         """The request with the prompts in its frame."""
-        texts: Written | None = run.memory.get(self.name)
-        if texts is None:
-            texts = Written(await _written(self.contract), await _written(self.tools))
-            run.remember(self, texts)
         known: tuple[Frame, Frame] | None = run.readings.get(self)
         if known is None or known[0] is not request.frame:
-            known = run.readings[self] = (request.frame, self._framed(request.frame, texts))
+            frame = self._framed(request.frame, await self._written(run))
+            known = run.readings[self] = (request.frame, frame)
         return Request(request.messages, known[1], request.tail)
+
+    async def _written(self, run: Run) -> Written:
+        """The texts; what functions write they write once in a run."""
+        given, known = (
+            (self.contract, self.tools),
+            cast("Written | None", run.memory.get(self.name)),
+        )
+        if known is None and any([callable(words) for words in given]):
+            known = Written(*[await text_of(words) if callable(words) else None for words in given])
+            run.remember(self, known)
+        known = known or Written()
+        return Written(
+            self.contract if isinstance(self.contract, str) else known.contract,
+            self.tools if isinstance(self.tools, str) else known.tools,
+        )
 
     def _framed(self, frame: Frame, texts: Written) -> Frame:
         parts = [frame.system] if frame.system else []
@@ -62,10 +74,6 @@ class FramePrompts(Policy[Written]):
         if texts.tools is not None and frame.tools:
             parts.append(texts.tools.replace("{tools}", self.described(frame.tools)))
         return Frame("\n\n".join(parts) or None, frame.tools, frame.settings)
-
-
-async def _written(words: Words | None) -> str | None:
-    return None if words is None else await text_of(words)
 
 
 class GoOn(Policy[None]):

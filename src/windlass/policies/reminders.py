@@ -43,7 +43,9 @@ class OnSessionStart(Policy[Begun]):
     memory = Begun
     keeps = "session"
 
-    def __init__(self, given: Callable[[SessionStart], Any] | tuple[Reminder, ...]) -> None:
+    def __init__(
+        self, given: Callable[[SessionStart], Any] | Reminder | tuple[Reminder, ...]
+    ) -> None:
         self.given = given
 
     @property

@@ -36,7 +36,8 @@ def _on_session_start(name: str, value: Any) -> Any:
         return value
     from windlass.policies.reminders import reminders_in
 
-    return reminders_in(name, value)
+    found = reminders_in(name, value)
+    return found if isinstance(value, (list, tuple)) else found[0]
 
 
 CHECKS: dict[str, Callable[[str, Any], Any]] = {"on_session_start": _on_session_start}

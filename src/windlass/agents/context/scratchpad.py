@@ -10,6 +10,7 @@ import msgspec
 from windlass.agents.checking import boolean, number, optional, text
 from windlass.agents.context.about import About
 from windlass.agents.judgement import shaped
+from windlass.agents.prompts import words_of
 from windlass.errors import ConfigError, shown
 from windlass.loop.policy import Policy
 from windlass.models.base import Model
@@ -84,6 +85,7 @@ def policies(about: About) -> list[Policy[Any]]:
         return []
     from windlass.policies.scratchpad.pad import read_pad
     from windlass.policies.scratchpad.policy import Scratchpads
+    from windlass.policies.scratchpad.writing import SYSTEM
 
     writer = wanted.reorganizer or Reorganizer()
     other = writer.provider is not None or writer.model is not None
@@ -95,5 +97,6 @@ def policies(about: About) -> list[Policy[Any]]:
             retries=wanted.schema_retries,
             initial=None if wanted.initial is None else read_pad(wanted.initial),
             model=about.named(writer.provider, writer.model) if other else None,
+            system=words_of(about.options, "agent.scratchpad_system", SYSTEM),
         )
     ]

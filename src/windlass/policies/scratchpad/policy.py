@@ -31,7 +31,8 @@ from windlass.policies.scratchpad.pad import (
 )
 from windlass.policies.scratchpad.recent import Recents, refs_of
 from windlass.policies.scratchpad.reorganize import past_of, rewritten
-from windlass.policies.scratchpad.writing import excerpt, recited
+from windlass.policies.scratchpad.writing import SYSTEM, excerpt, recited
+from windlass.policies.wording import Words
 
 _TASK: Final = 4_000  # bytes of a task that is a goal; all of it stands in the view
 
@@ -52,7 +53,9 @@ class Scratchpads(Policy[Scratch]):
         retries: int = 1,
         initial: Pad | None = None,
         model: Model | None = None,
+        system: Words = SYSTEM,
     ) -> None:
+        self.system = system
         self.recite, self.every, self.recent = recite, every, recent
         self.retries, self.initial, self.model = retries, initial, model
         self.models = () if model is None else (model,)
@@ -126,7 +129,9 @@ class Scratchpads(Policy[Scratch]):
             run.note(told("failed", state, past.failed))
             return
         try:
-            pad = await rewritten(run, state.pad, recent, known, self.retries, self.model)
+            pad = await rewritten(
+                run, state.pad, recent, known, self.retries, self.model, self.system
+            )
             if run.redactor is not None:  # a secret may be hidden in an escape until it is read
                 pad = within(run.redactor.value(pad))
         except BadPad as error:

@@ -32,6 +32,7 @@ from windlass.policies.scratchpad.pad import (
 )
 from windlass.policies.scratchpad.recent import with_results
 from windlass.policies.scratchpad.writing import SYSTEM, again, asking, excerpt
+from windlass.policies.wording import Words, text_of
 
 _TOOL: Final = "write_scratchpad"
 _SETTINGS: Final = Settings(max_tokens=8_192, temperature=0.0, stream=False, task_kind="scratchpad")
@@ -123,6 +124,7 @@ async def rewritten(
     known: Mapping[str, Ref],
     retries: int,
     model: Model | None,
+    system: Words = SYSTEM,
 ) -> Pad:
     """The pad as a model writes it anew, or `BadPad`. A reply that is on record is not asked for again."""
     replies = iter(past_of(run.journal.entries).replies)
@@ -133,7 +135,9 @@ async def rewritten(
         reply = next(replies, None)
         message = reply.message if reply is not None else None
         if message is None:
-            request = Request((Message("user", (Text(asked),)),), _frame(writer))
+            request = Request(
+                (Message("user", (Text(asked),)),), _frame(writer, await text_of(system))
+            )
             message = (await run.ask(request, NAME, writer)).message
         try:
             return taken(spoken(message, FORM), known)
@@ -146,8 +150,8 @@ async def rewritten(
     raise wrong
 
 
-def _frame(model: Model) -> Frame:
-    frame, caps = Frame(SYSTEM, (), _SETTINGS), model.capabilities
+def _frame(model: Model, system: str) -> Frame:
+    frame, caps = Frame(system, (), _SETTINGS), model.capabilities
     return asking_for(frame, means_of(caps, frame, FORM), FORM, _TOOL, force=forced(caps, frame))
 
 
