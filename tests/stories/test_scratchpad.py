@@ -659,7 +659,7 @@ async def test_two_runs_at_once_have_a_pad_each():
         agent = w.Agent(busy(4), tools=[note], scratchpad=True)
         outs = await asyncio.gather(agent.run("a roof"), agent.run("a wall"))
     for out, task in zip(outs, ("a roof", "a wall"), strict=True):
-        own = next(e for e in out.entries if type(e) is Remembered)
+        own = next(e for e in out.entries if type(e) is Remembered and e.policy == "scratchpad")
         assert own.value["pad"]["goals"][0]["text"] == task
 
 
