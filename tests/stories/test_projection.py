@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import msgspec
@@ -369,6 +370,27 @@ async def test_the_scratchpad_is_root_and_write_barrier():
     assert len(projections(out)) == 1
     told = [e for e in out.entries if type(e) is Remembered and e.policy == "transcript_projection"]
     assert [e.value["version"] for e in told] == [1, 2, 2]
+
+
+async def test_with_a_scratchpad_what_it_cites_stays():
+    pad = {"goals": [], "open_items": [], "refs": []}
+    pad["facts"] = [{"text": "page 2 matters", "source_ref": "call_2"}]
+
+    def reply(request: w.Request) -> Any:
+        if "scratchpad of an assistant" in (request.system or ""):
+            return json.dumps(pad)
+        turn = len(request.messages) // 2
+        return "done" if turn >= 6 else call("look", n=turn + 1)
+
+    model = scripted(then=reply)
+    out = await ran(
+        model,
+        {"policy": "reachability_gc", "keep_last": 2},
+        scratchpad={"reorganize_every": 4},
+    )
+    own = [r for r in model.requests if "scratchpad of an assistant" not in (r.system or "")]
+    assert [gone(r) for r in own] == [[]] * 4 + [["call_1", "call_3"]] * 3
+    assert len(projections(out)) == 1 and all(r.tail for r in own), "recited all the while"
 
 
 # --------------------------------------------------------------------------- custom
