@@ -270,7 +270,7 @@ class SkillMatched(Entry, tag="skill_matched", frozen=True):
 
     session_id: str
     iteration: int  # counted from 0
-    strategy: str  # metadata, host: whose scores these are
+    strategy: str  # metadata, host, embedding: whose scores these are
     candidates: tuple[SkillScore, ...]  # the best first
     chosen: tuple[SkillScore, ...]  # those that are to be active now
     reassess: bool = False  # not the first time in this run

@@ -56,13 +56,14 @@ class Active(msgspec.Struct, frozen=True):
 class Standing:
     """How the skills of one run stand."""
 
-    __slots__ = ("active", "frames", "hidden", "number", "policy", "seen", "skills")
+    __slots__ = ("active", "frames", "hidden", "number", "policy", "ranked", "seen", "skills")
 
     def __init__(self, policy: Skills, active: tuple[SkillScore, ...]) -> None:
         self.policy = policy
         self.number = 0  # of the turn that was matched last; 0: none was, since the drive began
         self.seen: Frame | None = None  # the frame that `frames` were made from
         self.frames: dict[tuple[str, ...], Frame] = {}
+        self.ranked: tuple[str, list[SkillScore]] | None = None  # for the prompt matched last
         self.take(active)
 
     def take(self, active: tuple[SkillScore, ...]) -> None:
@@ -190,8 +191,8 @@ class Skills(Policy[Active]):
         match, warning, strategy = self.match, None, "metadata"
         ranked: list[SkillScore] | None = None
         prompt = _prompt(run)
-        if match.matcher is not None:
-            strategy = "host"
+        if match.strategy != "metadata":
+            strategy = match.strategy
             run.journal.flush()  # it may take its time: what is known is handed on before
             try:
                 ranked, warning = await self.matcher.asked(prompt, state.names)
@@ -202,7 +203,9 @@ class Skills(Policy[Active]):
                 )
                 log.warning("skills: %s", warning)
         if ranked is None:
-            ranked = self.matcher.ranked(prompt)
+            if state.ranked is None or state.ranked[0] != prompt:
+                state.ranked = (prompt, self.matcher.ranked(prompt))
+            ranked = state.ranked[1]
         invoked = [SkillScore(name, 0.0, _INVOKED) for name in match.invoke]
         free = [one for one in ranked if one.name not in match.invoke][: match.top_n]
         if match.sticky and state.skills:  # what a session has, it keeps
