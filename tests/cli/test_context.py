@@ -332,9 +332,16 @@ def test_what_one_request_did_not_show(windlass: Any):
     make({"model": scripted(call("look", what="x"), "end"), "tools": [page, look],
           "policies": [Forget()]})  # fmt: skip
     lines = shown(windlass)
-    assert "2 messages · turn 2" in row(lines, "  this request")
+    assert "2 messages · turn 2" in row(lines, "  rewritten")
     assert "1 tool: look" in row(lines, "  not offered")
     assert "LEFT OUT" not in "".join(shown(windlass, "--turn", "1"))
+
+
+def test_what_was_put_in_other_words(windlass: Any):
+    make({"model": scripted(call("look", what="x"), "end"), "tools": [look],
+          "timestamp_messages": True})  # fmt: skip
+    line = row(shown(windlass), "  rewritten")
+    assert "2 messages in other words · turn 2" in line and "+1" in line
 
 
 class Narrow(w.Policy[None]):
@@ -424,7 +431,7 @@ def contexts(draw: st.DrawFn) -> Context:
     tools = [ToolSpec(draw(WORDS), draw(WORDS), {}) for _ in range(draw(st.integers(0, 3)))]
     tail = [Message("user", (Text(draw(WORDS)),), "clock") for _ in range(draw(st.integers(0, 2)))]
     left_out = [
-        LeftOut(draw(WORDS), draw(st.sampled_from(["messages", "shorter", "results", "tools"])),  # pyright: ignore
+        LeftOut(draw(WORDS), draw(st.sampled_from(["messages", "shorter", "reworded", "results", "tools"])),  # pyright: ignore
                 draw(st.integers(0, 99)), draw(st.integers(0, 10**7)), draw(st.integers(0, 9)), 3,
                 (draw(WORDS),), 1, draw(st.integers(0, 3)), draw(WORDS))
         for _ in range(draw(st.integers(0, 4)))

@@ -289,9 +289,7 @@ def _left_out(entries: Sequence[JournalEntry], at: int, request: Request) -> lis
     found += [note for result, note in walk.trims if result in seen_results]
     if reply.rewritten is not None:
         view = walk.fold.messages
-        change = replaced(
-            view, list(request.messages), "this request", turn=walk.turn, run=walk.run
-        )
+        change = replaced(view, list(request.messages), "rewritten", turn=walk.turn, run=walk.run)
         if change is not None:
             found.append(change)
     return [*found, *_tools(walk, request)]

@@ -303,7 +303,8 @@ def _missing(context: Context, width: int, full: bool) -> Iterator[tuple[Part, .
     for group in groups:
         for each in together(group):
             why = each.why.removeprefix("transcript_").replace("_", " ")
-            name, size = f"  {why}", f"{each.tokens:,}"
+            name = f"  {why}"
+            size = f"{each.tokens:,}" if each.tokens >= 0 else f"+{-each.tokens:,}"
             for words in _lines(each.words, width - _PART - _NUMBER - 2):
                 yield _row(name, size, "", words, width)
                 name = size = ""

@@ -44,7 +44,7 @@ class LeftOut(msgspec.Struct, frozen=True):
     """What the model did not see, though it was said, done or on offer once."""
 
     why: str  # compaction, window, summary, dropped reply, trimmed result, not offered, …
-    what: Literal["messages", "shorter", "results", "tools"]  # shorter: there, in fewer words
+    what: Literal["messages", "shorter", "reworded", "results", "tools"]
     gone: int  # how many of them
     tokens: int  # of these
     put: int = 0  # messages that stand in their place
@@ -190,7 +190,9 @@ def replaced(
     if not out and not put:
         return None
     before, after = tokens_of(out), tokens_of(put)
-    what = "shorter" if len(out) == len(put) and after <= before else "messages"
+    what = "messages"
+    if len(out) == len(put):
+        what = "shorter" if after < before else "reworded"
     return LeftOut(why, what, len(out), before, len(put), after, run=run, turn=turn)
 
 
@@ -232,6 +234,8 @@ def _what(group: Sequence[LeftOut]) -> str:
     match group[0].what:
         case "shorter":
             return f"{count(number, 'message')} in a shorter form"
+        case "reworded":
+            return f"{count(number, 'message')} in other words"
         case "results":
             return f"{count(number, 'result')} of {names}, shown in part"
         case "tools":
