@@ -64,39 +64,64 @@ class Narrowed(msgspec.Struct, frozen=True):
 
 
 class Surface(Reading):
-    """The turn in which each tool was last called, found or brought."""
+    """The turn in which each tool was last called, found or brought; and what was sent last."""
 
     def __init__(self) -> None:
         self.turns = 0
         self.last: dict[str, int] = {}
+        self.frames: dict[str, list[str]] = {}  # tools of each, by digest
+        self.sent: str | None = None  # the frame of the last request
+        self.cut = False  # the view has changed since
 
     def takes(self) -> Mapping[type, Take]:
         """What takes an entry into account, for each kind that matters."""
-        return {Replied: self._reply, Framed: self._frame, ToolSearchResulted: self._found}
+        return {
+            Replied: self._reply,
+            Framed: self._frame,
+            ToolSearchResulted: self._found,
+            Reshaped: self._reshaped,
+        }
 
     def _reply(self, entry: Replied) -> None:
         if entry.purpose is None:
             self.turns += 1
+            self.sent, self.cut = entry.frame, False
             for call in entry.message.tool_calls:
                 self.last[call.name] = self.turns
 
     def _frame(self, entry: Framed) -> None:
-        for tool in entry.tools:
-            self.last.setdefault(tool["name"], self.turns)
+        self.frames[entry.digest] = names = [tool["name"] for tool in entry.tools]
+        for name in names:
+            self.last.setdefault(name, self.turns)
 
     def _found(self, entry: ToolSearchResulted) -> None:
         self.last.update(dict.fromkeys(entry.tool_names, self.turns))
 
+    def _reshaped(self, entry: Reshaped) -> None:
+        self.cut = True
+
+    def shown(self, run: Run) -> list[str] | None:
+        """The tools that the model was shown last; None: nobody knows."""
+        if self.sent is not None and self.sent not in self.frames:  # put on record by a run before
+            for entry in run.journal.entries[: run.first_entry]:
+                if type(entry) is Framed:
+                    self.frames.setdefault(entry.digest, [tool["name"] for tool in entry.tools])
+            self.frames.setdefault(self.sent, [])
+        return self.frames.get(self.sent or "") or None
+
 
 class _Looked:
-    """What the last look came to: the frame it was given, and what became of it."""
+    """What the last looks came to, for as long as the frame stays what it was."""
 
-    __slots__ = ("due", "frame", "narrowed", "place", "shown")
+    __slots__ = ("candidates", "due", "frame", "given", "narrowed", "place", "shown", "tools")
 
     def __init__(self) -> None:
         self.place = -1  # entries on record
         self.due = 0  # no tool can be unused for long enough before this turn
-        self.frame: Frame | None = None
+        self.given: Frame | None = None  # that had these candidates
+        self.tools: Mapping[str, Tool] | None = None
+        self.candidates: tuple[ToolSpec, ...] = ()
+        self.frame: Frame | None = None  # that became this one without the hidden tools
         self.shown: Frame | None = None
         self.narrowed: Narrowed | None = None
 
@@ -136,7 +161,7 @@ class Narrowing(Policy[Narrowed]):
         if looked is None:
             looked = run.readings[self] = _Looked()
         if looked.place != len(run.journal.entries):
-            if memory is not None or run.iteration >= looked.due:
+            if run.iteration >= looked.due or (memory is not None and _called(run, memory)):
                 memory = await self._look(run, request, memory or Narrowed(), looked)
             looked.place = len(run.journal.entries)
         if memory is None or not memory.hidden:
@@ -157,7 +182,7 @@ class Narrowing(Policy[Narrowed]):
         back = tuple([name for name in memory.hidden if used.last.get(name, 0) > memory.at])
         hidden = tuple([name for name in memory.hidden if name not in back])
         stale = self._stale(run, request.frame, hidden, used, looked)
-        if stale and not back and not self._now(run, request.frame, hidden, stale):
+        if stale and not back and not self._now(run, request.frame, hidden, stale, used):
             stale = []  # the cache is warm: they wait for a cut
         if not stale and not back:
             return memory if NAME in run.memory else None
@@ -175,11 +200,8 @@ class Narrowing(Policy[Narrowed]):
         demanded, gone = _demanded(frame), frozenset(hidden)
         stale: list[ToolSpec] = []
         due = used.turns + self.window
-        for spec in frame.tools:
-            tool = run.tools.get(spec.name)
-            if tool is None or spec.name in gone or spec.name == demanded:
-                continue  # what nobody can run is how a typed answer is given
-            if not self.may_leave(tool) or spec.defer_loading:
+        for spec in self._candidates(run, frame, looked):
+            if spec.name in gone or spec.name == demanded:
                 continue
             last = used.last.get(spec.name, 0) + self.window
             if last <= used.turns:
@@ -191,22 +213,38 @@ class Narrowing(Policy[Narrowed]):
             stale.remove(latest)
         return stale
 
-    def _now(self, run: Run, frame: Frame, hidden: tuple[str, ...], stale: list[ToolSpec]) -> bool:
+    def _candidates(self, run: Run, frame: Frame, looked: _Looked) -> tuple[ToolSpec, ...]:
+        """The tools of a frame that may leave. What nobody can run is how a typed answer is given."""
+        if looked.given is not frame or looked.tools is not run.tools:
+            looked.given, looked.tools = frame, run.tools
+            found = [(spec, run.tools.get(spec.name)) for spec in frame.tools]
+            looked.candidates = tuple(
+                [
+                    spec
+                    for spec, tool in found
+                    if tool is not None and not spec.defer_loading and self.may_leave(tool)
+                ]
+            )
+        return looked.candidates
+
+    def _now(
+        self, run: Run, frame: Frame, hidden: tuple[str, ...], stale: list[ToolSpec], used: Surface
+    ) -> bool:
         """Does it cost nothing, or less than it saves if the run goes on for as long again?"""
+        usage = run.turn.usage if run.turn is not None else None
+        warm = usage is not None and bool(usage.cache_read_tokens or usage.cache_write_tokens)
+        if warm:
+            shown = used.shown(run)
+            if shown is not None and shown != [n for n in _names(frame) if n not in hidden]:
+                warm = False  # other tools than before: what was cached of the frame is lost anyway
+            elif not used.cut:
+                return False
         saved = sum([_size(spec) for spec in stale])
         line = LINE if callable(self.words) else self.words
         if not hidden and saved <= len(line) + sum([len(spec.name) + 2 for spec in stale]):
             return False  # to name them takes as much as to describe them
-        usage = run.turn.usage if run.turn is not None else None
-        if usage is None or not (usage.cache_read_tokens or usage.cache_write_tokens):
-            return True
-        sent, cut = _last_request(run)
-        if sent is not None and sent != [n for n in _names(frame) if n not in hidden]:
-            return True  # other tools than before: what was cached of the frame is lost anyway
-        if not cut:
-            return False
         rest = len(frame.system or "") + sum([_size(spec) for spec in frame.tools]) - saved
-        return rest * _MISS <= saved * run.iteration
+        return not warm or rest * _MISS <= saved * run.iteration
 
     async def _told(self, hidden: tuple[str, ...]) -> str:
         words = await text_of(self.words)
@@ -284,19 +322,10 @@ def _demanded(frame: Frame) -> str | None:
     return choice if isinstance(choice, str) else None
 
 
-def _last_request(run: Run) -> tuple[list[str] | None, bool]:
-    """The tools that the model was shown last, and whether the view was cut since."""
-    cut = False
-    digest: str | None = None
-    for entry in reversed(run.journal.entries):
-        if digest is None:
-            if type(entry) is Reshaped:
-                cut = True
-            elif type(entry) is Replied and entry.purpose is None:
-                digest = entry.frame
-        elif type(entry) is Framed and entry.digest == digest:
-            return [tool["name"] for tool in entry.tools], cut
-    return None, cut
+def _called(run: Run, memory: Narrowed) -> bool:
+    """Has a hidden tool been called, or found, since it was hidden?"""
+    last = reading(run, Surface).last
+    return any([last.get(name, 0) > memory.at for name in memory.hidden])
 
 
 def _names(frame: Frame) -> Iterator[str]:
