@@ -43,22 +43,27 @@ class Desk:
         redactor: Callable[[], Redactor | None],
     ) -> None:
         self.store, self.roles, self.redactor = store, roles, redactor
+        self.plans: Callable[[], frozenset[Plan]] = frozenset  # the registry's own says which
         self._name = seams.new_id("host")
-        self._ready: dict[Plan | None, Store] = {}
+        self._ready: frozenset[Plan] = frozenset()
+        self._ready_in: Store | None = None
         self._lanes: list[int] = []  # chains of host calls that nobody uses now
         self._count = 0
 
-    async def prepare(self, store: Store, plan: Plan) -> None:
-        """Let the tables be there."""
-        if self._ready.get(plan) is store:
-            return
+    async def prepare(self, store: Store) -> frozenset[Plan]:
+        """Let the tables be there, of all resources: a method may work with several."""
+        plans = self.plans()
+        if self._ready_in is store and plans <= self._ready:
+            return plans
 
         def body(tx: Any) -> None:
             audit.ensure(tx)
-            schema.ensure(tx, plan)
+            for plan in plans:
+                schema.ensure(tx, plan)
 
         await store.commit(body)
-        self._ready[plan] = store
+        self._ready, self._ready_in = plans, store
+        return plans
 
     # ----------------------------------------------------------------- a tool's call
 
@@ -70,7 +75,7 @@ class Desk:
                 f"{verb.tool}: the rows are in the Runtime's store, and this session in another; "
                 "run it without `store=`"
             )
-        await self.prepare(store, verb.plan)
+        known = await self.prepare(store)
         origin = self._origin(verb, ctx.caller, f"session:{ctx.session_id}")
         scope: Any = ctx.scope
         origin = msgspec.structs.replace(
@@ -82,8 +87,8 @@ class Desk:
             conversation=getattr(scope, "conversation_id", None),
         )
         if verb.reads:
-            return await self._read(verb, arguments, origin, ctx.caller, store, _json, ctx)
-        call = _Call(self, verb, arguments, origin, ctx.caller, ctx.commit, _json)
+            return await self._read(verb, arguments, origin, ctx.caller, store, _json, ctx, known)
+        call = _Call(self, verb, arguments, origin, ctx.caller, ctx.commit, _json, known)
         try:
             return await call.answer(store, ctx)
         except PermissionDenied as error:
@@ -103,7 +108,7 @@ class Desk:
     ) -> Any:
         """Answer a call of the host's, in a transaction of its own."""
         store = self.store()
-        await self.prepare(store, verb.plan)
+        known = await self.prepare(store)
         if self._lanes:
             lane = self._lanes.pop()
         else:
@@ -113,8 +118,8 @@ class Desk:
             origin = msgspec.structs.replace(origin, request=request, conversation=conversation)
             show = _objects(verb.plan)
             if verb.reads and verb.method is None:
-                return await self._read(verb, arguments, origin, caller, store, show, None)
-            call = _Call(self, verb, arguments, origin, caller, store.commit, show)
+                return await self._read(verb, arguments, origin, caller, store, show, None, known)
+            call = _Call(self, verb, arguments, origin, caller, store.commit, show, known)
             try:
                 return await call.answer(store, None)
             except PermissionDenied as error:
@@ -133,10 +138,11 @@ class Desk:
         store: Store,
         show: Callable[[Any], Any],
         ctx: ToolContext[Any] | None,
+        known: frozenset[Plan],
     ) -> Any:
         kept = verb.plan.cls.audit_reads
         commit = store.commit if kept or verb.method is not None else store.consult
-        call = _Call(self, verb, arguments, origin, caller, commit, show, kept=kept)
+        call = _Call(self, verb, arguments, origin, caller, commit, show, known, kept=kept)
         try:
             return await call.answer(store, ctx)
         except PermissionDenied as error:
@@ -168,11 +174,13 @@ class _Call:
         caller: Caller,
         commit: Commit,
         show: Callable[[Any], Any],
+        known: frozenset[Plan],
         *,
         kept: bool = True,
     ) -> None:
         self.desk, self.verb, self.arguments, self.origin = desk, verb, arguments, origin
         self.caller, self.commit, self.show, self.kept = caller, commit, show, kept
+        self.known = known
         self.redactor = desk.redactor()
         self.committed = False
 
@@ -192,7 +200,7 @@ class _Call:
 
     def body(self, tx: Any, tenant: str, run: Callable[[ResourceTx], Any]) -> Any:
         """The effect and its audit row."""
-        work = ResourceTx(tx, self.caller, tenant, self.origin.at)
+        work = ResourceTx(tx, self.caller, tenant, self.origin.at, self.known)
         value = run(work)
         if self.kept:
             row = self.arguments.get("id")
@@ -205,7 +213,7 @@ class _Call:
         if method.on_row:
 
             def look(tx: Any) -> Any:
-                work = ResourceTx(tx, self.caller, tenant, self.origin.at)
+                work = ResourceTx(tx, self.caller, tenant, self.origin.at, self.known)
                 return row_for(work, verb.plan, method, self.arguments)
 
             made = await store.consult(look)

@@ -155,6 +155,8 @@ class Resources:
         self._open = classes is None  # takes whatever the process exports
         self._entries: dict[type[Resource], _Entry] = {}
         self._known: tuple[type[Resource], ...] = ()
+        self._plans: frozenset[Plan] = frozenset()
+        desk.plans = self._all_plans
         for one in classes or ():
             self.add(one)
 
@@ -186,7 +188,12 @@ class Resources:
             _alone(tables, plan.table.lower(), plan, "a table")
             entries[cls] = kept
         self._entries, self._known = entries, known
+        self._plans = frozenset(entry.plan for entry in entries.values())
         return entries
+
+    def _all_plans(self) -> frozenset[Plan]:
+        self._all()
+        return self._plans
 
     def tools(self, caller: Caller | None = None) -> list[Tool]:
         """All tools, or those that this caller may call now, whichever row it may be about."""
@@ -222,8 +229,7 @@ class Resources:
 
     async def prepare(self) -> None:
         """Make or extend every table now, rather than at the first call."""
-        for entry in self._all().values():
-            await self._desk.prepare(self._desk.store(), entry.plan)
+        await self._desk.prepare(self._desk.store())
 
     async def call(
         self,

@@ -7,14 +7,22 @@ audit row that is written in the same transaction.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 import msgspec
 
 from windlass import seams
 from windlass.access.caller import Caller
-from windlass.errors import Conflict, InvalidValue, NotFound, PermissionDenied, nearest, shown
+from windlass.errors import (
+    ConfigError,
+    Conflict,
+    InvalidValue,
+    NotFound,
+    PermissionDenied,
+    nearest,
+    shown,
+)
 from windlass.resources.fields import integer, text
 from windlass.resources.query import LIMIT, Page, Query, Search
 from windlass.resources.resource import Plain, Plan, Resource, plan_of
@@ -40,10 +48,13 @@ class ResourceTx:
     hooks are not asked again. `execute` reaches your own tables as they are, tenants and all.
     """
 
-    __slots__ = ("_tx", "caller", "changes", "now", "tenant")
+    __slots__ = ("_known", "_tx", "caller", "changes", "now", "tenant")
 
-    def __init__(self, tx: Any, caller: Caller, tenant: str, now: float) -> None:
+    def __init__(
+        self, tx: Any, caller: Caller, tenant: str, now: float, known: Container[Plan]
+    ) -> None:
         self._tx, self.caller, self.tenant, self.now = tx, caller, tenant, now
+        self._known = known
         self.changes: list[Change] = []
 
     @property
@@ -55,11 +66,20 @@ class ResourceTx:
         """Run a statement on tables of your own; `?` stands for a parameter."""
         return self._tx.execute(sql, parameters)
 
+    def _plan(self, cls: type[Resource]) -> Plan:
+        plan = plan_of(cls)
+        if plan not in self._known:
+            raise ConfigError(
+                f"{plan.whose} is no resource of this Runtime; export it, with verbs=[] if no model "
+                "is to call it"
+            )
+        return plan
+
     # ----------------------------------------------------------------- objects
 
     def get(self, cls: type[R], id: Any) -> R | None:
         """The row of this id, or None."""
-        plan = plan_of(cls)
+        plan = self._plan(cls)
         row = self.row(plan, id)
         return None if row is None else plan.instance(row)
 
@@ -76,27 +96,27 @@ class ResourceTx:
 
     def page(self, cls: type[R], query: Query) -> Page[R]:
         """The rows that fit, a page at a time."""
-        plan = plan_of(cls)
+        plan = self._plan(cls)
         found = self.rows(plan, query)
         return Page([plan.instance(row) for row in found.rows], found.cursor)
 
     def create(self, cls: type[R], values: Mapping[str, Any] | None = None, **more: Any) -> R:
         """Make a row: `tx.create(Order, product="p1", amount=2)`."""
-        plan = plan_of(cls)
+        plan = self._plan(cls)
         return plan.instance(self.make(plan, plain_values(plan, {**(values or {}), **more})))
 
     def update(
         self, cls: type[R], id: Any, values: Mapping[str, Any], version: int | None = None
     ) -> R:
         """Change some fields of a row."""
-        plan = plan_of(cls)
+        plan = self._plan(cls)
         before = self.known(plan, id)
         after = merged(plan, before, plain_values(plan, values))
         return plan.instance(self.change(plan, before, after, version))
 
     def save(self, made: R) -> R:
         """Store a row that was read and changed; `Conflict` if somebody else was faster."""
-        plan = plan_of(type(made))
+        plan = self._plan(type(made))
         values = plan.shown(made)
         version = values.pop("version")
         if not version:
@@ -107,7 +127,7 @@ class ResourceTx:
 
     def delete(self, cls: type[R], id: Any, version: int | None = None) -> R:
         """Remove a row; what it was."""
-        plan = plan_of(cls)
+        plan = self._plan(cls)
         before = self.known(plan, id)
         self.drop(plan, before, version)
         return plan.instance(before)

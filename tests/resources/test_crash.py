@@ -1,0 +1,52 @@
+"""Kill a run over resources anywhere: effects, audit rows and results stay the same multiset."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import pytest
+
+from windlass.testing import kill_sweep
+from windlass.testing.killing import Scene
+
+from . import scenes
+
+
+def sweep(width: int, rounds: int, **how):
+    params = {"width": width, "rounds": rounds}
+    report = kill_sweep(scenes.scenario, check=scenes.check, params=params, **how)
+    print(f"\nwidth {width}, {rounds} rounds: {report}")
+    return report
+
+
+@pytest.mark.parametrize(("width", "every"), [(1, 1), (3, 3)])
+def test_killed_at_every_point_and_commit_of_a_short_run(width, every):
+    report = sweep(width, 1, every=every, commits=width == 1)
+    report.assert_ok()
+    assert {"tool.before_commit", "journal.after_commit"} <= set(report.points)
+
+
+async def test_the_check_sees_a_row_that_is_missing_or_one_too_many(tmp_path):
+    scene = Scene(tmp_path, {"width": 1, "rounds": 1})
+    await scenes.scenario(scene)
+    assert (await scenes.check(scene))["problems"] == ()
+    db = sqlite3.connect(tmp_path / "runs.db")
+    db.execute("DELETE FROM windlass_audit WHERE n = (SELECT max(n) FROM windlass_audit)")
+    db.execute("DELETE FROM windlass_audit WHERE n = (SELECT max(n) FROM windlass_audit)")
+    db.execute(
+        "INSERT INTO entry (_tenant, id, counter, amount, _version) VALUES ('x', 9, 'a', 1, 1)"
+    )
+    db.commit()
+    db.close()
+    assert len((await scenes.check(scene))["problems"]) == 3
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("width", [1, 3])
+def test_killed_at_300_random_instants(width):
+    sweep(width, 4, every=7, commits=True, instants=150, seed=11, timeout=60).assert_ok()
+
+
+@pytest.mark.deep
+def test_killed_and_killed_again_while_it_resumes():
+    sweep(1, 2, kill_resume=True, seed=3, timeout=60).assert_ok()
