@@ -16,7 +16,7 @@ from windlass.store.jobs import Line
 from windlass.store.postgres_link import Connection
 from windlass.store.postgres_reading import STANDS, Found, info, mail, unknown
 from windlass.store.postgres_rows import Numbers, plain, share_values
-from windlass.store.postgres_schema import CHANNEL, VALUES_LOCK
+from windlass.store.postgres_schema import CHANNEL, TOKEN_SECONDS, VALUES_LOCK
 from windlass.store.reading import split
 
 
@@ -211,6 +211,9 @@ async def remove(connection: Connection, where: str, value: Any, but: set[str]) 
         f"DELETE FROM windlass_sessions WHERE {where} AND id <> ALL($2::text[]) RETURNING sid, id",
         value,
         list(but),
+    )
+    await connection.execute(  # of processes that were killed before they tidied up
+        "DELETE FROM windlass_tokens WHERE at < $1", seams.now() - TOKEN_SECONDS
     )
     sids = [row[0] for row in gone]
     if not sids:

@@ -138,6 +138,7 @@ class Pool:
         self._places = asyncio.Semaphore(size)
         self.ready: Callable[[Connection], Any] | None = None  # awaited with the first connection
         self._making = asyncio.Lock()
+        self.answered: list[str] = []  # tokens of transactions whose end is known
 
     @property
     def patience(self) -> float:

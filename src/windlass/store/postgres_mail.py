@@ -83,6 +83,7 @@ class Mail:
     # ----------------------------------------------------------------------- the connection
 
     async def _listen(self) -> None:
+        silent = False  # an outage is told of once
         while True:
             connection: Connection | None = None
             try:
@@ -92,11 +93,14 @@ class Mail:
                 await connection.add_listener(channel, self._heard)
                 self._told.update(self._lines)
                 self._listening.set()
+                silent = False
                 while not connection.is_closed():
                     await self._look(connection)
                     await self._next()
             except Exception as error:
-                log.warning("cannot look for mail now: %s", meaning(error, self._address))
+                if not silent:
+                    log.warning("cannot look for mail now: %s", meaning(error, self._address))
+                silent = True
             finally:
                 self._listening.clear()
                 if connection is not None:

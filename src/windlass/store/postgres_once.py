@@ -1,4 +1,8 @@
-"""One transaction, once: what became of a commit that nobody answered is asked of the server."""
+"""One transaction, once: what became of a commit that nobody answered is looked up at the server.
+
+The number of a transaction is no proof: after a crash the server hands out again the numbers of
+those it has lost. So a transaction leaves something to be found: its journal row, or a token.
+"""
 
 from __future__ import annotations
 
@@ -8,21 +12,32 @@ from typing import Any, TypeVar
 
 from windlass import seams
 from windlass.errors import StoreError
-from windlass.store.postgres_link import Connection, Pool, conflicting, passing, unfinished
+from windlass.store.postgres_link import (
+    Connection,
+    Pool,
+    code_of,
+    conflicting,
+    passing,
+    unfinished,
+)
 
 T = TypeVar("T")
+TOKENS = 64  # that are left before they are removed together
 CONFLICTS = 20  # that a transaction is run again after
 FIRST_PAUSE, LONGEST_PAUSE = 0.005, 0.25
 
 
 class Trial:
-    """A transaction under way; `xid` is its number at the server, once it has one."""
+    """A transaction under way. Once it is to be committed, `xid` is its number at the server."""
 
-    __slots__ = ("begun", "xid")
+    __slots__ = ("begun", "happened", "token", "xid")
 
     def __init__(self) -> None:
         self.xid: str | None = None
+        self.token: str | None = None
         self.begun = ""  # what the server said to its beginning
+        # Looks whether it was committed; the work sets it, or else a token is left.
+        self.happened: Callable[[Connection], Awaitable[bool]] | None = None
 
 
 class Patience:
@@ -54,7 +69,7 @@ async def once(
     """Do the work in a transaction that happens once, however often the connection is lost."""
     patience = Patience(pool.patience)
     value: Any = None
-    last: str | None = None  # the transaction whose commit was asked for
+    last: Trial | None = None  # whose commit was asked for
     while True:
         try:
             async with pool.take() as connection:
@@ -64,16 +79,16 @@ async def once(
                 trial.begun = await connection.execute(begin)
                 try:
                     value = await work(connection, trial)
-                    if trial.xid is None:
-                        trial.xid = await connection.fetchval(
-                            "SELECT pg_current_xact_id_if_assigned()::text"
-                        )
-                    last = trial.xid
+                    if trial.happened is None:
+                        await _leave_token(connection, trial)
+                    last = trial
                     await commit(connection)
-                    return value
                 except BaseException as error:
                     await roll_back(connection, error)
                     raise
+            if trial.token is not None:
+                await _tidy(pool, trial.token)
+            return value
         except Exception as error:
             await patience.after(error)
 
@@ -114,14 +129,50 @@ async def roll_back(connection: Connection, error: BaseException) -> None:
         connection.terminate()
 
 
-async def _committed(connection: Connection, xid: str) -> bool:
-    """Has this transaction been committed? One that is still at work is waited for."""
+async def _committed(connection: Connection, trial: Trial) -> bool:
+    """Has it been committed? One that is still at work is waited for."""
+    if trial.xid is None or trial.happened is None:
+        return False  # it has changed nothing
     try:
-        status = await connection.fetchval("SELECT pg_xact_status($1::text::xid8)", xid)
+        status = await connection.fetchval("SELECT pg_xact_status($1::text::xid8)", trial.xid)
     except Exception as error:
-        if getattr(error, "sqlstate", "") == "22023":  # in the future: a server that never saw it
-            return False
-        raise
+        if code_of(error) != "22023":  # a number the server has not come to: it has lost it
+            raise
+        status = "lost"
     if status == "in progress":
         raise TimeoutError("the server is still at work on a transaction whose connection was lost")
-    return status == "committed"
+    return await trial.happened(connection)
+
+
+async def _leave_token(connection: Connection, trial: Trial) -> None:
+    """Something to find the transaction by, unless it has changed nothing."""
+    token = seams.new_id("tx")
+    trial.xid = await connection.fetchval(
+        "INSERT INTO windlass_tokens SELECT $1, $2"
+        " WHERE pg_current_xact_id_if_assigned() IS NOT NULL RETURNING pg_current_xact_id()::text",
+        token,
+        seams.now(),
+    )
+
+    async def happened(connection: Connection) -> bool:
+        found = await connection.fetchval("SELECT 1 FROM windlass_tokens WHERE token = $1", token)
+        return found is not None
+
+    if trial.xid is not None:
+        trial.happened, trial.token = happened, token
+
+
+async def _tidy(pool: Pool, token: str) -> None:
+    """Now and then, remove tokens that nobody will look for."""
+    pool.answered.append(token)
+    if len(pool.answered) < TOKENS:
+        return
+    old, pool.answered = pool.answered, []
+    try:
+        async with pool.take() as connection:
+            await connection.execute(
+                "DELETE FROM windlass_tokens WHERE token = ANY($1::text[])", old
+            )
+    except Exception as error:  # `prune` finds them
+        if not passing(error):
+            raise

@@ -8,6 +8,7 @@ from windlass.store.postgres_link import Address, Connection
 SCHEMA = 1  # of the tables; the journal's own format is `events.FORMAT`
 LOCK = 0x77696E646C617373  # "windlass": who makes or changes the tables holds it
 VALUES_LOCK = LOCK + 1  # shared by who stores large values, held alone by who clears them away
+TOKEN_SECONDS = 86_400.0  # after which nobody asks for a token any more
 # The channel on which posts are told: each schema has its own sessions.
 CHANNEL = "'windlass_mail_' || left(encode(convert_to(current_schema()::text, 'UTF8'), 'hex'), 40)"
 RUNS_AT_ONCE = 256  # numbers that a process draws for its runs in one go
@@ -58,6 +59,7 @@ CREATE TABLE windlass_inbox (
     at float8 NOT NULL
 );
 CREATE INDEX windlass_inbox_of ON windlass_inbox (sid);
+CREATE TABLE windlass_tokens (token text PRIMARY KEY, at float8 NOT NULL);
 CREATE SEQUENCE windlass_run_numbers INCREMENT BY {RUNS_AT_ONCE};
 CREATE TABLE windlass_runs (
     n bigint PRIMARY KEY,

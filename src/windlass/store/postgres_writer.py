@@ -12,7 +12,7 @@ import contextvars
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 from windlass import seams
@@ -35,7 +35,7 @@ T = TypeVar("T")
 GROUPS, BODIES = 4, 8  # connections for rows and questions, and for bodies
 LINES = 128  # sessions in one group
 ROWS = 64  # of a session in one group
-IDLE_SECONDS = 5.0  # the server ends a body's transaction whose process has gone silent
+IDLE_SECONDS = 5.0  # the server ends a transaction whose process has gone silent
 
 # What is right one after the other, as bodies run on SQLite, is right here: a body that has read what
 # another is changing is run again, also where the two write different rows.
@@ -123,16 +123,19 @@ class Writer:
 
     async def _serve(self) -> None:
         limit = str(round(limits.LIMIT_SECONDS * 1000))
-        patience = str(round(IDLE_SECONDS * 1000))
+        idle = {"idle_in_transaction_session_timeout": str(round(IDLE_SECONDS * 1000))}
         self._stopping = asyncio.Event()
         self.pool = Pool(
-            self.address, self.patience, GROUPS, {"plan_cache_mode": "force_generic_plan"}
+            self.address,
+            self.patience,
+            GROUPS,
+            {"plan_cache_mode": "force_generic_plan", **idle},
         )
         self.bodies = Pool(
             self.address,
             self.patience,
             BODIES,
-            {"statement_timeout": limit, "idle_in_transaction_session_timeout": patience},
+            {"statement_timeout": limit, **idle},
         )
         self.pool.ready = self.bodies.ready = self._prepare
         self.mail = Mail(self.address, self.patience, self._deliver)
@@ -339,6 +342,7 @@ class Writer:
             if line.sid not in fenced:
                 raise stale(line)
             job.place, job.fresh = batch.places[line], batch.fresh[line]
+            trial.happened = _stored(line, job.place)
         job.value = value
 
     def _statements(self, connection: Connection) -> dict[str, Statement]:
@@ -434,7 +438,7 @@ class Writer:
         )
 
     async def consult(self, body: Callable[[Any], T], context: contextvars.Context) -> T:
-        """Run a body that only reads, on a snapshot."""
+        """Run a body that only reads, on a snapshot; without a limit, as it holds nobody up."""
         return await look(
             self.pool,
             lambda c: run_body(c, self._statements(c), body, context, limited=False),
@@ -484,3 +488,16 @@ def _begin(line: Line) -> str:
         f"{SERIALIZABLE}; SELECT 1 FROM windlass_sessions WHERE sid = {line.sid}"
         f" AND epoch = {line.epoch} AND rows = {line.stands[0]}"
     )
+
+
+def _stored(line: Line, place: Place) -> Callable[[Connection], Awaitable[bool]]:
+    """Looks whether the row that puts the session there is in its journal."""
+
+    async def look(connection: Connection) -> bool:
+        found = await connection.fetchval(
+            "SELECT 1 FROM windlass_rows WHERE sid = $1 AND seq = $2 AND hash = $3",
+            line.sid, place[0] - 1, place[2],
+        )  # fmt: skip
+        return found is not None
+
+    return look
