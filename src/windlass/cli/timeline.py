@@ -264,6 +264,8 @@ def _scratchpad(entry: AgentScratchpad) -> Iterator[Step]:
 
 def _inbox(entry: InboxTaken) -> Iterator[Step]:
     said = "" if entry.payload is None else f": {_plain(entry.payload)}"
+    if entry.item == "memory":  # what was edited is told by the entries that follow
+        said = ""
     yield Step("inbox", f"{entry.item}{said}", "magenta")
 
 

@@ -155,19 +155,14 @@ def _frame(model: Model, system: str) -> Frame:
     return asking_for(frame, means_of(caps, frame, FORM), FORM, _TOOL, force=forced(caps, frame))
 
 
-def taken(
-    answer: Mapping[str, Any],
-    known: Mapping[str, Ref],
-) -> Pad:
+def taken(answer: Mapping[str, Any], known: Mapping[str, Ref]) -> Pad:
     """The pad in an answer. What a source says is what we know of it, whatever the answer claims."""
     if not answer:
         raise BadPad("there is no scratchpad in the answer")
-    given = {
-        name: _without_extras(answer.get(name)) for name in FORM["properties"] if name in answer
-    }
+    given = {name: _without_extras(answer[name]) for name in FORM["properties"] if name in answer}
     pad = Pad(SCHEMA, *parts(given, NAME, whole=True), ())
     cited(pad, known, NAME)
-    labels = _listed(given.get("refs"), known)
+    labels = _listed(answer.get("refs"), known)
     wanted = {item.source_ref for item in pad.items} | labels.keys() | {INITIAL}
     wanted = with_results(wanted, known)
     kept = [ref for id, ref in known.items() if id in wanted]
@@ -196,7 +191,7 @@ def _without_extras(value: Any) -> Any:
     """Items with the fields they have here; a model may add some of its own."""
     if not isinstance(value, list):
         return value
-    fields = ("text", "source_ref", "id", "label")
+    fields = ("text", "source_ref")
     return [
         {name: one[name] for name in fields if name in one} if isinstance(one, dict) else one
         for one in cast("list[Any]", value)
