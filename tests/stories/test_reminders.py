@@ -10,7 +10,8 @@ import pytest
 
 import windlass as w
 from tests.stories.world import add, kept, written
-from windlass.agents.runtime import current_store
+from windlass.agents.replaying import recorded_runs, replay_run
+from windlass.agents.runtime import current_runtime, current_store
 from windlass.events import Reminded, Replied
 from windlass.loop.replay import requests_of
 from windlass.testing import call, scripted
@@ -376,3 +377,45 @@ async def test_what_is_no_reminder_is_refused():
 
     out = await w.agent_loop("go", model=scripted("x"), policies=[Says()])
     assert out.status == "failed"
+
+
+# --------------------------------------------------------------------------- replayed
+
+
+async def replayed(session_id: str, plan: Any) -> None:
+    entries = await current_store().read(session_id)
+    for run in recorded_runs(entries):
+        for its in (None, plan):  # from the record alone, and with the program's own policies
+            done = await replay_run(session_id, entries, run, current_runtime(), plan=its)
+            assert done.difference is None and done.requests, (its, done.difference)
+
+
+async def test_runs_with_reminders_are_replayed_to_the_byte():
+    child = scripted("dug")
+    parent = scripted(call("add", a=1, b=1), call("helper", task="work"), "one", "two")
+    helper = w.Agent(child, name="helper")
+    given = [w.system_reminder("Stay."), w.system_reminder("Once.", ttl=1, propagate="all")]
+    agent = w.Agent(parent, tools=[add, helper.as_tool()], on_session_start=given)
+    await agent.run("go", session_id="s")
+    await w.agent_session_remind("s", "Later.")
+    await agent.run("more", session_id="s")
+    await replayed("s", agent.plan)
+    [below] = [info.id for info in await current_store().sessions() if info.id.startswith("s.")]
+    assert tails(child) == [["Stay."]]
+    await replayed(below, helper.plan)
+
+
+async def test_a_run_that_was_parked_is_replayed_to_the_byte():
+    model = scripted(call("pause"), call("add", a=1, b=1), "done")
+
+    @w.tool
+    async def pause(ctx: w.ToolContext[None]) -> str:
+        """Somebody parks the run."""
+        await current_store().post(ctx.session_id, "suspend", {"reason": "the build runs"})
+        return "ok"
+
+    agent = w.Agent(model, tools=[add, pause])
+    assert (await agent.run("go", session_id="s")).status == "suspended"
+    assert (await agent.resume("s")).status == "done"
+    assert "the build runs" in tails(model)[1][0]
+    await replayed("s", agent.plan)

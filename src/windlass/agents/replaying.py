@@ -23,6 +23,7 @@ from windlass.events import (
     IterationEnd,
     IterationStart,
     JournalEntry,
+    Reminded,
     Replied,
     ReplyFailed,
     RunEnded,
@@ -34,6 +35,7 @@ from windlass.events import (
 )
 from windlass.loop.answers import decision_of
 from windlass.loop.plan import Plan, frame_of
+from windlass.loop.reminding import words_in
 from windlass.loop.replay import requests_of
 from windlass.loop.run import Run
 from windlass.messages import Message, ToolResult
@@ -151,12 +153,23 @@ async def replay_run(
     await journal.close()
     if cut == run.start:
         begun = await driver.start(
-            plan, run.prompts, runtime, session_id=session_id, store=store, run_id=run.begun.run_id
+            plan,
+            run.prompts,
+            runtime,
+            session_id=session_id,
+            store=store,
+            run_id=run.begun.run_id,
+            reminders=[
+                entry
+                for entry in entries[run.start : run.stop]
+                if own and type(entry) is Reminded and entry.source == "inherited"
+            ],
         )
     else:
         begun = await driver.resume(plan, session_id, runtime, store=store)
     begun.run.around = playback
     playback.store, playback.session_id = (store, session_id) if own else (None, "")
+    await playback.post()  # what was there before the first request
     begun.run.answers = dict(record.decisions)
     begun.run.host_results = {
         id: found.result for id, found in record.results.items() if _by_host(begun.run, found)
@@ -306,7 +319,7 @@ class Playback:
         if difference is not None:
             self._fail(number, difference.where, difference)
         self.same += 1
-        await self._post(number)
+        await self.post()
         return _response(entry, asides)
 
     async def call(
@@ -359,7 +372,7 @@ class Playback:
         )
         raise self.found
 
-    async def _post(self, number: int) -> None:
+    async def post(self) -> None:
         """What others posted before the next request is in the inbox again."""
         if self.store is None:
             return
@@ -368,6 +381,9 @@ class Playback:
         for entry in since:
             if type(entry) is InboxTaken and entry.item in _POSTED:
                 await self.store.post(self.session_id, cast("Any", entry.item), entry.payload)
+            elif type(entry) is Reminded and entry.source == "suspend":  # a replay does not park
+                words = {"text": words_in(entry), "ttl": entry.ttl, "propagate": entry.propagate}
+                await self.store.post(self.session_id, "remind", words)
 
 
 def _response(entry: Replied, asides: Sequence[Aside]) -> Response:
