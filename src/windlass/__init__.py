@@ -44,6 +44,13 @@ _HOMES = {
         "SlidingWindow",
         "Summarize",
     ),
+    "agents.generate": (
+        "GenerateChunk",
+        "GenerateOpts",
+        "GenerateResult",
+        "Models",
+        "ToolTraceEntry",
+    ),
     "agents.llm": ("Chunk", "LLMResult", "llm_call", "llm_stream"),
     "agents.judgement": ("CompletionJudge", "DoneJudge"),
     "agents.loop": ("agent_loop",),

@@ -47,6 +47,11 @@ from windlass.agents.cost import llm_budget as llm_budget
 from windlass.agents.cost import llm_budget_remaining as llm_budget_remaining
 from windlass.agents.cost import llm_cost as llm_cost
 from windlass.agents.cost import llm_session_cost as llm_session_cost
+from windlass.agents.generate import GenerateChunk as GenerateChunk
+from windlass.agents.generate import GenerateOpts as GenerateOpts
+from windlass.agents.generate import GenerateResult as GenerateResult
+from windlass.agents.generate import Models as Models
+from windlass.agents.generate import ToolTraceEntry as ToolTraceEntry
 from windlass.agents.judgement import CompletionJudge as CompletionJudge
 from windlass.agents.judgement import DoneJudge as DoneJudge
 from windlass.agents.llm import Chunk as Chunk

@@ -319,7 +319,7 @@ class Rewrites(w.Policy[None]):
         self.on = False
 
     async def before_tool(self, run: w.Run, call: w.ToolCall) -> w.ToolCall | None:
-        return w.ToolCall(call.id, call.name, {"path": "/tmp/other"}) if self.on else None
+        return w.ToolCall(call.id, call.name, {"path": "elsewhere"}) if self.on else None
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from windlass.access.caller import Caller
     from windlass.access.roles import Roles
+    from windlass.agents.generate import Models
     from windlass.config import Config
     from windlass.models.book import Book
     from windlass.resources.exporting import Resources
@@ -141,6 +142,13 @@ class Runtime:
             twice = next(name for name in names if names.count(name) > 1)
             raise ConfigError(f"two tools of this Runtime are called {twice!r}; rename one")
         return found
+
+    @cached_property
+    def models(self) -> Models:
+        """One loop behind a model API: `await scope.models.generate("…", caller=ann)`."""
+        from windlass.agents.generate import Models
+
+        return Models(self)
 
     @property
     def store(self) -> Store:

@@ -99,19 +99,15 @@ def cap_result(text: str, max_bytes: int, call_id: str = "") -> str:
     if len(data) <= max_bytes:
         return text
     where = f"call {call_id}" if call_id else "the call's id"
-
-    def marker(left_out: int) -> bytes:
-        words = f"{left_out:,} bytes left out; the whole result is in the journal under {where}"
-        return f"\n[… {words} …]\n".encode()
-
-    room = max_bytes - len(marker(len(data)))
+    words = f"[…truncated; full result {len(data)} bytes] (it is in the journal under {where})"
+    marker = f"\n{words}\n"
+    room = max_bytes - len(marker.encode())
     if room <= 0:
         return _cut(data[: max(max_bytes, 0)])
     tail = room // 3
     head = _cut(data[: room - tail])
     end = _cut(data[len(data) - tail :]) if tail else ""
-    left_out = len(data) - len(head.encode()) - len(end.encode())
-    return head + marker(left_out).decode() + end
+    return head + marker + end
 
 
 def _cut(data: bytes) -> str:
