@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import windlass as w
 from tests.stories.world import add, kept, kinds, note, results, said, written
+from windlass.cli.timeline import steps
 from windlass.events import (
     Framed,
     IterationStart,
@@ -22,6 +25,7 @@ from windlass.events import (
     SessionOpened,
     ToolDecided,
 )
+from windlass.picture.marks import said_by
 from windlass.testing import call, scripted
 
 SKILL_KINDS = ("skill_matched", "skill_activated", "skill_deactivated", "skill_scope_tools")
@@ -458,6 +462,23 @@ async def test_a_skill_leaves_only_its_tools_and_the_rest_is_refused():
     assert (decided["note"].action, decided["note"].rule) == ("deny", "skills")
 
 
+async def test_a_read_that_could_start_early_is_refused_as_well():
+    looked: list[str] = []
+
+    @w.tool(side_effect_level="none")
+    async def peek(at: str) -> str:
+        """Look."""
+        looked.append(at)
+        return "seen"
+
+    out, _ = await ran(
+        TASK, [call("peek", at="x"), call("note", text="y")], "ok",
+        tools=[note, peek], skills=ship(allowed_tools=["note"]),
+    )  # fmt: skip
+    assert {r.name: r.outcome for r in out.tool_calls} == {"peek": "denied", "note": "ok"}
+    assert looked == []
+
+
 @pytest.mark.parametrize(
     ("allowed", "left"),
     [
@@ -718,6 +739,22 @@ async def test_a_session_goes_on_with_the_skills_it_had():
         assert heard == ["on"]
 
 
+async def test_a_session_takes_in_who_is_invoked_beside_those_it_has():
+    async with w.Runtime(store="memory:", environ={}):
+        for invoke, names in (
+            ([], ["ship"]),
+            (["review"], ["ship", "review"]),
+            ([], ["ship", "review"]),
+        ):
+            model = scripted("ok")
+            agent = w.Agent(model, skills=[ship(), review()], skill_match={"invoke": invoke})
+            out = await agent.run(TASK if names == ["ship"] else "Write a poem", session_id="s")
+            inside = [
+                name for name in ("ship", "review") if f'"{name}"' in system_of(model.requests[0])
+            ]
+            assert out.status == "done" and inside == names
+
+
 async def test_without_sticky_a_new_run_of_the_session_is_matched_anew():
     heard: list[str] = []
     skills = [ship(on_deactivate=lambda: heard.append("off")), review()]
@@ -846,7 +883,114 @@ async def test_a_step_is_on_record_before_its_hook_runs(tmp_path: Path):
     assert seen[0][-2:] == ["SkillActivated", "Remembered"]
 
 
+async def test_a_run_that_is_cancelled_in_a_hook_does_not_run_it_again():
+    heard: list[str] = []
+    begun = asyncio.Event()
+
+    async def slow() -> None:
+        heard.append("on")
+        begun.set()
+        await asyncio.sleep(3600)
+
+    async with w.Runtime(store="memory:", environ={}):
+        agent = w.Agent(scripted("ok"), skills=ship(on_activate=slow))
+        task = asyncio.create_task(agent.run(TASK, session_id="s"))
+        await begun.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        model = scripted("ok")
+        out = await w.Agent(model, skills=ship(on_activate=slow)).run("Go on", session_id="s")
+        assert out.status == "done" and heard == ["on"]
+        assert "runbook" in system_of(model.requests[0])
+
+
+async def test_a_call_that_is_made_again_is_not_matched_again():
+    class Mend(w.Policy[None]):
+        async def on_model_error(self, run: Any, error: Exception) -> Any:
+            return w.TryAgain()
+
+    model = scripted(w.Overloaded("busy"), call("note", text="x"), w.Overloaded("busy"), "ok")
+    out = await w.agent_loop(
+        TASK, model=model, tools=[note], skills=ship(), skill_match={"sticky": False},
+        policies=[Mend()],
+    )  # fmt: skip
+    assert out.status == "done" and len(model.requests) == 4
+    assert [m.iteration for m in of(out, w.SkillMatched)] == [0, 1]
+
+
+async def test_a_run_that_waits_for_somebody_goes_on_with_its_skills():
+    skills = ship(allowed_tools=["note"])
+    async with w.Runtime(store="memory:", environ={}):
+        agent = w.Agent(
+            scripted([call("note", text="x"), call("add", a=1, b=1)]),
+            tools=[note, add], skills=skills, consent=lambda call: "ask",
+        )  # fmt: skip
+        out = await agent.run(TASK, session_id="s")
+        assert out.status == "suspended"
+        said_yes = {waiting.id: True for waiting in out.pending}
+        model = scripted("ok")
+        agent = w.Agent(model, tools=[note, add], skills=skills, consent=lambda call: "ask")
+        out = await agent.resume("s", decisions=said_yes)
+        assert {r.name: r.outcome for r in out.tool_calls} == {"note": "ok", "add": "denied"}
+        assert "runbook" in system_of(model.requests[0]) and offered(model.requests[0]) == ["note"]
+
+
+def test_whatever_is_said_the_prompt_shows_who_was_chosen():
+    """Any talk: what is shown was chosen last, and everybody who came in goes out once, in between."""
+    words = ["ship", "review", "release code", "poem", "test", "deploy change"]
+
+    @settings(max_examples=40, deadline=None)
+    @given(st.lists(st.sampled_from(words), min_size=1, max_size=6), st.integers(1, 3))
+    def tried(talk: list[str], top_n: int) -> None:
+        asyncio.run(_talked(talk, top_n))
+
+    tried()
+
+
+async def _talked(talk: list[str], top_n: int) -> None:
+    heard: list[tuple[str, str]] = []
+
+    def hooks(name: str) -> dict[str, Any]:
+        return {
+            "on_activate": lambda: heard.append(("on", name)),
+            "on_deactivate": lambda: heard.append(("off", name)),
+        }
+
+    test = w.skill_define("test", prompt="Test it.", **hooks("test"))
+    model = scripted(*[call("note", text=str(n)) for n in range(len(talk) - 1)], "ok")
+    out = await w.agent_loop(
+        talk[0], model=model, tools=[note], post_turn_callback=steered(*talk[1:]),
+        skills=[ship(**hooks("ship")), review(**hooks("review")), test],
+        skill_match={"sticky": False, "top_n": top_n},
+    )  # fmt: skip
+    await kept(out, model)
+    for request, matched in zip(model.requests, of(out, w.SkillMatched), strict=True):
+        chosen = {one.name for one in matched.chosen}
+        assert {n for n in ("ship", "review", "test") if f'"{n}"' in system_of(request)} == chosen
+        assert len(chosen) <= top_n
+    for name in ("ship", "review", "test"):
+        steps = [step for step, whose in heard if whose == name]
+        assert steps == ["on", "off"] * (len(steps) // 2) + ["on"] * (len(steps) % 2)
+
+
 # --------------------------------------------------------------------------- seen from outside
+
+
+async def test_the_picture_and_the_timeline_tell_of_them():
+    match = {"strategy": "host", "matcher": lambda _: 3, "sticky": False}
+    out, _ = await ran(
+        TASK, call("note", text="x"), "ok",
+        tools=[note, add], skills=ship(allowed_tools=["note"]), skill_match=match,
+        post_turn_callback=steered("Write a poem."),
+    )  # fmt: skip
+    entries = [entry for entry in out.entries if type(entry).__name__.startswith("Skill")]
+    marks = [mark.text for entry in entries if (mark := said_by(entry)) is not None]
+    lines = [step.text for entry in entries for step in steps(entry)]
+    for told in (marks, lines):
+        assert "ship 2.77" in told[0] and "the matcher failed" in told[0]
+        assert told[1].startswith("ship on") and told[2] == "ship: note"
+        assert "none fits" in told[3] and told[4] == "ship off"
 
 
 async def test_the_events_are_seen_live_and_in_the_transcript():

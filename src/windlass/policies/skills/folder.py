@@ -10,6 +10,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any, Final, NamedTuple, cast
 
 import msgspec
@@ -22,6 +23,7 @@ from windlass.policies.skills.skill import Skill, check_allowed, fits_name
 LARGEST: Final = 256 * 1024  # bytes of a SKILL.md
 _DEEPEST: Final = 3  # folders below the one that is given
 _FOLDERS: Final = 2_000
+_ENTRIES: Final = 20_000  # of one folder
 _NAMES = ("SKILL.md", "skill.md")
 _DESCRIPTION: Final = 1_024  # characters, by the format
 _YES, _NO = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
@@ -85,7 +87,7 @@ def _folders(path: str, problems: list[str]) -> list[tuple[str, str]]:
             continue
         try:
             with os.scandir(folder) as entries:
-                inner = sorted(entries, key=lambda one: one.name)
+                inner = sorted(islice(entries, _ENTRIES), key=lambda one: one.name)
         except OSError as error:
             problems.append(f"{folder}: {error.strerror}")
             continue
