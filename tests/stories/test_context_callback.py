@@ -153,6 +153,35 @@ async def test_whoever_lets_everything_stand_costs_nothing():
     assert all(e.rewritten is None for e in out.entries if type(e) is Replied)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"context_callback": lambda ctx: _hushed(ctx.messages)},
+        {"transcript_projection": {"policy": "custom", "project": lambda m, c: _hushed(m)}},
+        {"message_decorator": lambda m, c: _hushed([m])[0]},
+    ],
+    ids=lambda options: next(iter(options)),
+)
+async def test_what_is_hidden_is_hidden_from_the_last_word_too(options: dict[str, Any]):
+    model = scripted(call("note", text="hush"), "As far as I know.")
+    out = await w.agent_loop(
+        "go", model=model, tools=[note], max_iterations=1, closing_answer=True, **options
+    )
+    assert out.status == "budget_exhausted" and out.final_text == "As far as I know."
+    assert "hush" not in "".join(said(model.requests[-1])) and len(model.requests) == 2
+    await kept(out, model)
+
+
+def _hushed(messages: list[Message]) -> list[Message]:
+    """Without what the tool said."""
+    return [
+        m
+        if m.role != "tool"
+        else Message("tool", tuple([ToolResult(b.id, "***", name=b.name) for b in m.content]))  # type: ignore[union-attr]
+        for m in messages
+    ]
+
+
 # --------------------------------------------------------------------------- calls keep their results
 
 

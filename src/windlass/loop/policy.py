@@ -40,6 +40,9 @@ class Policy(Generic[Memory]):
     memory: ClassVar[Any] = None  # the msgspec struct that holds what it remembers
     keeps: ClassVar[Literal["run", "session"]] = "run"
     brief: ClassVar[bool] = False  # its before_model is over at once, but for rare turns
+    lasts: ClassVar[bool] = (
+        False  # its before_model also shapes a last word, asked for after the turns
+    )
     models: tuple[Model, ...] = ()  # whom it asks beside the run's own: their keys are secrets too
 
     @property

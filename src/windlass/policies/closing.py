@@ -43,6 +43,9 @@ class ClosingAnswer(Policy[None]):
         choice = frame.settings.tool_choice if answers else None
         settings = msgspec.structs.replace(frame.settings, tool_choice=choice)
         request = Request(run.strand.snapshot(), Frame(frame.system, answers, settings))
+        for shape in run.moments.before_model:
+            if shape.__self__.lasts:  # who hides something from the model hides it here too
+                request = await shape(run, request) or request
         try:
             response = await call_model(run, request, "closing_answer", closing=True)
         except (ModelError, BudgetExceeded):

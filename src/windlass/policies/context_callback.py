@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final, cast
+from typing import Any, ClassVar, Final, cast
 
 import msgspec
 
@@ -57,6 +57,8 @@ Callback = Callable[[ContextInfo], Any | Awaitable[Any]]
 
 class ContextCallback(Policy[None]):
     """Ask the function what this call shows."""
+
+    lasts: ClassVar[bool] = True
 
     def __init__(self, callback: Callback, option: str = "context_callback") -> None:
         self.callback, self.option = callback, option

@@ -11,7 +11,7 @@ import inspect
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final, cast
+from typing import Any, ClassVar, Final, cast
 
 import msgspec
 
@@ -89,6 +89,8 @@ class _Shown:
 
 class Decorating(Policy[None]):
     """Show each message with its time, or as the function says, or both."""
+
+    lasts: ClassVar[bool] = True
 
     def __init__(self, decorator: Decorator | None, *, timestamps: bool = False) -> None:
         self.decorator, self.timestamps = decorator, timestamps

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import msgspec
 
@@ -33,6 +33,8 @@ class ProjectionContext(msgspec.Struct, frozen=True, gc=False):
 
 class CustomProjection(Policy[None]):
     """Ask the function; what it answers is for this call alone."""
+
+    lasts: ClassVar[bool] = True
 
     def __init__(self, project: Any) -> None:
         self.project = project
