@@ -72,6 +72,7 @@ class Origin(msgspec.Struct, frozen=True):
     session: str | None = None
     run: str | None = None
     call: str | None = None
+    lane: int = 0  # of a host's calls side by side, where they do not wait for each other anyway
 
 
 class Which(TypedDict, total=False):
@@ -132,15 +133,17 @@ def write(
     redactor: Redactor | None = None,
 ) -> None:
     """Append a row in the call's own transaction."""
+    chain = origin.chain
     if tx.dialect == "postgres":  # one at a time: each row names the one before it
-        tx.keep(_LOCK, (int.from_bytes(_digest(origin.chain.encode())[:8], "big", signed=True),))
-    head = tx.keep(_HEAD, (origin.chain,)).fetchone()
-    seq, before = (0, genesis(origin.chain)) if head is None else (head[0] + 1, bytes(head[1]))
+        chain = f"{chain}:{origin.lane}" if origin.lane else chain
+        tx.keep(_LOCK, (int.from_bytes(_digest(chain.encode())[:8], "big", signed=True),))
+    head = tx.keep(_HEAD, (chain,)).fetchone()
+    seq, before = (0, genesis(chain)) if head is None else (head[0] + 1, bytes(head[1]))
     if row is None and changes:
         row = changes[0].id
     said = [_said(one, redactor) for one in changes]
     content = (
-        origin.chain, seq, origin.at, origin.tenant, origin.caller, ",".join(origin.roles),
+        chain, seq, origin.at, origin.tenant, origin.caller, ",".join(origin.roles),
         origin.request, origin.conversation, origin.session, origin.run, origin.call, origin.tool,
         origin.resource, origin.verb, None if row is None else str(row)[:512], outcome,
         None if reason is None else reason[:512], msgspec.json.encode(said).decode(),

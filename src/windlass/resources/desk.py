@@ -10,8 +10,6 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 from typing import Any, TypeVar, cast
 
-import msgspec
-
 from windlass import seams
 from windlass.access.caller import Caller
 from windlass.access.roles import Roles
@@ -76,15 +74,16 @@ class Desk:
                 "run it without `store=`"
             )
         known = await self.prepare(store)
-        origin = self._origin(verb, ctx.caller, f"session:{ctx.session_id}")
         scope: Any = ctx.scope
-        origin = msgspec.structs.replace(
-            origin,
+        origin = self._origin(
+            verb,
+            ctx.caller,
+            f"session:{ctx.session_id}",
+            getattr(scope, "request_id", None),
+            getattr(scope, "conversation_id", None),
             session=ctx.session_id,
             run=ctx.run_id,
             call=ctx.call_id,
-            request=getattr(scope, "request_id", None),
-            conversation=getattr(scope, "conversation_id", None),
         )
         if verb.reads:
             return await self._read(verb, arguments, origin, ctx.caller, store, _json, ctx, known)
@@ -114,8 +113,8 @@ class Desk:
         else:
             lane, self._count = self._count, self._count + 1
         try:
-            origin = self._origin(verb, caller, f"host:{self._name}:{lane}:{caller.tenant or ''}")
-            origin = msgspec.structs.replace(origin, request=request, conversation=conversation)
+            chain = f"host:{self._name}:{caller.tenant or ''}"
+            origin = self._origin(verb, caller, chain, request, conversation, lane=lane)
             show = _objects(verb.plan)
             if verb.reads and verb.method is None:
                 return await self._read(verb, arguments, origin, caller, store, show, None, known)
@@ -149,7 +148,15 @@ class Desk:
             await store.commit(call.denial(str(error)))
             raise
 
-    def _origin(self, verb: Verb, caller: Caller, chain: str) -> Origin:
+    def _origin(
+        self,
+        verb: Verb,
+        caller: Caller,
+        chain: str,
+        request: str | None,
+        conversation: str | None,
+        **more: Any,
+    ) -> Origin:
         return Origin(
             chain,
             seams.now(),
@@ -159,6 +166,9 @@ class Desk:
             verb.tool,
             verb.plan.name,
             verb.name,
+            request,
+            conversation,
+            **more,
         )
 
 

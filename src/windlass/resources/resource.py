@@ -161,6 +161,7 @@ class Plan:
         self.layout: Layout | None = cls.__dict__.get("__windlass_layout__")
         self.fields = _fields(cls)
         self.by_name = {one.name: one for one in self.fields}
+        self.names = tuple(self.by_name)
         self.id = _id_field(self.by_name, self.whose)
         self.verbs = _verbs(cls.verbs, self.whose)
         self.limit = _limit(cls.max_limit, self.whose)
@@ -181,7 +182,7 @@ class Plan:
         self._write_statements()
 
     def _write_statements(self) -> None:
-        names = [one.name for one in self.fields]
+        names = self.names
         layout = self.layout
         self.tenant = TENANT if layout is None else layout.tenant
         self.version = VERSION if layout is None else layout.version

@@ -210,14 +210,11 @@ class ResourceTx:
             raise InvalidValue(f"{plan.name}: an id stays as it is; make a new row instead")
         stored = plan.stored(after)
         row = plan.plain([*stored, before["version"] + 1])
-        names = tuple(
-            one.name
-            for one in plan.fields
-            if one.name != "id" and row[one.name] != before[one.name]
-        )
-        if not names:
+        places = [at for at, name in enumerate(plan.names) if row[name] != before[name]]
+        if not places:
             return before
-        values = [stored[at] for at, one in enumerate(plan.fields) if one.name in names]
+        names = tuple([plan.names[at] for at in places])
+        values = [stored[at] for at in places]
         self._alter(plan, plan.changing(names), values, before, written=True)
         self.changes.append(Change(plan, after.id, before, row))
         return row

@@ -1,0 +1,104 @@
+"""A conversation that outlives its runs: rows in the runtime's store, a turn at a time.
+
+Turns are written as a run goes on. Each has an id that is made of the run and its place in it, so a
+turn that a killed process may or may not have written is written once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, cast
+
+import msgspec
+
+from windlass.access.caller import Caller
+from windlass.messages import Message
+from windlass.resources.fields import field
+from windlass.resources.resource import Resource
+from windlass.resources.work import ResourceTx
+
+
+class ConversationTurn(Resource):
+    """One turn: who spoke, what was said, which tools were called or answered."""
+
+    table = "conversation_turns"
+    max_limit = 500
+    audit_reads = False
+
+    id: str
+    conversation: Annotated[str, field(index=True)]
+    number: int  # its place in the conversation, from 0
+    role: Literal["user", "system", "assistant", "tool"]
+    content: str = ""
+    tool_calls: list[dict[str, Any]] = []
+    tool_results: list[dict[str, Any]] = []
+    session: str | None = None
+    message: dict[str, Any] = {}  # as it was, for the next request
+
+
+class ConversationResource(Resource):
+    """A conversation; its turns are `ConversationTurn` rows. It is its user's alone.
+
+    ```python
+    talk = await scope.conversations[w.ConversationResource].create({"title": "Pens"}, caller=ann)
+    await scope.models.generate("Which pens do we have?", conversation=talk, caller=ann)
+    ```
+    """
+
+    table = "conversations"
+    audit_reads = False
+    mcp_tools = ("append",)
+
+    id: str
+    title: str = ""
+    user: str = ""  # whose it is; filled in from the caller
+    turns: int = 0
+
+    def allow_read(self, caller: Caller) -> bool | str:
+        return self._own(caller)
+
+    def allow_create(self, caller: Caller) -> bool | str:
+        return self._own(caller)
+
+    def allow_update(self, caller: Caller) -> bool | str:
+        return self._own(caller)
+
+    def allow_delete(self, caller: Caller) -> bool | str:
+        return self._own(caller)
+
+    def _own(self, caller: Caller) -> bool | str:
+        return self.user == caller.user or f"conversation {self.id!r} is not {caller.user}'s"
+
+    @classmethod
+    def create(cls, tx: ResourceTx, values: dict[str, Any]) -> ConversationResource:
+        """Begin one, in the caller's name."""
+        return tx.create(cls, {**values, "user": values.get("user") or tx.caller.user, "turns": 0})
+
+    def append(self, tx: ResourceTx, turns: list[dict[str, Any]]) -> int:
+        """Write turns down, each once; how many there are then."""
+        for turn in turns:
+            if tx.get(ConversationTurn, turn["id"]) is None:
+                tx.create(ConversationTurn, {**turn, "conversation": self.id, "number": self.turns})
+                self.turns += 1
+        tx.save(self)
+        return self.turns
+
+
+def turn_of(id: str, message: Message, session: str) -> dict[str, Any]:
+    """A message as a turn."""
+    plain = cast("dict[str, Any]", msgspec.to_builtins(message))
+    blocks: list[dict[str, Any]] = plain.get("content") or []
+    return {
+        "id": id,
+        "role": message.role,
+        "content": message.text,
+        "tool_calls": [block for block in blocks if block.get("type") == "tool_call"],
+        "tool_results": [block for block in blocks if block.get("type") == "tool_result"],
+        "session": session,
+        "message": plain,
+    }
+
+
+def messages_in(turns: Sequence[ConversationTurn]) -> list[Message]:
+    """The turns as the next request carries them."""
+    return [msgspec.convert(turn.message, Message) for turn in turns]
