@@ -103,7 +103,7 @@ def made(view: Sequence[Message], edits: Sequence[Edit]) -> list[Message]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=EXAMPLES * 2, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 @given(
     messages=ALL, keep=st.integers(0, 8), least=st.integers(0, 500), wire=st.sampled_from(sorted(DOORS))
 )  # fmt: skip
@@ -136,7 +136,7 @@ def test_any_projection_leaves_a_shorter_legal_view(
         assert set(grave) <= set(left), "what must not be asked again stays in sight"
 
 
-@settings(max_examples=EXAMPLES * 2, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 @given(messages=stumbling(), cut=st.integers(0, 30))
 def test_reading_in_two_goes_is_reading_at_once(messages: list[Message], cut: int):
     once, twice = Failures().read(messages), Failures()
@@ -158,7 +158,7 @@ def test_what_is_chosen_is_worth_it(messages: list[Message], least: int):
         assert list(part) == edits[-len(part) :]
 
 
-@settings(max_examples=EXAMPLES * 3, deadline=None)
+@settings(max_examples=EXAMPLES * 2, deadline=None)
 @given(
     messages=ALL, wire=st.sampled_from(sorted(DOORS)), data=st.data(), tail=st.booleans()
 )  # fmt: skip
