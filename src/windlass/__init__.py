@@ -44,6 +44,7 @@ _HOMES = {
         "SlidingWindow",
         "Summarize",
     ),
+    "resources.conversation": ("ConversationResource", "ConversationTurn"),
     "agents.generate": (
         "GenerateChunk",
         "GenerateOpts",

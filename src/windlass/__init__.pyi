@@ -214,6 +214,8 @@ from windlass.policies.taint import Taint as Taint
 from windlass.policies.turns import IterationBudget as IterationBudget
 from windlass.redact import Secret as Secret
 from windlass.resources.audit import AuditRow as AuditRow
+from windlass.resources.conversation import ConversationResource as ConversationResource
+from windlass.resources.conversation import ConversationTurn as ConversationTurn
 from windlass.resources.exporting import Handle as Handle
 from windlass.resources.exporting import Resources as Resources
 from windlass.resources.exporting import export as export

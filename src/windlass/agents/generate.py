@@ -6,7 +6,7 @@ The tools are those of the Runtime that the caller may use; every call runs in t
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, Unpack, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Unpack, cast
 
 import msgspec
 
@@ -15,6 +15,7 @@ from windlass.access.caller import Caller
 from windlass.agents import driver
 from windlass.agents.assemble import assemble, check_loop
 from windlass.agents.checking import boolean, number, one_of, optional
+from windlass.agents.conversing import Keeper, conversation_of
 from windlass.agents.driver import Start
 from windlass.agents.options import LoopOptions, unknown
 from windlass.agents.prompt import asked_to_run
@@ -27,12 +28,13 @@ from windlass.loop.ledger import Limits
 from windlass.loop.plan import Plan
 from windlass.loop.policy import Policy
 from windlass.loop.verdict import Outcome
-from windlass.messages import Message, ToolCall
+from windlass.messages import ToolCall
 from windlass.policies.tool_rounds import NoFailure, ReturnCalls, ToolOutputCounts, ToolRounds
 from windlass.usage import Usage
 
 if TYPE_CHECKING:
     from windlass.agents.runtime import Runtime
+    from windlass.resources.conversation import ConversationResource
 
 FinishReason: TypeAlias = Literal["stop", "length", "tool_calls", "content_filter"]
 _FINISHED: dict[str, FinishReason] = {
@@ -40,21 +42,6 @@ _FINISHED: dict[str, FinishReason] = {
     "refusal": "content_filter",
 }  # fmt: skip
 _CAP = 65536
-
-
-class Conversation(Protocol):
-    """What `conversation=` must be able to do; `w.ConversationResource` is one."""
-
-    @property
-    def id(self) -> str: ...
-
-    async def before(self, caller: Caller | None) -> Sequence[Message]:
-        """What was said so far."""
-        ...
-
-    def keeper(self, caller: Caller | None) -> Policy[Any]:
-        """Writes each turn down as the run goes on."""
-        ...
 
 
 class GenerateOpts(LoopOptions, total=False):
@@ -70,7 +57,7 @@ class GenerateOpts(LoopOptions, total=False):
     tool_parallelism: Literal["parallel", "serial"]
     tool_error_mode: Literal["recover", "abort"]
     include_tool_trace: bool
-    conversation: Conversation | None
+    conversation: ConversationResource | str | None
     system: str
 
 
@@ -212,7 +199,9 @@ class _Asked:
         own = {n: _CHECKS[n](n, given[n]) if n in _CHECKS else given[n] for n in given if n in _OWN}
         self.runtime, self.own = runtime, own
         self.caller: Caller | None = given.get("caller")
-        self.conversation: Conversation | None = own.get("conversation")
+        self.keeper: Keeper | None = None
+        if own.get("conversation") is not None:
+            self.keeper = Keeper(conversation_of(runtime, own["conversation"], self.caller))
         self.returns = own.get("tool_mode") == "return"
         self.loop = check_loop({n: v for n, v in given.items() if n not in _OWN}, "generate")
         self.tools = self._tools(own.get("tools"))
@@ -251,9 +240,8 @@ class _Asked:
             policies.append(NoFailure())
         if own.get("max_tokens") is not None:
             policies.append(ToolOutputCounts(cap))
-        if self.conversation is not None:
-            policies.append(self.conversation.keeper(self.caller))
-            loop.setdefault("conversation_id", self.conversation.id)
+        if self.keeper is not None:
+            policies.append(self.keeper)
         limits = Limits(tokens=own.get("max_tokens"), usd=own.get("max_cost_usd"))
         serial = own.get("tool_parallelism") == "serial"
         typed = {
@@ -272,8 +260,12 @@ class _Asked:
         """The run that answers."""
         loop = self.loop
         messages = asked_to_run(input, loop.get("session_id"))
-        if self.conversation is not None and isinstance(input, str):  # a list is the whole history
-            messages = (*await self.conversation.before(self.caller), *messages)
+        if self.keeper is not None:
+            before = await self.keeper.opened()
+            if isinstance(input, str):
+                messages = (*before, *messages)
+            else:
+                self.keeper.before = 0  # a list is a history of its own
         place = loop.get("store")
         return await driver.start(
             self.plan,
@@ -286,8 +278,9 @@ class _Asked:
             sinks=sinks,
             run_id=loop.get("run_id"),
             request_id=loop.get("request_id"),
-            conversation_id=loop.get("conversation_id")
-            or (self.conversation.id if self.conversation is not None else None),
+            conversation_id=self.keeper.conversation.id
+            if self.keeper is not None
+            else loop.get("conversation_id"),
         )
 
     def answer(self, result: LoopResult) -> GenerateResult:

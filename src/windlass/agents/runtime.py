@@ -129,6 +129,17 @@ class Runtime:
         return Resources(desk, self._given_resources)
 
     @cached_property
+    def conversations(self) -> Resources:
+        """Conversations and their turns; they are nobody's tools: `scope.conversations[…]`."""
+        from windlass.access.roles import Roles
+        from windlass.resources.conversation import ConversationResource, ConversationTurn
+        from windlass.resources.desk import Desk
+        from windlass.resources.exporting import Resources
+
+        desk = Desk(lambda: self.store, Roles, lambda: self.redactor)
+        return Resources(desk, (ConversationResource, ConversationTurn))
+
+    @cached_property
     def _tools(self) -> tuple[Tool, ...]:
         from windlass.tools.function import as_tools
 

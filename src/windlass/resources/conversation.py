@@ -33,7 +33,11 @@ class ConversationTurn(Resource):
     tool_calls: list[dict[str, Any]] = []
     tool_results: list[dict[str, Any]] = []
     session: str | None = None
+    user: str = ""  # whose conversation it is
     message: dict[str, Any] = {}  # as it was, for the next request
+
+    def allow_read(self, caller: Caller) -> bool | str:
+        return self.user == caller.user or "it is somebody else's conversation"
 
 
 class ConversationResource(Resource):
@@ -58,7 +62,7 @@ class ConversationResource(Resource):
         return self._own(caller)
 
     def allow_create(self, caller: Caller) -> bool | str:
-        return self._own(caller)
+        return not self.user or self._own(caller)
 
     def allow_update(self, caller: Caller) -> bool | str:
         return self._own(caller)
@@ -78,7 +82,8 @@ class ConversationResource(Resource):
         """Write turns down, each once; how many there are then."""
         for turn in turns:
             if tx.get(ConversationTurn, turn["id"]) is None:
-                tx.create(ConversationTurn, {**turn, "conversation": self.id, "number": self.turns})
+                place = {"conversation": self.id, "number": self.turns, "user": self.user}
+                tx.create(ConversationTurn, {**turn, **place})
                 self.turns += 1
         tx.save(self)
         return self.turns
