@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 import windlass as w
+from tests.stories.doors import servers
 from tests.stories.world import add, kept, note, written
 from windlass.agents.runtime import current_store
 from windlass.events import Replied, SkillNarrowed
 from windlass.loop.replay import requests_of
 from windlass.testing import call, scripted
+from windlass.testing.fakes import Reply, conversation
 from windlass.tools.classes import tool_class
 from windlass.usage import Usage
 
@@ -429,3 +432,38 @@ async def test_nothing_happens_for_none():
     model = scripted(*adds(7), "done")
     out = await w.agent_loop("go", model=model, tools=[add, look], tool_surface_narrowing=None)
     assert narrowed(out) == []
+
+
+# --------------------------------------------------------------------------- on every wire
+
+
+@pytest.mark.usefixtures("reachable")
+@pytest.mark.parametrize("wire", list(servers(None)))
+async def test_every_provider_takes_a_history_with_calls_of_a_hidden_tool(wire: str):
+    """And a reminder at the end of each request."""
+    used = [Reply(tool_calls=[("edit", {})]) for _ in range(6)]
+    looks = Reply(tool_calls=[("look", {})])
+    script = conversation(looks, *used, looks, "done")
+
+    def answer(body: dict[str, Any], headers: Any) -> Reply:
+        if "messages" in body:  # without what a wire puts between a result and a user's words
+            heard = [m for m in body["messages"] if m.get("content") != "OK."]
+            body = {**body, "messages": heard}
+        return script(body, headers)
+
+    server, make = servers(answer)[wire]
+    async with server:
+        agent = w.Agent(
+            make(server.url), tools=[look, edit], max_tokens=4000, tool_surface_narrowing=True,
+            on_session_start=w.system_reminder("Be brief."),
+        )  # fmt: skip
+        out = await agent.run("go")
+    assert not server.refused, server.refused[0].message
+    assert out.status == "done" and len(out.tool_calls) == 8
+    requests = requests_of(out.entries)
+    shown = ["look" in [spec.name for spec in request.frame.tools] for request in requests]
+    assert shown == [True] * 6 + [False] * 2 + [True]
+    for asked, described in zip(server.requests, shown, strict=True):
+        body = json.dumps(asked.json)
+        assert body.count("Be brief.") == 1 and ("Does what look does" in body) is described
+    await kept(out)
