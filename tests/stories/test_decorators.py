@@ -10,7 +10,7 @@ import windlass as w
 from tests.stories.world import add, kept, note, said, written
 from windlass import seams
 from windlass.agents.runtime import current_store
-from windlass.events import Decorated, IterationStart, Replied
+from windlass.events import Compacted, Decorated, IterationStart, Replied, Reshaped
 from windlass.loop.replay import requests_of
 from windlass.messages import Image, Message, Text, ToolResult
 from windlass.models.view import View
@@ -164,6 +164,23 @@ async def test_a_budget_counts_what_is_shown():
     assert out.status == "done"
 
 
+async def test_a_later_run_of_the_session_asks_only_for_what_is_new():
+    asked: list[str] = []
+
+    def decorator(message: Message, context: Any) -> Any:
+        asked.append(message.text)
+        return numbered(message, context)
+
+    first = await w.Agent(scripted("hello"), message_decorator=decorator).run("hi")
+    model = scripted("again")
+    await w.Agent(model, message_decorator=decorator).run("back", session_id=first.session_id)
+    assert asked == ["hi", "hello", "back"]
+    assert said(model.requests[0]) == ["#0 hi", "#1 hello", "#2 back"]
+    plain = scripted("plain")
+    await w.Agent(plain, timestamp_messages=False).run("and?", session_id=first.session_id)
+    assert said(plain.requests[0])[0] == "hi", "what is off is off"
+
+
 # --------------------------------------------------------------------------- timestamp_messages
 
 
@@ -289,14 +306,25 @@ class Pure(w.Model):
     provider, name = "pure", "pure"
 
     async def respond(self, request: w.Request, emit: Any) -> w.Response:
-        turn = sum(message.role == "assistant" for message in request.messages)
+        calls = [call for message in request.messages for call in message.tool_calls]
+        turn = int(calls[-1].id[1:]) + 1 if calls else 0
         if turn >= 4:
             return w.Response(w.Message("assistant", "all done"), w.Usage(10, 5))
         asked = w.ToolCall(f"c{turn}", "add", {"a": turn, "b": 1})
         return w.Response(w.Message("assistant", (asked,)), w.Usage(10, 5), "tool_use")
 
 
-async def test_killed_at_every_entry_it_sends_the_same_and_asks_nobody_again(clock: list[float]):
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"compaction": False},
+        {"compaction": "truncate", "compact_threshold": 25, "compact_keep_last": 2},
+    ],
+    ids=["whole", "compacted"],
+)
+async def test_killed_at_every_entry_it_sends_the_same_and_asks_nobody_again(
+    clock: list[float], options: dict[str, Any]
+):
     asked: list[tuple[str, int]] = []
 
     def agent() -> w.Agent[Any, Any]:
@@ -304,7 +332,9 @@ async def test_killed_at_every_entry_it_sends_the_same_and_asks_nobody_again(clo
             asked.append((message.role, context.index))
             return numbered(message, context)
 
-        return w.Agent(Pure(), tools=[add], message_decorator=decorator, timestamp_messages=True)
+        return w.Agent(
+            Pure(), tools=[add], message_decorator=decorator, timestamp_messages=True, **options
+        )
 
     whole = await agent().run("go", session_id="whole")
     assert whole.status == "done", whole.stop_reason
@@ -313,7 +343,10 @@ async def test_killed_at_every_entry_it_sends_the_same_and_asks_nobody_again(clo
     wanted = [(list(r.messages), r.frame, r.tail) for r in requests_of(entries)]
     everybody = list(asked)
     first = next(at for at, e in enumerate(entries) if type(e) is IterationStart)
+    assert any(type(e) is Compacted for e in entries) is bool(options["compaction"])
     for cut in range(first + 1, len(entries) - 1):
+        if type(entries[cut - 1]) in (Reshaped, Compacted):
+            continue  # what a compaction does is one row of the journal
         name = f"cut-{cut}"
         asked.clear()
         clock[0] += 0.001  # the same second: what is stored now is stamped like what was
@@ -323,7 +356,9 @@ async def test_killed_at_every_entry_it_sends_the_same_and_asks_nobody_again(clo
         again = [(list(r.messages), r.frame, r.tail) for r in requests_of(await store.read(name))]
         assert again == wanted, f"killed after {entries[cut - 1]!r:.80}"
         told = sum(len(e.times) for e in entries[:cut] if type(e) is Decorated)
-        assert asked == everybody[told:], "what is on record is not asked again"
+        if not options["compaction"]:
+            assert asked == everybody[told:], "what is on record is not asked again"
+        assert asked == everybody[len(everybody) - len(asked) :]
         await kept(out)
 
 

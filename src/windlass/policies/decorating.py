@@ -146,7 +146,7 @@ class Decorating(Policy[None]):
             return
         fresh = shown.kept[start:]
         answers = tuple([one.answer for one in fresh]) if self.decorator is not None else None
-        run.note(Decorated(start, tuple([one.time or now for one in fresh]), answers))
+        run.record(Decorated(start, tuple([one.time or now for one in fresh]), answers))
 
     async def _decorate(self, run: Run, one: Kept, at: int, now: float) -> None:
         one.time = now if one.time is None else one.time
