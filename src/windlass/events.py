@@ -267,6 +267,14 @@ class Reminded(Entry, tag="system_reminder", frozen=True):
     originating_agent_id: str | None = None  # the session it was first said in
 
     @property
+    def text(self) -> str:
+        """What it says, without the tags that the model reads it in."""
+        words = self.message.text
+        if self.message.kind != "system_reminder":
+            return words
+        return words.removeprefix("<system_reminder>\n").removesuffix("\n</system_reminder>")
+
+    @property
     def lasts(self) -> bool:
         """Does it stay for the next run on the session? What a policy says ends with its run."""
         return self.source != "policy"

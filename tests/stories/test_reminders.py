@@ -39,7 +39,7 @@ async def test_a_session_begins_with_a_reminder_that_stays():
     assert not any("Be brief" in message.text for message in out.all_messages)
     [entry] = reminders(out.entries)
     assert (entry.ttl, entry.propagate, entry.source) == (None, "session", "session_start")
-    assert entry.originating_agent_id == "s"
+    assert entry.originating_agent_id == "s" and entry.text == "Be brief."
     assert "system_reminder" in [event["kind"] for event in out.trace["events"]]
     again = await agent.run("more", session_id="s")
     assert tails(model)[2:] == [["Be brief."]] and reminders(again.entries) == []

@@ -35,7 +35,6 @@ from windlass.events import (
 )
 from windlass.loop.answers import decision_of
 from windlass.loop.plan import Plan, frame_of
-from windlass.loop.reminding import words_in
 from windlass.loop.replay import requests_of
 from windlass.loop.run import Run
 from windlass.messages import Message, ToolResult
@@ -382,7 +381,7 @@ class Playback:
             if type(entry) is InboxTaken and entry.item in _POSTED:
                 await self.store.post(self.session_id, cast("Any", entry.item), entry.payload)
             elif type(entry) is Reminded and entry.source == "suspend":  # a replay does not park
-                words = {"text": words_in(entry), "ttl": entry.ttl, "propagate": entry.propagate}
+                words = {"text": entry.text, "ttl": entry.ttl, "propagate": entry.propagate}
                 await self.store.post(self.session_id, "remind", words)
 
 

@@ -325,7 +325,7 @@ _TOLD: dict[type, Callable[[Any], Iterator[Step]]] = {
     Compacted: _compacted,
     Projected: _projected,
     Decorated: _nothing,
-    Reminded: _simple("reminder", lambda e: f"{e.message.text} ({_for_so_long(e.ttl)})"),
+    Reminded: _simple("reminder", lambda e: f"{e.text} ({_for_so_long(e.ttl)})"),
     Remembered: _nothing,
     HistoryRepaired: _simple("mended", lambda e: "; ".join(e.problems), "yellow"),
     FeedbackInjected: _nothing,  # what was said follows as a message

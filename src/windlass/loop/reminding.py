@@ -16,7 +16,6 @@ from windlass.messages import Message, Text
 from windlass.notes import Reminder
 
 KIND = "system_reminder"
-_OPEN, _CLOSE = "<system_reminder>\n", "\n</system_reminder>"
 
 
 def reminded(reminder: Reminder, source: str, session_id: str) -> Reminded:
@@ -24,13 +23,8 @@ def reminded(reminder: Reminder, source: str, session_id: str) -> Reminded:
     if type(cast("object", reminder)) is not Reminder:
         raise ConfigError(f"a reminder is made by system_reminder(…), not {shown(reminder)}")
     words = reminder.text.replace("</system_reminder", "<\\/system_reminder")
-    message = Message("user", (Text(f"{_OPEN}{words}{_CLOSE}"),), KIND)
+    message = Message("user", (Text(f"<system_reminder>\n{words}\n</system_reminder>"),), KIND)
     return Reminded(message, reminder.ttl, reminder.propagate, source, session_id)
-
-
-def words_in(entry: Reminded) -> str:
-    """What a reminder says, without its tags."""
-    return entry.message.text.removeprefix(_OPEN).removesuffix(_CLOSE)
 
 
 def joined(reminders: list[Reminded], entry: Reminded) -> list[Reminded]:

@@ -228,7 +228,7 @@ _TOLD: dict[type, Callable[[Any], Said | None]] = {
     ToolSearchQueried: lambda e: Said("search", f"tools for {literal(e.query)}"),
     ToolSearchResulted: _search,
     FeedbackInjected: _feedback,
-    Reminded: lambda e: Said("reminder", e.message.text),
+    Reminded: lambda e: Said("reminder", e.text),
     Reshaped: _reshaped,
     Compacted: _compacted,
     Projected: _projected,
