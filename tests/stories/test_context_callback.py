@@ -293,6 +293,13 @@ async def test_what_was_sent_is_on_record_as_what_is_new_in_it():
     assert [e.same for e in replies] == [0, *range(2, 62, 2)]
 
 
+async def test_what_is_made_anew_every_turn_and_is_the_same_is_written_once():
+    model = scripted(then=lambda request: _many(request, 20))
+    out = await looped(model, hide_old_assistant_turns, max_iterations=40)
+    replies = [e for e in out.entries if type(e) is Replied]
+    assert max(len(e.rewritten or ()) for e in replies) == 3 and replies[-1].same == 19
+
+
 class Pure(w.Model):
     """Answers by how many turns it has had."""
 

@@ -181,13 +181,13 @@ def _booked(
 
 
 def _same(before: Sequence[Message], now: Sequence[Message]) -> int:
-    """How many messages at the front of two requests are the same ones."""
+    """How many messages at the front of two requests are the same."""
     most = min(len(before), len(now))
     if type(now) is View and type(before) is View and now.strand is before.strand:
         return most
     at = 0
     for one, other in zip(before, now, strict=False):
-        if one is not other:
+        if one is not other and one != other:
             break
         at += 1
     return at
