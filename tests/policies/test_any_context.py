@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import windlass as w
-from tests.models.test_any_history import DOORS, asked_of, histories
-from tests.policies.compaction.test_any_view import TASK, long_histories, said_why
+from tests.models.test_any_history import DOORS, asked_of, turns
+from tests.policies.compaction.test_any_view import TASK, bulky, said_why
 from windlass import seams
 from windlass.events import JournalEntry, Replied, Said, ToolResulted
 from windlass.loop.replay import requests_of
@@ -26,8 +26,7 @@ from windlass.testing import ScriptedModel, call, scripted
 from windlass.testing.fakes import Rejected
 
 EXAMPLES = int(os.environ.get("WINDLASS_EXAMPLES", "30"))
-VIEWS = st.one_of(long_histories(), histories(30))
-ORDERS = "Never touch the pears."
+ORDERS = Message("user", "Never touch the pears.", "pinned")
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -51,8 +50,25 @@ def thinned(context: Any) -> list[Any]:
     return [one for at, one in enumerate(messages) if at == 0 or at % 5 or at > len(messages) - 3]
 
 
+@st.composite
+def histories(draw: st.DrawFn) -> list[Message]:
+    """A session that was long before this run: its task, what is pinned, and rounds of any kind."""
+    middle: list[Message] = []
+    kinds = st.sampled_from(["bulky", "any", "chat", "steer"])
+    for number, kind in enumerate(draw(st.lists(kinds, min_size=4, max_size=14))):
+        if kind == "bulky":
+            middle += draw(bulky(number))
+        elif kind == "any":
+            middle += draw(turns(number, 30))
+        elif kind == "chat":
+            asked, said = Message("user", f"q{number} " * 50), Message("assistant", "a " * 90)
+            middle += [asked, said]
+        else:
+            middle.append(Message("user", "go on", draw(st.sampled_from(["nag", "steer"]))))
+    return [TASK, ORDERS, *middle, Message("user", "and now?")]
+
+
 CUTS = st.one_of(
-    st.just(dict[str, Any]()),
     st.builds(
         lambda strategy, threshold, last: {
             "compact_strategy": strategy,
@@ -60,7 +76,7 @@ CUTS = st.one_of(
             "compact_keep_last": last,
         },
         st.sampled_from(["truncate", "summarize_middle", "summarize_all", "hybrid"]),
-        st.integers(1, 3_000),
+        st.sampled_from([1, 200, 800, 2_500]),
         st.one_of(st.none(), st.integers(0, 6)),
     ),
     st.builds(
@@ -72,12 +88,18 @@ CUTS = st.one_of(
         st.integers(1, 3_000),
     ),
 )
+PROJECTIONS = st.sampled_from(
+    [
+        None,
+        "clean_tool_repair",
+        {"policy": "squash_failed_calls", "keep_last": 0},
+        {"policy": "summary_prefix", "keep_last": 2, "min_tokens": 100},
+        {"policy": "reachability_gc", "keep_last": 2, "min_tokens": 1, "window_turns": 1},
+    ]
+)
 SHAPES = st.fixed_dictionaries(
-    {},
+    {"transcript_projection": PROJECTIONS},
     optional={
-        "transcript_projection": st.sampled_from(
-            ["clean_tool_repair", "squash_failed_calls", "summary_prefix", "reachability_gc"]
-        ),
         "context_filter": st.just(thinned),
         "message_decorator": st.just(lambda message, ctx: None),
         "timestamp_messages": st.booleans(),
@@ -124,44 +146,43 @@ def legal(request: Request, wire: str) -> None:
 
 @settings(max_examples=EXAMPLES * 2, deadline=None)
 @given(
-    messages=VIEWS,
+    history=histories(),
     cut=CUTS,
     shape=SHAPES,
-    turns=st.integers(0, 9),
+    pages=st.integers(4, 12),
     size=st.sampled_from([1, 300]),
     window=st.one_of(st.none(), st.integers(2_000, 9_000)),
     wire=st.sampled_from(sorted(DOORS)),
 )
 def test_any_run_sends_legal_requests_and_keeps_its_journal(
-    messages: list[Message],
+    history: list[Message],
     cut: dict[str, Any],
     shape: dict[str, Any],
-    turns: int,
+    pages: int,
     size: int,
     window: int | None,
     wire: str,
 ) -> None:
-    model = busy(turns, size)
+    model = busy(pages, size)
     model.context_window = window
-    pin = Message("user", ORDERS, "pinned")
-    history = [messages[0], pin, *messages[1:]] if messages[0] == TASK else messages
     out, entries = asyncio.run(ran(history, model, {**cut, **shape}))
     assert out.status == "done", out.error
     replies = [entry for entry in entries if type(entry) is Replied]
     assert len(replies) == len(model.requests)
+    filtered = "context_filter" in shape
     for reply, request in zip(replies, model.requests, strict=True):
         assert not audit(list(request.messages), tail=request.tail)
         legal(request, wire)
-        if reply.purpose is None and history is not messages and "context_filter" not in shape:
+        if reply.purpose is None and not filtered:
             words = "\n".join(message.text for message in request.messages)
-            assert TASK.text in words and ORDERS in words
-    last = list(model.requests[-1].messages)
+            assert TASK.text in words and ORDERS.text in words
     threshold = cut.get("compact_threshold")
-    if threshold is not None and "context_filter" not in shape and tokens(last) >= 1.25 * threshold:
-        assert said_why(entries)
+    if threshold is not None and not filtered:
+        last = tokens(list(model.requests[-1].messages))
+        assert last < max(threshold, 100) * 1.25 or said_why(entries)
     assert [e.message for e in entries if type(e) is Said][: len(history)] == history
-    pages = [e.result.text for e in entries if type(e) is ToolResulted and e.tool == "look"]
-    assert len(pages) == turns and all("page" in text for text in pages)
+    seen = [e.result.text for e in entries if type(e) is ToolResulted and e.tool == "look"]
+    assert len(seen) == pages and all("page" in text for text in seen)
     rebuilt = requests_of(entries)
     assert [_plain(r) for r in rebuilt] == [_plain(r) for r in model.requests]
 
