@@ -1,0 +1,280 @@
+"""`scope.models.generate` over HTTP: one POST, an answer in server-sent events; who leaves cancels it.
+
+An ASGI app, to be run by any ASGI server (`uvicorn shop:app`) or mounted in another app.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping, Sequence
+from typing import Any, Final, TypeAlias, cast
+
+import msgspec
+
+from windlass.access.caller import Caller
+from windlass.agents.generate import GenerateChunk, GenerateResult
+from windlass.agents.runtime import Runtime
+from windlass.errors import (
+    Aborted,
+    BudgetExceeded,
+    ConfigError,
+    ModelError,
+    PermissionDenied,
+    Suspended,
+    ToolFailed,
+    WindlassError,
+    nearest,
+    said,
+)
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Identify: TypeAlias = Callable[[Mapping[str, str]], Caller | None | Awaitable[Caller | None]]
+
+#: What a client may say; all else is the host's to decide.
+CLIENT: Final = (
+    "input", "stream", "tools", "tool_mode", "max_tool_iterations", "max_tokens",
+    "max_output_tokens", "max_cost_usd", "include_tool_trace", "conversation",
+)  # fmt: skip
+_LIMITS: Final = ("max_tool_iterations", "max_tokens", "max_output_tokens", "max_cost_usd")
+_LARGEST: Final = 1 << 20  # bytes of a request
+BEAT: Final = 15.0  # seconds of silence after which a comment keeps the connection open
+_STATUS: Final[dict[type[WindlassError], tuple[int, str]]] = {
+    ConfigError: (400, "invalid_request"),
+    PermissionDenied: (403, "permission_denied"),
+    BudgetExceeded: (402, "budget_exceeded"),
+    ToolFailed: (502, "tool_failed"),
+    Suspended: (409, "suspended"),
+    Aborted: (499, "aborted"),
+    ModelError: (502, "model_error"),
+}
+
+
+def generate_app(
+    runtime: Runtime,
+    identify: Identify,
+    *,
+    origins: Sequence[str] = (),
+    **options: Any,
+) -> Callable[[Scope, Receive, Send], Awaitable[None]]:
+    """An ASGI app that answers `POST {"input": "…"}` with server-sent events.
+
+    ```python
+    def who(headers): return CALLERS.get(headers.get("authorization"))   # None: 401
+    app = generate_app(scope, who, model="anthropic:claude-sonnet-4-5", max_cost_usd=0.50)
+    ```
+    `options` are `generate`'s and the host's: a client may lower a limit and choose among its tools,
+    nothing more. A browser's request is refused unless its origin is among `origins`.
+    """
+    if not callable(cast("object", identify)):
+        raise ConfigError("identify is fn(headers) that answers a Caller, or None for nobody")
+    return _App(runtime, identify, frozenset(origins), options)
+
+
+class _App:
+    def __init__(
+        self,
+        runtime: Runtime,
+        identify: Identify,
+        origins: frozenset[str],
+        options: dict[str, Any],
+    ) -> None:
+        self.runtime, self.identify, self.origins = runtime, identify, origins
+        self.options = options
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request; the lifespan of a server is acknowledged."""
+        if scope["type"] == "lifespan":
+            await _lifespan(receive, send)
+            return
+        if scope["type"] != "http":
+            return
+        try:
+            caller, asked = await self._read(scope, receive)
+        except _Refused as refused:
+            await _respond(send, refused.status, {"error": refused.code, "message": str(refused)})
+            return
+        if asked.pop("stream", True):
+            await _streamed(self._chunks(asked, caller), receive, send)
+        else:
+            await self._whole(asked, caller, receive, send)
+
+    async def _read(self, scope: Scope, receive: Receive) -> tuple[Caller, dict[str, Any]]:
+        if scope["method"] != "POST":
+            raise _Refused(405, "method_not_allowed", "ask with POST")
+        headers = {k.decode("latin-1"): v.decode("latin-1") for k, v in scope["headers"]}
+        origin = headers.get("origin")
+        if origin is not None and origin not in self.origins:
+            raise _Refused(403, "origin_not_allowed", f"requests from {origin} are not answered")
+        if headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+            raise _Refused(415, "unsupported_media_type", "the body is application/json")
+        found = self.identify(headers)
+        caller = await found if inspect.isawaitable(found) else found
+        if caller is None:
+            raise _Refused(401, "unauthenticated", "nobody is known by these headers")
+        return caller, self._asked(await _body(receive))
+
+    def _asked(self, body: bytes) -> dict[str, Any]:
+        try:
+            asked = msgspec.json.decode(body, type=dict[str, Any])
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise _Refused(400, "invalid_request", f"the body is no JSON object: {error}") from None
+        for name in asked:
+            if name not in CLIENT:
+                hint = nearest(name, CLIENT)
+                raise _Refused(400, "invalid_request", f"there is no field {name!r}{hint}")
+        if "input" not in asked:
+            raise _Refused(400, "invalid_request", "say what you want as `input`")
+        tools = asked.get("tools")
+        if tools is not None and not _names(tools):
+            raise _Refused(400, "invalid_request", "tools is a list of names")
+        for name in _LIMITS:
+            mine, theirs = self.options.get(name), asked.get(name)
+            if mine is None or name not in asked:
+                continue
+            if isinstance(theirs, bool) or not isinstance(theirs, (int, float)):
+                raise _Refused(400, "invalid_request", f"{name} is a number here")
+            asked[name] = min(mine, theirs)
+        return asked
+
+    async def _chunks(self, asked: dict[str, Any], caller: Caller) -> AsyncIterator[GenerateChunk]:
+        typed: Any = {**self.options, **asked}
+        stream = self.runtime.models.generate_stream(typed.pop("input"), caller=caller, **typed)
+        try:
+            async for chunk in stream:
+                yield chunk
+        finally:
+            await cast("Any", stream).aclose()
+
+    async def _whole(
+        self, asked: dict[str, Any], caller: Caller, receive: Receive, send: Send
+    ) -> None:
+        typed: Any = {**self.options, **asked}
+        answering = asyncio.ensure_future(
+            self.runtime.models.generate(typed.pop("input"), caller=caller, **typed)
+        )
+        leaving = asyncio.ensure_future(_left(receive))
+        await asyncio.wait({answering, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        leaving.cancel()
+        if not answering.done():
+            answering.cancel()
+            await asyncio.wait({answering})
+            return
+        try:
+            await _respond(send, 200, _plain(answering.result()))
+        except WindlassError as error:
+            status, document = _failed(error)
+            await _respond(send, status, document)
+
+
+async def _streamed(chunks: AsyncIterator[GenerateChunk], receive: Receive, send: Send) -> None:
+    """Send pieces as they come; a client that has left ends the run, at once."""
+    head = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store"),
+            (b"x-accel-buffering", b"no")]  # fmt: skip
+    await send({"type": "http.response.start", "status": 200, "headers": head})
+    leaving = asyncio.ensure_future(_left(receive))
+    try:
+        async for event in _events(chunks, leaving):
+            await send({"type": "http.response.body", "body": event, "more_body": True})
+        if not leaving.done():
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+    except OSError:
+        pass  # it left between two looks
+    finally:
+        leaving.cancel()
+        await cast("Any", chunks).aclose()
+
+
+async def _events(
+    chunks: AsyncIterator[GenerateChunk], leaving: asyncio.Future[None]
+) -> AsyncIterator[bytes]:
+    piece: asyncio.Future[GenerateChunk] | None = None
+    try:
+        while not leaving.done():
+            if piece is None:
+                piece = asyncio.ensure_future(anext(chunks))
+            done, _ = await asyncio.wait(
+                {piece, leaving}, timeout=BEAT, return_when=asyncio.FIRST_COMPLETED
+            )
+            if not done:
+                yield b": still here\n\n"
+            elif piece in done:
+                chunk, piece = piece.result(), None
+                yield _event("chunk" if chunk.finish_reason is None else "done", _plain(chunk))
+    except StopAsyncIteration:
+        return
+    except WindlassError as error:
+        yield _event("error", _failed(error)[1])
+    finally:
+        if piece is not None and not piece.done():
+            piece.cancel()
+            await asyncio.wait({piece})
+
+
+def _event(name: str, document: Any) -> bytes:
+    return f"event: {name}\ndata: ".encode() + msgspec.json.encode(document) + b"\n\n"
+
+
+def _plain(thing: GenerateChunk | GenerateResult) -> dict[str, Any]:
+    plain = cast("dict[str, Any]", msgspec.to_builtins(thing))
+    return {name: value for name, value in plain.items() if value is not None}
+
+
+def _failed(error: WindlassError) -> tuple[int, dict[str, Any]]:
+    status, code = next(
+        (found for kind, found in _STATUS.items() if isinstance(error, kind)), (500, "failed")
+    )
+    document: dict[str, Any] = {"error": code, "message": said(error)}
+    if error.trace is not None:
+        document["trace"] = msgspec.to_builtins(error.trace)
+    if error.session_id is not None:
+        document["session_id"] = error.session_id
+    return status, document
+
+
+class _Refused(Exception):
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(message)
+        self.status, self.code = status, code
+
+
+def _names(value: object) -> bool:
+    if not isinstance(value, list):
+        return False
+    # no "module:function": a client names tools, it does not load code
+    return all(isinstance(one, str) and ":" not in one for one in cast("list[object]", value))
+
+
+async def _body(receive: Receive) -> bytes:
+    body = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise _Refused(400, "invalid_request", "the request broke off")
+        body += message.get("body", b"")
+        if len(body) > _LARGEST:
+            raise _Refused(413, "too_large", f"a request has at most {_LARGEST} bytes")
+        if not message.get("more_body"):
+            return bytes(body)
+
+
+async def _left(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _respond(send: Send, status: int, document: Any) -> None:
+    body = msgspec.json.encode(document)
+    head = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": head})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def _lifespan(receive: Receive, send: Send) -> None:
+    while True:
+        kind = (await receive())["type"]
+        await send({"type": f"{kind}.complete"})
+        if kind == "lifespan.shutdown":
+            return
