@@ -41,7 +41,9 @@ async def served(model: w.Model, **options: Any) -> AsyncIterator[tuple[str, w.R
         config = uvicorn.Config(app, port=0, log_level="warning", lifespan="on", ws="none")
         server = uvicorn.Server(config)
         task = asyncio.create_task(server.serve())
-        while not server.started:
+        for _ in range(2_000):
+            if server.started:
+                break
             await asyncio.sleep(0.005)
         port = server.servers[0].sockets[0].getsockname()[1]
         try:

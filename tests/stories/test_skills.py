@@ -869,7 +869,7 @@ def _plain(request: w.Request) -> Any:
 
 async def test_a_step_is_on_record_before_its_hook_runs(tmp_path: Path):
     """A process that dies in a hook does not run it again."""
-    store = f"sqlite:{tmp_path / 'w.db'}"
+    store = f"sqlite:///{tmp_path / 'w.db'}"
     seen: list[list[str]] = []
 
     async def hook() -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 SCHEMES = ("memory", "sqlite", "postgresql")
 SUFFIXES = (".db", ".sqlite", ".sqlite3")
+_SCHEMED = ("sqlite:", "memory:", "postgresql:", "postgres:")
 Address: TypeAlias = Union[str, "os.PathLike[str]", Store]
 
 _shared: dict[str, SqliteStore | PostgresStore] = {}
@@ -56,7 +57,8 @@ def open_store(
 
 
 def _is_path(text: str) -> bool:
-    return text.lower().endswith(SUFFIXES) and "://" not in text
+    lowered = text.lower()
+    return lowered.endswith(SUFFIXES) and "://" not in text and not lowered.startswith(_SCHEMED)
 
 
 def _sqlite_path(url: str) -> str:
@@ -64,7 +66,8 @@ def _sqlite_path(url: str) -> str:
 
     parts = urlsplit(url)
     path = unquote(parts.path)
-    if parts.netloc or parts.query or parts.fragment or len(path) < 2 or path.endswith("/"):
+    odd = parts.netloc or parts.query or parts.fragment or not url.lower().startswith("sqlite:///")
+    if odd or len(path) < 2 or path.endswith("/"):
         raise ConfigError(
             f"store {url!r} names no file; write sqlite:///relative.db with three slashes, "
             "or sqlite:////absolute.db with four"
