@@ -1,7 +1,6 @@
 """Postgres goes away and comes back: what was acknowledged is there, and nothing is there twice."""
 
 import asyncio
-import time
 
 import pytest
 
@@ -36,6 +35,7 @@ class Storm:
     def __init__(self, store, sessions):
         self.store, self.sessions, self.over = store, sessions, False
         self.rows, self.done = [0] * sessions, [0] * sessions
+        self.went_on = asyncio.Event()
 
     async def writer(self, number):
         journal = await self.store.open(f"s{number}")
@@ -50,18 +50,31 @@ class Storm:
                 effect = number * 1_000_000 + call
                 await journal.commit(insert(effect), lambda _, c=call: [result(f"c{c}", "ok")])
                 self.done[number] += 1
+            self.went_on.set()
         await journal.close()
 
     async def run(self, trouble):
         journal = await self.store.open("tables")
         await journal.commit(make_table, lambda _: [])
         await journal.close()
-        writers = [asyncio.create_task(self.writer(n)) for n in range(self.sessions)]
+        self.writers = [asyncio.create_task(self.writer(n)) for n in range(self.sessions)]
+        for writer in self.writers:
+            writer.add_done_callback(lambda _: self.went_on.set())
         try:
             await trouble(self)
         finally:
             self.over = True
-            await asyncio.gather(*writers)
+            await asyncio.gather(*self.writers)
+
+    async def progress(self, rows, done):
+        """Wait for so many more rows and bodies."""
+        rows, done = rows + sum(self.rows), done + sum(self.done)
+        while sum(self.rows) < rows or sum(self.done) < done:
+            self.went_on.clear()
+            await self.went_on.wait()
+            for writer in self.writers:
+                if writer.done():
+                    writer.result()
 
     async def check(self):
         """Acknowledged and found are the same, in order; an effect stands beside each result."""
@@ -80,9 +93,7 @@ class Storm:
 def restarting(server, times):
     async def trouble(storm):
         for _ in range(times):
-            rows, done = sum(storm.rows), sum(storm.done)
-            while sum(storm.rows) < rows + storm.sessions or sum(storm.done) < done + 8:
-                await asyncio.sleep(0.01)
+            await storm.progress(storm.sessions, 8)
             await asyncio.to_thread(server.restart)
 
     return trouble
@@ -104,3 +115,178 @@ async def test_the_server_is_restarted_twenty_times_with_a_hundred_writes_in_fli
         await storm.check()
         assert min(storm.rows) > 0
         await store.aclose()
+
+
+# --------------------------------------------------------------------------- connections
+
+
+def cut_off(name, also=""):
+    """End the connections of a store at the server."""
+    return int(
+        shared_server().sql(
+            "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
+            f" WHERE application_name = '{name}' {also}"
+        )
+    )
+
+
+async def test_every_connection_is_cut_again_and_again():
+    """At any moment: the server stays, the connections go."""
+
+    async def trouble(storm):
+        for _ in range(10):
+            assert await asyncio.to_thread(cut_off, "cut")
+            await storm.progress(8, 2)
+
+    store = PostgresStore(shared_server().schema() + "&application_name=cut")
+    storm = Storm(store, 8)
+    await storm.run(trouble)
+    await storm.check()
+    await store.aclose()
+
+
+async def test_mail_comes_also_after_the_listener_was_cut_off():
+    store = PostgresStore(shared_server().schema() + "&application_name=deaf")
+    journal = await store.open("s")
+    assert cut_off("deaf")
+    posted = await store.post("s", "steer", "are you there?")
+    await mail(journal)
+    assert [item.id for item in journal.mail] == [posted]
+    await journal.close()
+    await store.aclose()
+
+
+async def test_a_server_that_is_not_there_is_named_without_the_password(tmp_path):
+    address = f"postgresql://ann:s3cret@/agents?host={tmp_path}"
+    store = PostgresStore(address, busy_timeout=0.05)
+    for ask in (store.open, store.read, store.delete):
+        with pytest.raises(Locked, match="cannot be reached; start it and resume") as caught:
+            await ask("s")
+        error = caught.value
+        while error is not None:
+            assert "s3cret" not in str(error) and "s3cret" not in repr(error)
+            error = error.__cause__ or error.__context__
+    assert "s3cret" not in repr(store)
+    await store.aclose()
+
+
+async def test_what_the_server_refuses_is_said_in_our_words():
+    server = shared_server()
+    for address, words in (
+        (server.url().replace("/postgres?", "/nowhere?"), "no such database; create it"),
+        (server.url(search_path="nowhere"), "no schema to keep tables in"),
+        (server.url().replace("windlass@", "stranger:s3cret@"), "stranger"),
+    ):
+        store = PostgresStore(address)
+        with pytest.raises(StoreError, match=words) as caught:
+            await store.open("s")
+        assert "s3cret" not in str(caught.value)
+        await store.aclose()
+
+
+async def test_rows_wait_for_a_server_that_comes_back():
+    with own_server(durable=False) as server:
+        store = PostgresStore(server.url(), busy_timeout=0.1)
+        journal = await store.open("s")
+        server.stop()
+        journal.append(note(1))
+        journal.flush()
+        with pytest.raises(Locked, match="cannot be reached"):
+            await journal.durable()
+        with pytest.raises(Locked, match="cannot be reached"):
+            await journal.commit(make_table, lambda _: [])
+        journal.append(note(2))
+        server.start()
+        journal.flush()
+        await journal.durable()
+        assert numbers(await store.read("s")) == [1, 2]
+        await journal.close()
+        await store.aclose()
+
+
+async def test_tables_of_a_newer_version_ask_for_an_upgrade(store):
+    await (await store.open("s")).close()
+    url = store.address.url
+    await store.commit(lambda tx: tx.keep("UPDATE windlass_meta SET value = '99'"))
+    newer = PostgresStore(url)
+    with pytest.raises(StoreError, match="schema 99.*upgrade windlass"):
+        await newer.sessions()
+    await newer.aclose()
+
+
+async def test_many_processes_may_make_the_tables_at_once():
+    url = shared_server().schema()
+    stores = [PostgresStore(url) for _ in range(8)]
+    await asyncio.gather(*(store.open(f"s{n}") for n, store in enumerate(stores)))
+    assert len(await stores[0].sessions()) == 8
+    await asyncio.gather(*(store.aclose() for store in stores))
+
+
+async def test_two_may_make_one_session_at_once():
+    url = shared_server().schema()
+    stores = [PostgresStore(url) for _ in range(4)]
+    await stores[0].sessions()
+    journals = await asyncio.gather(*(store.open("s") for store in stores))
+    for journal in journals:
+        journal.append(note(1))
+        journal.flush()
+    ended = await asyncio.gather(*(j.durable() for j in journals), return_exceptions=True)
+    assert sum(error is None for error in ended) == 1
+    assert all(isinstance(error, StaleWriter) for error in ended if error is not None)
+    assert numbers(await stores[0].read("s")) == [1]
+    assert await stores[0].verify("s") == 2
+    await asyncio.gather(*(store.aclose() for store in stores))
+
+
+async def test_text_that_postgres_cannot_hold_is_no_trouble_for_others(store):
+    from windlass.events import RunStarted
+    from windlass.testing.store_pieces import user
+
+    journals = [await store.open(f"s{n}") for n in range(3)]
+    for journal in journals:
+        journal.append(RunStarted("r\0", "agent", "a\0nn", "p", "m"))
+        journal.append(user("nul \0 in it"))
+        journal.flush()
+    await asyncio.gather(*(journal.durable() for journal in journals))
+    assert (await store.read("s1"))[-1] == user("nul \0 in it")
+    assert (await store.info("s1")).title == "nul \ufffd in it"
+    with pytest.raises(StoreError, match="NUL"):
+        await store.open("a\0b")
+    for journal in journals:
+        await journal.close()
+
+
+def test_a_store_outlives_an_event_loop_and_serves_several():
+    store = PostgresStore(shared_server().schema())
+
+    async def use(name):
+        journal = await store.open(name)
+        await add(journal, note(1))
+        await journal.close()
+        return sorted(info.id for info in await store.sessions())
+
+    assert asyncio.run(use("a")) == ["a"]
+    assert asyncio.run(use("b")) == ["a", "b"]
+    asyncio.run(store.aclose())
+
+
+async def test_what_nobody_waits_for_is_written_when_the_store_is_closed():
+    url = shared_server().schema()
+    store = PostgresStore(url)
+    journal = await store.open("s")
+    journal.append(note(1))
+    journal.flush()
+    await store.aclose()
+    again = PostgresStore(url)
+    assert numbers(await again.read("s")) == [1]
+    await again.aclose()
+
+
+async def test_tokens_are_tidied_up(store):
+    await (await store.open("s")).close()
+    for number in range(70):
+        await store.post("s", "steer", number)
+    left = await store.consult(
+        lambda tx: tx.execute("SELECT count(*) FROM windlass_tokens").fetchone()[0]
+    )
+    assert left < 64

@@ -75,6 +75,7 @@ class Address:
         where = f"{user}@" if user else ""
         where += host or dict(query).get("host", "")
         self.shown = f"postgresql://{where}{f':{port}' if port else ''}/{name}"
+        self.settings = {name for name, _ in query}
         self.url = urlunsplit(("postgresql", parts.netloc, parts.path, urlencode(query), ""))
         if (
             parts.fragment or "/" in name or "@" in name
@@ -99,7 +100,9 @@ async def connect(address: Address, patience: float, settings: dict[str, str]) -
 
     # One plan for all: a statement is planned once on a connection and its rows are few. Where an
     # index can be used it is: a scan of a whole table makes a serializable body depend on all of it.
-    given = {"application_name": "windlass", "jit": "off", "enable_seqscan": "off", **settings}
+    given = {"jit": "off", "enable_seqscan": "off", **settings}
+    if "application_name" not in address.settings:
+        given["application_name"] = "windlass"
     opened = cast(
         Connection,
         await asyncpg.connect(  # pyright: ignore[reportUnknownMemberType]
@@ -226,7 +229,10 @@ def away(error: BaseException) -> bool:
     code = code_of(error)
     if code:
         return code in _AWAY or code.startswith("08")
-    return type(error).__module__.startswith("asyncpg") and "connection" in str(error)
+    if not type(error).__module__.startswith("asyncpg"):
+        return False
+    # The second is what the driver says when it is cut off between two of its own steps.
+    return "connection" in str(error) or type(error).__name__ == "InternalClientError"
 
 
 def conflicting(error: BaseException) -> bool:

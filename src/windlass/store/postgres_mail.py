@@ -40,7 +40,8 @@ class Mail:
         self._opening = 0
         self._missed: set[int] = set()  # told of while somebody was opening: perhaps his
         self._wake = asyncio.Event()
-        self._listening = asyncio.Event()
+        self._listening = False
+        self._tried = asyncio.Event()  # it listens, or has found that it cannot now
         self._task: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:
@@ -48,10 +49,7 @@ class Mail:
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._listen())
         self._opening += 1
-        try:  # without it mail comes late; that is no reason to keep a session shut
-            await asyncio.wait_for(self._listening.wait(), min(2.0, self._patience))
-        except TimeoutError:
-            pass
+        await self._tried.wait()  # without it mail comes late: no reason to keep a session shut
 
     def opened(self, line: Line | None, items: list[InboxItem]) -> None:
         """The session is open and its writer has these items; or it is not, after all."""
@@ -59,7 +57,7 @@ class Mail:
         if line is not None:
             self._lines[line.sid] = line
             self._seen[line.sid] = {item.id for item in items}
-            if line.sid in self._missed or not self._listening.is_set():
+            if line.sid in self._missed or not self._listening:
                 self.look(line.sid)
         if not self._opening:
             self._missed.clear()
@@ -87,12 +85,14 @@ class Mail:
         while True:
             connection: Connection | None = None
             try:
+                self._tried.clear()
                 connection = await connect(self._address, self._patience, {})
                 connection.add_termination_listener(self._lost)
                 channel = await connection.fetchval(f"SELECT {CHANNEL}")
                 await connection.add_listener(channel, self._heard)
                 self._told.update(self._lines)
-                self._listening.set()
+                self._listening = True
+                self._tried.set()
                 silent = False
                 while not connection.is_closed():
                     await self._look(connection)
@@ -102,7 +102,8 @@ class Mail:
                     log.warning("cannot look for mail now: %s", meaning(error, self._address))
                 silent = True
             finally:
-                self._listening.clear()
+                self._listening = False
+                self._tried.set()
                 if connection is not None:
                     connection.terminate()
             await asyncio.sleep(AGAIN_SECONDS)
