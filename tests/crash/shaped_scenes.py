@@ -1,0 +1,100 @@
+"""A run whose messages are projected, rewritten and decorated, to be killed."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import windlass as w
+from windlass.errors import NoSuchSession
+from windlass.events import Decorated, JournalEntry, Projected, Replied
+from windlass.loop.replay import requests_of
+from windlass.messages import Message, Text
+from windlass.models.audit import audit
+from windlass.models.wires.anthropic import AnthropicMessages
+from windlass.store import open_store, sqlite
+from windlass.store.fold import messages_of
+from windlass.testing import EffectLog
+from windlass.testing.killing import Scene, Seen
+
+assert sqlite.SqliteStore
+SESSION, TURNS = "s", 9
+WIRE = AnthropicMessages("claude-test", api_key="not-a-key")
+
+
+def digest(request: w.Request) -> str:
+    """A fingerprint of the request's bytes."""
+    return hashlib.sha256(b"".join(WIRE.encode(request))).hexdigest()[:16]
+
+
+class Pure(w.Model):
+    """Reads a page in every turn, and mistakes every third for one that is not there."""
+
+    provider, name = "pure", "pure"
+
+    def __init__(self, scene: Scene) -> None:
+        self.sent = EffectLog(scene.folder / "sent.jsonl")
+
+    async def respond(self, request: w.Request, emit: Any) -> w.Response:
+        self.sent.write(digest(request))
+        calls = [call for message in request.messages for call in message.tool_calls]
+        turn = max([int(call.id[1:]) for call in calls], default=0) + 1
+        if turn > TURNS:
+            return w.Response(Message("assistant", "all done"), w.Usage(10, 5))
+        asked = w.ToolCall(f"c{turn}", "page", {"path": f"{'x' * (turn % 3 == 1)}/{turn}.md"})
+        return w.Response(Message("assistant", (asked,)), w.Usage(10, 5), "tool_use")
+
+
+@w.tool(side_effect_level="none")
+async def page(path: str) -> str:
+    """Read a page."""
+    if path.startswith("x"):
+        raise ValueError(f"no {path} " * 100)
+    return f"{path} says: " + "lorem ipsum " * 200
+
+
+async def scenario(scene: Scene) -> str:
+    """Run the agent to its end, from wherever an earlier process left it."""
+
+    def decorator(message: Message, context: Any) -> Any:
+        blocks = [Text(f"#{context.index} {b.text}") if type(b) is Text else b for b in message.content]  # fmt: skip
+        return Message(message.role, tuple(blocks), message.kind)
+
+    def callback(ctx: Any) -> Any:
+        first = {"role": "user", "content": "Be kind."}
+        return {"messages": [first, *ctx.messages], "system": f"Read. {ctx.iteration // 3}"}
+
+    shaping: dict[str, Any] = {
+        "projection": {"transcript_projection": scene.params.get("policy", "clean_tool_repair")},
+        "callback": {"context_callback": callback},
+        "decorator": {"message_decorator": decorator},
+    }
+    options: dict[str, Any] = {}
+    for name in scene.params["shaping"]:
+        options |= shaping[name]
+    agent = w.Agent(Pure(scene), tools=[page], max_turns=100, compaction=False, **options)
+    async with w.Runtime(store=f"sqlite:///{scene.folder / 'runs.db'}"):
+        try:
+            out = await agent.resume(SESSION)
+        except NoSuchSession:
+            out = await agent.run("read pages", session_id=SESSION)
+    assert out.status == "done", (out.status, out.stop_reason, out.error)
+    return out.final_text
+
+
+async def check(scene: Scene) -> Seen:
+    """The same view came of it, and every request was sent as it is rebuilt."""
+    store = open_store(f"sqlite:///{scene.folder / 'runs.db'}")
+    await store.verify(SESSION)
+    entries: list[JournalEntry] = list(await store.read(SESSION))
+    await store.aclose()
+    problems = audit([*messages_of(entries), Message("user", "next")])
+    rebuilt = [digest(request) for request in requests_of(entries)]
+    if not set(rebuilt) <= set(EffectLog(scene.folder / "sent.jsonl").counts()):
+        problems.append("a rebuilt request was never sent")
+    projected = [(e.policy, e.removed, e.shed) for e in entries if type(e) is Projected]
+    if not projected:
+        problems.append("nothing was projected")
+    shown = [e.shown for e in entries if type(e) is Decorated]
+    replies = sum(type(e) is Replied for e in entries)
+    return Seen(state=[projected, repr(shown), replies, rebuilt], problems=tuple(problems))
