@@ -14,7 +14,7 @@ from pathlib import Path
 
 import windlass as w
 from windlass.agents.agent import Agent  # loaded once, in the process that all others fork from
-from windlass.errors import NoSuchSession
+from windlass.errors import NoSuchSession, WindlassError
 from windlass.events import JournalEntry, Replied, RunEnded, RunStarted, ToolResulted
 from windlass.loop.replay import requests_of
 from windlass.models.audit import audit
@@ -23,10 +23,23 @@ from windlass.store import open_store, sqlite
 from windlass.store.fold import messages_of
 from windlass.testing import EffectLog
 from windlass.testing.killing import Scene, Seen
+from windlass.testing.postgres import Server
 
 assert sqlite.SqliteStore
 SESSION = "s"
 WIRE = AnthropicMessages("claude-test", api_key="not-a-key")
+
+
+def schema_of(scene: Scene) -> str:
+    return "k" + hashlib.sha256(str(scene.folder).encode()).hexdigest()[:20]
+
+
+def store_of(scene: Scene) -> str:
+    """A file in the scene's folder, or tables of its own at the server whose folder is given."""
+    server = scene.params.get("postgres")
+    if server is None:
+        return f"sqlite:///{scene.folder / 'runs.db'}"
+    return Server(Path(server)).schema(schema_of(scene))
 
 
 def digest(request: w.Request) -> str:
@@ -108,7 +121,7 @@ async def scenario(scene: Scene) -> str:
         max_turns=1000,
         max_concurrent_tools=scene.params.get("concurrency", 1),
     )
-    async with w.Runtime(store=f"sqlite:///{scene.folder / 'runs.db'}"):
+    async with w.Runtime(store=store_of(scene)):
         try:
             out = await agent.resume(SESSION)
         except NoSuchSession:
@@ -123,7 +136,7 @@ async def scenario(scene: Scene) -> str:
 async def check(scene: Scene) -> dict:
     """What is left: a journal that verifies, one effect for each call, the same requests."""
     problems: list[str] = []
-    store = open_store(f"sqlite:///{scene.folder / 'runs.db'}")
+    store = open_store(store_of(scene))
     await store.verify(SESSION)
     entries = await store.read(SESSION)
     paid = Counter((c.run, c.input_tokens, c.tool_calls) for c in await store.calls())
@@ -140,7 +153,7 @@ async def check(scene: Scene) -> dict:
     if sum(e.status == "done" for e in entries if type(e) is RunEnded) != 1:
         problems.append("not ended once")
     problems += _charges(scene.folder, _done(entries, "charge"))
-    problems += _seats(scene.folder, _done(entries, "reserve"))
+    problems += _seats(scene, _done(entries, "reserve"))
     unknown = [e for e in entries if type(e) is ToolResulted and e.outcome == "interrupted"]
     if any(e.tool not in ("mail", "fax") for e in unknown):
         problems.append("a call that can be repeated was given up")
@@ -174,15 +187,27 @@ def _charges(folder: Path, done: set[int]) -> list[str]:
     return problems
 
 
-def _seats(folder: Path, done: set[int]) -> list[str]:
-    connection = sqlite3.connect(folder / "runs.db")
-    try:
-        rows = connection.execute("select n, count(*) from seats group by n").fetchall()
-    except sqlite3.OperationalError:
-        rows = []  # no seat was asked for
-    finally:
-        connection.close()
+def _seats(scene: Scene, done: set[int]) -> list[str]:
+    rows = _reserved(scene)
     problems = [f"seat {n} was reserved {count} times" for n, count in rows if count != 1]
     if {n for n, _ in rows} != done:
         problems.append(f"reserved {sorted(rows)}, and on record are {sorted(done)}")
     return problems
+
+
+def _reserved(scene: Scene) -> list[tuple[int, int]]:
+    """Each seat and how often; none, where no seat was asked for and so no table made."""
+    asked = "select n, count(*) from seats group by n"
+    if server := scene.params.get("postgres"):
+        try:
+            found = Server(Path(server)).sql(f"set search_path = {schema_of(scene)}; {asked}")
+        except WindlassError:
+            return []
+        return [(int(n), int(count)) for n, count in (r.split("|") for r in found.splitlines())]
+    connection = sqlite3.connect(scene.folder / "runs.db")
+    try:
+        return connection.execute(asked).fetchall()
+    except sqlite3.OperationalError:
+        return []
+    finally:
+        connection.close()

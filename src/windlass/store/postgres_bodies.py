@@ -258,7 +258,7 @@ class Outdated(Exception):
 
 
 def _outdated(error: Exception) -> bool:
-    return code_of(error) == "0A000" and "cached plan" in str(error)
+    return type(error).__name__ in ("InvalidCachedStatementError", "OutdatedSchemaCacheError")
 
 
 async def _in_greenlet(run: Callable[[], T]) -> T:

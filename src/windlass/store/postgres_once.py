@@ -24,7 +24,7 @@ from windlass.store.postgres_link import (
 T = TypeVar("T")
 TOKENS = 64  # that are left before they are removed together
 CONFLICTS = 20  # that a transaction is run again after
-FIRST_PAUSE, LONGEST_PAUSE = 0.005, 0.25
+FIRST_PAUSE, LONGEST_PAUSE, CONFLICT_PAUSE = 0.005, 0.25, 0.02
 
 
 class Trial:
@@ -41,7 +41,7 @@ class Trial:
 
 
 class Patience:
-    """Tries until so many seconds have passed: `async for _ in …` would hide what went wrong."""
+    """How long to try again, and how soon."""
 
     __slots__ = ("_conflicts", "_loop", "_pause", "_until")
 
@@ -58,7 +58,8 @@ class Patience:
         if self._conflicts > CONFLICTS or self._loop.time() + self._pause > self._until:
             raise error
         await asyncio.sleep(self._pause * (0.5 + seams.rng.random()))
-        self._pause = min(2 * self._pause, LONGEST_PAUSE)
+        longest = CONFLICT_PAUSE if conflicting(error) else LONGEST_PAUSE
+        self._pause = min(2 * self._pause, longest)
 
 
 async def once(
