@@ -75,7 +75,9 @@ def kinds(transcript):
 
 def test_its_parts():
     transcript = transcript_of(ENTRIES)
-    assert set(transcript) == {"id", "messages", "events", "summary", "metadata"}
+    assert set(transcript) == {
+        "id", "messages", "events", "summary", "metadata", "scratchpad", "scratchpad_version",
+    }  # fmt: skip
     assert transcript["id"] == "s" and transcript["summary"] is None
     assert transcript["metadata"] == {"team": "a"}
     assert json.loads(json.dumps(transcript)) == transcript
