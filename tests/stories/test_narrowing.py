@@ -385,6 +385,30 @@ async def test_a_run_goes_on_with_the_same_surface_wherever_it_was_killed():
         assert [r.frame for r in rebuilt] == [r.frame for r in whole.requests], cut
 
 
+async def test_a_run_with_a_warm_cache_goes_on_with_the_same_surface_too():
+    script = [*adds(12), "done"]
+    whole = scripted(*script, usage=CACHED)
+    options: dict[str, Any] = {
+        "tools": [add, look], "tool_surface_narrowing": True, "max_turns": 20,
+        "compaction": "truncate", "compact_threshold": 60, "compact_keep_last": 4,
+    }  # fmt: skip
+    out = await w.Agent(whole, **options).run("go", session_id="s")
+    [entry] = narrowed(out)
+    store = current_store()
+    entries = list(await store.read("s"))
+    at = entries.index(entry)
+    rows = [row.first for row in await store.rows("s") if at - 20 < row.first < at + 12]
+    assert len(rows) > 6  # what one moment did is stored wholly or not at all
+    for cut in rows:
+        replies = sum(type(e) is Replied for e in entries[:cut])
+        await written(store, f"cut-{cut}", entries[:cut])
+        model = scripted(*script[replies:], usage=CACHED)
+        again = await w.Agent(model, **options).resume(f"cut-{cut}")
+        assert again.status == "done"
+        rebuilt = requests_of(await store.read(f"cut-{cut}"))
+        assert [r.frame for r in rebuilt] == [r.frame for r in whole.requests], cut
+
+
 async def test_a_new_run_on_the_session_sees_all_tools_again():
     model = scripted(*adds(6), "done", "again")
     agent = w.Agent(model, tools=[add, look], tool_surface_narrowing=True)

@@ -71,6 +71,7 @@ class Surface(Reading):
         self.last: dict[str, int] = {}
         self.frames: dict[str, list[str]] = {}  # tools of each, by digest
         self.sent: str | None = None  # the frame of the last request
+        self.warm = False  # it was read from a cache, or written into one
         self.cut = False  # the view has changed since
 
     def takes(self) -> Mapping[type, Take]:
@@ -86,6 +87,7 @@ class Surface(Reading):
         if entry.purpose is None:
             self.turns += 1
             self.sent, self.cut = entry.frame, False
+            self.warm = bool(entry.usage.cache_read_tokens or entry.usage.cache_write_tokens)
             for call in entry.message.tool_calls:
                 self.last[call.name] = self.turns
 
@@ -231,8 +233,7 @@ class Narrowing(Policy[Narrowed]):
         self, run: Run, frame: Frame, hidden: tuple[str, ...], stale: list[ToolSpec], used: Surface
     ) -> bool:
         """Does it cost nothing, or less than it saves if the run goes on for as long again?"""
-        usage = run.turn.usage if run.turn is not None else None
-        warm = usage is not None and bool(usage.cache_read_tokens or usage.cache_write_tokens)
+        warm = used.warm
         if warm:
             shown = used.shown(run)
             if shown is not None and shown != [n for n in _names(frame) if n not in hidden]:
