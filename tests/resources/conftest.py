@@ -11,6 +11,7 @@ import pytest
 
 import windlass as w
 from windlass.testing import no_model_requests
+from windlass.testing.postgres import MISSING, find_binaries, shared_server
 
 
 @pytest.fixture(autouse=True)
@@ -19,8 +20,14 @@ def offline():
         yield
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+POSTGRES = pytest.mark.skipif(find_binaries() is None, reason=MISSING)
+
+
+@pytest.fixture(params=["memory", "sqlite", pytest.param("postgres", marks=POSTGRES)])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Where the rows are."""
+    if request.param == "postgres":
+        return shared_server().schema()
     return "memory:" if request.param == "memory" else f"sqlite:///{tmp_path}/rows.db"
 
 

@@ -159,6 +159,25 @@ async def test_a_role_revoked_in_the_middle_of_a_run_bites_on_the_next_call():
     assert not scope.roles.allows(ann, "doc.update")
 
 
+def test_what_is_revoked_must_be_there_and_everywhere_means_everywhere():
+    roles = w.Roles(ROLES)
+    for wrong in (("writr",), ("writer", "doc.delete"), ("nobody",)):
+        with pytest.raises(w.ConfigError, match="to take"):
+            roles.revoke(*wrong)
+    with pytest.raises(w.ConfigError, match="leave the patterns out"):
+        roles.revoke("writer", "doc.create", user="ann")
+    with pytest.raises(w.ConfigError, match="to take"):
+        w.Roles().revoke("writer")  # where all may, taking from one would close it to everybody
+    roles.revoke("writer", user="ann")
+    for tenant in ("acme", None):
+        assert not roles.allows(w.Caller("ann", ("writer",), tenant), "doc.create")
+    assert roles.allows(w.Caller("ben", ("writer",), "acme"), "doc.create")
+    roles.restore("writer", user="ann")
+    roles.revoke("writer", user="ann", tenant=None)
+    assert roles.allows(w.Caller("ann", ("writer",), "acme"), "doc.create")
+    assert not roles.allows(w.Caller("ann", ("writer",)), "doc.create")
+
+
 async def test_who_has_which_role_may_be_asked_elsewhere_at_every_call():
     held = {"ann": ["writer"]}
     roles = w.Roles(ROLES, current=lambda caller: held.get(caller.user, []))

@@ -9,7 +9,7 @@ import windlass as w
 ANN, EVE = w.Caller("ann", (), "acme"), w.Caller("eve", (), "evil")
 TABLE = """CREATE TABLE orders (
     id INTEGER PRIMARY KEY, shop TEXT NOT NULL, item VARCHAR(40) NOT NULL, total REAL,
-    secret TEXT, shape GEOMETRY, rev INTEGER NOT NULL DEFAULT 1
+    secret TEXT, shape POINT, rev INTEGER NOT NULL DEFAULT 1
 )"""
 
 

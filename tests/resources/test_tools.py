@@ -188,6 +188,56 @@ async def test_a_method_may_do_several_things_at_once_or_none(runtime):
     assert [change["id"] for change in json.loads(rows[0].changes)] == ["a", "b"] and len(rows) == 1
 
 
+async def test_an_async_method_sees_what_its_body_returned_and_may_do_without_one(runtime):
+    class Job(w.Resource):
+        id: str
+        done: int = 0
+        mcp_tools = ["work", "look"]
+
+        async def work(self, ctx: w.ToolContext[Any]) -> Job:
+            """Do it."""
+            made = await ctx.commit(lambda tx: tx.update(Job, self.id, {"done": self.done + 1}))
+            assert isinstance(made, Job) and made.version == self.version + 1
+            with pytest.raises(RuntimeError, match="commits once"):
+                await ctx.commit(lambda tx: None)
+            return made
+
+        async def look(self, ctx: w.ToolContext[Any]) -> str:
+            """Look far away."""
+            return f"{ctx.caller.user} sees {self.done}"
+
+    scope = await runtime(Job)
+    jobs = scope.resources[Job]
+    await jobs.create(id="j", caller=ANN)
+    assert (await jobs.run("work", "j", caller=ANN)).done == 1
+    records = await run(scope, call("work_job", id="j"), call("look_job", id="j"))
+    assert json.loads(records[0].result) == {"id": "j", "done": 2, "version": 3}
+    assert records[1].result == "ann sees 2"
+    verbs = [one.verb for one in await scope.resources.audit()]
+    assert verbs == ["create", "work", "work", "look"]
+
+
+async def test_a_method_reaches_resources_of_its_runtime_only(runtime):
+    class Foreign(w.Resource):
+        id: str
+
+    class Home(w.Resource):
+        id: str
+        mcp_tools = ["reach"]
+
+        @classmethod
+        def reach(cls, tx: w.ResourceTx) -> Any:
+            """Reach out."""
+            return tx.create(Foreign, id="f")
+
+    scope = await runtime(Home)
+    with pytest.raises(w.ConfigError, match="verbs=\\[\\]"):
+        await scope.resources[Home].run("reach", caller=ANN)
+    w.export(scope=scope, verbs=[])(Foreign)
+    assert (await scope.resources[Home].run("reach", caller=ANN)).id == "f"
+    assert "get_foreign" not in [one.name for one in scope.tools()]
+
+
 async def test_a_class_may_do_a_verb_otherwise(runtime):
     class Note(w.Resource):
         id: str

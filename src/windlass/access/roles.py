@@ -10,12 +10,13 @@ import fnmatch
 import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
+from types import EllipsisType
 from typing import Any, TypeAlias, cast
 
 import msgspec
 
 from windlass.access.caller import Caller
-from windlass.errors import ConfigError, shown
+from windlass.errors import ConfigError, nearest, shown
 
 EVERYBODY = "*"
 _GRANT = re.compile(r"!?[\w*?\[\]-]+\.[\w*?\[\]-]+|!?\*")
@@ -52,7 +53,7 @@ class Roles:
             )
         self._grants: dict[str, tuple[str, ...]] | None = None if grants is None else {}
         self._current = current
-        self._taken: set[tuple[str | None, str, str]] = set()
+        self._taken: set[tuple[str, str, str | None | EllipsisType]] = set()
         for role, patterns in (grants or {}).items():
             self.grant(role, *([patterns] if isinstance(patterns, str) else patterns))
 
@@ -75,26 +76,34 @@ class Roles:
         known[role] = tuple(dict.fromkeys((*known.get(role, ()), *patterns)))
 
     def revoke(
-        self, role: str, *patterns: str, user: str | None = None, tenant: str | None = None
+        self,
+        role: str,
+        *patterns: str,
+        user: str | None = None,
+        tenant: str | None | EllipsisType = ...,
     ) -> None:
         """Take something away, from the next call on.
 
         `revoke("support", "order.delete")`: a grant of the role. `revoke("support")`: all of them.
-        `revoke("support", user="ann", tenant="acme")`: the role, from one caller.
+        `revoke("support", user="ann", tenant="acme")`: the role, from one caller; without a tenant
+        from the user of that name in every one.
         """
         if user is not None:
             if patterns:
                 raise ConfigError("revoke takes a role from a user whole; leave the patterns out")
-            self._taken.add((tenant, user, role))
+            self._taken.add((user, role, tenant))
             return
-        known = self._grants if self._grants is not None else {}
-        left = [one for one in known.get(role, ()) if patterns and one not in patterns]
-        known[role] = tuple(left)
-        self._grants = known
+        known = self._grants or {}
+        held = known.get(role, ())
+        for pattern in patterns or (None,):
+            if pattern not in held and (pattern is not None or not held):
+                what = f"no grant {pattern!r}" if pattern else "no grants"
+                raise ConfigError(f"role {role!r} has {what} to take{nearest(role, known)}")
+        known[role] = tuple([one for one in held if patterns and one not in patterns])
 
-    def restore(self, role: str, *, user: str, tenant: str | None = None) -> None:
-        """Give a role back that was revoked from one caller."""
-        self._taken.discard((tenant, user, role))
+    def restore(self, role: str, *, user: str, tenant: str | None | EllipsisType = ...) -> None:
+        """Give a role back that was revoked from one caller in the same words."""
+        self._taken.discard((user, role, tenant))
 
     def of(self, caller: Caller) -> tuple[str, ...]:
         """The roles that the caller has now."""
@@ -109,7 +118,12 @@ class Roles:
         if not self._taken:
             return tuple(roles)
         taken = self._taken
-        return tuple(one for one in roles if (caller.tenant, caller.user, one) not in taken)
+        user, tenant = caller.user, caller.tenant
+        return tuple(
+            one
+            for one in roles
+            if (user, one, ...) not in taken and (user, one, tenant) not in taken
+        )
 
     def refusal(self, caller: Caller, action: str) -> str | None:
         """Why the caller may not do this now, or None: `roles.refusal(ann, "product.update")`."""

@@ -97,6 +97,8 @@ class Which(TypedDict, total=False):
 
 def ensure(tx: Any) -> None:
     """Make the table."""
+    if tx.dialect == "postgres":  # which finds a table that is just being made twice over
+        tx.keep(_LOCK, (_MAKING,))
     number = "INTEGER PRIMARY KEY" if tx.dialect == "sqlite" else "BIGSERIAL PRIMARY KEY"
     blob, real = ("BLOB", "REAL") if tx.dialect == "sqlite" else ("BYTEA", "DOUBLE PRECISION")
     whole = "INTEGER" if tx.dialect == "sqlite" else "BIGINT"
@@ -119,6 +121,7 @@ def ensure(tx: Any) -> None:
 _HEAD = f"SELECT seq, hash FROM {TABLE} WHERE chain = ? ORDER BY seq DESC LIMIT 1 {_OWN}"
 _INTO = ", ".join(f'"{name}"' for name in COLUMNS[1:])
 _INSERT = f"INSERT INTO {TABLE} ({_INTO}) VALUES ({', '.join('?' * len(COLUMNS[1:]))}) {_OWN}"
+_MAKING = 0x57494E444C415353  # the number of a lock that nobody else takes
 _LOCK = f"SELECT pg_advisory_xact_lock(?) {_OWN}"
 
 

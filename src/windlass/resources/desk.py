@@ -193,6 +193,7 @@ class _Call:
         self.known = known
         self.redactor = desk.redactor()
         self.committed = False
+        self.value: Any = None  # what the body returned, before it was made to be shown
 
     async def answer(self, store: Store, ctx: ToolContext[Any] | None) -> Any:
         """Do it, if the caller may."""
@@ -211,7 +212,7 @@ class _Call:
     def body(self, tx: Any, tenant: str, run: Callable[[ResourceTx], Any]) -> Any:
         """The effect and its audit row."""
         work = ResourceTx(tx, self.caller, tenant, self.origin.at, self.known)
-        value = run(work)
+        value = self.value = run(work)
         if self.kept:
             row = self.arguments.get("id")
             audit.write(tx, self.origin, work.changes, row=row, redactor=self.redactor)
@@ -230,7 +231,7 @@ class _Call:
         mine = _Context(self, tenant, ctx)
         value = await begin(verb.plan, method, made, self.arguments, mine)
         if self.committed:
-            return value
+            return self.show(value)
         return await self.commit(lambda tx: self.body(tx, tenant, lambda _: value))
 
     def denial(self, reason: str) -> Callable[[Any], ToolResult]:
@@ -269,9 +270,9 @@ class _Context(ToolContext[Any]):
         call = self._call
         if call.committed:
             raise RuntimeError(f"{self.tool_name} has committed already; a call commits once")
-        value = await call.commit(lambda tx: call.body(tx, self._tenant, body))
+        await call.commit(lambda tx: call.body(tx, self._tenant, body))
         call.committed = True
-        return value
+        return call.value
 
 
 class _Outside:
