@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypedDict, cast
 
 from windlass.agents.checking import boolean, function, number, one_of, optional, text, texts
@@ -46,7 +46,7 @@ _fields: _Check = shaped(
 def _projection(name: str, value: Any) -> TranscriptProjection | None:
     if isinstance(value, str):
         value = {"policy": _policy(name, value)}
-    if isinstance(value, dict) and "policy" not in value:
+    if isinstance(value, Mapping) and "policy" not in value:
         known = ", ".join(map(repr, POLICIES))
         raise ConfigError(f"{name} needs a policy: one of {known}, not {shown(cast('Any', value))}")
     given: TranscriptProjection | None = _fields(name, value)
