@@ -70,7 +70,7 @@ def cost(
         out().json({"by": by, "groups": [_document(group) for group in groups], "total": total})
         return
     if not calls:
-        where = place.url if place.file is None else place.file
+        where = place.shown
         meant = "" if not any(which.values()) else " that are meant"
         err().line(f"no model calls{meant} in {where}; `windlass run` makes some")
         return

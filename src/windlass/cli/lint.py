@@ -339,7 +339,7 @@ def _saved(session: str, store: str | None) -> Request:
 
     place = find_place(store)
     if not place.exists:
-        raise NoSuchSession(f"no session {session!r}: nothing is kept in {place.file or place.url}")
+        raise NoSuchSession(f"no session {session!r}: nothing is kept in {place.shown}")
 
     async def entries() -> Sequence[Any]:
         held = place.open()

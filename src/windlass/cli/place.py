@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from windlass.errors import NoSuchSession, nearest
+from windlass.redact import mask_url
 
 if TYPE_CHECKING:
     from windlass.store.base import SessionInfo, Store
@@ -25,8 +26,13 @@ class Place(NamedTuple):
 
     @property
     def exists(self) -> bool:
-        """Is there anything to read?"""
-        return self.file is not None and self.file.exists()
+        """Is there anything to read? Of a server that is known when it is asked."""
+        return self.file.exists() if self.file is not None else _on_server(self.url)
+
+    @property
+    def shown(self) -> str:
+        """Where it is, without a password."""
+        return mask_url(self.url).partition("?")[0] if self.file is None else str(self.file)
 
     def open(self) -> Store:
         """The store; nothing is made on disk before something is written."""
@@ -76,8 +82,16 @@ def _at(address: str, folder: Path, busy_timeout: float) -> Place:
     if "://" not in address and address.lower().endswith(SUFFIXES):
         file = folder / address
         return Place(str(file), file, busy_timeout, False)
+    if _on_server(address):
+        from windlass.store.postgres_link import Address
+
+        return Place(Address(address).url, None, busy_timeout, False)
     open_store(address)  # refuses what is no address, in its own words
     return Place(address, None, busy_timeout, False)
+
+
+def _on_server(address: str) -> bool:
+    return address.lower().startswith(("postgresql:", "postgres:"))
 
 
 async def match(store: Store, wanted: str) -> str:

@@ -242,7 +242,7 @@ def on_session(
 
     place = find_place(store)
     if not place.exists:
-        raise NoSuchSession(f"no session {id!r}: nothing is kept in {place.url}")
+        raise NoSuchSession(f"no session {id!r}: nothing is kept in {place.shown}")
 
     async def found(home: Store) -> T:
         return await work(home, await match(home, id))
@@ -276,7 +276,7 @@ def _kept_for(older_than: str | None) -> float:
 def _nothing(place: Place) -> None:
     from windlass.cli.paper import err
 
-    where = place.url if place.file is None else place.file
+    where = place.shown
     err().line(f"no sessions in {where}; `windlass run` makes one")
 
 

@@ -92,7 +92,7 @@ class Work:
     @property
     def kept(self) -> str:
         """Where sessions are kept, as a person would write it."""
-        return os.path.relpath(self.place.file) if self.place.file else self.place.url
+        return os.path.relpath(self.place.file) if self.place.file else self.place.shown
 
     @property
     def stuck(self) -> bool:
