@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -45,11 +47,23 @@ def recall_tool(entries: Sequence[JournalEntry], name: str = NAMES[0]) -> Tool:
             return _places(entries, query, name, args.get("start", 0))
         raise Retry("give the id of a call, or words to look for as query")
 
+    tool = copy.copy(_offered(name))
+    tool.handler = recall
+    return tool
+
+
+@functools.cache
+def _offered(name: str) -> Tool:
+    """The tool as a model sees it: its schema is read once, and not for every run."""
+
+    async def nowhere(args: dict[str, Any]) -> str:
+        raise Retry("there is no conversation to look in")
+
     return Tool(
         name,
         _DESCRIPTION,
         _PARAMETERS,
-        recall,
+        nowhere,
         side_effect_level="none",
         kind="search",
         annotations={"tool_class": "session_control", "pinned": True},
