@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
-import sqlite3
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import windlass as w
@@ -15,6 +16,7 @@ from windlass.events import ToolResulted
 from windlass.resources import audit
 from windlass.store import open_store, sqlite
 from windlass.testing.killing import Scene
+from windlass.testing.postgres import Server
 
 assert sqlite.SqliteStore
 SESSION = "s"
@@ -89,10 +91,18 @@ class Pure(w.Model):
         return w.Response(w.Message("assistant", tuple(calls)), w.Usage(10, 5), "tool_use")
 
 
+def place_of(scene: Scene) -> str:
+    """A file in the scene's folder, or tables of its own at the server whose folder is given."""
+    server = scene.params.get("postgres")
+    if server is None:
+        return f"sqlite:///{scene.folder / 'runs.db'}"
+    name = "r" + hashlib.sha256(str(scene.folder).encode()).hexdigest()[:20]
+    return Server(Path(server)).schema(name)
+
+
 async def scenario(scene: Scene) -> str:
     """Run to the end, from wherever an earlier process left it."""
-    place = f"sqlite:///{scene.folder / 'runs.db'}"
-    async with w.Runtime(store=place, environ={}, resources=[Counter_, Entry]) as scope:
+    async with w.Runtime(store=place_of(scene), environ={}, resources=[Counter_, Entry]) as scope:
         agent = Agent(
             Pure(scene.params["width"], scene.params["rounds"]),
             tools=scope.tools(ANN),
@@ -110,10 +120,12 @@ async def scenario(scene: Scene) -> str:
 async def check(scene: Scene) -> dict[str, Any]:
     """Effects, audit rows and journal results are the same multiset."""
     problems: list[str] = []
-    store = open_store(f"sqlite:///{scene.folder / 'runs.db'}")
+    store = open_store(place_of(scene))
     await store.verify(SESSION)
     entries = await store.read(SESSION)
     rows = await audit.query(store, session=SESSION)
+    kept = await store.consult(_select("SELECT id, n, _version FROM counter ORDER BY id"))
+    entries_kept = await store.consult(_select("SELECT amount FROM entry ORDER BY id"))
     await store.aclose()
     audit.verify(rows)
     results = [e for e in entries if type(e) is ToolResulted]
@@ -131,10 +143,6 @@ async def check(scene: Scene) -> dict[str, Any]:
         e.call_id for e in results if e.tool.split("_")[0] in READS and e.outcome == "ok"
     }:
         problems.append("a read is not audited")
-    db = sqlite3.connect(scene.folder / "runs.db")
-    kept = db.execute("SELECT id, n, _version FROM counter ORDER BY id").fetchall()
-    entries_kept = db.execute("SELECT amount FROM entry ORDER BY id").fetchall()
-    db.close()
     adds = [e for e in results if e.tool in ("add_counter", "fetch_counter") and e.outcome == "ok"]
     if len(entries_kept) != len(adds):
         problems.append(f"{len(entries_kept)} entries for {len(adds)} calls")
@@ -148,3 +156,7 @@ async def check(scene: Scene) -> dict[str, Any]:
         problems.append(f"audited {changed}, and the rows say {kept}")
     state = [kept, entries_kept] if scene.params["width"] == 1 else None
     return {"state": state, "problems": tuple(problems)}
+
+
+def _select(sql: str) -> Any:
+    return lambda tx: [tuple(row) for row in tx.execute(sql).fetchall()]

@@ -8,12 +8,13 @@ import pytest
 
 from windlass.testing import kill_sweep
 from windlass.testing.killing import Scene
+from windlass.testing.postgres import MISSING, find_binaries, shared_server
 
 from . import scenes
 
 
-def sweep(width: int, rounds: int, **how):
-    params = {"width": width, "rounds": rounds}
+def sweep(width: int, rounds: int, postgres: str | None = None, **how):
+    params = {"width": width, "rounds": rounds, "postgres": postgres}
     report = kill_sweep(scenes.scenario, check=scenes.check, params=params, **how)
     print(f"\nwidth {width}, {rounds} rounds: {report}")
     return report
@@ -50,3 +51,16 @@ def test_killed_at_300_random_instants(width):
 @pytest.mark.deep
 def test_killed_and_killed_again_while_it_resumes():
     sweep(1, 2, kill_resume=True, seed=3, timeout=60).assert_ok()
+
+
+@pytest.mark.skipif(find_binaries() is None, reason=MISSING)
+def test_killed_at_some_points_on_postgres():
+    sweep(3, 1, every=9, timeout=60, postgres=str(shared_server().folder)).assert_ok()
+
+
+@pytest.mark.deep
+@pytest.mark.skipif(find_binaries() is None, reason=MISSING)
+@pytest.mark.parametrize("width", [1, 3])
+def test_killed_at_every_point_and_random_instants_on_postgres(width):
+    server = str(shared_server().folder)
+    sweep(width, 1, instants=60, seed=5, timeout=60, postgres=server).assert_ok()
