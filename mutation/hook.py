@@ -7,7 +7,7 @@ import copy
 import sys
 from collections.abc import Mapping
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -125,8 +125,10 @@ def without(value: Any, keys: list[str]) -> Any:
     key, *deeper = keys
     if isinstance(value, Mapping):
         return {name: value[name] for name in value if name != key}
-    if not isinstance(value, msgspec.Struct):
-        return value  # a short form that has no keys
+    if isinstance(value, tuple):  # of each of several
+        return tuple([without(one, keys) for one in cast("tuple[Any, ...]", value)])
+    if not isinstance(value, msgspec.Struct) or key not in value.__struct_fields__:
+        return value  # a short form that has no keys, or another form with others
     copied = copy.copy(value)  # its own checks are not asked again: this is no user's mistake
     if deeper:
         usual = without(getattr(value, key), deeper)
