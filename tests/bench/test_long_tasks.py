@@ -47,6 +47,14 @@ async def test_it_is_not_the_cap_on_results_that_makes_the_difference():
     assert mine.kept == COUNT and mine.bill.dollars < nothing.bill.dollars
 
 
+@pytest.mark.parametrize("make", SMALL, ids=NAMES)
+async def test_a_writer_who_keeps_nothing_costs_calls_and_no_fact(make, monkeypatch):
+    """What our rows say of facts does not hang on how clever the scripted writer is."""
+    monkeypatch.setattr("bench.long_tasks.provider.summary", lambda asked: "Work was done.")
+    mine = await play(make(), ours())
+    assert mine.kept == COUNT and mine.missed == 0
+
+
 async def test_the_rows_say_what_was_found():
     (row,) = await rows.rows([SMALL[0]])
     assert row.passed and "40 of 40 facts" in row.ours and "nothing is left out" in row.bare
