@@ -20,6 +20,8 @@ _HOMES = {
     "agents.abort": ("Abort",),
     "agents.agent": ("Agent",),
     "agents.approvals": ("NoSuchApproval", "PendingApproval", "approvals", "approve", "deny"),
+    "agents.plans": ("approve_plan", "plan_of"),
+    "policies.preview": ("EffectPlan", "PlannedEffect"),
     "agents.completing": ("llm_completion",),
     "agents.cost": (
         "SessionCost",

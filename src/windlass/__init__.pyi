@@ -61,6 +61,8 @@ from windlass.agents.llm import llm_stream as llm_stream
 from windlass.agents.loop import agent_loop as agent_loop
 from windlass.agents.options import Budget as Budget
 from windlass.agents.options import LoopOptions as LoopOptions
+from windlass.agents.plans import approve_plan as approve_plan
+from windlass.agents.plans import plan_of as plan_of
 from windlass.agents.presets import agent_budget as agent_budget
 from windlass.agents.presets import agent_preset as agent_preset
 from windlass.agents.presets import audit_agent as audit_agent
@@ -200,6 +202,8 @@ from windlass.policies.decorating import DecorationContext as DecorationContext
 from windlass.policies.evidence import Proposal as Proposal
 from windlass.policies.gates import Cadence as Cadence
 from windlass.policies.narrowing import ToolSurfaceNarrowing as ToolSurfaceNarrowing
+from windlass.policies.preview import EffectPlan as EffectPlan
+from windlass.policies.preview import PlannedEffect as PlannedEffect
 from windlass.policies.progress import ProgressTool as ProgressTool
 from windlass.policies.projection.custom import ProjectionContext as ProjectionContext
 from windlass.policies.projection.settings import TranscriptProjection as TranscriptProjection

@@ -17,6 +17,7 @@ from windlass.notes import (
     CheckRan,
     Compacted,
     Decorated,
+    EffectPlanned,
     Entry,
     FeedbackInjected,
     JudgeDecision,
@@ -29,6 +30,9 @@ from windlass.notes import (
     PermissionDeny,
     PermissionEscalation,
     PermissionGrant,
+    PlanApproved,
+    PlanMade,
+    PlanUsed,
     ProgressReported,
     Projected,
     Propagate,
@@ -42,6 +46,8 @@ from windlass.notes import (
     TaintAdded,
     ToolSearchQueried,
     ToolSearchResulted,
+    UndoBegun,
+    UndoEnded,
 )
 from windlass.usage import NO_USAGE, Usage
 
@@ -345,6 +351,12 @@ JournalEntry: TypeAlias = Union[
     SkillScopeTools,
     SkillNarrowed,
     TaintAdded,
+    EffectPlanned,
+    PlanMade,
+    PlanApproved,
+    PlanUsed,
+    UndoBegun,
+    UndoEnded,
     Noted,
 ]
 

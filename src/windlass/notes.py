@@ -331,6 +331,65 @@ class TaintAdded(Entry, tag="taint", frozen=True):
     labels: tuple[str, ...]
 
 
+class EffectPlanned(Entry, tag="effect_planned", frozen=True):
+    """A preview met a call with an effect: it was not run, and is part of the plan."""
+
+    call_id: str
+    tool: str
+    version: str  # of the tool as it was
+    arguments: dict[str, Any]
+    digest: str  # of the arguments as they would run
+    diff: tuple[dict[str, Any], ...] | None = None  # of rows, where the call could be rehearsed
+    pinned: dict[str, Any] | None = None  # arguments that the real call gets beside its own
+    note: str | None = None
+    asks: tuple[dict[str, Any], ...] = ()  # who would have asked: rule, reason, about
+    session_id: str | None = None  # of the sub-agent that made it
+
+
+class PlanMade(Entry, tag="plan_made", frozen=True):
+    """A preview has ended: these are the effects it would have had, by their digest."""
+
+    plan: str
+    effects: int
+    status: str  # how the preview ended
+
+
+class PlanApproved(Entry, tag="plan_approved", frozen=True):
+    """Somebody said yes to a plan as a whole."""
+
+    plan: str
+    by: str
+    expires_at: float | None = None
+
+
+class PlanUsed(Entry, tag="plan_used", frozen=True):
+    """A run has begun to do what a plan says; no other may."""
+
+    plan: str
+    session_id: str
+    run_id: str
+
+
+class UndoBegun(Entry, tag="undo_begun", frozen=True):
+    """Somebody undoes what a call did."""
+
+    call_id: str
+    tool: str
+    by: str
+    effect: str  # how the undo runs: transactional, keyed, plain
+    what: str | None = None  # in words
+
+
+class UndoEnded(Entry, tag="undo_ended", frozen=True):
+    """What came of it."""
+
+    call_id: str
+    tool: str
+    by: str
+    outcome: Literal["ok", "conflict", "denied", "error"]
+    detail: str | None = None
+
+
 class Noted(Entry, tag="note", frozen=True):
     """Something a policy of yours wants on the record."""
 

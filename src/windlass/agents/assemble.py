@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from windlass.agents.authority import authorizing
+from windlass.agents.authority.preview import MODE, as_begun, foreseeing, mode_of
 from windlass.agents.checking import words
 from windlass.agents.context.about import About
 from windlass.agents.context.compaction import bounded
@@ -157,7 +158,7 @@ def _changing(options: Mapping[str, Any], system: str | None, door: str) -> Chan
         now = {**options, **check(changed)}
         if llm:
             now["llm_options"] = {**(now.get("llm_options") or {}), **llm}
-        plan = assemble(now, now.pop("system", system), door)
+        plan = as_begun(assemble(now, now.pop("system", system), door), run.plan.metadata)
         plan.metadata = {**(plan.metadata or {}), CHANGED: True}
         await adopt(run, plan, "post_turn_callback")
 
@@ -316,7 +317,9 @@ def _policies(
     chosen: list[Policy[Any]] = []
     if limits.tokens is not None or limits.usd is not None:  # first: nobody overrules a budget
         chosen.append(BudgetGuard("after_turn" if door == "agent_loop" else "before_tools"))
-    chosen += authorizing(options, about.tools)  # before all who look at a call: what may not run is nobody's
+    chosen += authorizing(
+        options, about.tools
+    )  # before all who look at a call: what may not run is nobody's
     if answer is not None:  # before the judges: nobody judges what cannot be taken
         chosen.append(answer)
     chosen += judges
@@ -337,6 +340,8 @@ def _policies(
         chosen.append(ClosingAnswer(words_of(options, "agent.closing_answer", CLOSING)))
     size = options.get("tool_result_max_bytes")
     chosen.append(_DEFAULT_CAP if size is None else ResultCap(size))  # last: cut before others look
+    if (mode := mode_of(options)) is not None:
+        chosen = foreseeing(chosen, mode)
     if len(chosen) > 1:
         _names_differ(chosen)
     return chosen
@@ -353,6 +358,8 @@ def _metadata(options: Mapping[str, Any], mode: Mode, sentinel: str | None) -> d
     about: dict[str, Any] = {"mode": mode}
     if sentinel is not None:
         about["sentinel"] = sentinel
+    if (foreseen := mode_of(options)) is not None:
+        about[MODE] = foreseen
     if options.get("schema_retries"):
         about["schema_retries"] = options["schema_retries"]  # judges read it there
     return about

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypedDict, cast
+from typing import Any, Literal, TypedDict, cast
 
 from windlass.agents.checking import boolean, function, no_key, number, one_of, optional, text
 from windlass.agents.profiles import PROFILES
@@ -24,7 +24,7 @@ class CallingOptions(TypedDict, total=False):
     tool_caller: Callable[..., Any] | None
     consent: Callable[..., Any] | None
     rate_limit: dict[str, Any] | ToolLayer | None
-    dry_run: bool | dict[str, Any] | ToolLayer | None
+    dry_run: bool | Literal["plan"] | dict[str, Any] | ToolLayer | None
     audit_sink: Callable[..., Any] | None
     telemetry: Callable[..., Any] | None
     handoff_sink: Callable[..., Any] | None
@@ -62,6 +62,17 @@ def _layer(kind: type[ToolLayer], make: Callable[..., Any], *, flag: bool) -> An
             raise ConfigError(f"{name}: {error}") from None
 
     return check
+
+
+_rehearsed: Any = _layer(WithDryRun, with_dry_run, flag=True)
+
+
+def _dry_run(name: str, value: Any) -> Any:
+    if isinstance(value, str):
+        if value == "plan":
+            return value  # a policy's: see `authority/preview.py`
+        raise ConfigError(f'{name} is True, a dict or "plan", not {shown(value)}')
+    return _rehearsed(name, value)
 
 
 def _tool_name(name: str, value: Any) -> str:
@@ -104,7 +115,7 @@ CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "tool_caller": _tool_caller,
     "consent": function,
     "rate_limit": _layer(WithRateLimit, with_rate_limit, flag=False),
-    "dry_run": _layer(WithDryRun, with_dry_run, flag=True),
+    "dry_run": _dry_run,
     "audit_sink": function,
     "telemetry": function,
     "handoff_sink": function,

@@ -12,6 +12,7 @@ import msgspec
 from windlass import seams
 from windlass.access.caller import Caller
 from windlass.agents.abort import Abort
+from windlass.agents.authority.preview import MODE, as_begun
 from windlass.agents.identity import of_tenant, same_caller
 from windlass.agents.runtime import Runtime
 from windlass.agents.telemetry import in_use
@@ -111,7 +112,7 @@ async def start(
         await journal.close()  # nobody else would let the next writer in
         raise
     begun = Start(run, Stage.OPEN, None)
-    if session_id is None and type(home) is MemoryStore:
+    if session_id is None and type(home) is MemoryStore and MODE not in (plan.metadata or {}):
         begun.passing = home
     return begun
 
@@ -137,6 +138,8 @@ async def resume(
         if state.run is None:
             raise NoSuchSession(f"session {session_id!r} has never run: start it with a prompt")
         caller = same_caller(state.run, caller, session_id)
+        if state.unfinished:
+            plan = as_begun(plan, state.run.metadata)
         run = _run(plan, home, journal, runtime, caller, deps, sinks, ledger, state.run.run_id)
         run.request_id = state.run.request_id
         run.conversation_id = state.run.conversation_id

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import msgspec
 
@@ -28,6 +28,9 @@ from windlass.messages import Message, ToolCall
 from windlass.models.wrappers.native import EMPTY, written
 from windlass.policies.completion import visible
 from windlass.usage import NO_USAGE, Usage
+
+if TYPE_CHECKING:
+    from windlass.policies.preview import EffectPlan
 
 Output = TypeVar("Output")
 
@@ -214,6 +217,13 @@ class RunResult:
             for c in turn.calls
             if c.id not in turn.results
         ]
+
+    @property
+    def plan(self) -> EffectPlan | None:
+        """With `dry_run="plan"`: what the run would have done, to be approved as a whole."""
+        from windlass.policies.preview import plan_in
+
+        return plan_in(self.entries, self.session_id)
 
     @cached_property
     def trace(self) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from windlass.agents import driver
+from windlass.agents.authority.preview import for_child
 from windlass.agents.driver import conduct
 from windlass.agents.results import AgentResult
 from windlass.agents.runtime import current_runtime
@@ -15,6 +16,7 @@ from windlass.loop.reminding import inherited
 from windlass.loop.run import Run
 from windlass.messages import ToolResult, as_messages
 from windlass.tools.base import Parked, Tool, ToolContext
+from windlass.tools.wrappers.held import Held
 
 if TYPE_CHECKING:
     from windlass.agents.agent import Agent
@@ -27,13 +29,26 @@ _PARAMETERS = {
 }
 
 
+class AgentTool(Tool):
+    """A tool whose calls are runs of an agent: what they do is asked about there."""
+
+    __slots__ = ()
+
+
+def delegates(tool: Tool) -> bool:
+    """Does the tool, whatever is around it, hand its work to an agent?"""
+    while isinstance(tool, Held):
+        tool = tool.inner
+    return isinstance(tool, AgentTool)
+
+
 def agent_tool(agent: Agent[Any, Any], name: str | None, description: str | None) -> Tool:
     """A tool that hands its task to the agent."""
 
     async def handler(args: dict[str, Any], ctx: ToolContext[Any]) -> ToolResult | Parked:
         return await _delegate(agent, args["task"], ctx)
 
-    return Tool(
+    return AgentTool(
         name=name or agent.name or "agent",
         description=description or f"Hand a task to {agent.name or 'another agent'}.",
         parameters=_PARAMETERS,
@@ -54,7 +69,7 @@ async def _delegate(
         check_deps(kind, ctx.deps)
     plan = await agent.plan_for(ctx.deps, ctx.caller, child_id, store or runtime.store)
     if parent is not None:
-        plan = plan.under(parent)
+        plan = for_child(plan.under(parent), parent.plan, parent.session_id)
     books = Ledger(plan.limits, parent.ledger if parent is not None else runtime.ledger)
     try:
         begun = await driver.resume(

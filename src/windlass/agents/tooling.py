@@ -104,7 +104,7 @@ def with_progress(
 def _layers(options: Mapping[str, Any]) -> Iterator[ToolLayer]:
     """All layers, the outermost first: those of the options stand around the tool caller's."""
     for name, make in _MADE:
-        if (given := options.get(name)) is not None:
+        if (given := options.get(name)) is not None and given != "plan":
             yield given if make is None else make(given)
     caller: ToolCaller | None = options.get("tool_caller")
     if caller is not None:

@@ -10,7 +10,7 @@ import asyncio
 import contextvars
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import (
     Any,
@@ -35,6 +35,7 @@ from windlass.tools.handlers import is_async, own, takes_context
 from windlass.tools.mend import mend
 from windlass.tools.parameters import as_parameters, as_returns
 from windlass.tools.prepare import Checker
+from windlass.tools.rehearsal import Rehearsal, handler_of, previewed
 from windlass.tools.text import stand_in
 
 Deps = TypeVar("Deps")
@@ -181,6 +182,8 @@ class ToolOptions(TypedDict, total=False):
     defer_loading: bool
     namespace: str | None
     strict: bool
+    undo: Callable[..., Any] | None  # undo(args, result, ctx) reverses the effect
+    preview: Callable[..., Any] | None  # preview(args) or (args, ctx): what it would answer
 
 
 OPTIONS: tuple[str, ...] = tuple(ToolOptions.__annotations__)
@@ -209,7 +212,7 @@ class Tool:
     __slots__ = (
         "__weakref__", "_check", "_checker", "_returns", "_typed", "annotations", "defer_loading",
         "description", "effect", "handler", "is_async", "keyed", "name", "namespace", "parameters",
-        "returns", "spec", "strict", "timeout", "transactional", "wants_context",
+        "preview", "returns", "spec", "strict", "timeout", "transactional", "undo", "wants_context",
     )  # fmt: skip
 
     name: str
@@ -228,6 +231,8 @@ class Tool:
     effect: Effect
     spec: ToolSpec
     wants_context: bool
+    undo: Callable[..., Any] | None
+    preview: Callable[..., Any] | None
     _check: Callable[[Any], bool]
     _checker: Checker | None
     _returns: Checker | None
@@ -273,6 +278,8 @@ class Tool:
         self.namespace = options.get("namespace")
         if self.namespace is not None and not isinstance(cast("object", self.namespace), str):
             raise ConfigError(f"{whose}: namespace is text, not {self.namespace!r}")
+        self.undo = handler_of(whose, "undo", options.get("undo"), "(args, result, ctx)")
+        self.preview = handler_of(whose, "preview", options.get("preview"), "(args, ctx)")
         self.annotations = _annotations(whose, options)
         self.returns = as_returns(options.get("returns"), whose)
         self._returns = None if self.returns is None else Checker(self.returns, whose)
@@ -357,6 +364,18 @@ class Tool:
             raise
         except BaseException as error:
             return self._failed(error)
+
+    async def rehearse(
+        self, arguments: dict[str, Any], ctx: ToolContext[Any], earlier: Sequence[Rehearsal]
+    ) -> Rehearsal | None:
+        """What the call would do after these, without doing it; None: nobody can say."""
+        if self.preview is None or self.effect == "read_only":
+            return None
+        try:
+            made = self._finish(await previewed(self.preview, arguments, ctx))
+        except Exception as error:
+            made = self._failed(error)
+        return Rehearsal(made) if isinstance(made, ToolResult) else None
 
     async def invoke_sync(
         self, arguments: dict[str, Any], ctx: ToolContext[Any]

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from windlass.agents.authority import access, tainting
+from windlass.agents.authority import access, preview, tainting
 from windlass.loop.policy import Policy
 from windlass.tools.base import Tool
 
 
-class AuthorityOptions(access.AccessOptions, tainting.TaintOptions, total=False):
+class AuthorityOptions(
+    access.AccessOptions, tainting.TaintOptions, preview.PreviewOptions, total=False
+):
     """What decides what an agent may do."""
 
 
-CHECKS = {**access.CHECKS, **tainting.CHECKS}
+CHECKS = {**access.CHECKS, **tainting.CHECKS, **preview.CHECKS}
 
 
 def authorizing(options: Mapping[str, Any], tools: Sequence[Tool]) -> list[Policy[Any]]:

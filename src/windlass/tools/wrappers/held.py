@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from windlass.messages import ToolResult
 from windlass.tools.base import Parked, Prepared, Tool, ToolContext, Validation
+from windlass.tools.rehearsal import Rehearsal
 
 _SAME = tuple(name for name in Tool.__slots__ if not name.startswith("__"))
 
@@ -27,3 +29,9 @@ class Held(Tool):
     async def call(self, arguments: dict[str, Any], ctx: ToolContext[Any]) -> ToolResult | Parked:
         """The held tool's answer."""
         return await self.inner.call(arguments, ctx)
+
+    async def rehearse(
+        self, arguments: dict[str, Any], ctx: ToolContext[Any], earlier: Sequence[Rehearsal]
+    ) -> Rehearsal | None:
+        """As the held tool would."""
+        return await self.inner.rehearse(arguments, ctx, earlier)

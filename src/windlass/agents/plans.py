@@ -1,0 +1,68 @@
+"""Plans of effects: look at one that a preview made, and say yes to it as a whole."""
+
+from __future__ import annotations
+
+from windlass import seams
+from windlass.access.approval import LASTS
+from windlass.agents.checking import number
+from windlass.agents.runtime import current_store
+from windlass.errors import ConfigError, shown
+from windlass.events import PlanApproved
+from windlass.policies.preview import EffectPlan, plan_in
+from windlass.store.base import Store
+
+_seconds = number(0.001)
+
+
+async def plan_of(session_id: str, *, store: Store | None = None) -> EffectPlan:
+    """The plan that a session with `dry_run="plan"` has made: `await w.plan_of("s1")`."""
+    home = store or current_store()
+    found = plan_in(await home.read(session_id), session_id)
+    if found is None:
+        raise _none(session_id)
+    return found
+
+
+async def approve_plan(
+    plan: EffectPlan | str,
+    *,
+    by: str = "approved",
+    expires_in: float | None = LASTS,
+    store: Store | None = None,
+) -> EffectPlan:
+    """Say yes to all effects of a plan, or of the session that made it; the plan as it stands now.
+
+    `await w.approve_plan(out.plan, by="ann")`. One run may then do them, each once and exactly so:
+    `await agent.run("…", plan=out.plan)`. A plan that you hold must still be the one on record.
+    """
+    if not isinstance(plan, (EffectPlan, str)):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ConfigError(f"a plan is `out.plan` or the id of its session, not {shown(plan)}")
+    if not isinstance(by, str) or not by.strip():  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ConfigError(f"by says who approves, not {shown(by)}")
+    until = None if expires_in is None else seams.now() + _seconds("expires_in", expires_in)
+    home = store or current_store()
+    session_id = plan if isinstance(plan, str) else plan.session_id
+    journal = await home.open(session_id, create=False)
+    try:
+        found = plan_in(journal.entries, session_id)
+        if found is None:
+            raise _none(session_id)
+        if isinstance(plan, EffectPlan) and plan.id != found.id:
+            raise ConfigError(
+                f"plan {plan.id[:12]} is no longer the plan of session {session_id!r}, which is "
+                f"{found.id[:12]}; look at it again"
+            )
+        if found.used_by is not None:
+            raise ConfigError(f"plan {found.id[:12]} was used by {found.used_by}; make a new one")
+        if found.approved_by is not None and not found.expired:
+            raise ConfigError(f"plan {found.id[:12]} was approved already, by {found.approved_by}")
+        journal.append(PlanApproved(found.id, by, until))
+        journal.flush()
+        await journal.durable()
+        return plan_in(journal.entries, session_id) or found
+    finally:
+        await journal.close()
+
+
+def _none(session_id: str) -> ConfigError:
+    return ConfigError(f'session {session_id!r} has no plan: run it with dry_run="plan"')

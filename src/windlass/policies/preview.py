@@ -1,0 +1,483 @@
+"""A run that only looks: every call with an effect is written into a plan instead of being run.
+
+And the run afterwards, which may do what an approved plan says, each effect once, and asks about
+anything else. Reads are free in both.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from windlass import seams
+from windlass.access.approval import LASTS
+from windlass.access.caller import Caller
+from windlass.errors import ConfigError, NoSuchSession, PermissionDenied, StoreError
+from windlass.events import (
+    EffectPlanned,
+    JournalEntry,
+    PlanApproved,
+    PlanMade,
+    PlanUsed,
+    RunStarted,
+)
+from windlass.loop.asks import version
+from windlass.loop.plan import digest_of
+from windlass.loop.policy import Policy
+from windlass.loop.run import Run
+from windlass.loop.verdict import Ask, Outcome, Suspend
+from windlass.messages import ToolCall, ToolResult
+from windlass.tools.base import Tool, ToolContext
+from windlass.tools.rehearsal import Rehearsal
+from windlass.tools.text import to_text
+
+NAME = "plan"
+UNSEEN = "what you read from now on does not show it"
+
+
+# --------------------------------------------------------------------------- plans
+
+
+class PlannedEffect(msgspec.Struct, frozen=True):
+    """One effect of a plan: the call, and the rows it would change where that is known."""
+
+    tool: str
+    arguments: dict[str, Any]
+    call_id: str
+    diff: tuple[dict[str, Any], ...] | None = None
+    note: str | None = None
+    asks: tuple[dict[str, Any], ...] = ()
+    version: str = ""
+    digest: str = ""
+    pinned: dict[str, Any] | None = None
+    session_id: str | None = None  # of the sub-agent that would do it
+
+
+class EffectPlan(msgspec.Struct, frozen=True):
+    """What a run would do, found out by `dry_run="plan"`: `out.plan.effects`.
+
+    Approve it as a whole with `w.approve_plan(out.plan, by="ann")`, then `agent.run(…, plan=out.plan)`
+    may do exactly this, once.
+    """
+
+    id: str  # a digest of all that an approval is about
+    session_id: str
+    run_id: str
+    caller: str
+    effects: tuple[PlannedEffect, ...]
+    agent: str | None = None
+    tenant: str | None = None
+    status: str = "done"  # how the preview ended
+    approved_by: str | None = None
+    expires_at: float | None = None
+    used_by: str | None = None  # the session that did it, or began to
+    used_run: str | None = None  # and its run
+    who: tuple[str | None, str | None, tuple[str, ...]] = (None, None, ())  # user, tenant, roles
+
+    @property
+    def expired(self) -> bool:
+        """No approval holds any more."""
+        return self.expires_at is not None and seams.now() > self.expires_at
+
+
+def bound_to(session_id: str, begun: RunStarted, effects: Sequence[PlannedEffect]) -> str:
+    """The digest of what an approval of these effects is about."""
+    about = [msgspec.to_builtins(effect) for effect in effects]
+    return digest_of(("plan", session_id, begun.run_id, _who(begun), about))
+
+
+def _who(begun: RunStarted) -> tuple[str | None, str | None, tuple[str, ...]]:
+    return begun.user, begun.tenant, tuple(sorted(begun.roles))
+
+
+def plan_in(entries: Sequence[JournalEntry], session_id: str) -> EffectPlan | None:
+    """The last plan of a session; None: it has none, or one that is not this session's own."""
+    begun: RunStarted | None = None
+    effects: list[PlannedEffect] = []
+    plan: EffectPlan | None = None
+    for entry in entries:
+        match entry:
+            case RunStarted():
+                begun, effects = entry, []
+            case EffectPlanned():
+                effects.append(_effect(entry))
+            case PlanMade() if begun is not None:
+                plan = EffectPlan(
+                    entry.plan, session_id, begun.run_id, begun.caller, tuple(effects),
+                    begun.name, begun.tenant, entry.status, who=_who(begun),
+                )  # fmt: skip
+                if entry.plan != bound_to(session_id, begun, effects):
+                    plan = None  # of the session that this one was forked from, or tampered with
+            case PlanApproved() if plan is not None and entry.plan == plan.id:
+                plan = msgspec.structs.replace(
+                    plan, approved_by=entry.by, expires_at=entry.expires_at
+                )
+            case PlanUsed() if plan is not None and entry.plan == plan.id:
+                plan = msgspec.structs.replace(
+                    plan, used_by=entry.session_id, used_run=entry.run_id
+                )
+            case _:
+                pass
+    return plan
+
+
+def _effect(entry: EffectPlanned) -> PlannedEffect:
+    fields = {name: getattr(entry, name) for name in PlannedEffect.__struct_fields__}
+    return PlannedEffect(**fields)
+
+
+# --------------------------------------------------------------------------- who would have asked
+
+
+class Beforehand(Policy[Any]):
+    """An authority that asks nobody about effects: whoever approves the plan is asked, about all.
+
+    Its no is still a no, and it asks about reads as ever. `silent` is the same without the function
+    that would answer at once.
+    """
+
+    def __init__(self, inner: Policy[Any], silent: Policy[Any]) -> None:
+        self.inner, self.silent = inner, silent
+        for name in ("memory", "keeps", "models"):  # what is remembered is the inner one's
+            setattr(self, name, getattr(inner, name))
+
+    @property
+    def name(self) -> str:
+        return self.inner.name
+
+    def for_child(self, run: Run) -> Policy[Any] | None:
+        inner, silent = self.inner.for_child(run), self.silent.for_child(run)
+        return None if inner is None or silent is None else Beforehand(inner, silent)
+
+    async def before_tool(self, run: Run, call: ToolCall) -> ToolCall | ToolResult | Suspend | None:
+        if run.tools[call.name].effect == "read_only":
+            return await self.inner.before_tool(run, call)
+        answer = await self.silent.before_tool(run, call)
+        if not isinstance(answer, Suspend):
+            return answer
+        _unasked(run).setdefault(call.id, []).append((self.name, answer))
+        return None
+
+    async def after_tool(self, run: Run, call: ToolCall, result: ToolResult) -> Any:
+        return await self.inner.after_tool(run, call, result)
+
+
+def _unasked(run: Run) -> dict[str, list[tuple[str, Suspend]]]:
+    return run.readings.setdefault(Beforehand, {})
+
+
+def _asks(run: Run, call: ToolCall) -> tuple[dict[str, Any], ...]:
+    """Who would have asked about this call."""
+    held = _unasked(run).pop(call.id, [])
+    return tuple(
+        {
+            "rule": name,
+            "reason": ask.reason,
+            "about": ask.about if isinstance(ask, Ask) else None,
+        }
+        for name, ask in held
+    )
+
+
+# --------------------------------------------------------------------------- the preview
+
+
+class Preview(Policy[None]):
+    """No effect happens: each is rehearsed where its tool can be, and goes into the plan."""
+
+    def __init__(self, delegates: Callable[[Tool], bool], root: Run | None = None) -> None:
+        self.delegates, self.root = delegates, root
+
+    @property
+    def name(self) -> str:
+        return "preview" if self.root is None else "parent.preview"
+
+    def for_child(self, run: Run) -> Preview:
+        return Preview(self.delegates, self.root or run)
+
+    async def before_tool(self, run: Run, call: ToolCall) -> ToolResult | None:
+        tool, asks = run.tools[call.name], _asks(run, call)
+        if self.delegates(tool):
+            return None  # its agent is previewed as well
+        root = self.root or run
+        earlier = await self._earlier(root)
+        if tool.effect == "read_only":
+            seen = await _rehearsed(run, tool, call, list(earlier.values())) if earlier else None
+            return None if seen is None else seen.result
+        key = f"{run.session_id}:{call.id}"
+        seen = await _rehearsed(run, tool, call, [one for at, one in earlier.items() if at != key])
+        if seen is not None and seen.result.is_error:
+            return seen.result  # nothing would have happened
+        known = any(_key(root, entry) == key for entry in _planned(root))
+        if not known:  # else a sub-agent that was killed meets its call again
+            root.record(
+                EffectPlanned(
+                    call.id, tool.name, version(tool), call.arguments, digest_of(call.arguments),
+                    seen.diff if seen is not None else None,
+                    seen.pinned if seen is not None else None,
+                    None if seen is not None else "not rehearsed: its tool has no preview", asks,
+                    None if root is run else run.session_id,
+                )
+            )  # fmt: skip
+        if seen is not None:
+            if seen.changes:
+                earlier[key] = seen
+            return seen.result
+        return ToolResult(call.id, _words(call), False, call.name)
+
+    async def _earlier(self, root: Run) -> dict[str, Rehearsal]:
+        """What was rehearsed so far; a run that goes on after a crash rehearses it once more."""
+        known: dict[str, Rehearsal] | None = root.readings.get(Preview)
+        if known is None:
+            known = root.readings[Preview] = {}
+            for entry in _planned(root):
+                tool = root.tools.get(entry.tool)
+                if tool is None or entry.diff is None:
+                    continue
+                again = ToolCall(
+                    entry.call_id, entry.tool, {**entry.arguments, **(entry.pinned or {})}
+                )
+                seen = await _rehearsed(root, tool, again, list(known.values()))
+                if seen is not None and seen.changes:
+                    known[_key(root, entry)] = seen
+        return known
+
+    async def end(self, run: Run, outcome: Outcome) -> Outcome:
+        if self.root is not None or outcome.status == "suspended":
+            return outcome
+        entries = run.journal.entries[run.first_entry :]
+        begun = next(entry for entry in entries if type(entry) is RunStarted)
+        effects = [_effect(entry) for entry in _planned(run)]
+        run.record(PlanMade(bound_to(run.session_id, begun, effects), len(effects), outcome.status))
+        return outcome
+
+
+def _planned(root: Run) -> list[EffectPlanned]:
+    entries = root.journal.entries[root.first_entry :]
+    return [entry for entry in entries if type(entry) is EffectPlanned]
+
+
+def _key(root: Run, entry: EffectPlanned) -> str:
+    return f"{entry.session_id or root.session_id}:{entry.call_id}"
+
+
+async def _rehearsed(
+    run: Run, tool: Tool, call: ToolCall, earlier: Sequence[Rehearsal]
+) -> Rehearsal | None:
+    ctx: ToolContext[Any] = ToolContext(
+        run.deps, run.caller, run.session_id, run.run_id, call.id, tool.name, run
+    )
+    seconds = tool.timeout if tool.timeout is not None else run.plan.tool_timeout
+    try:
+        async with asyncio.timeout(seconds):
+            seen = await tool.rehearse(call.arguments, ctx, earlier)
+    except TimeoutError:
+        words = f"The preview of {tool.name} took longer than {seconds:g} s."
+        return Rehearsal(ToolResult(call.id, words, True, tool.name, "timeout"))
+    if seen is None:
+        return None
+    result = msgspec.structs.replace(seen.result, id=call.id, name=call.name)
+    return msgspec.structs.replace(seen, result=result)
+
+
+def _words(call: ToolCall) -> str:
+    written = msgspec.json.encode(call.arguments, enc_hook=to_text).decode()
+    return (
+        f"Planned: {call.name} was not run; it is part of a plan that somebody approves as a whole. "
+        f"Go on as if it had succeeded; {UNSEEN}. Arguments: {written}"
+    )
+
+
+# --------------------------------------------------------------------------- the real run
+
+
+class PlanRef(msgspec.Struct, frozen=True):
+    """Which plan: the session that made it, and its digest where somebody holds the plan itself."""
+
+    session_id: str
+    id: str | None = None
+
+
+class Claims(msgspec.Struct, frozen=True):
+    """Which effects of the plan were let through, and for which call: `session:call`."""
+
+    plan: str = ""
+    calls: dict[str, int] = {}
+
+
+class ByPlan(Policy[Claims]):
+    """What an approved plan says may run, each effect once; anything else that is no read asks."""
+
+    memory = Claims
+
+    def __init__(
+        self, ref: PlanRef, delegates: Callable[[Tool], bool], root: Run | None = None
+    ) -> None:
+        self.ref, self.delegates, self.root = ref, delegates, root
+
+    @property
+    def name(self) -> str:
+        return NAME if self.root is None else f"parent.{NAME}"
+
+    def for_child(self, run: Run) -> ByPlan:
+        return ByPlan(self.ref, self.delegates, self.root or run)
+
+    async def start(self, run: Run) -> None:
+        if self.root is not None:
+            return
+        plan = await self._load(run)
+        run.readings[ByPlan] = plan
+        if run.turn is None and not run.number:  # a run that goes on asks, where it is too late
+            if (why := _unusable(plan, run)) is not None:
+                raise PermissionDenied(why)
+
+    async def _load(self, run: Run) -> EffectPlan:
+        ref = self.ref
+        try:
+            mine = ref.session_id == run.session_id
+            entries = run.journal.entries if mine else await run.store.read(ref.session_id)
+        except NoSuchSession:
+            entries = []
+        plan = plan_in(entries, ref.session_id)
+        if plan is None:
+            raise ConfigError(
+                f'session {ref.session_id!r} has no plan here: make one with dry_run="plan", in the '
+                "store that this run uses"
+            )
+        if ref.id is not None and plan.id != ref.id:
+            raise PermissionDenied(
+                f"plan {ref.id[:12]} is not what session {ref.session_id!r} has on record; "
+                "look at it again with `windlass plan show`"
+            )
+        return plan
+
+    async def before_tool(self, run: Run, call: ToolCall) -> ToolCall | Ask | None:
+        tool, asks = run.tools[call.name], _asks(run, call)
+        if tool.effect == "read_only" or self.delegates(tool):
+            return None
+        root = self.root or run
+        policy = self if self.root is None else ByPlan(self.ref, self.delegates)
+        plan: EffectPlan = root.readings[ByPlan]
+        claims: Claims = root.recall(policy)
+        key = f"{run.session_id}:{call.id}"
+        at = claims.calls.get(key)
+        if at is None:
+            at, why = _fitting(plan, claims, call, tool, asks)
+        elif _misfit(plan.effects[at], call, tool, asks):
+            at, why = None, "it is no longer the call that was planned"
+        else:
+            why = ""
+        if at is not None:
+            why = _unusable(plan, root) or await self._claimed(root, plan)
+        if at is None or why:
+            return _not_planned(call, plan, why, asks)
+        if key not in claims.calls:
+            root.remember(policy, Claims(plan.id, {**claims.calls, key: at}))
+            if root is not run:  # two journals: the claim is there before the child's decision is
+                root.journal.flush()
+                await root.journal.durable()
+        pinned = plan.effects[at].pinned
+        return msgspec.structs.replace(call, arguments={**call.arguments, **(pinned or {})})
+
+    async def _claimed(self, run: Run, plan: EffectPlan) -> str:
+        """Make the plan this run's own, on the record of the session that made it. "": it is."""
+        if plan.used_run == run.run_id:
+            return ""
+        used = PlanUsed(plan.id, run.session_id, run.run_id)
+        if plan.session_id == run.session_id:
+            run.record(used)
+        else:
+            try:
+                why = await _use(run, used, plan.session_id)
+            except StoreError as error:
+                return f"the plan could not be taken: {error}"
+            if why is not None:
+                return why
+        run.readings[ByPlan] = msgspec.structs.replace(
+            plan, used_by=run.session_id, used_run=run.run_id
+        )
+        return ""
+
+
+async def _use(run: Run, used: PlanUsed, session_id: str) -> str | None:
+    """One writer at a time has a session: of two runs that come for a plan one finds it used."""
+    journal = await run.store.open(session_id, create=False)
+    try:
+        plan = plan_in(journal.entries, session_id)
+        if plan is None or plan.id != used.plan:
+            return "the plan is gone"
+        if plan.used_run is None:
+            journal.append(used)
+            journal.flush()
+            await journal.durable()
+            seams.point("plan.used")
+        elif plan.used_run != used.run_id:
+            return f"the plan was used by session {plan.used_by}"
+        return None
+    finally:
+        await journal.close()
+
+
+def _unusable(plan: EffectPlan, run: Run) -> str | None:
+    """Why the plan gives this run no right to anything."""
+    named = f"plan {plan.id[:12]} of session {plan.session_id}"
+    if plan.approved_by is None:
+        return f"{named} is not approved: `windlass plan approve {plan.session_id}`"
+    if plan.used_run is not None and plan.used_run != run.run_id:
+        return f"{named} was used by session {plan.used_by}; make a new one"
+    if plan.expired:
+        return f"the approval of {named} has expired; make a new one"
+    if not _same_caller(plan, run):
+        return f"{named} is {plan.caller}'s as they were then, and this run is {run.caller_name}'s"
+    return None
+
+
+def _same_caller(plan: EffectPlan, run: Run) -> bool:
+    who = run.caller
+    user = None if who is Caller.local() else who.user  # as the record has it
+    return plan.who == (user, who.tenant, tuple(sorted(who.roles)))
+
+
+def _fitting(
+    plan: EffectPlan,
+    claims: Claims,
+    call: ToolCall,
+    tool: Tool,
+    asks: Sequence[Mapping[str, Any]],
+) -> tuple[int | None, str]:
+    """The first effect of the plan that is this call and is still to be done; or why there is none."""
+    taken, why = set(claims.calls.values()), "the plan does not have it"
+    for at, effect in enumerate(plan.effects):
+        if effect.tool != tool.name:
+            continue
+        misfit = _misfit(effect, call, tool, asks)
+        if misfit is None and at not in taken:
+            return at, ""
+        why = misfit or "the plan has it, and it was done"
+    return None, why
+
+
+def _misfit(
+    effect: PlannedEffect, call: ToolCall, tool: Tool, asks: Sequence[Mapping[str, Any]]
+) -> str | None:
+    if effect.digest != digest_of(call.arguments):
+        return "the plan has it with other arguments"
+    if effect.version != version(tool):
+        return "the tool is not what it was when the plan was made"
+    then = {ask["rule"]: ask["about"] for ask in effect.asks}
+    for ask in asks:
+        if ask["rule"] in then and digest_of(then[ask["rule"]]) != digest_of(ask["about"]):
+            return f"what {ask['rule']} looks at is not what it was when the plan was made"
+    return None
+
+
+def _not_planned(
+    call: ToolCall, plan: EffectPlan, why: str, asks: Sequence[Mapping[str, Any]]
+) -> Ask:
+    words = f"may {call.name} run? It is not in plan {plan.id[:12]}: {why}"
+    receipt = {"action": "ask", "rule": NAME, "rationale": why, "asks": list(asks)}
+    about = {"plan": plan.id, "asks": [ask["about"] for ask in asks]}
+    return Ask(words, about=about, receipt=receipt, expires_in=LASTS)

@@ -1,0 +1,37 @@
+"""What a call would do, found out without doing it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from windlass.errors import ConfigError
+from windlass.messages import ToolResult
+from windlass.tools.handlers import own, takes_context
+
+
+class Rehearsal(msgspec.Struct, frozen=True):
+    """What a call would answer, and what would be different afterwards."""
+
+    result: ToolResult
+    diff: tuple[dict[str, Any], ...] | None = None  # rows: resource, id, {field: [before, after]}
+    pinned: dict[str, Any] | None = None  # arguments that the real call must have to do the same
+    changes: tuple[Any, ...] = ()  # for rehearsals after this one, by whoever understands them
+
+
+def handler_of(whose: str, option: str, value: Any, shape: str) -> Callable[..., Any] | None:
+    """The function of an option such as `undo`, or the mistake in its place."""
+    if value is None or (callable(value) and not isinstance(value, type)):
+        return value
+    raise ConfigError(f"{whose}: {option} is a function {shape}, not {value!r:.80}")
+
+
+async def previewed(preview: Callable[..., Any], arguments: dict[str, Any], ctx: Any) -> Any:
+    """What a tool's own `preview` answers."""
+    mine = own(arguments)
+    both = takes_context(preview, f"tool {ctx.tool_name!r}: preview")
+    answer = preview(mine, ctx) if both else preview(mine)
+    return await answer if inspect.isawaitable(answer) else answer
