@@ -22,6 +22,7 @@ import windlass as w
 from bench.sampling import REPS, Work, paired, rounds
 from bench.table import Row, micro
 from windlass.events import JournalEntry, ToolResulted
+from windlass.testing.postgres import find_binaries, own_server
 from windlass.tools.answer import answer
 from windlass.tools.base import AgentInfo
 
@@ -39,7 +40,7 @@ class Product(w.Resource):
 
 
 async def rows(reps: int = REPS) -> list[Row]:
-    """Both figures."""
+    """What it costs on SQLite, alone and with others, and on Postgres."""
     with TemporaryDirectory(dir=_work()) as folder:
         place = Path(folder)
         async with w.Runtime(
@@ -55,7 +56,7 @@ async def rows(reps: int = REPS) -> list[Row]:
             alone = await _alone(products, bare, reps)
             together = await _together(scope, reps)
             bare.close()
-    return [alone, together]
+    return [alone, together, *await _on_postgres(reps)]
 
 
 async def _alone(products: Any, bare: _Bare, reps: int) -> Row:
@@ -73,6 +74,38 @@ async def _alone(products: Any, bare: _Bare, reps: int) -> Row:
     name = "one caller: a durable update of a resource on SQLite (FULL), over the bare transaction"
     sides = micro(pair.ours), micro(pair.bare)
     return Row(name, pair.ratio, ALONE, *sides, (pair.low, pair.high))
+
+
+async def _on_postgres(reps: int) -> list[Row]:
+    """One caller, beside asyncpg alone; nothing where no server can be started."""
+    if find_binaries() is None:
+        return []
+    import asyncpg
+
+    with own_server(durable=True) as server:
+        pool: Any = await asyncpg.create_pool(server.url(), min_size=1, max_size=1)
+        async with w.Runtime(
+            server.url(), environ={}, resources=[Product], roles={"clerk": ["product.*"]}
+        ) as scope:
+            products = scope.resources[Product]
+            await products.create(id="p1", name="Pen", price=1.5, caller=ANN)
+            count = itertools.count(1)
+
+            async def ours() -> None:
+                await products.update("p1", {"stock": next(count)}, caller=ANN)
+
+            async def theirs() -> None:
+                async with pool.acquire() as one, one.transaction(isolation="serializable"):
+                    await one.fetchrow(_READ.replace("?", "$1"), "p1")
+                    await one.execute(_WRITE.replace("?", "$1", 1).replace("?", "$2"), 7, "p1")
+
+            works = {"ours": Work(ours), "bare": Work(theirs)}
+            taken = await rounds(works, reps, target=0.5, clock=time.perf_counter)
+        await pool.close()
+    pair = paired(taken["ours"], taken["bare"])
+    name = "one caller: a durable update of a resource on Postgres, over asyncpg alone"
+    sides = micro(pair.ours), micro(pair.bare)
+    return [Row(name, pair.ratio, TOGETHER, *sides, (pair.low, pair.high))]
 
 
 async def _together(scope: w.Runtime, reps: int) -> Row:

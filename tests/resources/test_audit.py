@@ -165,6 +165,20 @@ async def test_no_body_can_touch_the_log(runtime):
     assert len(await scope.resources.audit()) == 1
 
 
+async def test_calls_of_one_reply_keep_one_chain(runtime):
+    scope = await runtime(Order)
+    calls = [call("create_order", id=f"o{n}", item="pen") for n in range(8)]
+    calls += [call("get_order", id="o0"), call("delete_order", id="none")]
+    async with scope:
+        agent = w.Agent(scripted(calls, "ok"), tools=scope.tools(), max_concurrent_tools=16)
+        out = await agent.run("go", caller=ANN, session_id="s1")
+    assert [one.outcome for one in out.tool_calls[:8]] == ["ok"] * 8, out.tool_calls
+    rows = await scope.resources.audit(session="s1")
+    assert audit.verify(rows) and {one.chain for one in rows} == {"session:s1"}
+    assert [one.seq for one in rows] == list(range(len(rows)))
+    assert sum(one.verb == "create" for one in rows) == 8
+
+
 async def test_host_calls_side_by_side_keep_their_chains(runtime):
     import asyncio
 

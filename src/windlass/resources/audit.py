@@ -72,7 +72,7 @@ class Origin(msgspec.Struct, frozen=True):
     session: str | None = None
     run: str | None = None
     call: str | None = None
-    lane: int = 0  # of a host's calls side by side, where they do not wait for each other anyway
+    lane: int = 0  # of a host's calls, where they run side by side: each row names the one before
 
 
 class Which(TypedDict, total=False):
@@ -137,9 +137,8 @@ def write(
 ) -> None:
     """Append a row in the call's own transaction."""
     chain = origin.chain
-    if tx.dialect == "postgres":  # one at a time: each row names the one before it
-        chain = f"{chain}:{origin.lane}" if origin.lane else chain
-        tx.keep(_LOCK, (int.from_bytes(_digest(chain.encode())[:8], "big", signed=True),))
+    if tx.dialect == "postgres" and origin.session is None:
+        chain = f"{chain}:{origin.lane}"  # which no other call uses meanwhile
     head = tx.keep(_HEAD, (chain,)).fetchone()
     seq, before = (0, genesis(chain)) if head is None else (head[0] + 1, bytes(head[1]))
     if row is None and changes:

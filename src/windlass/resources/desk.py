@@ -6,9 +6,11 @@ journal or the store alone) and in what comes back (JSON or an object).
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 from typing import Any, TypeVar, cast
+from weakref import WeakValueDictionary
 
 from windlass import seams
 from windlass.access.caller import Caller
@@ -45,6 +47,8 @@ class Desk:
         self._name = seams.new_id("host")
         self._ready: frozenset[Plan] = frozenset()
         self._ready_in: Store | None = None
+        self._dialect = ""
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._lanes: list[int] = []  # chains of host calls that nobody uses now
         self._count = 0
 
@@ -54,12 +58,13 @@ class Desk:
         if self._ready_in is store and plans <= self._ready:
             return plans
 
-        def body(tx: Any) -> None:
+        def body(tx: Any) -> str:
             audit.ensure(tx)
             for plan in plans:
                 schema.ensure(tx, plan)
+            return tx.dialect
 
-        await store.commit(body)
+        self._dialect = await store.commit(body)
         self._ready, self._ready_in = plans, store
         return plans
 
@@ -87,13 +92,29 @@ class Desk:
         )
         if verb.reads:
             return await self._read(verb, arguments, origin, ctx.caller, store, _json, ctx, known)
-        call = _Call(self, verb, arguments, origin, ctx.caller, ctx.commit, _json, known)
+        commit = self._in_turn(ctx.session_id, ctx.commit)
+        call = _Call(self, verb, arguments, origin, ctx.caller, commit, _json, known)
         try:
             return await call.answer(store, ctx)
         except PermissionDenied as error:
             if call.committed:
                 raise
-            return await ctx.commit(call.denial(str(error)))
+            return await commit(call.denial(str(error)))
+
+    def _in_turn(self, session: str | None, commit: Commit) -> Commit:
+        """One commit after the other in a session, where several would run at the same time.
+
+        They would all want the end of its chain and its journal, and run again until they had it.
+        """
+        if session is None or self._dialect != "postgres":
+            return commit
+        lock = self._turns.setdefault(session, asyncio.Lock())
+
+        async def alone(body: Callable[[Any], Any]) -> Any:
+            async with lock:
+                return await commit(body)
+
+        return alone
 
     # ----------------------------------------------------------------- a host's call
 
@@ -140,7 +161,9 @@ class Desk:
         known: frozenset[Plan],
     ) -> Any:
         kept = verb.plan.cls.audit_reads
-        commit = store.commit if kept or verb.method is not None else store.consult
+        commit = self._in_turn(origin.session, store.commit)
+        if not kept and verb.method is None:
+            commit = store.consult
         call = _Call(self, verb, arguments, origin, caller, commit, show, known, kept=kept)
         try:
             return await call.answer(store, ctx)
