@@ -703,6 +703,27 @@ async def test_a_cached_view_waits_until_a_summary_pays():
     assert at_once.estimated_tokens_before < 56_000 < later.estimated_tokens_before < 200_000
 
 
+async def test_a_chat_looks_at_prices_by_the_turns_of_its_session():
+    """Every run of it is one turn: that is not how long it will go on."""
+
+    async def first_cut(read: int) -> tuple[Compacted, int]:
+        session = (await w.agent_session_open(f"chat-{read}")).id
+        usage = Usage(50_000, 5, cache_read_tokens=read)
+        model = priced(
+            scripted(then=lambda r: NOTES if is_summary(r) else "x" * 8_000, usage=usage)
+        )
+        model.context_window = 1_000_000
+        for turn in range(1, 120):
+            out = await w.agent_loop("y" * 8_000, model=model, session_id=session)
+            if done := compactions(out):
+                return done[0], turn
+        raise AssertionError("it was never cut")
+
+    (at_once, early), (later, late) = await first_cut(0), await first_cut(49_000)
+    assert at_once.estimated_tokens_before < 56_000 < later.estimated_tokens_before < 400_000
+    assert early < late < 100
+
+
 # --------------------------------------------------------------------------- on the record
 
 
