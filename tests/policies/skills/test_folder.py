@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import windlass as w
-from windlass.policies.skills import files
+from windlass.policies.skills import files, folder
 from windlass.policies.skills.files import Refused, file_tool, listed, read
 from windlass.policies.skills.folder import LARGEST, skills_in
 from windlass.testing import call, scripted
@@ -18,15 +18,15 @@ from windlass.testing import call, scripted
 links = pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
 
 
-def put(folder: Path, text: str | bytes, name: str = "SKILL.md") -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
+def put(place: Path, text: str | bytes, name: str = "SKILL.md") -> Path:
+    place.mkdir(parents=True, exist_ok=True)
     data = text.encode() if isinstance(text, str) else text
-    (folder / name).write_bytes(data)
-    return folder
+    (place / name).write_bytes(data)
+    return place
 
 
-def one(folder: Path) -> tuple[w.Skill, list[str]]:
-    found = skills_in(str(folder))
+def one(place: Path) -> tuple[w.Skill, list[str]]:
+    found = skills_in(str(place))
     [skill] = found.skills
     return skill, [problem.partition("SKILL.md: ")[2] or problem for problem in found.problems]
 
@@ -140,8 +140,8 @@ def test_where_skills_are_looked_for(tmp_path: Path):
 
 
 def test_two_of_one_name_are_told_apart_by_their_folders(tmp_path: Path):
-    for folder in ("brand", "brand-two", "brand-three"):
-        put(tmp_path / folder, "---\nname: brand\ndescription: x\n---\n")
+    for name in ("brand", "brand-two", "brand-three"):
+        put(tmp_path / name, "---\nname: brand\ndescription: x\n---\n")
     registry = w.skill_registry(tmp_path)
     assert registry.names == ("brand", "brand-three", "brand-two")
     assert sum("goes by" in problem for problem in registry.problems) == 2
@@ -184,6 +184,33 @@ def test_a_skill_with_ten_thousand_files_is_cut_short(tmp_path: Path):
             (folder / f"{m}.txt").touch()
     skill, problems = one(tmp_path)
     assert len(skill.files) == files.LISTED and "many files" in problems[0]
+
+
+def test_no_folder_is_looked_at_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    for n in range(30):
+        put(tmp_path / f"{n:02}", "---\ndescription: x\n---\n")
+        put(tmp_path / "00", "x", f"{n}.txt")
+    monkeypatch.setattr(folder, "_FOLDERS", 20)
+    monkeypatch.setattr(files, "_LOOKED_AT", 10)
+    found = skills_in(str(tmp_path))
+    assert len(found.skills) <= 20 and any("more than 20 folders" in p for p in found.problems)
+    assert len(listed(str(tmp_path / "00"))[0]) <= 10 and not listed(str(tmp_path / "00"))[1]
+
+
+def test_a_path_may_begin_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    put(tmp_path / "skills" / "x", "---\ndescription: x\n---\n")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    assert w.skill_registry("~/skills").names == ("x",)
+
+
+async def test_a_long_list_is_cut(tmp_path: Path):
+    put(tmp_path / "x", "---\ndescription: x\n---\n")
+    for n in range(130):
+        put(tmp_path / "x", "y", f"{n}.txt")
+    skill, _ = one(tmp_path)
+    outcome, words = await told(skill, skill="x", path=".")
+    assert outcome == "ok" and words.endswith("… and 30 more") and len(words.splitlines()) == 101
 
 
 def test_what_is_listed(tmp_path: Path):
