@@ -290,3 +290,25 @@ async def test_tokens_are_tidied_up(store):
         lambda tx: tx.execute("SELECT count(*) FROM windlass_tokens").fetchone()[0]
     )
     assert left < 64
+
+
+async def test_one_that_cannot_be_stored_does_not_hold_up_the_others(store, monkeypatch):
+    journals = [await store.open(f"s{n}") for n in range(4)]
+    monkeypatch.setattr(journals[2].line, "epoch", "none")  # what no server takes for a number
+    for journal in journals:
+        journal.append(note(1))
+        journal.flush()
+    ended = await asyncio.gather(*(j.durable() for j in journals), return_exceptions=True)
+    assert [error is None for error in ended] == [True, True, False, True]
+    assert isinstance(ended[2], StoreError)
+    assert [numbers(await store.read(f"s{n}")) for n in range(4)] == [[1], [1], [], [1]]
+
+
+async def test_pruning_goes_in_steps(store, monkeypatch):
+    from windlass.store import postgres_changes
+
+    monkeypatch.setattr(postgres_changes, "AT_ONCE", 2)
+    for number in range(5):
+        await (await store.open(f"s{number}")).close()
+    assert sorted(await store.prune(float("inf"))) == [f"s{n}" for n in range(5)]
+    assert await store.sessions() == []

@@ -156,10 +156,14 @@ class PostgresStore:
 
     async def prune(self, older_than: float) -> list[str]:
         """Delete sessions not touched since; those being written here stay."""
-        held = set(self._held)
-        return await self._change(
-            lambda db, _writer: changes.remove(db, "updated_at < $1", older_than, held)
-        )
+        held, gone = set(self._held), list[str]()
+        while True:
+            some = await self._change(
+                lambda db, _writer: changes.remove(db, "updated_at < $1", older_than, held)
+            )
+            gone += some
+            if len(some) < changes.AT_ONCE:
+                return gone
 
     async def commit(self, body: Callable[[Any], T]) -> T:
         """Run the body in a transaction of its own, outside of any session."""

@@ -19,6 +19,8 @@ from windlass.store.postgres_rows import Numbers, plain, share_values
 from windlass.store.postgres_schema import CHANNEL, TOKEN_SECONDS, VALUES_LOCK
 from windlass.store.reading import split
 
+AT_ONCE = 500  # sessions that are removed in one transaction
+
 
 class Opening:
     """Becoming a session's writer: the row that says so, or the next epoch."""
@@ -205,10 +207,12 @@ async def post(
 
 
 async def remove(connection: Connection, where: str, value: Any, but: set[str]) -> list[str]:
-    """Delete sessions, their mail and the values only they used; their ids."""
+    """Delete sessions, `AT_ONCE` at most, their mail and the values only they used; their ids."""
     await connection.execute("SELECT pg_advisory_xact_lock($1)", VALUES_LOCK)
     gone = await connection.fetch(
-        f"DELETE FROM windlass_sessions WHERE {where} AND id <> ALL($2::text[]) RETURNING sid, id",
+        "DELETE FROM windlass_sessions WHERE sid = ANY(ARRAY(SELECT sid FROM windlass_sessions"
+        f" WHERE {where} AND id <> ALL($2::text[]) ORDER BY sid LIMIT {AT_ONCE}))"
+        f" AND {where} RETURNING sid, id",
         value,
         list(but),
     )

@@ -15,7 +15,8 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
 from windlass.errors import ConfigError, Corrupt, Full, Locked, StoreError
 
-CONNECT_SECONDS = 10.0
+CONNECT_SECONDS = 10
+ANSWER_SECONDS = 30.0  # at least, before a server that says nothing counts as gone
 FIRST_SECONDS = 5.0
 OLDEST = 13  # the first that says of any transaction what became of it
 
@@ -95,7 +96,7 @@ class Address:
 
 
 async def connect(address: Address, patience: float, settings: dict[str, str]) -> Connection:
-    """A connection that waits for the disk at every commit, and for an answer `patience` seconds."""
+    """A connection that waits for the disk at every commit."""
     import asyncpg  # pyright: ignore[reportMissingTypeStubs]  # the extra `postgres`
 
     # One plan for all: a statement is planned once on a connection and its rows are few. Where an
@@ -107,8 +108,8 @@ async def connect(address: Address, patience: float, settings: dict[str, str]) -
         Connection,
         await asyncpg.connect(  # pyright: ignore[reportUnknownMemberType]
             address.url,
-            timeout=min(CONNECT_SECONDS, patience),  # pyright: ignore[reportArgumentType]
-            command_timeout=patience,
+            timeout=CONNECT_SECONDS,
+            command_timeout=max(patience, ANSWER_SECONDS),
             max_cached_statement_lifetime=0,
             server_settings=given,
         ),

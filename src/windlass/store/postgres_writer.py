@@ -13,7 +13,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from windlass import seams
 from windlass.errors import Corrupt, StaleWriter, StoreError
@@ -24,12 +24,13 @@ from windlass.store.group import SecondResult, loss, stale, with_record
 from windlass.store.jobs import Again, Append, Call, Commit, Forget, Job, Jobs, Line, Place
 from windlass.store.postgres_bodies import BodyRaised, run_body
 from windlass.store.postgres_changes import Opening
-from windlass.store.postgres_link import Address, Connection, Pool, Statement, meaning
+from windlass.store.postgres_link import Address, Connection, Pool, Statement, meaning, passing
 from windlass.store.postgres_mail import Mail
 from windlass.store.postgres_once import Patience, Trial, look, once
 from windlass.store.postgres_reading import STANDS, Found, entries
 from windlass.store.postgres_rows import Batch, Numbers, share_values
 from windlass.store.postgres_schema import prepare
+from windlass.store.writer import Told, hear
 
 T = TypeVar("T")
 GROUPS, BODIES = 4, 8  # connections for rows and questions, and for bodies
@@ -60,6 +61,7 @@ class Writer:
         self._busy: set[Line] = set()
         self._grouping = 0
         self._tasks: set[asyncio.Task[None]] = set()
+        self._told: dict[asyncio.AbstractEventLoop, list[Told]] = {}
         self._prepared: dict[Connection, dict[str, Statement]] = {}
         self.stopped = False
 
@@ -118,6 +120,7 @@ class Writer:
         finally:
             loop.close()
             self._refuse_the_rest()
+            self._say()
             if self._ended is not None:
                 self._ended()
 
@@ -152,6 +155,7 @@ class Writer:
         await self.mail.close()
         await self.pool.close()
         await self.bodies.close()
+        self._say()
 
     async def _prepare(self, connection: Connection) -> None:
         await prepare(connection, self.address)
@@ -237,6 +241,9 @@ class Writer:
                 try:
                     await patience.after(error)
                 except Exception as last:
+                    if len(group) > 1 and not passing(last):  # one of them spoils it for all
+                        each = [await self._write([one], counted) for one in group]
+                        return all(each)
                     self._failed(meaning(last, self.address), [line for line, _ in group])
                     return False
         for line, appends in group:
@@ -406,10 +413,21 @@ class Writer:
             self._tell(line.loop, line.owner.settled, line.done, error, final)
 
     def _tell(self, loop: asyncio.AbstractEventLoop, what: Callable[..., None], *args: Any) -> None:
-        try:
-            loop.call_soon_threadsafe(what, *args)
-        except RuntimeError:  # the loop is closed; nobody waits there any more
-            pass
+        """What belongs together is heard together: nobody acts between two pieces of it."""
+        self._told.setdefault(loop, []).append((what, args))
+        if len(self._told) == 1 and len(self._told[loop]) == 1:
+            try:
+                cast(asyncio.AbstractEventLoop, self._loop).call_soon(self._say)
+            except RuntimeError:  # the thread has ended
+                self._say()
+
+    def _say(self) -> None:
+        told, self._told = self._told, {}
+        for loop, news in told.items():
+            try:
+                loop.call_soon_threadsafe(hear, news)
+            except RuntimeError:  # the loop is closed; nobody waits there any more
+                pass
 
     def _deliver(self, line: Line, items: list[InboxItem]) -> None:
         self._tell(line.loop, line.owner.delivered, items)

@@ -232,7 +232,7 @@ class Writer:
         told, self._told = self._told, {}
         for loop, news in told.items():
             try:
-                loop.call_soon_threadsafe(_hear, news)
+                loop.call_soon_threadsafe(hear, news)
             except RuntimeError:  # the loop is closed; nobody waits there any more
                 pass
 
@@ -309,7 +309,8 @@ class Writer:
             self.connection = self._guard = None
 
 
-def _hear(news: list[Told]) -> None:
+def hear(news: list[Told]) -> None:
+    """Runs on the event loop that the news are for."""
     for what, args in news:
         try:
             what(*args)

@@ -46,6 +46,7 @@ _SETTINGS = {
 _numbers = itertools.count(1)
 
 
+@functools.cache
 def find_binaries() -> Path | None:
     """The folder that holds `initdb` and `postgres`, if there is one."""
     places: list[Path] = []
@@ -58,9 +59,20 @@ def find_binaries() -> Path | None:
     if spec is not None and spec.origin is not None:
         places.append(Path(spec.origin).parent / "pginstall" / "bin")
     for place in places:
-        if (place / "initdb").exists() and (place / "postgres").exists():
+        if (place / "initdb").exists() and _runs(place / "postgres"):
             return place
     return None
+
+
+def _runs(program: Path) -> bool:
+    """Can it be started, by the user it will be started as?"""
+    try:
+        subprocess.run(
+            [program, "--version"], capture_output=True, cwd="/", check=True, **_as_user()
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return False
+    return True
 
 
 class Server:
