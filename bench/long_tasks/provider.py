@@ -103,7 +103,7 @@ class Bill(msgspec.Struct):
     requests: int = 0
     summaries: int = 0
     input_tokens: int = 0
-    cached_tokens: int = 0
+    cached_bytes: int = 0
     dollars: float = 0.0
 
 
@@ -162,7 +162,7 @@ class Scripted(AnthropicMessages):
         bill = self.bill
         bill.requests += 1
         bill.input_tokens += usage.input_tokens
-        bill.cached_tokens += usage.cache_read_tokens
+        bill.cached_bytes += read
         bill.dollars += self.price(usage)
         return usage
 

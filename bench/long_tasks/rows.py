@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from bench.long_tasks.facts import COUNT
 from bench.long_tasks.play import Played, play
-from bench.long_tasks.provider import MODEL
+from bench.long_tasks.provider import BYTES, MODEL
 from bench.long_tasks.tasks import TASKS, Task
 from bench.long_tasks.ways import ways
 from bench.table import Row
@@ -52,10 +52,10 @@ def _told(one: Played) -> str:
 def table(played: Sequence[Played], model: str) -> str:
     """All of it in Markdown."""
     head = (
-        f"Long tasks at the prices of {model}: tokens of all requests, those among them that the "
-        "provider read from its cache, dollars with summaries, facts in sight in the last request and those "
+        f"Long tasks at the prices of {model}: tokens of all requests, what the provider read of "
+        "them from its cache, dollars with summaries, facts in sight in the last request and those "
         "one `recall` away, facts that were needed on the way and were gone.\n\n"
-        "| task | way | input tokens | cached | dollars | in sight | recalled | missed |\n"
+        "| task | way | input tokens | cache hits | dollars | in sight | recalled | missed |\n"
         "|---|---|---|---|---|---|---|---|\n"
     )
     return head + "\n".join([_line(one) for one in played])
@@ -63,12 +63,12 @@ def table(played: Sequence[Played], model: str) -> str:
 
 def _line(one: Played) -> str:
     bill = one.bill
-    share = bill.cached_tokens / bill.input_tokens
+    share = bill.cached_bytes / BYTES / bill.input_tokens
     cells = (
         one.task,
         one.way,
         f"{bill.input_tokens:,}",
-        f"{bill.cached_tokens:,} ({share:.0%})",
+        f"{bill.cached_bytes / 1e6:,.1f} MB ({share:.0%})",
         f"{bill.dollars:.2f}",
         str(one.visible),
         str(one.recalled),
