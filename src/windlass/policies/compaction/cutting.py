@@ -209,21 +209,18 @@ def could_shed(upto: Sequence[int], cut: Cut) -> int:
 
 
 def _slim(message: Message, tool: str | None) -> Message:
-    for block in message.content:
+    blocks: list[Block] | None = None
+    for at, block in enumerate(message.content):
         if type(block) is ToolResult and _is_bulky(block):
-            break
-    else:
-        return message
-    blocks: list[Block] = [
-        reference(block, tool) if type(block) is ToolResult and _is_bulky(block) else block
-        for block in message.content
-    ]
-    return msgspec.structs.replace(message, content=tuple(blocks))
+            if blocks is None:
+                blocks = list(message.content)
+            blocks[at] = reference(block, tool)
+    return message if blocks is None else msgspec.structs.replace(message, content=tuple(blocks))
 
 
 def _is_bulky(result: ToolResult) -> bool:
     content = result.content
-    if isinstance(content, str):
+    if type(content) is str:
         return len(content) > BULKY
     return any(type(part) is not Text for part in content) or len(result.text) > BULKY
 
