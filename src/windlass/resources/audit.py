@@ -234,7 +234,7 @@ def _said(change: Change, redactor: Redactor | None) -> dict[str, Any]:
         "resource": plan.name,
         "id": change.id,
         "version": [before["version"] if before else None, after["version"] if after else None],
-        "digest": [_of(before, plan.private), _of(after, plan.private)],
+        "digest": [fingerprint(before, plan.private), fingerprint(after, plan.private)],
         "diff": diff,
     }
 
@@ -250,7 +250,8 @@ def _value(value: Any, redactor: Redactor | None) -> Any:
     return {"digest": _digest(data).hex()} if len(data) > LONGEST else value
 
 
-def _of(row: Plain | None, private: frozenset[str]) -> str | None:
+def fingerprint(row: Plain | None, private: frozenset[str]) -> str | None:
+    """A digest of a row as it was, version and all, without what is private."""
     if row is None:
         return None
     if private:  # a digest of what is private could be found by trying

@@ -91,9 +91,9 @@ class Desk:
             call=ctx.call_id,
         )
         if verb.reads:
-            return await self._read(verb, arguments, origin, ctx.caller, store, _json, ctx, known)
+            return await self._read(verb, arguments, origin, ctx.caller, store, as_json, ctx, known)
         commit = self._in_turn(ctx.session_id, ctx.commit)
-        call = _Call(self, verb, arguments, origin, ctx.caller, commit, _json, known)
+        call = _Call(self, verb, arguments, origin, ctx.caller, commit, as_json, known)
         try:
             return await call.answer(store, ctx)
         except PermissionDenied as error:
@@ -326,15 +326,15 @@ def denied(tool: str, reason: str) -> ToolResult:
     return ToolResult(content=words, is_error=True, name=tool, outcome="denied")
 
 
-def _json(value: Any) -> Any:
+def as_json(value: Any) -> Any:
     """Rows, pages and objects as JSON."""
     if isinstance(value, Resource):
         return plan_of(type(value)).shown(value)
     if isinstance(value, Page):
         page = cast("Page[Any]", value)
-        return {"rows": [_json(one) for one in page.rows], "cursor": page.cursor}
+        return {"rows": [as_json(one) for one in page.rows], "cursor": page.cursor}
     if isinstance(value, (list, tuple)):
-        return [_json(one) for one in cast("list[Any]", value)]
+        return [as_json(one) for one in cast("list[Any]", value)]
     return value
 
 

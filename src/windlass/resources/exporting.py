@@ -24,10 +24,13 @@ from windlass.resources.current import current_resources
 from windlass.resources.desk import Desk, denied
 from windlass.resources.methods import methods_of
 from windlass.resources.query import Page
+from windlass.resources.rehearsing import rehearsed
 from windlass.resources.resource import Plan, Resource, is_resource, keep_plan, plan_of
+from windlass.resources.undoing import RowUndo
 from windlass.resources.verbs import Verb, verbs_of
 from windlass.tools.answer import refusal
 from windlass.tools.base import Tool, ToolContext
+from windlass.tools.rehearsal import Rehearsal
 from windlass.tools.text import to_text
 
 R = TypeVar("R", bound=Resource)
@@ -109,7 +112,7 @@ def checked(plan: Plan) -> list[Verb]:
 class ResourceTool(Tool):
     """A verb of a resource as a tool."""
 
-    __slots__ = ("verb",)
+    __slots__ = ("_desk", "verb")
 
     def __init__(self, desk: Desk, verb: Verb) -> None:
         async def answer(arguments: dict[str, Any], ctx: ToolContext[Any]) -> Any:
@@ -120,7 +123,18 @@ class ResourceTool(Tool):
         self._begin(verb.tool, verb.description, options)
         self.handler, self.is_async, self.wants_context = answer, True, True
         self._offer(verb.parameters, verb.description)
-        self.verb = verb
+        self.verb, self._desk = verb, desk
+        if not verb.reads:
+            self.undo = RowUndo(desk, verb)
+
+    async def rehearse(
+        self, arguments: dict[str, Any], ctx: ToolContext[Any], earlier: Sequence[Rehearsal]
+    ) -> Rehearsal | None:
+        """Do it in a transaction that is rolled back, on the rows as earlier ones would leave them."""
+        try:
+            return await rehearsed(self._desk, self.verb, arguments, ctx, earlier)
+        except Exception as error:
+            return Rehearsal(self._failed(error))
 
     def _failed(self, error: BaseException) -> ToolResult:
         if isinstance(error, PermissionDenied):

@@ -42,13 +42,20 @@ _OWN = ("windlass_", "sqlite_", "pg_")
 _IDS: dict[Any, str] = {str: "text", int: "integer"}
 
 
+_M = TypeVar("_M", bound="_Meta")
+
+
 @dataclass_transform(kw_only_default=True, field_specifiers=(msgspec.field,))
 class _Meta(msgspec.StructMeta):
     """Fields of a resource go by name, so they may stand in any order."""
 
     def __new__(
-        mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any
-    ) -> Any:
+        mcls: type[_M],
+        name: str,
+        bases: tuple[type, ...],
+        namespace: dict[str, Any],
+        **options: Any,
+    ) -> _M:
         options.setdefault("kw_only", True)
         return super().__new__(mcls, name, bases, namespace, **options)
 

@@ -10,7 +10,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
-from weakref import ref
+from weakref import finalize, ref
 
 from windlass import seams
 from windlass.errors import Locked, NoSuchSession, StoreError, nearest
@@ -271,6 +271,7 @@ class MemoryStore:
                 ":memory:", isolation_level=None, check_same_thread=False
             )
             self._guard = Guard(self._connection)
+            finalize(self, self._connection.close)  # one that is only dropped is warned about
         return self._connection, self._guard
 
     async def read(self, session_id: str) -> list[JournalEntry]:
