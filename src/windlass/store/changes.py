@@ -8,7 +8,7 @@ from typing import Any, cast
 from windlass import seams
 from windlass.errors import StoreError
 from windlass.events import FORMAT, JournalEntry, SessionOpened
-from windlass.store import books, reading
+from windlass.store import books, reading, seals
 from windlass.store import journal as written
 from windlass.store.base import InboxItem
 from windlass.store.jobs import Line
@@ -116,6 +116,7 @@ def _root_of(db: sqlite3.Connection, parent_id: str | None) -> str | None:
 def remove(db: sqlite3.Connection, where: str, values: tuple[Any, ...], but: set[str]) -> list[str]:
     found = db.execute(f"SELECT sid, id FROM windlass_sessions WHERE {where}", values).fetchall()
     gone = [(sid, id_) for sid, id_ in found if id_ not in but]
+    seals.bury(db, [sid for sid, _id in gone], seams.now())
     for sid, _id in gone:
         _remove_rows(db, sid)
         for table in ("windlass_inbox", "windlass_sessions"):

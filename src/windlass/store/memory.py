@@ -14,7 +14,7 @@ from weakref import finalize, ref
 
 from windlass import seams
 from windlass.errors import Locked, NoSuchSession, StoreError, nearest
-from windlass.events import FORMAT, JournalEntry, SessionOpened, ToolResulted
+from windlass.events import FORMAT, JournalEntry, RunStarted, SessionOpened, ToolResulted
 from windlass.store import journal as written
 from windlass.store.base import Head, InboxItem, InboxKind, Row, SessionInfo
 from windlass.store.calls import (
@@ -365,6 +365,7 @@ class MemoryStore:
             return False
         if session.held:
             raise Locked(f"session {session_id!r} is being written; close it first")
+        await self._bury(session_id)
         if self._sessions.pop(session_id, None) is not None:
             self._calls.extend(calls_of(session.slips(), session_id))
         self._passing.pop(session_id, None)
@@ -378,8 +379,22 @@ class MemoryStore:
             if not session.held and session.touched < older_than
         ]
         for session_id in old:
+            await self._bury(session_id)
             self._calls.extend(calls_of(self._sessions.pop(session_id).slips(), session_id))
         return old
+
+    async def _bury(self, session_id: str) -> None:
+        """Put the deletion on record, if the store has seals."""
+        if self._connection is None:
+            return
+        from windlass.store import seals
+
+        sealed = await self.consult(seals.there)
+        if sealed and session_id in self._sessions:
+            head = await self.head(session_id)
+            tenant = _tenant(self._sessions[session_id])
+            grave = (session_id, head.rows, head.hash.hex(), tenant, seams.now())
+            await self.commit(lambda tx: seals.bury_one(tx, grave))
 
     async def calls(self, **which: Unpack[Which]) -> list[ModelCall]:
         """The books, made from the journals and from what is kept of those that are gone."""
@@ -436,6 +451,11 @@ def _opening(session: MemoryJournal) -> SessionOpened:
     opened = session.entries[0]
     assert isinstance(opened, SessionOpened)
     return opened
+
+
+def _tenant(session: MemoryJournal) -> str:
+    runs = [entry for entry in session.entries if type(entry) is RunStarted]
+    return runs[-1].tenant or "" if runs else ""
 
 
 def _info(session: MemoryJournal, child_ids: tuple[str, ...]) -> SessionInfo:

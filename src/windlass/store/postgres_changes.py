@@ -9,6 +9,7 @@ from windlass import seams
 from windlass.errors import StoreError
 from windlass.events import FORMAT, JournalEntry, RunStarted, SessionOpened
 from windlass.store import journal as written
+from windlass.store import seals
 from windlass.store.base import InboxItem, InboxKind
 from windlass.store.books import Page
 from windlass.store.calls import ModelCall
@@ -212,7 +213,8 @@ async def remove(connection: Connection, where: str, value: Any, but: set[str]) 
     gone = await connection.fetch(
         "DELETE FROM windlass_sessions WHERE sid = ANY(ARRAY(SELECT sid FROM windlass_sessions"
         f" WHERE {where} AND id <> ALL($2::text[]) ORDER BY sid LIMIT {AT_ONCE}))"
-        f" AND {where} RETURNING sid, id",
+        f" AND {where} RETURNING sid, id, rows, encode(head, 'hex'),"
+        " coalesce((SELECT tenant FROM windlass_runs WHERE n = windlass_sessions.run), '')",
         value,
         list(but),
     )
@@ -222,6 +224,9 @@ async def remove(connection: Connection, where: str, value: Any, but: set[str]) 
     sids = [row[0] for row in gone]
     if not sids:
         return []
+    if await connection.fetchval(seals.GRAVES_POSTGRES) is not None:
+        columns = [[row[at] for row in gone] for at in (1, 2, 3, 4)]
+        await connection.execute(seals.BURY_POSTGRES, *columns, seams.now())
     for table in ("windlass_rows", "windlass_inbox"):
         await connection.execute(f"DELETE FROM {table} WHERE sid = ANY($1::bigint[])", sids)
     await connection.execute(

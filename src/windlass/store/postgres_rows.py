@@ -7,7 +7,7 @@ transaction, so that a row is durable after one trip to the server.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import cache
 from typing import Any
 
@@ -15,9 +15,14 @@ from windlass.store import journal as written
 from windlass.store import reading
 from windlass.store.books import Page
 from windlass.store.group import SecondResult
-from windlass.store.jobs import Append, Line, Place
+from windlass.store.jobs import Append, Commit, Line, Place
 from windlass.store.postgres_link import Connection
 from windlass.store.postgres_schema import RUNS_AT_ONCE, VALUES_LOCK
+
+# What is right one after the other, as bodies run on SQLite, is right here: a body that has read what
+# another is changing is run again, also where the two write different rows.
+SERIALIZABLE = "BEGIN ISOLATION LEVEL SERIALIZABLE"
+ROWS = 64  # of a session in one group
 
 _FENCE = (
     "sid bigint, epoch bigint, rows bigint, head bytea, to_rows bigint, to_entries bigint,"
@@ -119,6 +124,18 @@ class Batch:
         await connection.execute("COMMIT")
         return fenced
 
+    async def stored_before(self, connection: Connection, lines: list[Line]) -> set[Line]:
+        """Which of these stand where our rows would have put them: an earlier try has been stored."""
+        if not lines:
+            return set()
+        found = await connection.fetch(
+            "SELECT sid, epoch, rows, head FROM windlass_sessions WHERE sid = ANY($1::bigint[])",
+            [line.sid for line in lines],
+        )
+        now = {row[0]: tuple(row)[1:] for row in found}
+        ours = {line: (line.epoch, self.places[line][0], self.places[line][2]) for line in lines}
+        return {line for line, place in ours.items() if now.get(line.sid) == place}
+
 
 class Numbers:
     """Numbers for the runs on the books, drawn from the server some hundreds at a time."""
@@ -155,6 +172,37 @@ def _by_digest(blob: tuple[int, bytes, bytes]) -> bytes:
 
 def _tuples(flat: Sequence[Any], width: int) -> list[tuple[Any, ...]]:
     return [tuple(flat[at : at + width]) for at in range(0, len(flat), width)]
+
+
+def leading(line: Line) -> list[Append]:
+    """The rows at the head of the backlog, up to the next body."""
+    found: list[Append] = []
+    for job in line.backlog:
+        if isinstance(job, Commit) or len(found) == ROWS:
+            break
+        found.append(job)
+    return found
+
+
+def begin(line: Line) -> str:
+    """One trip: begin, and see whether the session is still its writer's."""
+    return (
+        f"{SERIALIZABLE}; SELECT 1 FROM windlass_sessions WHERE sid = {line.sid}"
+        f" AND epoch = {line.epoch} AND rows = {line.stands[0]}"
+    )
+
+
+def stored(line: Line, place: Place) -> Callable[[Connection], Awaitable[bool]]:
+    """Looks whether the row that puts the session there is in its journal."""
+
+    async def look(connection: Connection) -> bool:
+        found = await connection.fetchval(
+            "SELECT 1 FROM windlass_rows WHERE sid = $1 AND seq = $2 AND hash = $3",
+            line.sid, place[0] - 1, place[2],
+        )  # fmt: skip
+        return found is not None
+
+    return look
 
 
 @cache

@@ -12,8 +12,8 @@ import contextvars
 import logging
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, TypeVar, cast
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
 
 from windlass import seams
 from windlass.errors import Corrupt, StaleWriter, StoreError
@@ -21,26 +21,29 @@ from windlass.store import body as limits
 from windlass.store.base import InboxItem
 from windlass.store.body import refuse_twice
 from windlass.store.group import SecondResult, loss, stale, with_record
-from windlass.store.jobs import Again, Append, Call, Commit, Forget, Job, Jobs, Line, Place
+from windlass.store.jobs import Again, Append, Call, Commit, Forget, Job, Jobs, Line
 from windlass.store.postgres_bodies import BodyRaised, run_body
 from windlass.store.postgres_changes import Opening
 from windlass.store.postgres_link import Address, Connection, Pool, Statement, meaning, passing
 from windlass.store.postgres_mail import Mail
+from windlass.store.postgres_news import News
 from windlass.store.postgres_once import Patience, Trial, look, once
-from windlass.store.postgres_reading import STANDS, Found, entries
-from windlass.store.postgres_rows import Batch, Numbers, share_values
+from windlass.store.postgres_reading import entries
+from windlass.store.postgres_rows import (
+    SERIALIZABLE,
+    Batch,
+    Numbers,
+    begin,
+    leading,
+    share_values,
+    stored,
+)
 from windlass.store.postgres_schema import prepare
-from windlass.store.writer import Told, hear
 
 T = TypeVar("T")
 GROUPS, BODIES = 4, 8  # connections for rows and questions, and for bodies
 LINES = 128  # sessions in one group
-ROWS = 64  # of a session in one group
 IDLE_SECONDS = 5.0  # the server ends a transaction whose process has gone silent
-
-# What is right one after the other, as bodies run on SQLite, is right here: a body that has read what
-# another is changing is run again, also where the two write different rows.
-SERIALIZABLE = "BEGIN ISOLATION LEVEL SERIALIZABLE"
 
 log = logging.getLogger("windlass.store")
 
@@ -61,7 +64,7 @@ class Writer:
         self._busy: set[Line] = set()
         self._grouping = 0
         self._tasks: set[asyncio.Task[None]] = set()
-        self._told: dict[asyncio.AbstractEventLoop, list[Told]] = {}
+        self.news = News()
         self._prepared: dict[Connection, dict[str, Statement]] = {}
         self.stopped = False
 
@@ -85,7 +88,7 @@ class Writer:
             if self.stopped:
                 raise StoreError(f"{self.address}: this store was closed; open a new one")
             if self._loop is None:
-                self._loop = asyncio.new_event_loop()
+                self._loop = self.news.home = asyncio.new_event_loop()
                 self._thread = threading.Thread(
                     target=self._run, args=(self._loop,), name="windlass-store", daemon=True
                 )
@@ -120,7 +123,7 @@ class Writer:
         finally:
             loop.close()
             self._refuse_the_rest()
-            self._say()
+            self.news.say()
             if self._ended is not None:
                 self._ended()
 
@@ -155,7 +158,7 @@ class Writer:
         await self.mail.close()
         await self.pool.close()
         await self.bodies.close()
-        self._say()
+        self.news.say()
 
     async def _prepare(self, connection: Connection) -> None:
         await prepare(connection, self.address)
@@ -214,9 +217,7 @@ class Writer:
 
     async def _group(self, lines: list[Line]) -> None:
         try:
-            await self._write(
-                [(line, [job for job in _appends(line)]) for line in lines], counted=True
-            )
+            await self._write([(line, leading(line)) for line in lines], counted=True)
         finally:
             self._grouping -= 1
             self._busy.difference_update(lines)
@@ -235,7 +236,7 @@ class Writer:
                     fenced = await batch.write_alone(connection) if batch.lines else set[int]()
                     seams.point("journal.after_commit")
                     missing = [line for line in batch.lines if line.sid not in fenced]
-                    ours = await self._stand(connection, missing, batch.places)
+                    ours = await batch.stored_before(connection, missing)
                 break
             except Exception as error:
                 try:
@@ -270,25 +271,6 @@ class Writer:
                 self._lose(line, loss(error, line))
         return batch
 
-    async def _stand(
-        self, connection: Connection, lines: list[Line], places: dict[Line, Place]
-    ) -> set[Line]:
-        """Which of these stand where our rows would have put them: an earlier try has been stored."""
-        if not lines:
-            return set()
-        found = await connection.fetch(
-            f"SELECT {STANDS} FROM windlass_sessions WHERE sid = ANY($1::bigint[])",
-            [line.sid for line in lines],
-        )
-        now = {row[0]: Found(row) for row in found}
-        return {
-            line
-            for line in lines
-            if (it := now.get(line.sid)) is not None
-            and (it.epoch, it.stands[0], it.stands[2])
-            == (line.epoch, places[line][0], places[line][2])
-        }
-
     # ----------------------------------------------------------------------- bodies
 
     async def _commit(self, line: Line, job: Commit) -> None:
@@ -307,7 +289,7 @@ class Writer:
             return
         try:
             await once(
-                self.bodies, lambda c, trial: self._run_body(c, trial, line, job), _begin(line)
+                self.bodies, lambda c, trial: self._run_body(c, trial, line, job), begin(line)
             )
         except (StaleWriter, SecondResult) as error:
             job.entries = ()
@@ -349,7 +331,7 @@ class Writer:
             if line.sid not in fenced:
                 raise stale(line)
             job.place, job.fresh = batch.places[line], batch.fresh[line]
-            trial.happened = _stored(line, job.place)
+            trial.happened = stored(line, job.place)
         job.value = value
 
     def _statements(self, connection: Connection) -> dict[str, Statement]:
@@ -370,14 +352,14 @@ class Writer:
         if not line.backlog:
             self._lines.pop(line, None)
         if line.awaited > before:
-            self._tell(line.loop, line.owner.settled, line.done, None, False)
+            self.news.tell(line.loop, line.owner.settled, line.done, None, False)
 
     def _settle(self, line: Line, job: Commit) -> None:
         """The commit at the head of the backlog has ended."""
         if job.place is not None and job.error is None:
             line.stands, job.place = job.place, None
             line.results |= job.fresh
-        self._tell(line.loop, line.owner.committed, job)
+        self.news.tell(line.loop, line.owner.committed, job)
         self._advance(line, 1)
 
     def _lose(self, line: Line, error: StoreError) -> None:
@@ -385,10 +367,10 @@ class Writer:
         for job in line.backlog:
             if isinstance(job, Commit):
                 job.error, job.entries = job.error or error, ()
-                self._tell(line.loop, line.owner.committed, job)
+                self.news.tell(line.loop, line.owner.committed, job)
         line.backlog.clear()
         self._lines.pop(line, None)
-        self._tell(line.loop, line.owner.settled, line.done, error, True)
+        self.news.tell(line.loop, line.owner.settled, line.done, error, True)
 
     def _failed(self, error: StoreError, lines: list[Line]) -> None:
         """Nothing was written: rows stay in their backlog until somebody asks again.
@@ -403,34 +385,17 @@ class Writer:
                     kept.append(job)
                     continue
                 job.error, job.entries = job.error or error, ()
-                self._tell(line.loop, line.owner.committed, job)
+                self.news.tell(line.loop, line.owner.committed, job)
                 if job.pending.count:
                     kept.append(job.pending)
                 else:
                     line.done += 1
             line.backlog = deque() if final else kept
             self._lines.pop(line, None)
-            self._tell(line.loop, line.owner.settled, line.done, error, final)
-
-    def _tell(self, loop: asyncio.AbstractEventLoop, what: Callable[..., None], *args: Any) -> None:
-        """What belongs together is heard together: nobody acts between two pieces of it."""
-        self._told.setdefault(loop, []).append((what, args))
-        if len(self._told) == 1 and len(self._told[loop]) == 1:
-            try:
-                cast(asyncio.AbstractEventLoop, self._loop).call_soon(self._say)
-            except RuntimeError:  # the thread has ended
-                self._say()
-
-    def _say(self) -> None:
-        told, self._told = self._told, {}
-        for loop, news in told.items():
-            try:
-                loop.call_soon_threadsafe(hear, news)
-            except RuntimeError:  # the loop is closed; nobody waits there any more
-                pass
+            self.news.tell(line.loop, line.owner.settled, line.done, error, final)
 
     def _deliver(self, line: Line, items: list[InboxItem]) -> None:
-        self._tell(line.loop, line.owner.delivered, items)
+        self.news.tell(line.loop, line.owner.delivered, items)
 
     # ----------------------------------------------------------------------- all else
 
@@ -474,7 +439,7 @@ class Writer:
         except Exception as error:
             call.error = meaning(error, self.address)
             call.error.__cause__ = error
-        self._tell(call.loop, call.settle)
+        self.news.tell(call.loop, call.settle)
 
     def _refuse_the_rest(self) -> None:
         """Whoever asked while the thread was ending must not wait for ever."""
@@ -484,38 +449,7 @@ class Writer:
             for job in found if isinstance(found, list) else [found]:
                 if isinstance(job, Call):
                     job.error = closed
-                    self._tell(job.loop, job.settle)
+                    self.news.tell(job.loop, job.settle)
                 elif isinstance(job, (Append, Commit)):
                     job.line.backlog.append(job)
                     self._failed(closed, [job.line])
-
-
-def _appends(line: Line) -> list[Append]:
-    """The rows at the head of the backlog, up to the next body."""
-    found: list[Append] = []
-    for job in line.backlog:
-        if isinstance(job, Commit) or len(found) == ROWS:
-            break
-        found.append(job)
-    return found
-
-
-def _begin(line: Line) -> str:
-    """One trip: begin, and see whether the session is still its writer's."""
-    return (
-        f"{SERIALIZABLE}; SELECT 1 FROM windlass_sessions WHERE sid = {line.sid}"
-        f" AND epoch = {line.epoch} AND rows = {line.stands[0]}"
-    )
-
-
-def _stored(line: Line, place: Place) -> Callable[[Connection], Awaitable[bool]]:
-    """Looks whether the row that puts the session there is in its journal."""
-
-    async def look(connection: Connection) -> bool:
-        found = await connection.fetchval(
-            "SELECT 1 FROM windlass_rows WHERE sid = $1 AND seq = $2 AND hash = $3",
-            line.sid, place[0] - 1, place[2],
-        )  # fmt: skip
-        return found is not None
-
-    return look

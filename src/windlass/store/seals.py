@@ -1,0 +1,231 @@
+"""Seals: the heads of a tenant's chains at one moment, each seal chained to the one before it.
+
+A chain shows every change but one: that its end is missing. A seal holds the ends, so that whoever
+keeps its hash elsewhere can tell a store from an older copy of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from windlass.store.journal import digest
+
+TABLE = "windlass_seals"
+GRAVES = "windlass_tombstones"
+ANCHORED = "windlass_anchored"
+MOST = 1_000  # ends in one seal; more make several
+_OWN = "/* windlass */"  # so that no body has the same statement: see `Tx.keep`
+_MAKING = 0x77696E647365616C  # the number of a lock that nobody else takes
+_LOCK = f"SELECT pg_advisory_xact_lock(?) {_OWN}"
+_SOME = 200  # names in one question
+
+Kind: TypeAlias = Literal["deleted", "journal", "audit"]
+
+
+class End(msgspec.Struct, frozen=True, array_like=True, order=True):
+    """Where a chain ended: so many rows, the last of which has this hash (hex).
+
+    The chain is a session's journal, by its id; or one of the audit log, by its own name. `deleted`
+    says that the session was removed by those who may, and where its journal ended then.
+    """
+
+    kind: Kind
+    name: str
+    rows: int
+    hash: str
+    at: float = 0.0  # of a deletion
+
+
+class Seal(msgspec.Struct, frozen=True):
+    """Ends of a tenant's chains, sealed together. `hash` covers all else, and `previous` seals."""
+
+    tenant: str  # "" where nobody named one
+    number: int  # from 1, by tenant
+    at: float
+    ends: tuple[End, ...]
+    previous: str
+    hash: str
+
+    @property
+    def sound(self) -> bool:
+        """The hash is that of the content."""
+        return self.hash == _hash(self.tenant, self.number, self.at, self.ends, self.previous)
+
+
+def genesis(tenant: str) -> str:
+    """What the first seal of a tenant follows."""
+    return digest(b"windlass seal\0" + tenant.encode()).hex()
+
+
+def follow(tenant: str, number: int, previous: str, at: float, ends: Iterable[End]) -> Seal:
+    """The next seal of a tenant."""
+    kept = tuple(sorted(ends))
+    return Seal(tenant, number, at, kept, previous, _hash(tenant, number, at, kept, previous))
+
+
+def _hash(tenant: str, number: int, at: float, ends: tuple[End, ...], previous: str) -> str:
+    return digest(msgspec.json.encode([previous, tenant, number, at, ends])).hex()
+
+
+# --------------------------------------------------------------------------- in the store
+
+
+def ensure(tx: Any) -> None:
+    """Make the tables."""
+    text, whole, real = "TEXT NOT NULL", "BIGINT NOT NULL", "DOUBLE PRECISION NOT NULL"
+    if tx.dialect == "postgres":  # which finds a table that is just being made twice over
+        tx.keep(_LOCK, (_MAKING,))
+    tables = {
+        TABLE: f"tenant {text}, number {whole}, at {real}, ends {text}, previous {text},"
+        f" hash {text}, PRIMARY KEY (tenant, number)",
+        GRAVES: f"session {text}, rows {whole}, hash {text}, tenant {text}, at {real},"
+        f" sealed {whole}, PRIMARY KEY (session, hash)",
+        ANCHORED: f"tenant {text}, number {whole}, PRIMARY KEY (tenant)",
+    }
+    for name, columns in tables.items():
+        tx.keep(f"CREATE TABLE IF NOT EXISTS {name} ({columns}) {_OWN}")
+    fresh = f"CREATE INDEX IF NOT EXISTS {GRAVES}_fresh ON {GRAVES} (sealed) WHERE sealed = 0"
+    tx.keep(f"{fresh} {_OWN}")
+
+
+def there(tx: Any, table: str = TABLE) -> bool:
+    """Has anything of the kind ever been written?"""
+    if tx.dialect == "sqlite":
+        sql = "SELECT 1 FROM sqlite_master WHERE name = ?"
+    else:
+        sql = (
+            "SELECT 1 FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace"
+            " WHERE c.relname = ? AND n.nspname = ANY(current_schemas(false))"
+        )
+    return tx.execute(sql, (table,)).fetchone() is not None
+
+
+_LAST = f"SELECT number, hash FROM {TABLE} WHERE tenant = ? ORDER BY number DESC LIMIT 1 {_OWN}"
+_INSERT = f"INSERT INTO {TABLE} VALUES (?, ?, ?, ?, ?, ?) {_OWN}"
+_FRESH = f"SELECT session, rows, hash, tenant, at FROM {GRAVES} WHERE sealed = 0 {_OWN}"
+_SEALED = f"UPDATE {GRAVES} SET sealed = 1 WHERE sealed = 0 {_OWN}"
+_REACHED = (
+    f"INSERT INTO {ANCHORED} VALUES (?, ?)"
+    f" ON CONFLICT (tenant) DO UPDATE SET number = excluded.number {_OWN}"
+)
+
+
+def write(
+    tx: Any, found: Mapping[str, Sequence[End]], at: float, anchored: Mapping[str, int]
+) -> list[Seal]:
+    """Seal these ends by tenant, and the deletions nobody has sealed yet.
+
+    `anchored` is how far an earlier seal of each tenant got: put down here, as it costs no commit.
+    """
+    if tx.dialect == "postgres":  # one at a time: each seal names the one before it
+        tx.keep(_LOCK, (_MAKING,))
+    ends = {tenant: list(some) for tenant, some in found.items() if some}
+    for session, rows, hash_, tenant, when in tx.keep(_FRESH).fetchall():
+        ends.setdefault(tenant, []).append(End("deleted", session, rows, hash_, when))
+    made: list[Seal] = []
+    for tenant, some in sorted(ends.items()):
+        last = tx.keep(_LAST, (tenant,)).fetchone()
+        number, previous = (0, genesis(tenant)) if last is None else last
+        some.sort()
+        for start in range(0, len(some), MOST):
+            number += 1
+            seal = follow(tenant, number, previous, at, some[start : start + MOST])
+            packed = msgspec.json.encode(seal.ends).decode()
+            tx.keep(_INSERT, (tenant, number, at, packed, previous, seal.hash))
+            previous = seal.hash
+            made.append(seal)
+    tx.keep(_SEALED)
+    for tenant, number in anchored.items():
+        tx.keep(_REACHED, (tenant, number))
+    return made
+
+
+def read(tx: Any, after: Mapping[str, int] | None = None) -> list[Seal]:
+    """The seals, by tenant and number; those `after` these numbers only.
+
+    What cannot be read is a seal without ends that is not `sound`.
+    """
+    if not there(tx):
+        return []
+    found: list[Seal] = []
+    tenants = [row[0] for row in tx.execute(f"SELECT DISTINCT tenant FROM {TABLE}").fetchall()]
+    for tenant in sorted(tenants):
+        rows = tx.execute(
+            f"SELECT number, at, ends, previous, hash FROM {TABLE}"
+            " WHERE tenant = ? AND number > ? ORDER BY number",
+            (tenant, (after or {}).get(tenant, 0)),
+        )
+        found += (_seal(tenant, *row) for row in rows.fetchall())
+    return found
+
+
+def _seal(tenant: str, number: int, at: float, ends: Any, previous: Any, hash_: Any) -> Seal:
+    try:
+        unpacked = msgspec.json.decode(ends, type=tuple[End, ...])
+    except (msgspec.DecodeError, TypeError, UnicodeDecodeError):
+        unpacked, hash_ = (), ""
+    return Seal(tenant, number, at, unpacked, str(previous), str(hash_))
+
+
+def anchored(tx: Any) -> dict[str, int]:
+    """How far the seals of each tenant are known to be anchored."""
+    if not there(tx):
+        return {}
+    return dict(tx.execute(f"SELECT tenant, number FROM {ANCHORED}").fetchall())
+
+
+# --------------------------------------------------------------------------- what there is to seal
+
+
+def journals(tx: Any, sessions: Sequence[str]) -> dict[str, list[End]]:
+    """Where these sessions' journals end, by tenant: that of the last run. Not of a store in memory."""
+    found: dict[str, list[End]] = {}
+    for start in range(0, len(sessions), _SOME):
+        some = sessions[start : start + _SOME]
+        marks = ", ".join("?" * len(some))
+        rows = tx.keep(
+            "SELECT s.id, s.rows, s.head, coalesce(r.tenant, '') FROM windlass_sessions AS s"
+            f" LEFT JOIN windlass_runs AS r ON r.n = s.run WHERE s.id IN ({marks}) {_OWN}",
+            tuple(some),
+        )
+        for session, count, head, tenant in rows.fetchall():
+            end = End("journal", session, count, bytes(head).hex())
+            found.setdefault(tenant, []).append(end)
+    return found
+
+
+# --------------------------------------------------------------------------- deletions
+
+_HAS_GRAVES = "SELECT 1 FROM sqlite_master WHERE name = 'windlass_tombstones'"
+_BURY = f"""INSERT OR IGNORE INTO {GRAVES}
+    SELECT s.id, s.rows, lower(hex(s.head)), coalesce(r.tenant, ''), ?, 0
+    FROM windlass_sessions AS s LEFT JOIN windlass_runs AS r ON r.n = s.run WHERE s.sid = ?"""
+BURY_POSTGRES = f"""INSERT INTO {GRAVES}
+    SELECT *, $5::float8, 0 FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[])
+    ON CONFLICT DO NOTHING"""
+GRAVES_POSTGRES = (
+    "SELECT 1 FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace"
+    " WHERE c.relname = 'windlass_tombstones' AND n.nspname = ANY(current_schemas(false))"
+)
+
+
+def bury(connection: Any, sids: Sequence[int], at: float) -> None:
+    """Put on record that these sessions of a SQLite file are about to be deleted, if it has seals."""
+    if sids and connection.execute(_HAS_GRAVES).fetchone() is not None:
+        connection.executemany(_BURY, [(at, sid) for sid in sids])
+
+
+def bury_one(tx: Any, grave: tuple[str, int, str, str, float]) -> None:
+    """The same for one session, wherever it was: its id, rows, hash, tenant, and when."""
+    tx.keep(f"INSERT OR IGNORE INTO {GRAVES} VALUES (?, ?, ?, ?, ?, 0) {_OWN}", grave)
+
+
+def graves(tx: Any) -> list[End]:
+    """The deletions on record, sealed or not."""
+    if not there(tx):
+        return []
+    rows = tx.execute(f"SELECT session, rows, hash, at FROM {GRAVES} ORDER BY at, session")
+    return [End("deleted", *row) for row in rows.fetchall()]
