@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 import windlass as w
-from windlass.resources.resource import new_class
+from windlass.resources.resource import new_class, plan_of
 
 
 def make(*fields: tuple[Any, ...], **more: Any) -> Any:
@@ -123,3 +123,24 @@ def test_an_id_is_needed_and_is_text_or_a_number():
         made = new_class("Box", types, defaults)
         with pytest.raises(w.ConfigError, match="id"):
             w.export(scope=w.Runtime(environ={}))(made)
+
+
+def test_fields_keep_their_names_and_places():
+    for options in ({"rename": "camel"}, {"tag": True}, {"omit_defaults": True}):
+        made = type(w.Resource)(
+            "Box", (w.Resource,), {"__annotations__": {"id": str, "long_name": str}}, **options
+        )
+        with pytest.raises(w.ConfigError, match="keep their names"):
+            w.export(scope=w.Runtime(environ={}))(made)
+
+
+async def test_statements_do_not_pile_up(runtime):
+    names = [f"f{number}" for number in range(10)]
+    many = new_class("Many", {"id": str, **dict.fromkeys(names, int)}, dict.fromkeys(names, 0))
+    handle = (await runtime(many)).resources[many]
+    await handle.create(id="m")
+    for number in range(1, 600):
+        chosen = {name: number for at, name in enumerate(names) if number >> at & 1}
+        await handle.update("m", chosen)
+    assert len(plan_of(many).statements) <= 256
+    assert (await handle.get("m")).version == 600

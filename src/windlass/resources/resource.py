@@ -35,6 +35,7 @@ HOOKS = {
 }
 TENANT, VERSION = "_tenant", "_version"
 MOST_ROWS = 100
+_MOST_STATEMENTS = 256
 Plain: TypeAlias = dict[str, Any]  # a row as JSON has it, with its version
 _PLAN = "__windlass_plan__"
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,59}")
@@ -224,6 +225,8 @@ class Plan:
                 sets.append(f"{quoted(self.version)} = ?")
                 same = f" AND {quoted(self.version)} = ?"
             found = f"UPDATE {self.quoted} SET {', '.join(sets)} WHERE {self.mine} AND id = ?{same}"
+            if len(self.statements) >= _MOST_STATEMENTS:  # a caller chooses which fields he changes
+                self.statements.clear()
             self.statements[names] = found
         return found
 
@@ -328,6 +331,13 @@ _RESERVED = {name for name in dir(Resource) if not name.startswith("__")} | {"te
 
 def _fields(cls: type[Resource]) -> tuple[Field, ...]:
     whose = cls.__name__
+    config = cls.__struct_config__
+    plain = cls.__struct_encode_fields__ == cls.__struct_fields__ and config.tag is None
+    if not plain or config.omit_defaults or config.array_like:
+        raise ConfigError(
+            f"{whose}: its fields keep their names and places; leave out rename, tag, omit_defaults "
+            "and array_like"
+        )
     hints = _hints(cls)
     lower: dict[str, str] = {}
     found: list[Field] = []
