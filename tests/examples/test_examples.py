@@ -88,6 +88,17 @@ CLAIMS = {
         "['diff'] ['merge'] I may only look.",
         "['denied', 'ok'] Merged #7.",
     ],
+    "shop": [
+        "cy: Two cups are yours.",
+        "cy: no role of acme/cy grants product.update (roles: customer)",
+        "ann: suspended",
+        "ann: done: It is gone.",
+        "log: ann create product: ok",
+        "log: cy place order: ok",
+        "log: cy update product: denied",
+        "log: ann search order: ok",
+        "log: ann delete order: ok",
+    ],
     "chat": ["That is message 1.", "You are Ann.", "You have not told me.", "You are Bea."],
 }
 
