@@ -127,7 +127,7 @@ class PostgresStore:
         item_id, data = seams.new_id("mail"), written.encode_value(payload, "a posted item")
         item = (item_id, kind, data, seams.now())
         seams.point("inbox.before_post")
-        await self._change(lambda db, _writer: changes.post(db, session_id, item))
+        await self._ask(lambda writer: writer.post(session_id, item))
         seams.point("inbox.after_post")
         return item_id
 

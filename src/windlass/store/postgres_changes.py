@@ -192,8 +192,8 @@ async def _root_of(connection: Connection, parent_id: str | None) -> str | None:
 
 async def post(
     connection: Connection, session_id: str, item: tuple[str, InboxKind, bytes, float]
-) -> None:
-    """Leave an item; whoever listens is told as soon as it is there."""
+) -> int:
+    """Leave an item; whoever listens is told as soon as it is there. The session's number."""
     sid = await connection.fetchval(
         # the session stays as long as this takes, and its writer is not held up
         "WITH s AS (SELECT sid FROM windlass_sessions WHERE id = $1 FOR KEY SHARE)"
@@ -205,6 +205,7 @@ async def post(
     if sid is None:
         raise await unknown(connection, session_id)
     await connection.execute(f"SELECT pg_notify({CHANNEL}, $1)", str(sid))
+    return sid
 
 
 async def remove(connection: Connection, where: str, value: Any, but: set[str]) -> list[str]:

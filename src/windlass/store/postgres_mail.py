@@ -37,7 +37,7 @@ class Mail:
             int, set[str]
         ] = {}  # ids that the writer has been given, and are there yet
         self._told: set[int] = set()
-        self._opening = 0
+        self._opening, self._at_work = 0, False
         self._missed: set[int] = set()  # told of while somebody was opening: perhaps his
         self._wake = asyncio.Event()
         self._listening = False
@@ -67,6 +67,11 @@ class Mail:
         if self._lines.get(line.sid) is line:  # it may be open again already
             del self._lines[line.sid], self._seen[line.sid]
 
+    @property
+    def looking(self) -> bool:
+        """Is there a session that was posted to and not yet looked at?"""
+        return self._at_work or bool(self._told)
+
     def look(self, sid: int) -> None:
         """Something may have been posted to this session."""
         self._told.add(sid)
@@ -95,14 +100,16 @@ class Mail:
                 self._tried.set()
                 silent = False
                 while not connection.is_closed():
+                    self._at_work = True
                     await self._look(connection)
+                    self._at_work = False
                     await self._next()
             except Exception as error:
                 if not silent:
                     log.warning("cannot look for mail now: %s", meaning(error, self._address))
                 silent = True
             finally:
-                self._listening = False
+                self._listening = self._at_work = False
                 self._tried.set()
                 if connection is not None:
                     connection.terminate()
@@ -120,9 +127,11 @@ class Mail:
         self._wake.set()
 
     def _heard(self, _connection: object, _pid: int, _channel: str, payload: str) -> None:
-        if not payload.isdecimal():
-            return
-        sid = int(payload)
+        if payload.isdecimal():
+            self.heard(int(payload))
+
+    def heard(self, sid: int) -> None:
+        """Something was posted to this session, perhaps one that is open here."""
         if self._opening:
             self._missed.add(sid)
         if sid in self._lines:

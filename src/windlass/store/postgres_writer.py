@@ -11,6 +11,7 @@ import asyncio
 import contextvars
 import logging
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
@@ -18,12 +19,12 @@ from typing import Any, TypeVar
 from windlass import seams
 from windlass.errors import Corrupt, StaleWriter, StoreError
 from windlass.store import body as limits
-from windlass.store.base import InboxItem
+from windlass.store.base import InboxItem, InboxKind
 from windlass.store.body import refuse_twice
 from windlass.store.group import SecondResult, loss, stale, with_record
 from windlass.store.jobs import Again, Append, Call, Commit, Forget, Job, Jobs, Line
 from windlass.store.postgres_bodies import BodyRaised, run_body
-from windlass.store.postgres_changes import Opening
+from windlass.store.postgres_changes import Opening, post
 from windlass.store.postgres_link import Address, Connection, Pool, Statement, meaning, passing
 from windlass.store.postgres_mail import Mail
 from windlass.store.postgres_news import News
@@ -48,6 +49,9 @@ IDLE_SECONDS = 5.0  # the server ends a transaction whose process has gone silen
 log = logging.getLogger("windlass.store")
 
 
+living: weakref.WeakSet[Writer] = weakref.WeakSet()  # a virtual clock waits for them
+
+
 class Writer:
     """A queue and its thread. `put` never blocks."""
 
@@ -65,8 +69,15 @@ class Writer:
         self._grouping = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self.news = News()
+        self.mail = Mail(address, patience, self._deliver)
         self._prepared: dict[Connection, dict[str, Statement]] = {}
         self.stopped = False
+        living.add(self)
+
+    @property
+    def at_work(self) -> bool:
+        """Is there anything that it has not yet answered?"""
+        return bool(self._queue or self._tasks or self.mail.looking)
 
     def put(self, job: Jobs) -> None:
         """Ask for something, from any thread."""
@@ -144,7 +155,6 @@ class Writer:
             {"statement_timeout": limit, **idle},
         )
         self.pool.ready = self.bodies.ready = self._prepare
-        self.mail = Mail(self.address, self.patience, self._deliver)
         self._drain()
         await self._stopping.wait()
         while self._tasks or self._lines:
@@ -411,6 +421,11 @@ class Writer:
             line = opening.line
         finally:
             self.mail.opened(line, opening.mail)
+
+    async def post(self, session_id: str, item: tuple[str, InboxKind, bytes, float]) -> None:
+        """Leave an item; a writer in this process need not wait to be told by the server."""
+        sid = await once(self.pool, lambda c, _trial: post(c, session_id, item))
+        self.mail.heard(sid)
 
     async def run_free(self, body: Callable[[Any], T], context: contextvars.Context) -> T:
         """Run a body that belongs to no session."""

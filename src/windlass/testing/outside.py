@@ -84,6 +84,8 @@ class Outside:
 
     def look(self, fds: Sequence[int], *, for_ever: bool) -> Work:
         """What goes on right now. `for_ever`: the loop would wait for this and nothing else."""
+        if _asks_a_server():
+            return Work.RUNS
         alone = not fds
         threads: set[object] = set()
         sleepers: set[object] = {*self._jobs, *_foreign(fds, listening=for_ever)}
@@ -103,6 +105,12 @@ class Outside:
         if sleepers and (for_ever or not sleepers <= self._done_with):
             return Work.SLEEPS
         return Work.ALONE if alone else Work.QUIET
+
+
+def _asks_a_server() -> bool:
+    """Does a store wait for the answer of a server? Its thread looks idle meanwhile."""
+    loaded = sys.modules.get("windlass.store.postgres_writer")
+    return loaded is not None and any(writer.at_work for writer in list(loaded.living))
 
 
 def _threads() -> Iterator[tuple[object, str, FrameType]]:
