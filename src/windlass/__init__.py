@@ -21,6 +21,9 @@ _HOMES = {
     "agents.agent": ("Agent",),
     "agents.approvals": ("NoSuchApproval", "PendingApproval", "approvals", "approve", "deny"),
     "agents.plans": ("approve_plan", "plan_of"),
+    "agents.effects": ("UndoStep",),
+    "agents.undoing": ("undo", "undoable"),
+    "resources.undoing": ("CannotUndo",),
     "policies.preview": ("EffectPlan", "PlannedEffect"),
     "agents.completing": ("llm_completion",),
     "agents.cost": (

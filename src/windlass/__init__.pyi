@@ -47,6 +47,7 @@ from windlass.agents.cost import llm_budget as llm_budget
 from windlass.agents.cost import llm_budget_remaining as llm_budget_remaining
 from windlass.agents.cost import llm_cost as llm_cost
 from windlass.agents.cost import llm_session_cost as llm_session_cost
+from windlass.agents.effects import UndoStep as UndoStep
 from windlass.agents.generate import GenerateChunk as GenerateChunk
 from windlass.agents.generate import GenerateOpts as GenerateOpts
 from windlass.agents.generate import GenerateResult as GenerateResult
@@ -103,6 +104,8 @@ from windlass.agents.transcripts import transcript_render_full as transcript_ren
 from windlass.agents.transcripts import transcript_render_visible as transcript_render_visible
 from windlass.agents.turn import TurnResult as TurnResult
 from windlass.agents.turn import agent_turn as agent_turn
+from windlass.agents.undoing import undo as undo
+from windlass.agents.undoing import undoable as undoable
 from windlass.callers.breaker import with_circuit_breaker as with_circuit_breaker
 from windlass.callers.budget import with_budget as with_budget
 from windlass.callers.cache import with_cache as with_cache
@@ -228,6 +231,7 @@ from windlass.resources.query import Page as Page
 from windlass.resources.query import Query as Query
 from windlass.resources.reflect import reflect as reflect
 from windlass.resources.resource import Resource as Resource
+from windlass.resources.undoing import CannotUndo as CannotUndo
 from windlass.resources.work import ResourceTx as ResourceTx
 from windlass.store.calls import ModelCall as ModelCall
 from windlass.tools.base import AgentInfo as AgentInfo
