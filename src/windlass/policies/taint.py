@@ -59,6 +59,19 @@ class ThirdLeg(Policy[Tainted]):
         """A sub-agent begins with all that its parent has touched, and trusts nobody else's words."""
         return ThirdLeg(self.rules, f"parent.{self.name}", self._so_far(run), self._words(run))
 
+    async def start(self, run: Run) -> None:
+        """What a run begins with was read: a conversation goes on, or a history was handed in."""
+        for entry in run.journal.entries:
+            if type(entry) is Said and entry.message.role == "assistant":
+                for call in entry.message.tool_calls:
+                    self._touched(run, self._handed_in(run.tools.get(call.name)), call.name)
+
+    def _handed_in(self, tool: Tool | None) -> frozenset[Label]:
+        if tool is not None:
+            return self._labels(tool)
+        cautious = self.rules.unlabelled == "cautious"  # nobody here knows what it was
+        return frozenset({"reads_private", "reads_untrusted"} if cautious else ())
+
     async def before_tool(self, run: Run, call: ToolCall) -> ToolCall | ToolResult | Suspend | None:
         tool = run.tools[call.name]
         labels = self._labels(tool)

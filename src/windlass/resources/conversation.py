@@ -22,6 +22,7 @@ class ConversationTurn(Resource):
     """One turn: who spoke, what was said, which tools were called or answered."""
 
     table = "conversation_turns"
+    verbs = ("get", "search")  # written by `append` alone: what was said is not made up or edited
     max_limit = 500
     audit_reads = False
 

@@ -14,12 +14,16 @@ import msgspec
 
 from windlass.access.caller import Caller
 from windlass.agents.generate import GenerateChunk, GenerateResult
+from windlass.agents.prompt import asked as messages_of
 from windlass.agents.runtime import Runtime
 from windlass.errors import (
     Aborted,
     BudgetExceeded,
     ConfigError,
+    Conflict,
+    InvalidValue,
     ModelError,
+    NotFound,
     PermissionDenied,
     Suspended,
     ToolFailed,
@@ -27,6 +31,7 @@ from windlass.errors import (
     nearest,
     said,
 )
+from windlass.tools.function import as_tools
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -43,7 +48,10 @@ _LARGEST: Final = 1 << 20  # bytes of a request
 BEAT: Final = 15.0  # seconds of silence after which a comment keeps the connection open
 _STATUS: Final[dict[type[WindlassError], tuple[int, str]]] = {
     ConfigError: (400, "invalid_request"),
+    InvalidValue: (400, "invalid_request"),
     PermissionDenied: (403, "permission_denied"),
+    NotFound: (404, "not_found"),
+    Conflict: (409, "conflict"),
     BudgetExceeded: (402, "budget_exceeded"),
     ToolFailed: (502, "tool_failed"),
     Suspended: (409, "suspended"),
@@ -83,6 +91,7 @@ class _App:
     ) -> None:
         self.runtime, self.identify, self.origins = runtime, identify, origins
         self.options = options
+        self.offered = _offered(options.get("tools"))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request; the lifespan of a server is acknowledged."""
@@ -104,7 +113,7 @@ class _App:
     async def _read(self, scope: Scope, receive: Receive) -> tuple[Caller, dict[str, Any]]:
         if scope["method"] != "POST":
             raise _Refused(405, "method_not_allowed", "ask with POST")
-        headers = {k.decode("latin-1"): v.decode("latin-1") for k, v in scope["headers"]}
+        headers = _headers(scope["headers"])
         origin = headers.get("origin")
         if origin is not None and origin not in self.origins:
             raise _Refused(403, "origin_not_allowed", f"requests from {origin} are not answered")
@@ -125,11 +134,12 @@ class _App:
             if name not in CLIENT:
                 hint = nearest(name, CLIENT)
                 raise _Refused(400, "invalid_request", f"there is no field {name!r}{hint}")
-        if "input" not in asked:
-            raise _Refused(400, "invalid_request", "say what you want as `input`")
+        _said_by_client(asked)
         tools = asked.get("tools")
-        if tools is not None and not _names(tools):
-            raise _Refused(400, "invalid_request", "tools is a list of names")
+        if tools is not None:
+            asked["tools"] = self._among_ours(tools)
+        elif "tools" in asked:
+            del asked["tools"]  # null is no choice: the host's stands
         for name in _LIMITS:
             mine, theirs = self.options.get(name), asked.get(name)
             if mine is None or name not in asked:
@@ -138,6 +148,19 @@ class _App:
                 raise _Refused(400, "invalid_request", f"{name} is a number here")
             asked[name] = min(mine, theirs)
         return asked
+
+    def _among_ours(self, tools: object) -> list[Any]:
+        """What a client chooses of what the host offers; where that is everything, by name alone."""
+        if not _names(tools):
+            raise _Refused(400, "invalid_request", "tools is a list of names")
+        names, offered = cast("list[str]", tools), self.offered
+        if offered is None:
+            return list(names)
+        for name in names:
+            if name not in offered:
+                hint = nearest(name, offered)
+                raise _Refused(400, "invalid_request", f"there is no tool {name!r} here{hint}")
+        return [offered[name] for name in names]
 
     async def _chunks(self, asked: dict[str, Any], caller: Caller) -> AsyncIterator[GenerateChunk]:
         typed: Any = {**self.options, **asked}
@@ -238,6 +261,39 @@ class _Refused(Exception):
     def __init__(self, status: int, code: str, message: str) -> None:
         super().__init__(message)
         self.status, self.code = status, code
+
+
+def _offered(tools: Sequence[Any] | None) -> dict[str, Any] | None:
+    """The host's tools by their names; None: all that the caller may use."""
+    if tools is None:
+        return None
+    found: dict[str, Any] = {}
+    for one in tools:
+        if isinstance(one, str) and ":" not in one:
+            found[one] = one
+        else:
+            found |= {tool.name: tool for tool in as_tools([one])}
+    return found
+
+
+def _headers(given: Sequence[tuple[bytes, bytes]]) -> dict[str, str]:
+    """By name; one that comes twice is both, so that nobody is taken for the last they claim to be."""
+    found: dict[str, str] = {}
+    for name, value in given:
+        key, text = name.decode("latin-1").lower(), value.decode("latin-1")
+        found[key] = f"{found[key]}, {text}" if key in found else text
+    return found
+
+
+def _said_by_client(asked: dict[str, Any]) -> None:
+    if "input" not in asked:
+        raise _Refused(400, "invalid_request", "say what you want as `input`")
+    try:
+        messages = messages_of(asked["input"])
+    except ConfigError as error:
+        raise _Refused(400, "invalid_request", said(error)) from None
+    if any(message.role == "system" for message in messages):
+        raise _Refused(400, "invalid_request", "what the system says is the host's to say")
 
 
 def _names(value: object) -> bool:
