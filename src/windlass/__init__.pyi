@@ -21,6 +21,16 @@ from windlass.agents.approvals import PendingApproval as PendingApproval
 from windlass.agents.approvals import approvals as approvals
 from windlass.agents.approvals import approve as approve
 from windlass.agents.approvals import deny as deny
+from windlass.agents.auditing.anchors import Anchor as Anchor
+from windlass.agents.auditing.asking import AuditEntry as AuditEntry
+from windlass.agents.auditing.asking import AuditPage as AuditPage
+from windlass.agents.auditing.asking import AuditQuery as AuditQuery
+from windlass.agents.auditing.desk import Audit as Audit
+from windlass.agents.auditing.desk import audit_query as audit_query
+from windlass.agents.auditing.desk import audit_seal as audit_seal
+from windlass.agents.auditing.desk import audit_verify as audit_verify
+from windlass.agents.auditing.verifying import AuditReport as AuditReport
+from windlass.agents.auditing.verifying import Finding as Finding
 from windlass.agents.completing import llm_completion as llm_completion
 from windlass.agents.context.compaction import Compaction as Compaction
 from windlass.agents.context.compaction import (
@@ -234,6 +244,7 @@ from windlass.resources.resource import Resource as Resource
 from windlass.resources.undoing import CannotUndo as CannotUndo
 from windlass.resources.work import ResourceTx as ResourceTx
 from windlass.store.calls import ModelCall as ModelCall
+from windlass.store.seals import Seal as Seal
 from windlass.tools.base import AgentInfo as AgentInfo
 from windlass.tools.base import Parked as Parked
 from windlass.tools.base import Retry as Retry

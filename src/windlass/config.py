@@ -36,6 +36,7 @@ _sections: dict[str, type[msgspec.Struct] | str] = {
     "llm": "windlass.models.tables:LlmConfig",
     "capabilities": "windlass.models.rows:Table",
     "roles": "windlass.access.roles:RolesConfig",
+    "audit": "windlass.agents.auditing.config:AuditConfig",
 }
 
 

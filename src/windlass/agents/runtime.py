@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
     from windlass.access.caller import Caller
     from windlass.access.roles import Roles
+    from windlass.agents.auditing.anchors import Anchor, AuditAnchor, FileAnchor
+    from windlass.agents.auditing.desk import Audit
+    from windlass.agents.auditing.sealing import Keeper
     from windlass.agents.generate import Models
     from windlass.config import Config
     from windlass.models.book import Book
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
     from windlass.resources.resource import Resource
     from windlass.tools.base import Tool
 
+_UNKNOWN: Any = object()  # nobody has asked yet
 _current: ContextVar[Runtime | None] = ContextVar("windlass_runtime", default=None)
 _default: Runtime | None = None
 
@@ -48,6 +52,8 @@ class Runtime:
     Inside the block it is the current Runtime for everything that names no other. `resources` are
     the classes it offers as tools, by default all that the process has exported; `tools` are more
     tools beside them; `roles` says who may do what: grants, `fn(caller)`, or `w.Roles`.
+    `audit_anchor` is where seals of the record are kept outside of the store: a file, a callable
+    that sends one away, or an object with `put` and `get`.
     """
 
     def __init__(
@@ -61,6 +67,7 @@ class Runtime:
         resources: Iterable[type[Resource]] | None = None,
         tools: Iterable[Any] | None = None,
         roles: Mapping[str, Any] | Callable[[Caller], Iterable[str]] | Roles | None = None,
+        audit_anchor: AuditAnchor | None = None,
     ) -> None:
         self._given_resources = None if resources is None else tuple(resources)
         self._given_tools, self._given_roles = tools, roles
@@ -69,6 +76,9 @@ class Runtime:
         if tools is not None:
             _ = self._tools
         self._given_store, self._config_path = store, config
+        self._given_anchor, self._keeper = audit_anchor, _UNKNOWN
+        if audit_anchor is not None:
+            _ = self.audit_anchor
         self._environ = environ
         self._config: Config | None = None
         self._book: Book | None = None
@@ -161,6 +171,50 @@ class Runtime:
 
         return Models(self)
 
+    @cached_property
+    def audit(self) -> Audit:
+        """What agents did here, and whether the record is whole: `await scope.audit.query(…)`."""
+        from windlass.agents.auditing.desk import Audit
+
+        return Audit(self)
+
+    @cached_property
+    def audit_anchor(self) -> FileAnchor | Anchor | None:
+        """Where seals are kept: as given, else `[audit]` of the configuration."""
+        given, folder = self._given_anchor, None
+        if given is None:
+            from windlass.agents.auditing.config import AuditConfig
+
+            given = self.config.get(AuditConfig).anchor
+            folder = self.config.folder(AuditConfig, "anchor")
+        if given is None:
+            return None
+        from windlass.agents.auditing.anchors import as_anchor
+
+        return as_anchor(given, folder)
+
+    @property
+    def keeper(self) -> Keeper | None:
+        """Seals the record, if it is anchored somewhere; looked at once."""
+        if self._keeper is _UNKNOWN:
+            self._keeper = self._new_keeper()
+        return self._keeper
+
+    def _new_keeper(self) -> Keeper | None:
+        anchor = self.audit_anchor
+        if anchor is None:
+            return None
+        from windlass.agents.auditing.anchors import FileAnchor
+        from windlass.agents.auditing.config import AuditConfig
+        from windlass.agents.auditing.sealing import Keeper
+
+        if isinstance(anchor, FileAnchor) and isinstance(self.store, MemoryStore):
+            raise ConfigError(
+                "audit_anchor outlives a store in memory, and would speak of sessions that are "
+                "gone; name a store that lasts: store='sqlite:///agents.db'"
+            )
+        return Keeper(self.store, anchor, self.pool, self.config.get(AuditConfig).every)
+
     @property
     def store(self) -> Store:
         """Where sessions live: as given, else `[store]` of the configuration, else memory."""
@@ -250,7 +304,7 @@ class Runtime:
     def after_fork(self) -> list[object]:
         """In a forked child: begin anew with threads and files; what is left behind."""
         left: list[object] = [self._pool, self._store, *self._opened.values()]
-        self._pool, self._store = None, None
+        self._pool, self._store, self._keeper = None, None, _UNKNOWN
         self._opened.clear()
         return left
 
@@ -258,6 +312,7 @@ class Runtime:
         """Let go of the store and the threads."""
         if self.lingering:
             await asyncio.wait(self.lingering, timeout=1.0)
+        await self._seal_at_the_end()
         self._store = None
         while self._opened:
             _, store = self._opened.popitem()
@@ -265,6 +320,15 @@ class Runtime:
         pool, self._pool = self._pool, None
         if pool is not None:
             pool.shutdown(wait=False, cancel_futures=True)
+
+    async def _seal_at_the_end(self) -> None:
+        """A host may have called resources without any run."""
+        known, self._keeper = self._keeper, _UNKNOWN
+        if known is _UNKNOWN:
+            lasts = self._store is not None and not isinstance(self._store, MemoryStore)
+            known = self._new_keeper() if lasts and self._given_anchor is not None else None
+        if known is not None:
+            await known.aclose()
 
 
 _living: WeakSet[Runtime] = WeakSet()

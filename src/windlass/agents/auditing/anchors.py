@@ -1,0 +1,160 @@
+"""Anchors: where seals are kept outside of the store, and how they are read back."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias, Union, cast, runtime_checkable
+
+import msgspec
+
+from windlass.errors import ConfigError, shown
+from windlass.store.seals import Seal
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(Seal)
+
+
+@runtime_checkable
+class Anchor(Protocol):
+    """A place for seals of your own: a bucket, a ledger, another machine.
+
+    ```python
+    class Bucket:
+        def put(self, seal: w.Seal) -> None:        # or async
+            s3.put_object(Key=f"{seal.tenant}/{seal.number}", Body=msgspec.json.encode(seal))
+
+        def get(self) -> list[w.Seal]:              # or async: all that were put
+            ...
+
+    w.Runtime(store="sqlite:///shop.db", audit_anchor=Bucket())
+    ```
+    The same seal may be put twice. A `put` that raises is tried again with the next seal.
+    """
+
+    def put(self, seal: Seal, /) -> object: ...
+
+    def get(self) -> object: ...
+
+
+AuditAnchor: TypeAlias = Union[str, "os.PathLike[str]", Callable[[Seal], object], Anchor]
+
+
+class Anchored(msgspec.Struct, frozen=True):
+    """What an anchor holds: seals, and what of it is none."""
+
+    seals: tuple[Seal, ...]
+    problems: tuple[str, ...] = ()
+
+
+class FileAnchor:
+    """Seals in a file, one line of JSON each: put it where the store's owner cannot write."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+
+    def __repr__(self) -> str:
+        return str(self.path)
+
+    def put(self, seal: Seal) -> None:
+        """Append the seal, on disk when this returns."""
+        self.put_all((seal,))
+
+    def put_all(self, seals: Iterable[Seal]) -> None:
+        """The same for several, in one write."""
+        lines = b"".join(_encoder.encode(seal) + b"\n" for seal in seals)
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
+        descriptor = os.open(self.path, flags, 0o600)
+        try:
+            size = os.fstat(descriptor).st_size
+            if size and os.pread(descriptor, 1, size - 1) != b"\n":  # a write was cut off here
+                lines = b"\n" + lines
+            while lines:
+                lines = lines[os.write(descriptor, lines) :]
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def get(self) -> Anchored:
+        """All seals of the file; a line that is none is a problem, unless it was written again."""
+        try:
+            lines = self.path.read_bytes().split(b"\n")
+        except FileNotFoundError:
+            return Anchored((), (f"the anchor {self.path} is not there",))
+        seals: list[Seal] = []
+        problems: list[str] = []
+        for number, line in enumerate(lines, 1):
+            if not line:
+                continue
+            try:
+                seals.append(_decoder.decode(line))
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                if not any(later.startswith(line) for later in lines[number:]):
+                    problems.append(f"line {number} of the anchor {self.path} is no seal")
+        return Anchored(tuple(seals), tuple(problems))
+
+
+def as_anchor(given: AuditAnchor, folder: Path | None = None) -> FileAnchor | Anchor:
+    """What `audit_anchor=` names: a file (relative to `folder`), a callable, or an object."""
+    if isinstance(given, (str, os.PathLike)):
+        path = os.fspath(cast("str | os.PathLike[str]", given))
+        if not isinstance(path, str) or not path.strip() or "\0" in path:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigError(f"audit_anchor {path!r} is no path; name a file for the seals")
+        return FileAnchor(path if folder is None else folder / path)
+    if isinstance(given, Anchor):
+        return given
+    if callable(given):
+        return _Sent(given)
+    raise ConfigError(
+        f"audit_anchor is a path, a callable that takes a seal, or an object with put and get, "
+        f"not {shown(given)}"
+    )
+
+
+class _Sent:
+    """A callable as an anchor: what it was told cannot be read back."""
+
+    def __init__(self, put: Callable[[Seal], object]) -> None:
+        self.put = put
+
+    def get(self) -> None:
+        """Nobody kept it here."""
+        return None
+
+
+async def put(anchor: FileAnchor | Anchor, seals: Sequence[Seal], pool: Executor) -> int:
+    """Anchor the seals in their order; how many were, when one failed the exception is logged by the caller.
+
+    What is synchronous runs in the pool: it may wait for a disk or a network.
+    """
+    loop = asyncio.get_running_loop()
+    if isinstance(anchor, FileAnchor):
+        await loop.run_in_executor(pool, anchor.put_all, seals)
+        return len(seals)
+    for seal in seals:
+        await _called(anchor.put, pool, seal)
+    return len(seals)
+
+
+async def get(anchor: FileAnchor | Anchor, pool: Executor | None = None) -> Anchored | None:
+    """What the anchor holds; None when it cannot be read back."""
+    found: Any = await _called(anchor.get, pool)
+    if found is None or isinstance(found, Anchored):
+        return found
+    seals = tuple(cast("Iterable[Any]", found))
+    for seal in seals:
+        if not isinstance(seal, Seal):
+            raise ConfigError(f"audit_anchor: get() returns seals, not {shown(seal)}")
+    return Anchored(cast("tuple[Seal, ...]", seals))
+
+
+async def _called(function: Callable[..., Any], pool: Executor | None, *args: Any) -> Any:
+    if inspect.iscoroutinefunction(function):
+        return await function(*args)
+    loop = asyncio.get_running_loop()
+    found = await loop.run_in_executor(pool, function, *args)
+    return await found if inspect.isawaitable(found) else found

@@ -1,0 +1,476 @@
+"""Whether anything on record was changed, removed, added or put back: chains, seals and anchor."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from windlass.agents.auditing.anchors import Anchored
+from windlass.errors import Corrupt, NoSuchSession, StoreError
+from windlass.events import JournalEntry, RunStarted, ToolDecided, ToolIntended
+from windlass.resources import audit
+from windlass.store import journal as written
+from windlass.store import seals
+from windlass.store.base import Row, Store
+from windlass.store.memory import MemoryStore
+from windlass.store.seals import End, Seal
+
+_PAGE = 2_000
+_CONTENT = audit.COLUMNS[1:-1]
+What: TypeAlias = Literal["journal", "audit", "seal", "anchor", "books"]
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """Something that is not as it was written. `row` is a row of the chain, or a seal's number."""
+
+    what: What
+    problem: str
+    session: str | None = None
+    chain: str | None = None
+    tenant: str | None = None
+    row: int | None = None
+
+    def __str__(self) -> str:
+        return self.problem
+
+
+class AuditReport(msgspec.Struct, frozen=True):
+    """What a verification found. Nothing is `findings`; `not_covered` is what it cannot know."""
+
+    findings: tuple[Finding, ...]
+    not_covered: tuple[str, ...]
+    deleted: tuple[End, ...]  # sessions that were removed by those who may
+    sessions: int
+    rows: int
+    chains: int
+    audit_rows: int
+    seals: int
+    anchored: int | None  # None: without an anchor
+
+    @property
+    def ok(self) -> bool:
+        """Nothing was found."""
+        return not self.findings
+
+
+class _Chain(msgspec.Struct):
+    """A chain that was followed: the hash of each of its rows."""
+
+    hashes: list[str]
+    broken: bool = False
+    tenants: set[str] = msgspec.field(default_factory=set[str])
+
+
+async def verify(
+    store: Store,
+    anchor: Anchored | None = None,
+    *,
+    tenant: str | None = None,
+    session: str | None = None,
+) -> AuditReport:
+    """Check every chain of the store, or those of a tenant or a session."""
+    work = _Verification(store, anchor, tenant, session)
+    # What seals hold the ends of may grow while we look: so they are read first. What was deleted
+    # meanwhile is on record after.
+    work.sealed = [
+        seal for seal in await store.consult(seals.read) if tenant is None or seal.tenant == tenant
+    ]
+    work.mine = {(end.kind, end.name) for seal in work.witnesses() for end in seal.ends}
+    await work.journals()
+    await work.log()
+    work.graves = await store.consult(seals.graves)
+    work.check_seals()
+    return work.report()
+
+
+class _Verification:
+    def __init__(
+        self, store: Store, anchor: Anchored | None, tenant: str | None, session: str | None
+    ) -> None:
+        self.store, self.anchor, self.tenant, self.session = store, anchor, tenant, session
+        self.findings: list[Finding] = []
+        self.followed: dict[tuple[str, str], _Chain] = {}
+        self.sealed: list[Seal] = []
+        self.mine: set[tuple[str, str]] = set()  # chains that seals of this tenant name
+        self.graves: list[End] = []
+
+    def find(self, what: What, problem: str, **more: Any) -> None:
+        self.findings.append(Finding(what, problem, **more))
+
+    # ----------------------------------------------------------------- journals
+
+    async def journals(self) -> None:
+        """Every session's chain, its head, its decisions, and what the books say of its runs."""
+        books = await self.store.consult(self._books)
+        for name in await self._names():
+            if self._others(name, books.get(name)):
+                continue
+            try:
+                head, rows = await self.store.head(name), await self.store.rows(name)
+            except NoSuchSession:
+                continue  # deleted while we looked
+            except StoreError as error:
+                self.find("journal", str(error), session=name, row=_row_in(str(error)))
+                self.followed["journal", name] = _Chain([], broken=True)
+                continue
+            self.followed["journal", name] = self._journal(name, rows, head.rows, head.hash)
+            if not self.followed["journal", name].broken:
+                self._entries(name, rows, books.get(name, {}))
+
+    def _others(self, name: str, runs: dict[str, tuple[Any, ...]] | None) -> bool:
+        """The session is another tenant's: no run of this one is in it, and no seal names it."""
+        if self.tenant is None or not runs or ("journal", name) in self.mine:
+            return False
+        return all((facts[0] or "") != self.tenant for facts in runs.values())
+
+    async def _names(self) -> list[str]:
+        if self.session is not None:
+            return [self.session]
+        if isinstance(self.store, MemoryStore):
+            return [info.id for info in await self.store.sessions()]
+
+        def look(tx: Any) -> tuple[list[str], list[tuple[Any, ...]]]:
+            names = tx.execute("SELECT id FROM windlass_sessions ORDER BY sid").fetchall()
+            counts = tx.execute(
+                "SELECT s.id, s.rows, r.sid, count(*) FROM windlass_rows AS r"
+                " LEFT JOIN windlass_sessions AS s ON s.sid = r.sid GROUP BY s.id, s.rows, r.sid"
+            ).fetchall()
+            return [row[0] for row in names], counts
+
+        names, counts = await self.store.consult(look)
+        for name, rows, sid, count in counts:
+            if name is None:
+                self.find("journal", f"{count} rows belong to no session (number {sid})")
+            elif count > rows:
+                self.find(
+                    "journal",
+                    f"session {name!r}: {count} rows are stored and {rows} are its journal: "
+                    "some were put in",
+                    session=name,
+                    row=rows,
+                )
+        return names
+
+    def _books(self, tx: Any) -> dict[str, dict[str, tuple[Any, ...]]]:
+        """What the index of runs says, by session and run."""
+        if isinstance(self.store, MemoryStore):
+            return {}
+        rows = tx.execute(
+            "SELECT session, run, tenant, caller, request, conversation FROM windlass_runs"
+            + ("" if self.session is None else " WHERE session = ?"),
+            () if self.session is None else (self.session,),
+        )
+        found: dict[str, dict[str, tuple[Any, ...]]] = {}
+        for name, run, *facts in rows.fetchall():
+            if name is not None and run is not None:
+                found.setdefault(name, {})[run] = tuple(facts)
+        return found
+
+    def _journal(self, name: str, rows: Sequence[Row], count: int, hash_: bytes) -> _Chain:
+        chain = _Chain([row.hash.hex() for row in rows])
+        try:
+            written.verify(rows, name)
+            written.decode_rows(rows, name)
+            if len(rows) < count or (count and rows[count - 1].hash != hash_):
+                raise Corrupt(
+                    f"session {name!r}: {len(rows)} rows, but its head says {count}: "
+                    "the end was cut off or written over"
+                )
+        except StoreError as error:
+            chain.broken = True
+            self.find("journal", str(error), session=name, row=_row_in(str(error)))
+        return chain
+
+    def _entries(self, name: str, rows: Sequence[Row], books: dict[str, tuple[Any, ...]]) -> None:
+        decided: set[str] = set()
+        chain = self.followed["journal", name]
+        for row in rows:
+            for entry in written.decode(row.payload, name, row.seq):
+                self._entry(name, row.seq, entry, decided, books, chain)
+
+    def _entry(
+        self,
+        name: str,
+        row: int,
+        entry: JournalEntry,
+        decided: set[str],
+        books: dict[str, tuple[Any, ...]],
+        chain: _Chain,
+    ) -> None:
+        if type(entry) is RunStarted:
+            chain.tenants.add(entry.tenant or "")
+            facts = (entry.tenant, entry.caller, entry.request_id, entry.conversation_id)
+            said = books.get(entry.run_id)
+            if said is not None and said not in (facts, tuple(map(_plain, facts))):
+                self.find(
+                    "books",
+                    f"session {name!r}, row {row}: the index of runs says otherwise of "
+                    f"run {entry.run_id}; queries go by it",
+                    session=name,
+                    row=row,
+                )
+        elif type(entry) is ToolDecided:
+            if entry.rule and entry.caller and entry.digest:
+                decided.add(entry.call_id)
+        elif type(entry) is ToolIntended and entry.call_id not in decided:
+            self.find(
+                "journal",
+                f"session {name!r}, row {row}: call {entry.call_id} of {entry.tool} began without "
+                "a decision on record that names caller, rule and digest",
+                session=name,
+                row=row,
+            )
+
+    # ----------------------------------------------------------------- the log of resources
+
+    async def log(self) -> None:
+        """Every chain of the audit log."""
+        only = None if self.session is None else f"session:{self.session}"
+        async for chain, rows in _chains(self.store, only):
+            tenants = {row[4] or "" for row in rows}
+            if self.tenant is not None and self.tenant not in tenants:
+                if ("audit", chain) not in self.mine:
+                    continue
+            followed = self.followed["audit", chain] = _Chain([], tenants=tenants)
+            before = audit.genesis(chain)
+            for row in rows:
+                content, hash_ = row[1:-1], row[-1]
+                problem = self._logged(chain, len(followed.hashes), before, content, hash_)
+                if problem is not None:
+                    followed.broken = True
+                    self.find("audit", problem, chain=chain, row=len(followed.hashes),
+                              session=chain.removeprefix("session:")
+                              if chain.startswith("session:") else None)  # fmt: skip
+                    break
+                before = bytes(hash_)
+                followed.hashes.append(before.hex())
+
+    def _logged(
+        self, chain: str, place: int, before: bytes, content: Sequence[Any], hash_: Any
+    ) -> str | None:
+        if content[1] != place:
+            return f"audit chain {chain!r}: row {place} is missing or out of place"
+        try:
+            sound = isinstance(hash_, bytes) and audit.link(before, content) == hash_
+        except (TypeError, ValueError):
+            sound = False
+        if not sound:
+            return f"audit chain {chain!r}, row {place}: changed since it was written"
+        return None
+
+    # ----------------------------------------------------------------- seals
+
+    def check_seals(self) -> None:
+        """Seals among each other, against the anchor, and against what they hold the ends of."""
+        self._follow()
+        if self.anchor is not None:
+            self._compare(self.anchor)
+        self._hold(self.witnesses())
+
+    def _follow(self) -> None:
+        """The seals of each tenant are a chain."""
+        number, tenant, previous = 0, None, ""
+        for seal in self.sealed:
+            if seal.tenant != tenant:
+                number, tenant, previous = 0, seal.tenant, seals.genesis(seal.tenant)
+            number += 1
+            if seal.number != number:
+                self._bad_seal(seal, f"seal {number} is missing or out of place", number)
+            elif seal.previous != previous:
+                self._bad_seal(seal, f"seal {number} does not follow the one before it", number)
+            elif not seal.sound:
+                self._bad_seal(seal, f"seal {number} was changed since it was made", number)
+            number, previous = seal.number, seal.hash
+
+    def _bad_seal(self, seal: Seal, problem: str, number: int) -> None:
+        self.find("seal", f"{_whose(seal.tenant)}: {problem}", tenant=seal.tenant, row=number)
+
+    def _compare(self, anchor: Anchored) -> None:
+        """What is anchored must be in the store as it was, and nothing between may be missing."""
+        for problem in anchor.problems:
+            self.find("anchor", problem)
+        here = {(seal.tenant, seal.number): seal for seal in self.sealed}
+        there: dict[tuple[str, int], Seal] = {}
+        for seal in anchor.seals:
+            if self.tenant is not None and seal.tenant != self.tenant:
+                continue
+            key = (seal.tenant, seal.number)
+            if not seal.sound:
+                self._off(seal, "in the anchor was changed since it was put there")
+                continue
+            known, mine = there.setdefault(key, seal), here.get(key)
+            if known.hash != seal.hash:
+                self._off(seal, "is anchored twice, and differs: the store was put back to an "
+                          "older state and went on from there")  # fmt: skip
+            elif mine is None and known is seal:
+                self._off(seal, "is anchored and not in the store: it is an older copy, or its "
+                          "end was cut off")  # fmt: skip
+            elif mine is not None and mine.hash != seal.hash and known is seal:
+                self._off(seal, "differs from the one that is anchored")
+        last: dict[str, int] = {}
+        for name, number in there:
+            last[name] = max(last.get(name, 0), number)
+        for seal in self.sealed:
+            if seal.number < last.get(seal.tenant, 0) and (seal.tenant, seal.number) not in there:
+                self._off(seal, "is not in the anchor, though a later one is")
+
+    def _off(self, seal: Seal, problem: str) -> None:
+        words = f"{_whose(seal.tenant)}: seal {seal.number} {problem}"
+        self.find("anchor", words, tenant=seal.tenant, row=seal.number)
+
+    def witnesses(self) -> list[Seal]:
+        """The seals of the store and, first, of the anchor: what both say is looked at once."""
+        found: dict[str, Seal] = {}
+        anchored = () if self.anchor is None else self.anchor.seals
+        for seal in (*anchored, *self.sealed):
+            if seal.sound and (self.tenant is None or seal.tenant == self.tenant):
+                found.setdefault(seal.hash, seal)
+        return sorted(found.values(), key=lambda seal: (seal.tenant, seal.number))
+
+    def _hold(self, witnesses: Sequence[Seal]) -> None:
+        """Every end that was sealed is still in its chain, or its session was deleted since."""
+        said: set[tuple[str, str]] = set()
+        gone: dict[str, list[float]] = {}
+        later: dict[tuple[str, str], int] = {}
+        for end in self.graves:
+            gone.setdefault(end.name, []).append(end.at)
+        for seal in witnesses:
+            for end in seal.ends:
+                if end.kind == "deleted":
+                    gone.setdefault(end.name, []).append(end.at)
+                    later[seal.tenant, end.name] = seal.number
+        for seal in witnesses:
+            for end in seal.ends:
+                if end.kind == "deleted" or (end.kind, end.name) in said:
+                    continue
+                excused = end.kind == "journal" and (
+                    any(at >= seal.at for at in gone.get(end.name, ()))
+                    or later.get((seal.tenant, end.name), 0) >= seal.number
+                )
+                if not excused and self._lost(seal, end):
+                    said.add((end.kind, end.name))
+
+    def _lost(self, seal: Seal, end: End) -> bool:
+        chain = self.followed.get((end.kind, end.name))
+        session = end.name if end.kind == "journal" else None
+        if end.kind == "audit" and end.name.startswith("session:"):
+            session = end.name.removeprefix("session:")
+        if self.session is not None and session != self.session:
+            return False
+        name = f"session {end.name!r}" if end.kind == "journal" else f"audit chain {end.name!r}"
+        if chain is None:
+            problem = f"{name}: is gone, and nobody deleted it; it had {end.rows} rows when sealed"
+        elif chain.broken:
+            return False  # which has been said
+        elif len(chain.hashes) < end.rows:
+            problem = (
+                f"{name}, row {len(chain.hashes)}: its end was cut off, or it is an old copy; "
+                f"it had {end.rows} rows when sealed (seal {seal.number}) and has "
+                f"{len(chain.hashes)}"
+            )
+        elif end.rows and chain.hashes[end.rows - 1] != end.hash:
+            problem = (
+                f"{name}, row {end.rows - 1}: is not the row that was sealed (seal {seal.number})"
+            )
+        else:
+            return False
+        self.find(end.kind if end.kind != "deleted" else "seal", problem, session=session,
+                  chain=end.name if end.kind == "audit" else None,
+                  row=min(end.rows - 1, len(chain.hashes) if chain else 0))  # fmt: skip
+        return True
+
+    # ----------------------------------------------------------------- the report
+
+    def report(self) -> AuditReport:
+        """What was found, and what nobody can know."""
+        anchor = self.anchor
+        journals = [chain for (kind, _), chain in self.followed.items() if kind == "journal"]
+        logs = [chain for (kind, _), chain in self.followed.items() if kind == "audit"]
+        return AuditReport(
+            tuple(self.findings),
+            tuple(self._not_covered()),
+            tuple(self.graves),
+            len(journals),
+            sum(len(chain.hashes) for chain in journals),
+            len(logs),
+            sum(len(chain.hashes) for chain in logs),
+            len(self.sealed),
+            None if anchor is None else len({seal.hash for seal in anchor.seals}),
+        )
+
+    def _not_covered(self) -> Iterable[str]:
+        sealed: dict[tuple[str, str], int] = {}
+        for seal in self.witnesses():
+            for end in seal.ends:
+                sealed[end.kind, end.name] = max(sealed.get((end.kind, end.name), 0), end.rows)
+        open_ends = [
+            f"{name} from row {sealed.get((kind, name), 0)}"
+            for (kind, name), chain in self.followed.items()
+            if len(chain.hashes) > sealed.get((kind, name), 0)
+        ]
+        if self.anchor is None:
+            yield (
+                "no anchor was given: that the whole store is an older copy, or that chains and "
+                "seals were made anew together, would not show"
+            )
+        else:
+            last: dict[str, int] = {}
+            for seal in self.anchor.seals:
+                last[seal.tenant] = max(last.get(seal.tenant, 0), seal.number)
+            late = [seal for seal in self.sealed if seal.number > last.get(seal.tenant, 0)]
+            if late:
+                yield f"{len(late)} seals are in the store alone: they wait for the anchor"
+        if not self.sealed:
+            yield "nothing was ever sealed: a chain whose end was cut off would not show"
+        elif open_ends:
+            some = ", ".join(open_ends[:3]) + (", …" if len(open_ends) > 3 else "")
+            yield f"a cut after the last seal would not show: {len(open_ends)} chains ({some})"
+
+
+async def _chains(
+    store: Store, only: str | None
+) -> AsyncIterator[tuple[str, list[tuple[Any, ...]]]]:
+    """The audit log chain by chain, a page at a time."""
+    columns = ", ".join(f'"{name}"' for name in audit.COLUMNS)
+    at: tuple[str, int] = ("", -1)
+    chain, rows = None, list[tuple[Any, ...]]()
+    while True:
+        where, values = "(chain, seq) > (?, ?)", at
+        if only is not None:
+            where, values = "chain = ? AND seq > ?", (only, at[1])
+
+        def look(tx: Any, where: str = where, values: tuple[str, int] = values) -> list[Any]:
+            if not seals.there(tx, audit.TABLE):
+                return []
+            sql = f"SELECT {columns} FROM {audit.TABLE} WHERE {where} ORDER BY chain, seq"
+            return tx.execute(f"{sql} LIMIT {_PAGE}", values).fetchall()
+
+        page = await store.consult(look)
+        for row in page:
+            if row[1] != chain:
+                if chain is not None:
+                    yield chain, rows
+                chain, rows = row[1], []
+            rows.append(row)
+        if len(page) < _PAGE:
+            break
+        at = (page[-1][1], page[-1][2])
+    if chain is not None:
+        yield chain, rows
+
+
+def _whose(tenant: str) -> str:
+    return f"tenant {tenant!r}" if tenant else "no tenant"
+
+
+def _plain(value: str | None) -> str | None:
+    return value.replace("\0", "\ufffd") if value and "\0" in value else value
+
+
+def _row_in(words: str) -> int | None:
+    """The row that an error of a store names."""
+    _, found, rest = words.partition("row ")
+    digits = rest[: len(rest) - len(rest.lstrip("0123456789"))]
+    return int(digits) if found and digits else None
