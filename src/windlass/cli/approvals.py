@@ -110,7 +110,7 @@ def approve(
     from windlass.agents.approvals import approve as say_yes
 
     chosen = _chosen(store, ids, everything, session)
-    _looked(store, lambda home: say_yes(*chosen, by=by or _me(), store=home))
+    _looked(store, lambda home: say_yes(*chosen, by=by or user_name(), store=home))
     click.echo(f"approved {len(chosen)}; `windlass sessions resume` goes on")
 
 
@@ -134,7 +134,7 @@ def deny(
     from windlass.agents.approvals import deny as say_no
 
     chosen = _chosen(store, ids, everything, session)
-    _looked(store, lambda home: say_no(*chosen, reason=reason, by=by or _me(), store=home))
+    _looked(store, lambda home: say_no(*chosen, reason=reason, by=by or user_name(), store=home))
     click.echo(f"denied {len(chosen)}; `windlass sessions resume` goes on")
 
 
@@ -190,7 +190,8 @@ def _state(one: PendingApproval) -> str:
     return f"waits ({words.duration(one.expires_at - seams.now())} left)"
 
 
-def _me() -> str:
+def user_name() -> str:
+    """Who sits at this machine."""
     import getpass
 
     try:

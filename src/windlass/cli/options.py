@@ -40,6 +40,8 @@ class Chosen(NamedTuple):
     deny: tuple[str, ...] = ()
     result: tuple[str, ...] = ()
     ask: tuple[str, ...] = ()
+    preview: bool = False
+    plan: str | None = None
 
     def to_go_on(self, session_id: str, command: str = "run") -> str:
         """What to type to go on with this session; its model and system prompt it knows itself."""
@@ -75,6 +77,10 @@ _SESSION_OPTIONS = (
     click.option("--session", metavar="ID", help="Start or continue the session of this name."),
     click.option("--resume", metavar="ID",
                  help="Go on with a session that was killed, cancelled or parked."),
+    click.option("--preview", is_flag=True,
+                 help="Only look: effects go into a plan (`windlass plan show`) and do not happen."),
+    click.option("--plan", metavar="ID",
+                 help="Do what the approved plan of this session says; anything else parks the run."),
 )  # fmt: skip
 _ANSWER_OPTIONS = (
     click.option("--allow", metavar="CALL", multiple=True,
@@ -167,6 +173,10 @@ def make_agent(chosen: Chosen, past: Before | None, hint: Sequence[str] = ()) ->
         options["budget"] = Budget(**cast("Any", limits))
     if chosen.ask:
         options["approval_policy"] = {"rules": [{"ask": list(chosen.ask)}]}
+    if chosen.preview:
+        options["dry_run"] = "plan"
+    if chosen.plan is not None:
+        options["plan"] = chosen.plan
     if system is None and past is not None:
         system = past.system
     agent: Agent[Any, str] = Agent(

@@ -82,6 +82,8 @@ class Work:
         else:
             self.session_id, self.fresh = seams.new_id("session"), True
         self._answers = answers_of(chosen)
+        if chosen.plan is not None and self.place.exists:
+            self.chosen = chosen = chosen._replace(plan=await match(self.store, chosen.plan))
         self._agent = make_agent(chosen, self.past, hint)
 
     async def close(self) -> None:
@@ -169,6 +171,11 @@ class Work:
         ]
         if command == "run":
             facts.append(self.session_id)
+        if (plan := result.plan) is not None:
+            told = words.count(len(plan.effects), "effect")
+            note(
+                f"{told} planned: ", (f"windlass plan show {self.session_id}", "bold"), always=True
+            )
         if status in GOOD:
             shown = [(status, "green"), (" · ", "dim")] if command == "run" else []
             note(*shown, (" · ".join(facts), "dim"))
@@ -199,6 +206,7 @@ class Work:
             "cost_usd": result.cost_usd,
             "tool_calls": msgspec.to_builtins(result.tool_calls),
             "pending": msgspec.to_builtins(result.pending),
+            "plan": None if result.plan is None else msgspec.to_builtins(result.plan),
             "resume": None if ended else self.chosen.to_go_on(result.session_id),
         }
 

@@ -1,0 +1,140 @@
+"""`windlass plan`: what a preview would have done, and a yes to all of it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from windlass.cli.approvals import by_option, user_name
+from windlass.cli.main import debug_option
+from windlass.cli.options import json_option
+from windlass.cli.sessions import id_argument, on_session, store_option
+
+if TYPE_CHECKING:
+    from windlass.policies.preview import EffectPlan, PlannedEffect
+    from windlass.store.base import Store
+
+
+@click.group()
+def plan() -> None:
+    """Show and approve what `windlass run --preview` has planned.
+
+    One run may then do exactly this, once: `windlass run "…" --plan ID`.
+    """
+
+
+@plan.command()
+@id_argument
+@store_option
+@json_option
+@debug_option
+def show(id: str, store: str | None, as_json: bool) -> None:
+    """The effects of a plan: each call, and the rows it would change where that is known."""
+    import msgspec
+
+    from windlass.cli.paper import out
+
+    found = _found(store, id)
+    if as_json:
+        out().json({**msgspec.to_builtins(found), "state": _state(found)})
+        return
+    for line in told(found):
+        click.echo(line)
+
+
+@plan.command()
+@id_argument
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option("--expires", metavar="AGE", default="7d", show_default=True,
+              help="For how long a run may begin to use it: 12h, 7d.")  # fmt: skip
+@by_option
+@store_option
+@debug_option
+def approve(id: str, yes: bool, expires: str, by: str | None, store: str | None) -> None:
+    """Say yes to all effects of a plan, as they are shown."""
+    from windlass.agents.plans import approve_plan
+    from windlass.cli import text as words
+
+    seen = _found(store, id)
+    if not yes:
+        if not sys.stdin.isatty():
+            raise click.UsageError("nobody is there to ask: add --yes")
+        for line in told(seen):
+            click.echo(line, err=True)
+        click.confirm("approve all of it?", abort=True, err=True)
+
+    async def say_yes(home: Store, _: str) -> Any:  # what was shown is what is approved
+        lasts = words.age(expires)
+        return await approve_plan(seen, by=by or user_name(), expires_in=lasts, store=home)
+
+    on_session(store, seen.session_id, say_yes)
+    count = words.count(len(seen.effects), "effect")
+    click.echo(f"approved {count}: windlass run … --plan {words.clean(seen.session_id)}")
+
+
+def _found(store: str | None, id: str) -> EffectPlan:
+    from windlass.agents.plans import plan_of
+
+    async def look(home: Store, session_id: str) -> EffectPlan:
+        return await plan_of(session_id, store=home)
+
+    return on_session(store, id, look)
+
+
+def told(plan: EffectPlan) -> Iterator[str]:
+    """A plan as a person reads it."""
+    from windlass.cli import text as words
+
+    for label, value in (
+        ("plan", plan.id), ("session", plan.session_id), ("agent", plan.agent or "-"),
+        ("caller", plan.caller), ("state", _state(plan)),
+    ):  # fmt: skip
+        yield f"{label:10}{words.clean(value)}"
+    if plan.status != "done":
+        yield f"{'ended':10}{words.clean(plan.status)}: there may be more to do than this"
+    if not plan.effects:
+        yield "no effects"
+    for number, effect in enumerate(plan.effects, 1):
+        yield from _effect(number, effect)
+
+
+def _effect(number: int, effect: PlannedEffect) -> Iterator[str]:
+    from windlass.cli import text as words
+
+    yield f"{number}. {words.clean(words.shown_call(effect.tool, effect.arguments, 10_000))}"
+    for change in effect.diff or ():
+        yield f"   {change['verb']} {words.clean(change['resource'])} {words.clean(repr(change['id']))}"
+        for name, pair in change["fields"].items():
+            shown = "private" if isinstance(pair, str) else f"{_value(pair[0])} → {_value(pair[1])}"
+            yield f"     {words.clean(name)}: {shown}"
+    if effect.session_id is not None:
+        yield f"   by an agent in {words.clean(effect.session_id)}"
+    if effect.note is not None:
+        yield f"   {words.clean(effect.note)}"
+    for ask in effect.asks:
+        yield f"   {words.clean(ask['rule'])} asks: {words.one_line(str(ask['reason']), 200)}"
+
+
+def _value(value: Any) -> str:
+    from windlass.cli import text as words
+
+    return words.one_line(words.json_text(value, indent=False), 80)
+
+
+def _state(plan: EffectPlan) -> str:
+    from windlass import seams
+    from windlass.cli import text as words
+
+    if plan.used_by is not None:
+        return f"used by {plan.used_by}"
+    if plan.approved_by is None:
+        return "not approved"
+    if plan.expired:
+        return f"approved by {plan.approved_by}, and expired"
+    if plan.expires_at is None:
+        return f"approved by {plan.approved_by}"
+    left = words.duration(plan.expires_at - seams.now())
+    return f"approved by {plan.approved_by} ({left} left)"

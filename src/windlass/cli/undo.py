@@ -1,0 +1,136 @@
+"""`windlass undo`: what a session did, and how to have it back as it was."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from windlass.cli.approvals import by_option, user_name
+from windlass.cli.main import debug_option
+from windlass.cli.options import json_option
+from windlass.cli.sessions import id_argument, on_session, store_option
+
+if TYPE_CHECKING:
+    from windlass.agents.effects import UndoStep
+    from windlass.store.base import Store
+
+
+@click.command()
+@id_argument
+@click.option("--call", "-c", "calls", metavar="CALL", multiple=True,
+              help="Only this call. May be repeated.")  # fmt: skip
+@click.option("--tools", "-t", metavar="MODULE:NAME", multiple=True,
+              help="The session's tools and resources again: they know how to undo. May be repeated.")  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="Say what would be undone, and undo nothing.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option("--force", is_flag=True, help="Also if the session has not ended.")
+@by_option
+@store_option
+@json_option
+@debug_option
+def undo(
+    id: str,
+    calls: tuple[str, ...],
+    tools: tuple[str, ...],
+    dry_run: bool,
+    yes: bool,
+    force: bool,
+    by: str | None,
+    store: str | None,
+    as_json: bool,
+) -> None:
+    """Undo what the session ID did, the newest first, in the name of its caller.
+
+    A tool says how with `undo=`; rows of resources go back to what the audit log says they were. What
+    cannot be undone is listed with the reason.
+
+    \b
+    Exit codes:
+      0  undone, or there was nothing to undo
+      1  some of it could not be undone
+    """
+    from windlass.cli.paper import out
+
+    listed = _work(store, id, tools)
+    known = [step.call_id for step in listed]
+    for wanted in calls:
+        if wanted not in known:
+            raise click.UsageError(f"session {id} has no effect of call {wanted}")
+    chosen = [step for step in listed if not calls or step.call_id in calls]
+    able = [step for step in chosen if step.why is None]
+    if not dry_run and able and not yes:
+        if not sys.stdin.isatty():
+            raise click.UsageError("nobody is there to ask: add --yes, or --dry-run to look")
+        _show(chosen, err=True)
+        click.confirm(f"undo {len(able)} of these?", abort=True, err=True)
+    if not dry_run and able:
+        ids = [step.call_id for step in able]
+        done = _work(store, id, tools, undone=(ids, by or user_name(), force))
+        ended = {step.call_id: step for step in done}
+        chosen = [ended.get(step.call_id, step) for step in chosen]
+    if as_json:
+        out().json([_document(step) for step in chosen])
+    elif chosen:
+        _show(chosen)
+    else:
+        click.echo("this session had no effects", err=True)
+    missed = [step for step in chosen if step.outcome != "ok" and step.undone_by is None]
+    if missed and not dry_run:
+        click.get_current_context().exit(1)
+
+
+def _work(
+    store: str | None,
+    id: str,
+    tools: tuple[str, ...],
+    undone: tuple[list[str], str, bool] | None = None,
+) -> list[UndoStep]:
+    """Look at the session, or undo these calls of it."""
+    from windlass.agents.runtime import Runtime
+    from windlass.agents.undoing import undo, undoable
+    from windlass.cli.options import imported, load_tools
+    from windlass.config import load
+    from windlass.resources.resource import is_resource
+
+    things = {path: imported(path, "--tools") for path in tools}
+    rows = [thing for thing in things.values() if is_resource(thing)]
+    known = load_tools([path for path, thing in things.items() if not is_resource(thing)])
+
+    async def work(home: Store, session_id: str) -> list[UndoStep]:
+        async with Runtime(home, secrets=load().secrets()) as scope:
+            for row in rows:
+                scope.resources.add(row)
+            if undone is None:
+                return await undoable(session_id, tools=known)
+            ids, by, force = undone
+            return await undo(session_id, ids, tools=known, by=by, force=force)
+
+    return on_session(store, id, work)
+
+
+def _show(steps: list[UndoStep], *, err: bool = False) -> None:
+    from windlass.cli import text as words
+
+    for step in steps:
+        asked = words.shown_call(step.tool, step.arguments, 100)
+        click.echo(f"{words.clean(step.call_id)}  {words.clean(asked)}", err=err)
+        click.echo(f"  {words.one_line(_state(step), 300)}", err=err)
+
+
+def _state(step: UndoStep) -> str:
+    if step.undone_by is not None:
+        return f"undone by {step.undone_by}" + (f": {step.detail}" if step.detail else "")
+    if step.why is not None:
+        return f"cannot be undone: {step.why}"
+    tried = f" (tried: {step.outcome}, {step.detail})" if step.outcome is not None else ""
+    return f"undo: {step.what}{tried}"
+
+
+def _document(step: UndoStep) -> dict[str, Any]:
+    import msgspec
+
+    told: dict[str, Any] = msgspec.to_builtins(step)
+    told["result"] = None if step.result is None else step.result.text
+    return told
