@@ -224,12 +224,22 @@ class Projected(Entry, tag="transcript_projection", frozen=True):
     saves_usd: float = 0.0  # with each turn from here on
 
 
+class MadeUp(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """A message that is in no view, made up for a request: when it was first shown, and as what."""
+
+    digest: str
+    time: float
+    shown: Message | None = None  # as it is
+    asked: bool = False  # was there a function to ask?
+
+
 class Decorated(Entry, tag="decorated", frozen=True):
     """Messages of the view from `start` on: when each was first shown, and as what."""
 
     start: int
     times: tuple[float, ...]
     shown: tuple[Message | None, ...] | None = None  # None in it: as it is; None: nobody was asked
+    made: tuple[MadeUp, ...] = ()
 
 
 class PermissionGrant(Entry, tag="PermissionGrant", frozen=True):

@@ -18,11 +18,13 @@ import msgspec
 from windlass import seams
 from windlass.errors import ConfigError, NoSuchSession, nearest
 from windlass.events import Decorated, JournalEntry
+from windlass.loop.plan import digest_of
 from windlass.loop.policy import Policy
 from windlass.loop.run import Run
 from windlass.messages import Message, Text, Thinking, ToolResult
 from windlass.models.base import Request
 from windlass.models.view import Strand, View
+from windlass.notes import MadeUp
 from windlass.policies.rewriting import message_in
 from windlass.store.base import Row
 from windlass.store.fold import ViewFold
@@ -60,13 +62,14 @@ class Kept(msgspec.Struct, gc=False):
 class _Shown:
     """The view as it is shown: a strand of its own, which grows with that of the run."""
 
-    __slots__ = ("kept", "made", "of", "strand")
+    __slots__ = ("kept", "made", "of", "strand", "told")
 
     def __init__(self) -> None:
         self.of: Strand | None = None
         self.kept: list[Kept] = []
         self.strand = Strand()
-        self.made: dict[bytes, Message] = {}  # of messages that are not in the view
+        self.made: dict[str, Message] = {}  # of messages that are not in the view
+        self.told: dict[str, MadeUp] = {}  # what the record knows of those
 
     def follow(self, run: Run) -> None:
         """Be about the view as it is now. Of what was reshaped the rest keeps what is known of it."""
@@ -105,6 +108,9 @@ class Decorating(Policy[None]):
             return
         entries = run.journal.entries
         shown = run.readings[_Shown] = _Shown()
+        for entry in entries:
+            if type(entry) is Decorated:
+                shown.told.update({one.digest: one for one in entry.made})
         known = recorded(entries, ())
         if any(one.time is None for one in known):  # said before anybody looked at the time
             known = recorded(entries, await _rows(run))
@@ -122,9 +128,15 @@ class Decorating(Policy[None]):
             return Request(View(shown.strand, len(messages)), request.frame, request.tail)
         by_id = {id(one.source): one for one in shown.kept}
         listed: list[Message] = []
+        fresh: list[MadeUp] = []
         for at, message in enumerate(messages):
             one = by_id.get(id(message))
-            listed.append(await self._made(run, shown, message, at) if one is None else _of(one))
+            if one is None:
+                listed.append(await self._made(run, shown, message, at, fresh))
+            else:
+                listed.append(_of(one))
+        if fresh:
+            run.record(Decorated(len(shown.kept), (), None, tuple(fresh)))
         return Request(tuple(listed), request.frame, request.tail)
 
     async def _grow(self, run: Run, shown: _Shown) -> None:
@@ -154,16 +166,23 @@ class Decorating(Policy[None]):
             one.answer = await self._asked(run, one.source, at, one.time)
             one.asked = True
 
-    async def _made(self, run: Run, shown: _Shown, message: Message, at: int) -> Message:
+    async def _made(
+        self, run: Run, shown: _Shown, message: Message, at: int, fresh: list[MadeUp]
+    ) -> Message:
         """A message that is not in the view: somebody made it up for this call, and may again."""
-        key = msgspec.json.encode(message)
+        key = digest_of(message)
         known = shown.made.get(key)
-        if known is None:
-            now = seams.now()
-            answer = None
-            if self.decorator is not None:
-                answer = await self._asked(run, message, at, now)
-            known = shown.made[key] = self._stamped(message if answer is None else answer, now)
+        if known is not None:
+            return known
+        one = shown.told.get(key)
+        if one is None or (self.decorator is not None and not one.asked):
+            time = seams.now() if one is None else one.time
+            asks = self.decorator is not None
+            answer = await self._asked(run, message, at, time) if asks else None
+            one = MadeUp(key, time, answer, asks)
+            fresh.append(one)
+        plain = self.decorator is None or one.shown is None
+        known = shown.made[key] = self._stamped(message if plain else one.shown, one.time)
         return known
 
     async def _asked(self, run: Run, message: Message, at: int, time: float) -> Message | None:

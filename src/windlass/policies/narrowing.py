@@ -163,7 +163,8 @@ class Narrowing(Policy[Narrowed]):
         if looked is None:
             looked = run.readings[self] = _Looked()
         if looked.place != len(run.journal.entries):
-            if run.iteration >= looked.due or (memory is not None and _called(run, memory)):
+            other = looked.given is not request.frame  # with tools that may be long due
+            if other or run.iteration >= looked.due or (memory and _called(run, memory)):
                 memory = await self._look(run, request, memory or Narrowed(), looked)
             looked.place = len(run.journal.entries)
         if memory is None or not memory.hidden:
@@ -205,7 +206,8 @@ class Narrowing(Policy[Narrowed]):
         for spec in self._candidates(run, frame, looked):
             if spec.name in gone or spec.name == demanded:
                 continue
-            last = used.last.get(spec.name, 0) + self.window
+            # in no frame so far: somebody brings it just now
+            last = used.last.get(spec.name, used.turns) + self.window
             if last <= used.turns:
                 stale.append(spec)
             due = min(due, last)

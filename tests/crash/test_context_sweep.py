@@ -1,0 +1,185 @@
+"""Cut and kill a run of sixty turns with all of context at work: it goes on with the same bytes.
+
+Whatever is on record is asked of nobody again: no reply, no answer of a function, no hook.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+
+import windlass as w
+from tests.stories.world import written
+from windlass import seams
+from windlass.agents.replaying import recorded_runs, replay_run
+from windlass.events import (
+    AgentScratchpad,
+    Compacted,
+    IterationStart,
+    JournalEntry,
+    Projected,
+    Reminded,
+    Replied,
+    RunStarted,
+)
+from windlass.loop.replay import requests_of
+from windlass.models.audit import audit
+from windlass.testing import kill_sweep
+
+from . import context_scenes as scenes
+
+_decode = msgspec.json.Decoder(list[JournalEntry]).decode
+
+
+@pytest.fixture(autouse=True)
+def _strict_and_timeless(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(seams, "strict", True)
+    monkeypatch.setattr(seams, "now", scenes.Clock())
+    yield
+
+
+class Went:
+    """A run, or the rest of one: what it sent, whom it asked, how it ended."""
+
+    def __init__(self) -> None:
+        self.sent: list[bytes] = []
+        self.asked: list[tuple[str, str]] = []
+        self.decorated: list[tuple[str, int]] = []  # and before which request
+        self.entries: list[JournalEntry] = []
+        self.rows: list[list[JournalEntry]] = []
+        self.out: Any = None
+
+    def log(self, who: str, what: str) -> None:
+        self.asked.append((who, what))
+        if who == "message_decorator":
+            self.decorated.append((what, len(self.sent)))
+
+    def count(self, who: str) -> int:
+        return sum(name == who for name, _ in self.asked)
+
+
+async def went(before: list[JournalEntry] | None = None) -> Went:
+    """From the beginning, or from a journal that holds so much."""
+    this = Went()
+    clock = scenes.Clock(before or ())
+    seams.now = clock
+    agent = scenes.agent_of(clock, this.sent.append, this.log)
+    async with w.Runtime(store="memory:", environ={}) as runtime:
+        if before is None:
+            this.out = await agent.run(scenes.TASK, session_id=scenes.SESSION)
+        else:
+            await written(runtime.store, scenes.SESSION, before)
+            this.out = await agent.resume(scenes.SESSION)
+        this.entries = list(await runtime.store.read(scenes.SESSION))
+        this.rows = [_decode(row.payload) for row in await runtime.store.rows(scenes.SESSION)]
+        await runtime.store.verify(scenes.SESSION)
+    assert this.out.status == "done", (this.out.status, this.out.stop_reason, this.out.error)
+    return this
+
+
+async def test_the_errand_has_all_of_context_at_work():
+    whole = await went()
+    kinds = Counter(type(entry) for entry in whole.entries)
+    assert kinds[IterationStart] > scenes.TURNS
+    assert kinds[Compacted] > 5 and kinds[Projected] > 2 and kinds[Reminded] > 5
+    assert kinds[w.SkillActivated] == 3 and kinds[w.SkillDeactivated] == 3
+    assert kinds[w.SkillScopeTools] == 2 and kinds[w.SkillMatched] == kinds[IterationStart]
+    narrowed = [e for e in whole.entries if type(e) is w.SkillNarrowed]
+    assert any("atlas" in e.removed_tools for e in narrowed)
+    assert any("atlas" in e.returned_tools for e in narrowed)
+    pads = Counter(e.action for e in whole.entries if type(e) is AgentScratchpad)
+    assert pads["reorganize"] > 8 and pads["rejected"] >= 1
+    asked = Counter(e.purpose for e in whole.entries if type(e) is Replied)
+    assert asked["compaction"] > 5 and asked["scratchpad"] > 10
+    tools = Counter(
+        c.name for e in whole.entries if type(e) is Replied for c in e.message.tool_calls
+    )
+    assert tools["recall"] > 3 and tools["read_skill_file"] and tools["atlas"] and tools["mind"]
+    rewritten = [e for e in whole.entries if type(e) is Replied and e.rewritten is not None]
+    assert len(rewritten) >= scenes.TURNS
+    words = b"".join(whole.sent).decode()
+    for said in ("Be kind", "Stay calm.", "Hurry.", "It is autumn.", "Mind the wasps.", "Put away:",
+                 "was a good one.", "One command at a time.", "Short sentences.", "log book of",
+                 "say ##DONE##", "[2023-11-14T22:", "#0 in 0 at", "Read every line."):  # fmt: skip
+        assert said in words, said
+    assert all("pears" in sent.decode() for sent in whole.sent if b"You tend" in sent)
+    for request in requests_of(whole.entries):
+        assert not audit(list(request.messages), tail=request.tail)
+
+
+async def test_every_request_is_rebuilt_as_it_was_sent():
+    whole = await went()
+    rebuilt = [scenes.bytes_of(request) for request in requests_of(whole.entries)]
+    assert rebuilt == whole.sent
+
+
+@pytest.mark.parametrize("step", [23, pytest.param(1, marks=pytest.mark.deep)])
+async def test_it_goes_on_from_every_row_with_the_same_bytes(step: int):
+    whole = await went()
+    places = 0
+    for cut in range(1, len(whole.rows), step):
+        before = [entry for row in whole.rows[:cut] for entry in row]
+        if not any(type(entry) is RunStarted for entry in before):
+            continue
+        rest = await went(before)
+        where = f"cut {cut} of {len(whole.rows)}, after {before[-1]!r:.200}"
+        answered = sum(type(entry) is Replied for entry in before)
+        assert len(rest.sent) == len(whole.sent) - answered, where
+        for number, (sent, was) in enumerate(zip(rest.sent, whole.sent[answered:], strict=True)):
+            assert sent == was, f"{where}: request {answered + number} differs"
+        assert not scenes.on_record(before) & set(rest.asked), where
+        matched = scenes.matched_turns(before)
+        assert rest.count("matcher") == whole.count("matcher") - matched, where
+        known = answered + scenes.decorated_now(before)
+        meant = [what for what, at in whole.decorated if at >= known]
+        assert [what for what, _ in rest.decorated] == meant, where
+        assert rest.out.final_text == whole.out.final_text, where
+        assert rest.out.usage == whole.out.usage, where
+        assert [type(e) for e in rest.entries if type(e) in _STEADY] == [
+            type(e) for e in whole.entries if type(e) in _STEADY
+        ], where
+        places += 1
+    assert places > 300 // step
+
+
+_STEADY = {
+    AgentScratchpad, Compacted, IterationStart, Projected, Replied, w.SkillActivated,
+    w.SkillDeactivated, w.SkillMatched, w.SkillNarrowed,
+}  # fmt: skip
+
+
+# --------------------------------------------------------------------------- killed for good
+
+
+@pytest.mark.parametrize(
+    "how",
+    [{"every": 61}, pytest.param({"every": 7, "commits": True, "instants": 10}, marks=pytest.mark.deep)],
+    ids=["some", "many"],
+)  # fmt: skip
+async def test_killed_anywhere(how: dict[str, Any]):
+    report = await asyncio.to_thread(
+        kill_sweep, scenes.scenario, check=scenes.check, seed=5, timeout=60, **how
+    )
+    print(f"\n{report}")
+    report.assert_ok()
+    if how.get("commits"):  # each kind of place that there is
+        assert set(report.points) >= {
+            "journal.before_commit", "journal.after_commit", "model.before_request",
+            "model.after_reply", "tool.before_call", "tool.after_call",
+        }  # fmt: skip
+
+
+@pytest.mark.parametrize("tools", [None, "own"], ids=["as recorded", "with its tools"])
+async def test_it_is_replayed_from_its_journal_alone(tools: str | None):
+    whole = await went()
+    own = list(scenes.options(whole.log)["tools"]) if tools else None
+    async with w.Runtime(store="memory:", environ={}) as runtime:
+        for run in recorded_runs(whole.entries):
+            done = await replay_run(scenes.SESSION, whole.entries, run, runtime, tools=own)
+            assert done.difference is None, done.difference
+            assert done.requests > scenes.TURNS and not done.cut
