@@ -391,6 +391,8 @@ class ByPlan(Policy[Claims]):
             run.record(used)
         else:
             try:
+                run.journal.flush()
+                await run.journal.durable()  # who is said to use it must be there to go on with it
                 why = await _use(run, used, plan.session_id)
             except StoreError as error:
                 return f"the plan could not be taken: {error}"

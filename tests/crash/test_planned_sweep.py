@@ -1,0 +1,19 @@
+"""Kill a preview, its approval, the run by its plan and the undo: nothing happens twice."""
+
+from __future__ import annotations
+
+import pytest
+
+from windlass.testing import kill_sweep
+
+from . import planned_scenes as scenes
+
+
+@pytest.mark.parametrize("width", [1, 3])
+@pytest.mark.parametrize("every", [7, pytest.param(1, marks=pytest.mark.deep)])
+def test_killed_anywhere(width: int, every: int):
+    params = {"width": width}
+    report = kill_sweep(
+        scenes.scenario, check=scenes.check, params=params, every=every, commits=True
+    )
+    report.assert_ok()
