@@ -97,7 +97,7 @@ def turn_of(id: str, message: Message, session: str) -> dict[str, Any]:
     return {
         "id": id,
         "role": message.role,
-        "content": message.text,
+        "content": message.text.replace("\0", "\ufffd"),  # no column holds it; `message` does
         "tool_calls": [block for block in blocks if block.get("type") == "tool_call"],
         "tool_results": [block for block in blocks if block.get("type") == "tool_result"],
         "session": session,

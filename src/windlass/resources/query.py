@@ -143,9 +143,8 @@ def _limit(plan: Plan, limit: object) -> int:
 def _field(plan: Plan, name: object, what: str) -> Field:
     found = plan.by_name.get(name) if isinstance(name, str) else None
     if found is None:
-        raise InvalidValue(
-            f"{what}: {plan.name} has no field {shown(name)}{nearest(str(name), plan.by_name)}"
-        )
+        hint = nearest(name, plan.by_name) if isinstance(name, str) else ""
+        raise InvalidValue(f"{what}: {plan.name} has no field {shown(name)}{hint}")
     return found
 
 
@@ -204,9 +203,10 @@ def _filters(plan: Plan, where: object) -> tuple[list[str], list[Any]]:
         tests = cast("Any", asked) if isinstance(asked, Mapping) else {"eq": asked}
         for operator, value in cast("Mapping[Any, Any]", tests).items():
             if operator not in one.operators:
+                hint = nearest(operator, one.operators) if isinstance(operator, str) else ""
                 raise InvalidValue(
-                    f"where: {one.name} has no operator {shown(operator)}"
-                    f"{nearest(str(operator), one.operators)}; it has {', '.join(one.operators)}"
+                    f"where: {one.name} has no operator {shown(operator)}{hint}; "
+                    f"it has {', '.join(one.operators)}"
                 )
             term, given = _term(one, cast("str", operator), value)
             terms.append(term)
