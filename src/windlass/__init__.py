@@ -63,7 +63,7 @@ _HOMES = {
         "ToolTraceEntry",
     ),
     "agents.llm": ("Chunk", "LLMResult", "llm_call", "llm_stream"),
-    "agents.judgement": ("CompletionJudge", "DoneJudge"),
+    "agents.judges": ("CompletionJudge", "DoneJudge"),
     "agents.loop": ("agent_loop",),
     "agents.stream_events": ("StreamEvent",),
     "agents.trace_events": ("TraceEvent",),

@@ -63,8 +63,8 @@ from windlass.agents.generate import GenerateOpts as GenerateOpts
 from windlass.agents.generate import GenerateResult as GenerateResult
 from windlass.agents.generate import Models as Models
 from windlass.agents.generate import ToolTraceEntry as ToolTraceEntry
-from windlass.agents.judgement import CompletionJudge as CompletionJudge
-from windlass.agents.judgement import DoneJudge as DoneJudge
+from windlass.agents.judges import CompletionJudge as CompletionJudge
+from windlass.agents.judges import DoneJudge as DoneJudge
 from windlass.agents.llm import Chunk as Chunk
 from windlass.agents.llm import LLMResult as LLMResult
 from windlass.agents.llm import llm_call as llm_call

@@ -9,7 +9,8 @@ import pytest
 
 import windlass as w
 from tests.stories.world import add, kept, note, said, written
-from windlass.agents.prompts import PROMPTS, PromptOverrides
+from windlass.agents.prompt_texts import PROMPTS
+from windlass.agents.prompts import PromptOverrides
 from windlass.agents.runtime import current_store
 from windlass.events import Framed, Replied
 from windlass.loop.replay import requests_of

@@ -34,19 +34,17 @@ from windlass.models.base import Model, Settings
 from windlass.models.capabilities import Capabilities
 from windlass.models.reasoning import Task
 from windlass.policies.budget import BudgetGuard
-from windlass.policies.callback import CHANGED, Change
-from windlass.policies.closing import WORDS as CLOSING
-from windlass.policies.closing import ClosingAnswer
 from windlass.policies.completion import SENTINEL, Mode
-from windlass.policies.iterations import Turns
-from windlass.policies.progress import ProgressTool
 from windlass.policies.result_cap import ResultCap
+from windlass.policies.turns import Turns
 from windlass.tools.base import Tool
 from windlass.tools.function import as_tools
 
 if TYPE_CHECKING:
     from windlass.agents.disclosing import Disclosure
     from windlass.agents.typed import TypedAnswer
+    from windlass.policies.callback import Change
+    from windlass.policies.progress import ProgressTool
 
 LOOP_OPTIONS = LoopOptions.__optional_keys__ | {"system"}
 AGENT_OPTIONS = (LOOP_OPTIONS - {"max_iterations", "persistent", "messages", "run_id"}) | {
@@ -151,6 +149,8 @@ def _changing(options: Mapping[str, Any], system: str | None, door: str) -> Chan
     """What puts options into effect that a callback changes in the middle of a run."""
 
     async def change(run: Run, changed: dict[str, Any], llm: dict[str, Any]) -> None:
+        from windlass.policies.callback import CHANGED
+
         check = check_loop if door == "agent_loop" else check_agent
         for name in changed:
             if name in _SETTLED:
@@ -337,7 +337,9 @@ def _policies(
 
         chosen.append(GoOn(words_of(options, "agent.continue", "Continue.")))
     if options.get("closing_answer"):
-        chosen.append(ClosingAnswer(words_of(options, "agent.closing_answer", CLOSING)))
+        from windlass.policies.closing import WORDS, ClosingAnswer
+
+        chosen.append(ClosingAnswer(words_of(options, "agent.closing_answer", WORDS)))
     size = options.get("tool_result_max_bytes")
     chosen.append(_DEFAULT_CAP if size is None else ResultCap(size))  # last: cut before others look
     if (mode := mode_of(options)) is not None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any, cast
 
 import msgspec
@@ -42,6 +43,16 @@ def optional(check: Any) -> Any:
         return None if value is None else check(name, value)
 
     return check_given
+
+
+def late(make: Callable[[], Any]) -> Any:
+    """A check that is made at its first use: what it needs is not loaded for who does not ask."""
+    made = cache(make)
+
+    def check(name: str, value: Any) -> Any:
+        return made()(name, value)
+
+    return check
 
 
 def boolean(name: str, value: Any) -> bool:

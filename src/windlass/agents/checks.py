@@ -9,7 +9,6 @@ from typing import Any, cast, get_args, get_origin
 
 from windlass.access.caller import Caller
 from windlass.agents.abort import Abort
-from windlass.agents.answer_schema import answer_schema
 from windlass.agents.checking import (
     all_of,
     boolean,
@@ -160,6 +159,8 @@ def _policies(name: str, value: Any) -> tuple[Policy[Any], ...]:
 def _output(name: str, value: Any) -> Any:
     if value is None or value is str:
         return None
+    from windlass.agents.answer_schema import answer_schema
+
     try:
         answer_schema(value, name)
     except ConfigError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
@@ -12,6 +12,7 @@ from windlass.agents.calling import CallingOptions
 from windlass.agents.checking import (
     boolean,
     function,
+    late,
     no_key,
     number,
     one_of,
@@ -23,30 +24,11 @@ from windlass.errors import ConfigError, shown
 from windlass.models.base import Model
 from windlass.policies.circles import ACTIONS, LoopDetection, StallDiagnostics
 from windlass.policies.completion import TurnPolicy
-from windlass.policies.evidence import FALLBACK
-from windlass.policies.gates import SYSTEM, Cadence
-from windlass.policies.step_judge import StepJudge
 from windlass.policies.turns import IterationBudget
 
-
-class DoneJudge(msgspec.Struct, frozen=True, kw_only=True):
-    """Who must agree that the work is done: `DoneJudge(model="openai:gpt-5", max_invocations=2)`."""
-
-    provider: str | None = None
-    model: str | Model | None = None  # the loop's own
-    system: str = SYSTEM
-    max_invocations: int | None = None  # calls after which the run ends; 0 and None: no cap
-    cadence: Cadence = Cadence()
-
-
-class CompletionJudge(msgspec.Struct, frozen=True, kw_only=True):
-    """Who looks at any natural stop: `CompletionJudge(max_invocations=2)`."""
-
-    provider: str | None = None
-    model: str | Model | None = None
-    system: str = SYSTEM
-    feedback_fallback: str = FALLBACK
-    max_invocations: int | None = 5
+if TYPE_CHECKING:
+    from windlass.agents.judges import CompletionJudge, DoneJudge
+    from windlass.policies.step_judge import StepJudge
 
 
 class JudgementOptions(CallingOptions, total=False):
@@ -126,16 +108,6 @@ _JUDGE: dict[str, _Check] = {
     "system": text,
     "max_invocations": optional(_WHOLE),
 }
-_CADENCE = shaped(
-    Cadence,
-    {
-        "every": _COUNT,
-        "when": _when,
-        "max_invocations": optional(_WHOLE),
-        "min_iterations_before_first": _WHOLE,
-    },
-    flag=False,
-)
 _BUDGET = shaped(
     IterationBudget,
     {
@@ -147,6 +119,46 @@ _BUDGET = shaped(
     },
     flag=False,
 )
+
+
+@late
+def _completion_judge() -> _Check:
+    from windlass.agents.judges import CompletionJudge
+
+    fields = {**_JUDGE, "feedback_fallback": text}
+    return shaped(CompletionJudge, fields, {"max_feedback": "max_invocations"})
+
+
+@late
+def _done_judge() -> _Check:
+    from windlass.agents.judges import DoneJudge
+    from windlass.policies.gates import Cadence
+
+    cadence: dict[str, _Check] = {
+        "every": _COUNT,
+        "when": _when,
+        "max_invocations": optional(_WHOLE),
+        "min_iterations_before_first": _WHOLE,
+    }
+    fields = {**_JUDGE, "cadence": shaped(Cadence, cadence, flag=False)}
+    return shaped(DoneJudge, fields, {"max_feedback": "max_invocations"})
+
+
+@late
+def _step_judge() -> _Check:
+    from windlass.policies.step_judge import StepJudge
+
+    fields: dict[str, _Check] = {
+        "provider": optional(text),
+        "model": _model,
+        "system": text,
+        "on_veto": one_of("replace", "retain"),
+        "max_attempts": _COUNT,
+        "skip_when_empty": boolean,
+        "skip_when_stalled": boolean,
+        "skip_when_iterations_remaining": _WHOLE,
+    }
+    return shaped(StepJudge, fields)
 
 
 def _iteration_budget(name: str, value: Any) -> Any:
@@ -188,26 +200,10 @@ CHECKS: dict[str, _Check] = {
     "iteration_budget": optional(_iteration_budget),
     "loop_control": function,
     "verify_completion": _checks,
-    "verify_completion_judge": shaped(
-        CompletionJudge, {**_JUDGE, "feedback_fallback": text}, {"max_feedback": "max_invocations"}
-    ),
-    "done_judge": shaped(
-        DoneJudge, {**_JUDGE, "cadence": _CADENCE}, {"max_feedback": "max_invocations"}
-    ),
+    "verify_completion_judge": _completion_judge,
+    "done_judge": _done_judge,
     "max_verify_attempts": _COUNT,
-    "step_judge": shaped(
-        StepJudge,
-        {
-            "provider": optional(text),
-            "model": _model,
-            "system": text,
-            "on_veto": one_of("replace", "retain"),
-            "max_attempts": _COUNT,
-            "skip_when_empty": boolean,
-            "skip_when_stalled": boolean,
-            "skip_when_iterations_remaining": _WHOLE,
-        },
-    ),
+    "step_judge": _step_judge,
     "stall_diagnostics": shaped(
         StallDiagnostics,
         {

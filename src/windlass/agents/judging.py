@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from windlass.agents.judgement import CompletionJudge, DoneJudge
 from windlass.agents.prompts import chosen as prompt_of
 from windlass.agents.prompts import override, words_of
 from windlass.errors import ConfigError
 from windlass.loop.ledger import Limits
 from windlass.loop.policy import Policy
 from windlass.models.base import Model
-from windlass.policies.callback import Change, PostTurn
 from windlass.policies.circles import LoopDetection, LoopTiers, StallDiagnostics
 from windlass.policies.completion import ACT, NUDGES, SENTINEL, Completion, Mode
-from windlass.policies.evidence import FALLBACK, Check
-from windlass.policies.fallback import WORDS as FALLBACK_WORDS
-from windlass.policies.fallback import NativeFallback
-from windlass.policies.gates import SYSTEM as JUDGE
-from windlass.policies.gates import Cadence, Judge
-from windlass.policies.iterations import LoopControl
-from windlass.policies.stall import Stall
-from windlass.policies.step_judge import SYSTEM as STEP_JUDGE
-from windlass.policies.step_judge import StepJudge, StepJudging
 from windlass.policies.turns import IterationBudget, Turns
-from windlass.policies.verify import Verification
 from windlass.policies.wording import Words
+
+if TYPE_CHECKING:
+    from windlass.agents.judges import CompletionJudge, DoneJudge
+    from windlass.policies.callback import Change
+    from windlass.policies.evidence import Check
+    from windlass.policies.gates import Judge
+    from windlass.policies.stall import Stall
+    from windlass.policies.step_judge import StepJudge
+    from windlass.policies.verify import Verification
 
 #: The model that a judge's own settings name: `ask(provider, model)`.
 Named = Callable[[str | None, str | Model | None], Model]
@@ -60,7 +57,9 @@ def judging(
     chosen: list[Policy[Any]] = []
     fallback = options.get("native_tool_fallback", "allow")
     if fallback != "allow" and mode == "native":  # before anybody looks at calls that will not run
-        words = words_of(options, "agent.native_tool_fallback", FALLBACK_WORDS)
+        from windlass.policies.fallback import WORDS, NativeFallback
+
+        words = words_of(options, "agent.native_tool_fallback", WORDS)
         chosen.append(NativeFallback(fallback, words))
     if (stall := _stall(options)) is not None:  # before the judges: they read its warnings
         chosen.append(stall)
@@ -68,22 +67,29 @@ def judging(
         chosen.append(gates)
     step: StepJudge | None = options.get("step_judge")
     if step is not None:  # after the stall, which may make it superfluous
-        other = step.provider is not None or step.model is not None
-        system = prompt_of(
-            options, "agent.step_judge_system", step.system, "step_judge.system", STEP_JUDGE
-        )
-        model = named(step.provider, step.model) if other else None
-        chosen.append(StepJudging(step, model, system))
+        chosen.append(_step_judging(options, step, named))
     if (completion := _completion(options, mode, sentinel, required)) is not None:
         chosen.append(completion)
     if (callback := options.get("post_turn_callback")) is not None:
+        from windlass.policies.callback import PostTurn
+
         chosen.append(PostTurn(callback, change))
     control = options.get("loop_control")
     if turns is not None and (control is not None or turns.mode == "adaptive" or turns.expose):
+        from windlass.policies.iterations import LoopControl
+
         chosen.append(
             LoopControl(turns, control, required)
         )  # last: it looks at what all others said
     return chosen
+
+
+def _step_judging(options: Mapping[str, Any], step: StepJudge, named: Named) -> Policy[Any]:
+    from windlass.policies.step_judge import SYSTEM, StepJudging
+
+    other = step.provider is not None or step.model is not None
+    system = prompt_of(options, "agent.step_judge_system", step.system, "step_judge.system", SYSTEM)
+    return StepJudging(step, named(step.provider, step.model) if other else None, system)
 
 
 def _completion(
@@ -124,6 +130,8 @@ def _stall(options: Mapping[str, Any]) -> Stall | None:
     tiers = _tiers(options)
     if diagnostics is None and detection is None and tiers is None:
         return None
+    from windlass.policies.stall import Stall
+
     return Stall(diagnostics, tiers, detection)
 
 
@@ -150,6 +158,9 @@ def _gates(options: Mapping[str, Any], named: Named) -> Verification | None:
     done: DoneJudge | None = options.get("done_judge")
     if given is None and judge is None and done is None:
         return None
+    from windlass.policies.evidence import FALLBACK
+    from windlass.policies.verify import Verification
+
     return Verification(
         given if callable(given) else None,
         checks,
@@ -169,9 +180,12 @@ def _judge(
     named: Named,
     fallback: str,
 ) -> Judge:
+    from windlass.agents.judges import DoneJudge
+    from windlass.policies.gates import SYSTEM, Cadence, Judge
+
     whose = "done" if gate == "done_judge" else "completion"
     system = prompt_of(
-        options, f"agent.{whose}_judge_system", judge.system, f"{gate}.system", JUDGE
+        options, f"agent.{whose}_judge_system", judge.system, f"{gate}.system", SYSTEM
     )
     other = judge.provider is not None or judge.model is not None
     return Judge(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias, TypedDict, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, cast
 
 from windlass.access.caller import Caller
 from windlass.agents.abort import Abort
@@ -15,8 +15,7 @@ from windlass.agents.checks import CHECKS, provider_dict
 from windlass.agents.context import CHECKS as CONTEXT
 from windlass.agents.context import ContextOptions
 from windlass.agents.judgement import CHECKS as JUDGEMENT
-from windlass.agents.judgement import DoneJudge, JudgementOptions
-from windlass.agents.trace_events import TraceEvent
+from windlass.agents.judgement import JudgementOptions
 from windlass.errors import ConfigError, nearest, shown
 from windlass.events import Event
 from windlass.loop.ledger import Limits
@@ -25,7 +24,11 @@ from windlass.messages import Message, ToolResult
 from windlass.models.base import Model
 from windlass.models.endpoints import ENDPOINTS
 from windlass.store.base import Store
-from windlass.tools.tool_search import ToolSearch
+
+if TYPE_CHECKING:
+    from windlass.agents.judges import DoneJudge
+    from windlass.agents.trace_events import TraceEvent
+    from windlass.tools.tool_search import ToolSearch
 
 Budget: TypeAlias = Limits
 

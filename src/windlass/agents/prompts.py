@@ -11,52 +11,19 @@ import inspect
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeAlias, TypedDict, Unpack, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack, cast
 
 from windlass.agents.checking import no_key, text, words
 from windlass.errors import ConfigError, nearest, shown
-from windlass.models.wrappers.text_tools import CONTRACT
-from windlass.policies.closing import WORDS as CLOSING
-from windlass.policies.compaction.instructions import RULES, TASK
-from windlass.policies.completion import ACT, CONTRACTS, NUDGES
-from windlass.policies.fallback import WORDS as FALLBACK
-from windlass.policies.gates import SYSTEM as JUDGE
-from windlass.policies.narrowing import LINE
-from windlass.policies.scratchpad.writing import SYSTEM as SCRATCHPAD
-from windlass.policies.step_judge import SYSTEM as STEP_JUDGE
 from windlass.policies.wording import Words
+
+if TYPE_CHECKING:
+    from windlass.agents.prompt_texts import Prompt
 
 #: What an override may be: a path, `{"text": …}`, `{"path": …}`, or a function of the values.
 PromptSource: TypeAlias = (
     str | os.PathLike[str] | Mapping[str, Any] | Callable[[dict[str, Any]], Any]
 )
-
-
-class Prompt(NamedTuple):
-    """A prompt of ours: its text, the values it may name in braces, and those that it must."""
-
-    default: str
-    values: tuple[str, ...] = ()
-    needs: tuple[str, ...] = ()
-
-
-#: Another area adds its own here, asks `words_of` for it, and adds the name to `PromptOverrides`.
-PROMPTS: Final[dict[str, Prompt]] = {
-    "agent.loop_contract": Prompt(CONTRACTS["native"], ("sentinel",), ("sentinel",)),
-    "agent.tool_contract_text": Prompt(CONTRACT, ("tools",), ("tools",)),
-    "agent.completion_judge_system": Prompt(JUDGE),
-    "agent.done_judge_system": Prompt(JUDGE),
-    "agent.step_judge_system": Prompt(STEP_JUDGE),
-    "agent.nudge": Prompt(NUDGES["native"], ("sentinel",)),
-    "agent.action_required": Prompt(ACT, ("sentinel",)),
-    "agent.native_tool_fallback": Prompt(FALLBACK),
-    "agent.continue": Prompt("Continue."),
-    "agent.closing_answer": Prompt(CLOSING),
-    "agent.compaction_system": Prompt(TASK),
-    "agent.compaction_instructions": Prompt(RULES),
-    "agent.scratchpad_system": Prompt(SCRATCHPAD),
-    "agent.hidden_tools": Prompt(LINE, ("tools",), ("tools",)),
-}
 
 
 class PromptOverrides(TypedDict, total=False):
@@ -95,7 +62,7 @@ def agent_prompt_overrides(
     if overrides is not None and not isinstance(cast("object", overrides), Mapping):
         raise ConfigError(f"prompts are a dict by id, not {shown(overrides)}")
     given: dict[str, PromptSource] = dict(overrides or {})
-    ids = {id.replace(".", "_"): id for id in PROMPTS}
+    ids = {id.replace(".", "_"): id for id in _ours()}
     for name, source in cast("Mapping[str, PromptSource]", named).items():
         if name not in ids:
             raise no_key("agent_prompt_overrides", name, ids)
@@ -116,15 +83,22 @@ def check_prompts(name: str, value: Any) -> dict[str, Any] | None:
     if not isinstance(value, Mapping):
         raise ConfigError(f"{name} is a dict by prompt id, not {shown(value)}")
     found: dict[str, Any] = {}
+    ours = _ours()
     for id, source in cast("Mapping[Any, Any]", value).items():
-        if id not in PROMPTS:
-            hint = nearest(id, PROMPTS) if isinstance(id, str) else ""
-            known = "" if hint else f"; there are {', '.join(PROMPTS)}"
+        if id not in ours:
+            hint = nearest(id, ours) if isinstance(id, str) else ""
+            known = "" if hint else f"; there are {', '.join(ours)}"
             raise ConfigError(f"{name}: there is no prompt {shown(id)}{hint}{known}")
         found[id] = _read(f"{name}[{id!r}]", source)
-        if isinstance(found[id], str) and "sentinel" not in PROMPTS[id].needs:
+        if isinstance(found[id], str) and "sentinel" not in ours[id].needs:
             _complete(id, found[id], {})
     return found
+
+
+def _ours() -> Mapping[str, Prompt]:
+    from windlass.agents.prompt_texts import PROMPTS  # it asks every area for its words
+
+    return PROMPTS
 
 
 def _read(whose: str, source: Any) -> Any:
@@ -220,6 +194,6 @@ def _filled(id: str, given: str, values: Mapping[str, str]) -> str:
 
 def _complete(id: str, given: str, values: Mapping[str, str]) -> None:
     """Refuse a text without what makes it work: the model would never learn of it."""
-    for name in PROMPTS[id].needs:
+    for name in _ours()[id].needs:
         if f"{{{name}}}" not in given and (name not in values or values[name] not in given):
             raise ConfigError(f"prompts[{id!r}] must name {{{name}}}: {shown(given)} does not")

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 import msgspec
 
 from windlass import errors, seams
+from windlass.agents.answering import Answering
 from windlass.agents.new_messages import new_messages
-from windlass.agents.structured import Reading
-from windlass.agents.typed import TypedAnswer
 from windlass.events import (
     JournalEntry,
     NativeToolRejected,
@@ -30,6 +29,7 @@ from windlass.policies.completion import visible
 from windlass.usage import NO_USAGE, Usage
 
 if TYPE_CHECKING:
+    from windlass.agents.structured import Reading
     from windlass.policies.preview import EffectPlan
 
 Output = TypeVar("Output")
@@ -396,7 +396,7 @@ class AgentResult(RunResult, Generic[Output]):
 
         A typed run that ended without one raises `OutputMissing` here.
         """
-        typed = next((p for p in self._run.plan.policies if type(p) is TypedAnswer), None)
+        typed = next((p for p in self._run.plan.policies if isinstance(p, Answering)), None)
         if typed is None:
             return cast("Output", self.final_text)
         reading = self._read(typed)
@@ -404,7 +404,7 @@ class AgentResult(RunResult, Generic[Output]):
             return reading.data
         raise self._missing(typed, reading)
 
-    def _read(self, typed: TypedAnswer) -> Reading:
+    def _read(self, typed: Answering) -> Reading:
         for entry in reversed(self.entries):
             if type(entry) is Replied and entry.purpose is None:
                 return typed.read(entry.message, entry.stop_reason, self._sentinel)
@@ -412,7 +412,7 @@ class AgentResult(RunResult, Generic[Output]):
                 return typed.read(entry.message, "end_turn", self._sentinel)
         return typed.nothing
 
-    def _missing(self, typed: TypedAnswer, reading: Reading) -> errors.OutputMissing:
+    def _missing(self, typed: Answering, reading: Reading) -> errors.OutputMissing:
         kind = getattr(typed.kind, "__name__", "the type asked for")
         status = f"{self.status} ({self.stop_reason})" if self.stop_reason else self.status
         error = errors.OutputMissing(

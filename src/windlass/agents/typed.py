@@ -10,9 +10,9 @@ from typing import Any, cast
 
 import msgspec
 
+from windlass.agents.answering import Answering
 from windlass.agents.structured import Reading, Wanted, wanted
 from windlass.errors import ConfigError
-from windlass.loop.policy import Policy
 from windlass.loop.run import Run
 from windlass.loop.turn import Turn
 from windlass.loop.verdict import Finish, KeepGoing
@@ -25,7 +25,7 @@ from windlass.tools.base import Tool
 from windlass.usage import NO_USAGE
 
 
-class TypedAnswer(Policy[None]):
+class TypedAnswer(Answering):
     """Nothing is finished before the answer fits."""
 
     def __init__(self, wanted: Wanted, kind: Any) -> None:
@@ -33,7 +33,6 @@ class TypedAnswer(Policy[None]):
 
     @property
     def nothing(self) -> Reading:
-        """What a run says whose model was never heard."""
         return self.read(Message("assistant"), "end_turn", None)
 
     async def before_finish(self, run: Run, turn: Turn, finish: Finish) -> KeepGoing | None:
@@ -47,7 +46,6 @@ class TypedAnswer(Policy[None]):
         return KeepGoing("output")
 
     def read(self, message: Message, stop_reason: str, sentinel: str | None) -> Reading:
-        """The value that a message gives, or what is wrong with it."""
         if message.tool_calls:
             return Reading(Response(message, NO_USAGE), None, ("answer: has not been given yet",))
         if stop_reason == "refusal":

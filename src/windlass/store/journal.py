@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from hashlib import blake2b
 from typing import Any, TypeVar, cast
 
@@ -32,7 +33,6 @@ TITLE_LENGTH = 80
 UNWRITABLE = (UnicodeEncodeError, TypeError, ValueError, OverflowError, RecursionError)
 
 _encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder(list[JournalEntry])
 _link = struct.Struct(">Qd").pack
 _blank = blake2b(digest_size=32).copy
 
@@ -48,6 +48,12 @@ _probe = msgspec.json.Decoder(list[_Probe])
 
 
 # --------------------------------------------------------------------------- entries and bytes
+
+
+@cache
+def _decoder() -> msgspec.json.Decoder[list[JournalEntry]]:
+    """Made at first use: it takes its time, and most programs only write."""
+    return msgspec.json.Decoder(list[JournalEntry])
 
 
 def encode(entries: Sequence[JournalEntry], session_id: str) -> bytes:
@@ -69,7 +75,7 @@ def encode_value(value: Any, what: str) -> bytes:
 def decode(payload: bytes, session_id: str, seq: int) -> list[JournalEntry]:
     """The entries of a row, or `Corrupt` that names session, row and place."""
     try:
-        return _decoder.decode(payload)
+        return _decoder().decode(payload)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         if seq == 0:
             _refuse_newer(_format_of(payload), session_id)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from typing import Any, TypedDict, cast
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
-from windlass.access.approval import ApprovalPolicy, Rule, rule_of
 from windlass.access.ceiling import LEVELS, Ceiling
-from windlass.access.permissions import Entry, Permissions, entries_of
-from windlass.agents.checking import boolean, function, number, one_of, optional, texts
+from windlass.agents.checking import boolean, function, late, number, one_of, optional, texts
 from windlass.agents.judgement import shaped
 from windlass.errors import ConfigError, shown
 from windlass.loop.policy import Policy
+
+if TYPE_CHECKING:
+    from windlass.access.approval import ApprovalPolicy
+    from windlass.access.permissions import Permissions
 
 
 class AccessOptions(TypedDict, total=False):
@@ -24,17 +26,6 @@ class AccessOptions(TypedDict, total=False):
 
 
 _Check = Callable[[str, Any], Any]
-
-
-def _entries(name: str, value: Any) -> tuple[Entry, ...] | None:
-    return None if value is None else entries_of(name, value)
-
-
-def _rules(name: str, value: Any) -> tuple[Rule, ...]:
-    if not isinstance(value, (list, tuple)):
-        raise ConfigError(f"{name} is a list of rules, not {shown(value)}")
-    several = cast("list[object]", value)
-    return tuple([rule_of(f"{name}[{at}]", one) for at, one in enumerate(several)])
 
 
 def _folder(name: str, value: Any) -> str | None:
@@ -60,27 +51,38 @@ _ceiling: _Check = shaped(
     {"tools": optional(texts), "side_effect_level": optional(one_of(*LEVELS))},
     flag=False,
 )
-_permissions: _Check = shaped(
-    Permissions,
-    {
-        "allow": _entries,
-        "deny": lambda name, value: _entries(name, value) or (),
-        "on_escalation": function,
-    },
-    flag=False,
-)
-_approval: _Check = shaped(
-    ApprovalPolicy,
-    {
-        "rules": _rules,
+
+
+@late
+def _permissions() -> _Check:
+    from windlass.access.permissions import Permissions, entries_of
+
+    allow: _Check = optional(entries_of)
+    deny: _Check = lambda name, value: allow(name, value) or ()  # noqa: E731
+    fields = {"allow": allow, "deny": deny, "on_escalation": function}
+    return shaped(Permissions, fields, flag=False)
+
+
+@late
+def _approval() -> _Check:
+    from windlass.access.approval import ApprovalPolicy, rule_of
+
+    def rules(name: str, value: Any) -> Any:
+        if not isinstance(value, (list, tuple)):
+            raise ConfigError(f"{name} is a list of rules, not {shown(value)}")
+        several = cast("list[object]", value)
+        return tuple([rule_of(f"{name}[{at}]", one) for at, one in enumerate(several)])
+
+    fields: dict[str, _Check] = {
+        "rules": rules,
         "external_roots": _roots,
         "workspace": _folder,
         "expires_in": number(0.001),
         "request_permission": function,
         "guards": boolean,
-    },
-    flag=False,
-)
+    }
+    return shaped(ApprovalPolicy, fields, flag=False)
+
 
 CHECKS: dict[str, _Check] = {
     "policy": _ceiling,

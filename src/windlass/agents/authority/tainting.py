@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from windlass.access.taint import labels_of
-from windlass.agents.checking import boolean, one_of
+from windlass.agents.checking import boolean, late, one_of
 from windlass.agents.judgement import shaped
 from windlass.loop.policy import Policy
-from windlass.policies.taint import Taint, ThirdLeg
 from windlass.tools.base import Tool
+
+if TYPE_CHECKING:
+    from windlass.policies.taint import Taint
 
 
 class TaintOptions(TypedDict, total=False):
@@ -19,14 +21,16 @@ class TaintOptions(TypedDict, total=False):
     taint: bool | dict[str, Any] | Taint
 
 
-_fields: Callable[[str, Any], Any] = shaped(
-    Taint,
-    {
+@late
+def _fields() -> Callable[[str, Any], Any]:
+    from windlass.policies.taint import Taint
+
+    fields = {
         "mode": one_of("ask", "refuse"),
         "trust_prompt": boolean,
         "unlabelled": one_of("cautious", "harmless"),
-    },
-)
+    }
+    return shaped(Taint, fields)
 
 
 def _taint(name: str, value: Any) -> Taint | bool:
@@ -41,8 +45,8 @@ def policies(options: Mapping[str, Any], tools: Sequence[Tool]) -> list[Policy[A
     rules = options.get("taint")
     if rules is False:
         return []
-    if rules is None:
-        if not any([labels_of(tool.annotations) is not None for tool in tools]):
-            return []
-        rules = Taint()
-    return [ThirdLeg(rules)]
+    if rules is None and not any([labels_of(tool.annotations) is not None for tool in tools]):
+        return []
+    from windlass.policies.taint import Taint, ThirdLeg
+
+    return [ThirdLeg(rules or Taint())]

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypedDict
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypedDict
 
-from windlass.agents.checking import boolean, no_key, number, one_of, optional, texts
+from windlass.agents.checking import boolean, late, no_key, number, one_of, optional, texts
 from windlass.agents.context.about import About
 from windlass.agents.judgement import shaped
 from windlass.agents.prompts import PromptSource, check_prompts, override, words_of
 from windlass.errors import ConfigError
 from windlass.loop.policy import Policy
 from windlass.policies.completion import CONTRACTS, Mode
-from windlass.policies.narrowing import LINE, Narrowing, ToolSurfaceNarrowing
 from windlass.policies.wording import Words
 from windlass.tools.classes import CLASSES
+
+if TYPE_CHECKING:
+    from windlass.policies.narrowing import Narrowing, ToolSurfaceNarrowing
 
 
 class SurfaceOptions(TypedDict, total=False):
@@ -33,9 +36,11 @@ def _classes(name: str, value: Any) -> tuple[str, ...]:
     return given
 
 
-_fields = shaped(
-    ToolSurfaceNarrowing,
-    {
+@late
+def _fields() -> Callable[[str, Any], Any]:
+    from windlass.policies.narrowing import ToolSurfaceNarrowing
+
+    fields: dict[str, Callable[[str, Any], Any]] = {
         "enabled": boolean,
         "window_turns": number(1, whole=True),
         "mode": one_of("safe", "aggressive"),
@@ -43,13 +48,13 @@ _fields = shaped(
         "prune_classes": optional(_classes),
         "keep_classes": optional(_classes),
         "unknown_tool_policy": optional(one_of("keep", "prune")),
-    },
-)
+    }
+    return shaped(ToolSurfaceNarrowing, fields)
 
 
 def _narrowing(name: str, value: Any) -> ToolSurfaceNarrowing | None:
     if value is False:
-        return ToolSurfaceNarrowing(enabled=False)
+        value = {"enabled": False}
     wanted: ToolSurfaceNarrowing | None = _fields(name, value)
     if wanted is None:
         return None
@@ -69,7 +74,6 @@ CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "prompts": check_prompts,
     "prompt_overrides": check_prompts,
 }
-_USUAL = Narrowing()  # frozen, and shared by all that say nothing else
 
 
 def usual(about: About) -> list[Policy[Any]]:
@@ -88,13 +92,23 @@ def narrowing(about: About) -> list[Policy[Any]]:
         about.turns is not None and about.turns <= window
     ):
         return []
-    keep, words = _kept(options), words_of(options, "agent.hidden_tools", LINE)
-    usual = wanted is None and not keep and words is LINE
-    policy = _USUAL if usual else Narrowing(wanted, keep, words)
     brought = wanted is not None and options.get("policies")  # these may bring tools
     if len(about.tools) < 2 and not brought:
         return []  # one tool at least stays
+    from windlass.policies.narrowing import LINE, Narrowing
+
+    keep, words = _kept(options), words_of(options, "agent.hidden_tools", LINE)
+    usual = wanted is None and not keep and words is LINE
+    policy = _shared() if usual else Narrowing(wanted, keep, words)
     return [policy] if brought or any(map(policy.may_leave, about.tools)) else []
+
+
+@cache
+def _shared() -> Narrowing:
+    """Frozen: all that say nothing else have the same."""
+    from windlass.policies.narrowing import Narrowing
+
+    return Narrowing()
 
 
 def prompting(about: About) -> list[Policy[Any]]:
