@@ -55,8 +55,8 @@ def cost(
     key = _key(by)
     now = seams.now()
     which: dict[str, Any] = {
-        "since": _when("--since", since, now),
-        "until": _when("--until", until, now),
+        "since": when("--since", since, now),
+        "until": when("--until", until, now),
         "tenant": tenant,
         "model": model,
     }
@@ -100,7 +100,7 @@ def _local(at: float) -> datetime.datetime:
     return datetime.datetime.fromtimestamp(at).astimezone()
 
 
-def _when(option: str, text: str | None, now: float) -> float | None:
+def when(option: str, text: str | None, now: float) -> float | None:
     """A time as a person writes it: an age, a day, or a moment of one."""
     from windlass.cli.text import age
     from windlass.errors import ConfigError

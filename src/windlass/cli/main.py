@@ -25,6 +25,7 @@ _COMMANDS = {
     "approvals": ("windlass.cli.approvals:approvals", "Calls that wait for a yes: list, show, approve, deny."),
     "plan": ("windlass.cli.plan:plan", "What a preview would do: show it, approve all of it."),
     "undo": ("windlass.cli.undo:undo", "Undo what a session did, where its tools know how."),
+    "audit": ("windlass.cli.audit:audit", "What agents did, and whether the record of it is whole."),
     "trace": ("windlass.cli.trace:trace", "Draw a session: turns, bars on a time axis, costs."),
     "context": ("windlass.cli.context:context", "What the model saw in a turn, and what it did not."),
     "replay": ("windlass.cli.replay:replay", "Run a journal again; stop where a request differs."),
