@@ -187,7 +187,7 @@ LOOP: dict[str, Pool] = {
     "rate_limit": ([{}, {"max_calls": 0}, {"max_calls": 3, "message": "no"}, None],
                    [5, True, "x", {"max_calls": -1}, {"max_calls": math.nan}, {"max_calls": True}, {"max": 1},
                     {"max_calls": HUGE}, {"message": ""}, {"message": 5}, {1: 2}, [("max_calls", 1)], Angry()]),
-    "dry_run": ([True, False, {}, {"tools": ["add"]}, {"answer": "x"}, {"answer": lambda asked: Angry()}, None],
+    "dry_run": ([True, False, "plan", {}, {"tools": ["add"]}, {"answer": "x"}, {"answer": lambda asked: Angry()}, None],
                 [5, "x", {"tools": "add"}, {"tools": [5]}, {"tools": cycle()}, {"tool": []}, {"answer": 5},
                  {"answer": Angry()}, {1: 2}, Angry()]),
     "audit_sink": ([lambda record: None, lambda record: 1 / 0, None], _NO_FUNCTION),

@@ -12,9 +12,11 @@ from windlass.resources import audit
 from windlass.resources.resource import HOOKS, VERBS
 
 FUNCTIONS = {"export": "cls name verbs scope", "reflect": "table scope tenant shared version columns",
-             "field": "index unique description private"}  # fmt: skip
+             "field": "index unique description private", "approve_plan": "plan by expires_in store",
+             "plan_of": "session_id store", "undoable": "session_id tools caller deps store",
+             "undo": "session_id call_ids tools by caller deps store force"}  # fmt: skip
 CLASSES = ("AuditRow", "Caller", "Handle", "Page", "Query", "Resource", "ResourceTx", "Resources",
-           "Roles", "Runtime")  # fmt: skip
+           "Roles", "Runtime", "EffectPlan", "PlannedEffect", "UndoStep")  # fmt: skip
 RUNTIME = ("store", "config", "resources", "tools", "roles")
 HANDLE = {
     "get": "id", "search": "where sort limit cursor", "create": "values",
@@ -90,5 +92,12 @@ def test_a_filter_of_the_log(name: str):
 
 
 def test_the_errors():
-    for name in ("ResourceError", "NotFound", "Conflict", "InvalidValue", "PermissionDenied"):
+    for name in (
+        "ResourceError",
+        "NotFound",
+        "Conflict",
+        "InvalidValue",
+        "PermissionDenied",
+        "CannotUndo",
+    ):
         assert issubclass(getattr(w, name), w.WindlassError) and documented(getattr(w, name))
