@@ -90,12 +90,12 @@ def last_turn(messages: Sequence[Message]) -> int:
 # --------------------------------------------------------------------------- the model
 
 
-def answer(request: w.Request) -> tuple[str | list[Any], int | None]:
+def answer(request: w.Request, until: int = TURNS) -> tuple[str | list[Any], int | None]:
     """What the model says to a request, and the turn, if it is one."""
     system = request.system or ""
     if system.startswith("You keep the pad."):
         return pad_of(request.messages[-1].text), None
-    if system.startswith("You write the log book."):
+    if not request.tools:
         return (
             f"log book of {len(request.messages[-1].text) // 1000} kB; the pears are left alone",
             None,
@@ -103,7 +103,7 @@ def answer(request: w.Request) -> tuple[str | list[Any], int | None]:
     turn = last_turn(request.messages) + 1
     offered = {tool.name for tool in request.tools}
     last = request.messages[-1].text
-    if turn > TURNS:
+    if turn > until:
         return "all of it is read ##DONE##", turn
     if turn in (20, 41) and NUDGE not in last:
         return "this is half of it", turn
@@ -149,12 +149,12 @@ class Reader(w.Model):
 
     provider, name = "reader", "reader"
 
-    def __init__(self, clock: Clock, sent: Callable[[bytes], None]) -> None:
-        self.clock, self.sent = clock, sent
+    def __init__(self, clock: Clock, sent: Callable[[bytes], None], until: int = TURNS) -> None:
+        self.clock, self.sent, self.until = clock, sent, until
 
     async def respond(self, request: w.Request, emit: Any) -> w.Response:
         self.sent(bytes_of(request))
-        said, turn = answer(request)
+        said, turn = answer(request, self.until)
         if turn is not None:
             self.clock.turn(turn)
         blocks = (Text(said),) if isinstance(said, str) else tuple(said)
@@ -273,6 +273,54 @@ def options(log: Log) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _compressed(messages: list[Message], tokens: int) -> list[Message]:
+    return messages if len(messages) < 14 else [messages[0], *messages[-8:]]
+
+
+def _projected(messages: list[Message], context: Any) -> list[Message]:
+    if len(messages) < 16:
+        return messages
+    return [one for at, one in enumerate(messages) if at < 1 or at > len(messages) - 9]
+
+
+_OTHERWISE = {"compaction": None, "compact_threshold": None, "compact_keep_last": None}
+#: What else there is of context, each in place of what the errand has; None: not given.
+VARIANTS: dict[str, dict[str, Any]] = {
+    "all": {},
+    "summarize": {**_OTHERWISE, "context_strategy": {"type": "summarize", "max_tokens": 1_500}},
+    "window": {**_OTHERWISE, "context_strategy": {"type": "sliding-window", "max_turns": 4}},
+    "compress": {**_OTHERWISE, "context_strategy": {"type": "custom", "compress": _compressed}},
+    "custom": {
+        "compaction": None,
+        "compact_callback": lambda gone, due, policy: f"{len(gone)} gone, {len(due)} due",
+        "transcript_projection": {"policy": "custom", "project": _projected},
+    },
+    "squash": {
+        "compaction": "summarize_all",
+        "compact_keep_last": 0,
+        "transcript_projection": {"policy": "squash_failed_calls", "keep_last": 2},
+        "skill_match": {"sticky": True},
+    },
+    "prefix": {
+        "compaction": "truncate",
+        "transcript_projection": {"policy": "summary_prefix", "keep_last": 4, "min_tokens": 200},
+        "timestamp_messages": False,
+    },
+    "repair": {
+        "compaction": "summarize_middle",
+        "transcript_projection": "clean_tool_repair",
+        "context_callback": None,
+        "tool_surface_narrowing": {"window_turns": 3, "mode": "aggressive"},
+    },
+    "plain": {
+        "message_decorator": None,
+        "timestamp_messages": False,
+        "context_callback": None,
+        "scratchpad": {"recite": False, "reorganize_every": 3},
+    },
+}
+
+
 # --------------------------------------------------------------------------- asked twice
 
 
@@ -310,9 +358,19 @@ def decorated_now(entries: Sequence[JournalEntry]) -> bool:
     return False
 
 
-def agent_of(clock: Clock, sent: Callable[[bytes], None], log: Log) -> Agent[Any, Any]:
+def agent_of(
+    clock: Clock,
+    sent: Callable[[bytes], None],
+    log: Log,
+    variant: str = "all",
+    until: int = TURNS,
+) -> Agent[Any, Any]:
     """The errand as an agent."""
-    return Agent(Reader(clock, sent), **options(log))
+    given = {**options(log), **VARIANTS[variant]}
+    return Agent(
+        Reader(clock, sent, until),
+        **{name: value for name, value in given.items() if value is not None},
+    )
 
 
 # --------------------------------------------------------------------------- a scene to be killed

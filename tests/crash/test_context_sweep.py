@@ -63,12 +63,12 @@ class Went:
         return sum(name == who for name, _ in self.asked)
 
 
-async def went(before: list[JournalEntry] | None = None) -> Went:
+async def went(before: list[JournalEntry] | None = None, variant: str = "all") -> Went:
     """From the beginning, or from a journal that holds so much."""
     this = Went()
     clock = scenes.Clock(before or ())
     seams.now = clock
-    agent = scenes.agent_of(clock, this.sent.append, this.log)
+    agent = scenes.agent_of(clock, this.sent.append, this.log, variant)
     async with w.Runtime(store="memory:", environ={}) as runtime:
         if before is None:
             this.out = await agent.run(scenes.TASK, session_id=scenes.SESSION)
@@ -112,21 +112,23 @@ async def test_the_errand_has_all_of_context_at_work():
         assert not audit(list(request.messages), tail=request.tail)
 
 
-async def test_every_request_is_rebuilt_as_it_was_sent():
-    whole = await went()
-    rebuilt = [scenes.bytes_of(request) for request in requests_of(whole.entries)]
-    assert rebuilt == whole.sent
-
-
-@pytest.mark.parametrize("step", [23, pytest.param(1, marks=pytest.mark.deep)])
-async def test_it_goes_on_from_every_row_with_the_same_bytes(step: int):
-    whole = await went()
+@pytest.mark.parametrize(
+    ("variant", "step"),
+    [
+        ("all", 23),
+        pytest.param("all", 1, marks=pytest.mark.deep),
+        *[pytest.param(one, 7, marks=pytest.mark.deep) for one in scenes.VARIANTS if one != "all"],
+    ],
+)
+async def test_it_goes_on_from_every_row_with_the_same_bytes(variant: str, step: int):
+    whole = await went(variant=variant)
+    assert [scenes.bytes_of(request) for request in requests_of(whole.entries)] == whole.sent
     places = 0
     for cut in range(1, len(whole.rows), step):
         before = [entry for row in whole.rows[:cut] for entry in row]
         if not any(type(entry) is RunStarted for entry in before):
             continue
-        rest = await went(before)
+        rest = await went(before, variant)
         where = f"cut {cut} of {len(whole.rows)}, after {before[-1]!r:.200}"
         answered = sum(type(entry) is Replied for entry in before)
         assert len(rest.sent) == len(whole.sent) - answered, where
@@ -144,7 +146,42 @@ async def test_it_goes_on_from_every_row_with_the_same_bytes(step: int):
             type(e) for e in whole.entries if type(e) in _STEADY
         ], where
         places += 1
-    assert places > 300 // step
+    assert places > 250 // step
+
+
+@pytest.mark.parametrize("step", [29, pytest.param(3, marks=pytest.mark.deep)])
+async def test_a_second_run_on_the_session_goes_on_as_well(step: int):
+    async def second(before: list[JournalEntry] | None) -> tuple[Went, list[list[JournalEntry]]]:
+        this = Went()
+        async with w.Runtime(store="memory:", environ={}) as runtime:
+            if before is None:
+                seams.now = clock = scenes.Clock()
+                first = scenes.agent_of(clock, lambda sent: None, lambda *one: None, until=22)
+                await first.run(scenes.TASK, session_id=scenes.SESSION)
+            else:
+                seams.now = clock = scenes.Clock(before)
+            agent = scenes.agent_of(clock, this.sent.append, this.log)
+            if before is None:
+                this.out = await agent.run("Now deploy the rest.", session_id=scenes.SESSION)
+            else:
+                await written(runtime.store, scenes.SESSION, before)
+                this.out = await agent.resume(scenes.SESSION)
+            rows = [_decode(row.payload) for row in await runtime.store.rows(scenes.SESSION)]
+        assert this.out.status == "done", (this.out.stop_reason, this.out.error)
+        return this, rows
+
+    whole, rows = await second(None)
+    assert whole.count("on_session_start") == 0 and len(whole.sent) > 40
+    starts = [at for at, row in enumerate(rows) if any(type(entry) is RunStarted for entry in row)]
+    entries = [entry for row in rows for entry in row]
+    earlier = sum(type(e) is Replied for row in rows[: starts[1]] for e in row)
+    rebuilt = [scenes.bytes_of(request) for request in requests_of(entries)]
+    assert rebuilt[earlier:] == whole.sent
+    for cut in range(starts[1] + 1, len(rows), step):
+        before = [entry for row in rows[:cut] for entry in row]
+        rest, _ = await second(before)
+        answered = sum(type(entry) is Replied for entry in before) - earlier
+        assert rest.sent == whole.sent[answered:], f"cut {cut} of {len(rows)}"
 
 
 _STEADY = {

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 import windlass as w
 from tests.stories.world import add, kept, written
 from windlass import seams
 from windlass.agents.runtime import current_store
-from windlass.events import Decorated, IterationEnd, SkillNarrowed
+from windlass.events import Compacted, Decorated, IterationEnd, JournalEntry, SkillNarrowed
 from windlass.messages import Message, Text
 from windlass.testing import call, scripted
 
@@ -125,3 +126,38 @@ async def test_tools_that_a_skill_gives_back_leave_when_they_are_due_wherever_a_
             again = scripted(*script[turns:])
             await w.Agent(again, **options).resume(f"cut-{at}")
             assert offered(again) == offered(model)[turns:], f"after turn {turns}"
+
+
+# --------------------------------------------------------------------------- compaction and decorator
+
+
+async def test_what_stays_pinned_through_a_cut_keeps_its_decoration_after_a_crash():
+    def decorator(message: Message, context: Any) -> Message:
+        blocks = [Text(f"#{context.index} {b.text}") if type(b) is Text else b for b in message.content]  # fmt: skip
+        return Message(message.role, tuple(blocks), message.kind)
+
+    async def handler(args: dict[str, Any]) -> str:
+        return "lorem ipsum " * 60
+
+    options: dict[str, Any] = {
+        "tools": [w.Tool("page", "Read.", {}, handler, side_effect_level="none")],
+        "message_decorator": decorator,
+        "compact_strategy": "summarize_all",
+        "compact_threshold": 900,
+    }
+    pages = [call("page") for _ in range(9)]
+    model = scripted(*pages[:3], "one", *pages[3:], then="notes, or two")
+    agent = w.Agent(model, **options)
+    await agent.run("First of all.", session_id="s")
+    out = await agent.run("Secondly.", session_id="s")
+    assert any(type(entry) is Compacted for entry in out.entries)
+    last = [message.text for message in model.requests[-1].messages]
+    assert last[:2] == ["#0 First of all.", "#8 Secondly."]
+    await kept(out, model)
+    stored = msgspec.json.encode(await current_store().read("s"))  # as a disk would have it
+    entries = msgspec.json.decode(stored, type=list[JournalEntry])
+    end = max(at for at, e in enumerate(entries) if type(e) is IterationEnd and e.verdict == "keep_going")  # fmt: skip
+    await written(current_store(), "cut", entries[: end + 1])
+    again = scripted(then="notes, or two")
+    await w.Agent(again, **options).resume("cut")
+    assert [message.text for message in again.requests[-1].messages][:2] == last[:2]

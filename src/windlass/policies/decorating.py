@@ -17,7 +17,7 @@ import msgspec
 
 from windlass import seams
 from windlass.errors import ConfigError, NoSuchSession, nearest
-from windlass.events import Decorated, JournalEntry
+from windlass.events import Decorated, JournalEntry, Reshaped
 from windlass.loop.plan import digest_of
 from windlass.loop.policy import Policy
 from windlass.loop.run import Run
@@ -62,12 +62,13 @@ class Kept(msgspec.Struct, gc=False):
 class _Shown:
     """The view as it is shown: a strand of its own, which grows with that of the run."""
 
-    __slots__ = ("kept", "made", "of", "strand", "told")
+    __slots__ = ("kept", "made", "of", "place", "strand", "told")
 
     def __init__(self) -> None:
         self.of: Strand | None = None
         self.kept: list[Kept] = []
         self.strand = Strand()
+        self.place = 0  # in the journal, up to where changes of the view are known
         self.made: dict[str, Message] = {}  # of messages that are not in the view
         self.told: dict[str, MadeUp] = {}  # what the record knows of those
 
@@ -83,6 +84,15 @@ class _Shown:
         self.kept = [
             known[id(item)].popleft() if known.get(id(item)) else Kept(item) for item in items
         ]
+        gone = [one for left in known.values() for one in left]
+        put = {
+            id(m)
+            for e in run.journal.entries[self.place :]
+            if type(e) is Reshaped
+            for m in e.messages
+        }
+        _said_again(gone, [one for one in self.kept if one.time is None and id(one.source) in put])
+        self.place = len(run.journal.entries)
         self.of, self.strand = run.strand, Strand()
         for one in self.kept:
             if one.shown is None:
@@ -277,6 +287,12 @@ def recorded(entries: Sequence[JournalEntry], rows: Sequence[Row]) -> list[Kept]
         if type(entry) is Decorated:
             _told(entry, fold.messages, known)
             continue
+        if type(entry) is Reshaped:
+            old = [known[id(message)] for message in fold.messages[entry.start : entry.stop]]
+            new = [Kept(message) for message in entry.messages]
+            _said_again(old, new)
+            known.update({id(one.source): one for one in new if one.time is not None})
+            alive += entry.messages
         fold.apply(entry)
         if fold.messages is not seen:
             seen, place = fold.messages, 0
@@ -287,6 +303,20 @@ def recorded(entries: Sequence[JournalEntry], rows: Sequence[Row]) -> list[Kept]
                 alive.append(message)
         place = len(seen)
     return [known[id(message)] for message in fold.messages]
+
+
+def _said_again(old: Sequence[Kept], new: Sequence[Kept]) -> None:
+    """A message that stays in the words of another, as a record tells it, keeps what is known of it.
+
+    From the end: of two that say the same, the later one stays.
+    """
+    left = len(old)
+    for one in reversed(new):
+        for at in range(left - 1, -1, -1):
+            if old[at].source == one.source:
+                one.time, one.asked, one.answer = old[at].time, old[at].asked, old[at].answer
+                left = at
+                break
 
 
 async def _rows(run: Run) -> Sequence[Row]:
