@@ -7,14 +7,16 @@ stands in the record of its run.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypedDict, cast
+from typing import TYPE_CHECKING, Any, Final, TypedDict, cast
 
 import msgspec
 
 from windlass.errors import ConfigError, shown
 from windlass.loop.plan import Plan
 from windlass.loop.policy import Policy, moments_of
-from windlass.policies.preview import Beforehand, ByPlan, EffectPlan, PlanRef, Preview
+
+if TYPE_CHECKING:
+    from windlass.policies.preview import EffectPlan
 
 PLAN: Final = "plan"  # the value of dry_run
 MODE: Final = "effects"  # in a run's metadata: what becomes of effects
@@ -31,6 +33,8 @@ def _plan(name: str, value: Any) -> dict[str, Any] | None:
         return None
     if isinstance(value, str) and value.strip():
         return {"session_id": value, "id": None}
+    from windlass.policies.preview import EffectPlan
+
     if isinstance(value, EffectPlan):
         return {"session_id": value.session_id, "id": value.id}
     raise ConfigError(
@@ -59,6 +63,7 @@ def foreseeing(policies: Sequence[Policy[Any]], mode: Mapping[str, Any]) -> list
     what others deny or change is denied and changed before.
     """
     from windlass.agents.subagent import delegates
+    from windlass.policies.preview import ByPlan, PlanRef, Preview
 
     quiet = [_quiet(policy) for policy in policies]
     if mode.get("mode") == "preview":
@@ -72,6 +77,7 @@ def _quiet(policy: Policy[Any]) -> Policy[Any]:
     from windlass.policies.approval import Approval
     from windlass.policies.consent import Consent
     from windlass.policies.permission import Permitted
+    from windlass.policies.preview import Beforehand
     from windlass.policies.taint import ThirdLeg
 
     if isinstance(policy, Approval):
