@@ -12,7 +12,7 @@ from typing import Any, TypedDict, Unpack
 
 import msgspec
 
-from windlass.errors import ConfigError, Corrupt, nearest
+from windlass.errors import ConfigError, Corrupt, nearest, shown
 from windlass.redact import Redactor
 from windlass.resources.resource import Plain
 from windlass.resources.work import Change
@@ -136,7 +136,7 @@ def write(
     redactor: Redactor | None = None,
 ) -> None:
     """Append a row in the call's own transaction."""
-    chain = origin.chain
+    chain = _text(origin.chain)
     if tx.dialect == "postgres" and origin.session is None:
         chain = f"{chain}:{origin.lane}"  # which no other call uses meanwhile
     head = tx.keep(_HEAD, (chain,)).fetchone()
@@ -145,12 +145,25 @@ def write(
         row = changes[0].id
     said = [_said(one, redactor) for one in changes]
     content = (
-        chain, seq, origin.at, origin.tenant, origin.caller, ",".join(origin.roles),
-        origin.request, origin.conversation, origin.session, origin.run, origin.call, origin.tool,
-        origin.resource, origin.verb, None if row is None else str(row)[:512], outcome,
-        None if reason is None else reason[:512], msgspec.json.encode(said).decode(),
+        chain, seq, origin.at, _text(origin.tenant), _text(origin.caller),
+        ",".join([str(_text(role)) for role in origin.roles]), _text(origin.request),
+        _text(origin.conversation), _text(origin.session), _text(origin.run), _text(origin.call),
+        origin.tool, origin.resource, origin.verb, _text(row, 512), outcome, _text(reason, 512),
+        msgspec.json.encode(said).decode(),
     )  # fmt: skip
     tx.keep(_INSERT, (*content, link(before, content)))
+
+
+def _text(value: Any, most: int | None = None) -> Any:
+    """Anything as text that every database holds: a refusal is on record whatever was asked for."""
+    if value is None:
+        return None
+    if type(value) is not str:
+        value = str(value) if type(value) is int and abs(value) < 1 << 64 else shown(value)
+    text = value if most is None else value[:most]
+    if text.isascii() and "\0" not in text:
+        return text
+    return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
 
 
 def genesis(chain: str) -> bytes:

@@ -17,7 +17,6 @@ import windlass as w
 from tests.hostile.authority.world import (
     ANN,
     EVE,
-    ROOT,
     SECRET,
     Item,
     by_name,
@@ -262,5 +261,3 @@ FAMILIES: dict[str, Family] = {
     ),
     "a caller among the arguments": Family(SPOOFED, spoofed_control, ("name", "agent", "http")),
 }  # fmt: skip
-
-assert ROOT

@@ -23,7 +23,7 @@ from windlass.testing import call, scripted
 
 ANN = w.Caller("ann", ("clerk",), "acme")
 EVE = w.Caller("eve", (), "evil")
-ROOT = w.Caller("root", (), "evil")
+ROOT = w.Caller("root", ("owner",), "evil")
 SECRET = "the secret of acme"
 
 
