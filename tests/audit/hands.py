@@ -217,10 +217,15 @@ class Backup:
     def put_back(self, run: Run) -> None:
         for table, (names, rows) in self._kept.items():
             run(f"DELETE FROM {table}")
-            marks = ", ".join("?" * len(names))
+            marks = f"({', '.join('?' * len(names))})"
             over = " OVERRIDING SYSTEM VALUE" if table == "windlass_sessions" else ""
-            for row in rows:
-                run(f"INSERT INTO {table} ({', '.join(names)}){over} VALUES ({marks})", row)
+            for start in range(0, len(rows), 100):  # a body has little time
+                some = rows[start : start + 100]
+                run(
+                    f"INSERT INTO {table} ({', '.join(names)}){over}"
+                    f" VALUES {', '.join([marks] * len(some))}",
+                    [value for row in some for value in row],
+                )
 
 
 def changed(value: Any) -> Any:

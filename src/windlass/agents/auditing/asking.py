@@ -7,8 +7,9 @@ journals to read.
 
 from __future__ import annotations
 
+import asyncio
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, TypedDict, Unpack, cast
 
 import msgspec
@@ -23,6 +24,7 @@ from windlass.store.memory import MemoryStore
 
 LIMIT = 100
 _PAGE = 500
+_AT_ONCE = 16  # sessions whose journals are read together
 _COLUMNS = ", ".join(f'"{name}"' for name in audit.COLUMNS)
 
 
@@ -167,12 +169,12 @@ async def _recorded(store: Store, asked: _Asked) -> list[AuditEntry]:
     """The calls of sessions; journals are read from the latest on, as far as a page needs."""
     found: list[AuditEntry] = []
     newest: list[float] = []  # the times of the best so far, as many as a page and one more
-    for updated, name in await _sessions(store, asked):
-        if asked.since is not None and updated < asked.since:
-            break
-        if len(newest) > asked.limit and newest[0] > updated:
+    sessions = await _sessions(store, asked)
+    for start in range(0, len(sessions), _AT_ONCE):
+        some = sessions[start : start + _AT_ONCE]
+        if len(newest) > asked.limit and newest[0] > some[0][0]:
             break  # all that follow are older than the page
-        for entry in await _of_session(store, name):
+        for entry in await _of_sessions(store, [name for _, name in some]):
             if asked.fits(entry):
                 found.append(entry)
                 heapq.heappush(newest, entry.at)
@@ -220,13 +222,30 @@ async def _sessions(store: Store, asked: _Asked) -> list[tuple[float, str]]:
     return [(row[0], row[1]) for row in rows]
 
 
-async def _of_session(store: Store, name: str) -> Iterable[AuditEntry]:
+async def _of_sessions(store: Store, names: Sequence[str]) -> list[AuditEntry]:
+    """The calls of several sessions: asking the store one by one is most of what it takes."""
+    chains = tuple(f"session:{name}" for name in names)
+    marks = ", ".join("?" * len(chains))
+    rows, logged = await asyncio.gather(
+        asyncio.gather(*(_rows(store, name) for name in names)),
+        _log(store, f"chain IN ({marks})", chains),
+    )
+    calls: dict[str | None, dict[str, audit.AuditRow]] = {}
+    for row in logged:
+        if row.call is not None:
+            calls.setdefault(row.session, {})[row.call] = row
+    return [
+        entry
+        for name, some in zip(names, rows, strict=True)
+        for entry in entries_of(name, some, calls.get(name, {}))
+    ]
+
+
+async def _rows(store: Store, name: str) -> list[Row]:
     try:
-        rows = await store.rows(name)
+        return await store.rows(name)
     except NoSuchSession:  # deleted meanwhile
-        return ()
-    logged = await _log(store, "chain = ?", (f"session:{name}",))
-    return entries_of(name, rows, {row.call: row for row in logged if row.call is not None})
+        return []
 
 
 def entries_of(
