@@ -216,6 +216,7 @@ def shared_server() -> Server:
     run = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))
     folder = Path(_ram_disk() or tempfile.gettempdir()) / f"windlass-pg-{run[:16]}"
     server = Server(folder)
+    _clear(folder.parent)
     with _alone(folder):
         if not (folder / "users").exists():
             try:
@@ -228,6 +229,15 @@ def shared_server() -> Server:
         (folder / "users" / str(os.getpid())).touch()
     atexit.register(_leave, server, os.getpid())
     return server
+
+
+def _clear(place: Path) -> None:
+    """End the servers of test runs that were killed."""
+    for users in place.glob("windlass-pg-*/users"):
+        with _alone(users.parent):
+            if users.exists() and not any(_alive(int(user.name)) for user in users.iterdir()):
+                Server(users.parent).stop()
+                shutil.rmtree(users.parent, ignore_errors=True)
 
 
 def _leave(server: Server, pid: int) -> None:
