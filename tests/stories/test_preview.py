@@ -12,6 +12,7 @@ import windlass as w
 from tests.stories.world import kept, results
 from windlass import seams
 from windlass.agents.results import RunResult
+from windlass.agents.runtime import current_store
 from windlass.events import EffectPlanned, PlanMade, PlanUsed, ToolDecided, ToolIntended
 from windlass.testing import call, scripted
 
@@ -341,6 +342,32 @@ async def test_a_fork_of_a_preview_brings_no_second_plan():
     assert (await agent(*WORK, plan="p").run("go")).status == "done"
     again = await agent(*WORK, plan="q").run("go")
     assert again.status == "failed" and len(DONE) == 2 and out.plan is not None
+
+
+async def test_a_fork_of_a_run_by_a_plan_does_not_do_it_again():
+    plan = await approved(*WORK)
+    asks: Any = {"rules": [{"ask": "look"}]}
+    doing = agent(WORK[0], approval_policy=asks, plan=plan)
+    out = await doing.run("go", session_id="r")
+    waiting = out.pending[0].id
+    home = current_store()
+    await home.fork("r", "f", await home.read("r"), None)  # as it is, with its open run
+    for session_id, status in (("r", "done"), ("f", "suspended")):
+        other = agent(*WORK[1:], approval_policy=asks)
+        out = await other.resume(session_id, decisions={waiting: True})
+        assert out.status == status, (session_id, out.status, out.error)
+    assert "was used by session r" in out.pending[0].reason and len(DONE) == 2
+
+
+async def test_a_session_at_work_keeps_its_pen():
+    class Busy(w.Policy[None]):
+        async def after_reply(self, run: Any, turn: Any) -> None:
+            with pytest.raises(w.ConfigError, match="may be at work"):
+                await w.approve_plan("p")
+
+    await agent(*WORK).run("go", dry_run="plan", session_id="p")
+    out = await agent("hi", policies=[Busy()]).run("and?", session_id="p")
+    assert out.status == "done", out.error
 
 
 async def test_the_real_run_may_go_on_in_the_session_of_the_preview():

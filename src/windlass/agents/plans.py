@@ -8,7 +8,7 @@ from windlass.agents.checking import number
 from windlass.agents.runtime import current_store
 from windlass.errors import ConfigError, shown
 from windlass.events import PlanApproved
-from windlass.policies.preview import EffectPlan, plan_in
+from windlass.policies.preview import EffectPlan, at_rest, plan_in
 from windlass.store.base import Store
 
 _seconds = number(0.001)
@@ -42,6 +42,10 @@ async def approve_plan(
     until = None if expires_in is None else seams.now() + _seconds("expires_in", expires_in)
     home = store or current_store()
     session_id = plan if isinstance(plan, str) else plan.session_id
+    if not at_rest(await home.read(session_id)):
+        raise ConfigError(
+            f"session {session_id!r} has not ended and may be at work: resume it first"
+        )
     journal = await home.open(session_id, create=False)
     try:
         found = plan_in(journal.entries, session_id)

@@ -22,6 +22,8 @@ from windlass.events import (
     PlanApproved,
     PlanMade,
     PlanUsed,
+    RunEnded,
+    RunResumed,
     RunStarted,
 )
 from windlass.loop.asks import version
@@ -82,6 +84,10 @@ class EffectPlan(msgspec.Struct, frozen=True):
         """No approval holds any more."""
         return self.expires_at is not None and seams.now() > self.expires_at
 
+    def is_used_by(self, run: Run) -> bool:
+        """Is it this run that uses it? A fork has the same run, in another session."""
+        return (self.used_by, self.used_run) == (run.session_id, run.run_id)
+
 
 def bound_to(session_id: str, begun: RunStarted, effects: Sequence[PlannedEffect]) -> str:
     """The digest of what an approval of these effects is about."""
@@ -122,6 +128,16 @@ def plan_in(entries: Sequence[JournalEntry], session_id: str) -> EffectPlan | No
             case _:
                 pass
     return plan
+
+
+def at_rest(entries: Sequence[JournalEntry]) -> bool:
+    """Has the last run ended or parked? Who writes to a session takes the pen from a run at work."""
+    for entry in reversed(entries):
+        if type(entry) in (RunStarted, RunResumed):
+            return False
+        if type(entry) is RunEnded:
+            return True
+    return True
 
 
 def _effect(entry: EffectPlanned) -> PlannedEffect:
@@ -384,7 +400,7 @@ class ByPlan(Policy[Claims]):
 
     async def _claimed(self, run: Run, plan: EffectPlan) -> str:
         """Make the plan this run's own, on the record of the session that made it. "": it is."""
-        if plan.used_run == run.run_id:
+        if plan.is_used_by(run):
             return ""
         used = PlanUsed(plan.id, run.session_id, run.run_id)
         if plan.session_id == run.session_id:
@@ -406,6 +422,8 @@ class ByPlan(Policy[Claims]):
 
 async def _use(run: Run, used: PlanUsed, session_id: str) -> str | None:
     """One writer at a time has a session: of two runs that come for a plan one finds it used."""
+    if not at_rest(await run.store.read(session_id)):
+        return f"session {session_id}, which made the plan, is at work"
     journal = await run.store.open(session_id, create=False)
     try:
         plan = plan_in(journal.entries, session_id)
@@ -416,7 +434,7 @@ async def _use(run: Run, used: PlanUsed, session_id: str) -> str | None:
             journal.flush()
             await journal.durable()
             seams.point("plan.used")
-        elif plan.used_run != used.run_id:
+        elif (plan.used_by, plan.used_run) != (used.session_id, used.run_id):
             return f"the plan was used by session {plan.used_by}"
         return None
     finally:
@@ -428,7 +446,7 @@ def _unusable(plan: EffectPlan, run: Run) -> str | None:
     named = f"plan {plan.id[:12]} of session {plan.session_id}"
     if plan.approved_by is None:
         return f"{named} is not approved: `windlass plan approve {plan.session_id}`"
-    if plan.used_run is not None and plan.used_run != run.run_id:
+    if plan.used_run is not None and not plan.is_used_by(run):
         return f"{named} was used by session {plan.used_by}; make a new one"
     if plan.expired:
         return f"the approval of {named} has expired; make a new one"

@@ -51,7 +51,7 @@ async def rehearsed(
     earlier: Sequence[Rehearsal],
 ) -> Rehearsal | None:
     """What the call would answer and change; None: it may do more than rows show."""
-    if verb.method is not None and verb.method.waits:
+    if beyond_rows(verb):
         return None
     store = same_store(desk, ctx, verb.tool)
     known = await desk.prepare(store)
@@ -78,6 +78,12 @@ async def rehearsed(
         await store.commit(_told(desk, verb, ctx, arguments, "ok", None))
     diff = tuple([difference(change) for change in changes])
     return Rehearsal(answer(value), diff, _pinned(verb, arguments, value), tuple(changes))
+
+
+def beyond_rows(verb: Verb) -> bool:
+    """May a call do more than what its rows show?"""
+    reaches = verb.annotations["side_effect_level"] in ("network", "process_exec")
+    return verb.method is not None and (verb.method.waits or reaches)
 
 
 def same_store(desk: Desk, ctx: ToolContext[Any], tool: str) -> Store:

@@ -77,8 +77,8 @@ class RowUndo:
         logged, rows, known = await self._looked(ctx)
         store = same_store(self.desk, ctx, self.verb.tool)
         await tried(store, lambda tx: self._body(tx, logged, rows, ctx, known))
-        method = self.verb.method
-        beside = "; what it did beside rows stays" if method is not None and method.waits else ""
+        own = self.verb.method is not None or self.verb.plan.overridden[self.verb.name]
+        beside = "; what its own code did beside these rows stays" if own else ""
         return "; ".join(row.words for row in rows) + beside
 
     async def __call__(self, _args: Any, _result: Any, ctx: ToolContext[Any]) -> Any:
