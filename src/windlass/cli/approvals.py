@@ -55,8 +55,8 @@ def list_(store: str | None, session: str | None, as_json: bool) -> None:
     rows = [
         (
             one.id[:12],
-            words.clean(one.session_id),
-            words.clean(one.caller),
+            words.one_line(one.session_id),
+            words.one_line(one.caller, 40),
             _state(one),
             words.one_line(words.shown_call(one.tool, one.arguments), room),
         )
@@ -92,7 +92,7 @@ def show(id: str, store: str | None, as_json: bool) -> None:
         ("caller", one.caller), ("tool", one.tool), ("rule", str(rule)), ("why", str(why)),
         ("state", _state(one)),
     ):  # fmt: skip
-        click.echo(f"{label:10}{words.clean(value)}")
+        click.echo(f"{label:10}{words.one_line(value, 2000)}")  # a line is ours alone
     click.echo(words.json_text(one.arguments))
 
 
