@@ -751,15 +751,18 @@ async def test_the_journal_keeps_everything():
 
 
 @pytest.mark.parametrize("options", [{"compact_threshold": 60}, {"compact_threshold": 3_000, "tool": "look"},
-                                     {"narrow": 130, "turns": 22}, {"narrow": 4_000, "tool": "look"}])  # fmt: skip
+                                     {"narrow": 130, "turns": 22}, {"narrow": 4_000, "tool": "look"},
+                                     {"usage": Usage(90_000, 500), "turns": 16}])  # fmt: skip
 async def test_killed_anywhere_it_goes_on_with_the_same_requests(options: dict[str, Any]):
     tool, most = options.get("tool", "note"), options.get("narrow")
     threshold = options.get("compact_threshold")
 
     def agent() -> tuple[w.Agent[Any, Any], ScriptedModel]:
-        model = busy(options.get("turns", 14), tool)
+        model = busy(options.get("turns", 14), tool, usage=options.get("usage", Usage(10, 5)))
         if most is not None:
             narrow(model, most)
+        if "usage" in options:  # the provider's own count fills the window
+            model.context_window = 100_000
         return w.Agent(
             model, tools=[note, look], max_turns=30, compact_threshold=threshold, compaction=True
         ), model

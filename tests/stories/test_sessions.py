@@ -9,7 +9,8 @@ import pytest
 
 import windlass as w
 from tests.stories.world import add, kept, note, said, written
-from windlass.events import ReplyFailed, ToolIntended
+from windlass.events import IterationStart, ReplyFailed, ToolIntended
+from windlass.messages import Opaque, Origin
 from windlass.testing import call, run_virtual, scripted
 
 
@@ -80,6 +81,21 @@ async def test_a_new_prompt_answers_open_calls_first():
     assert [m.role for m in messages] == ["user", "assistant", "tool", "user"]
     assert [block.outcome for block in messages[2].content] == ["ok", "not_run"]
     await kept(out)
+
+
+async def test_a_reply_that_paused_is_not_answered_for_after_a_crash_either():
+    searching = Opaque(Origin("scripted", "m"), {"type": "server_tool_use"})
+    paused = w.Response(w.Message("assistant", (searching,)), stop_reason="pause_turn")
+
+    whole = scripted(paused, "Found.")
+    out = await w.Agent(whole).run("Look.")
+    assert [m.role for m in whole.requests[1].messages] == ["user", "assistant"]
+    cut = max(at for at, e in enumerate(out.entries) if type(e) is IterationStart) + 1
+    async with w.Runtime(store="memory:", environ={}) as runtime:
+        await written(runtime.store, "s", out.entries[:cut])
+        again = scripted("Found.")
+        await w.Agent(again).resume("s")
+        assert again.requests[0].messages == whole.requests[1].messages
 
 
 async def test_a_call_of_a_killed_run_is_answered_with_its_outcome_unknown():

@@ -103,7 +103,8 @@ class Standing:
             case Reminded():
                 self.reminders = joined(self.reminders, entry)
             case IterationStart():
-                self.number, self.stage, self.turn = entry.number, Stage.ASK, None
+                # the turn before stays in sight until the model answers, as it does without a crash
+                self.number, self.stage = entry.number, Stage.ASK
                 self.due = len(self.reminders)
                 self.ended = self.suspended = None
             case Replied():
