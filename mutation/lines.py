@@ -11,7 +11,16 @@ from typing import NamedTuple
 AGENTS = Path(__file__).parents[1] / "src" / "windlass" / "agents"
 #: What says which options there are and what they accept, and what reads or tells what happened.
 SILENT = frozenset(
-    {"checking", "checks", "continuing", "judgement", "results", "tracing", "transcripts"}
+    {
+        "checking",
+        "checks",
+        "continuing",
+        "effects",
+        "judgement",
+        "results",
+        "tracing",
+        "transcripts",
+    }
 )
 _READS = frozenset({"get", "pop"})
 #: What the assembly calls the options at hand.
@@ -86,7 +95,7 @@ def _names(root: ast.AST) -> Iterator[ast.Constant]:
         and node.value.attr == "get"
         and _called(node.value.value) in _OPTIONS
     }
-    for node in _walk(root):
+    for node in () if _is_literal(root) else _walk(root):
         match node:
             case ast.Call(func=ast.Attribute() as read, args=[ast.Constant() as name, *_]):
                 if read.attr in _READS and _called(read.value) in _OPTIONS:
@@ -113,8 +122,12 @@ def _called(node: ast.AST) -> str | None:
 
 
 def _walk(node: ast.AST) -> Iterator[ast.AST]:
-    """In the order of the source, but for what is raised: a message reads nothing."""
+    """In the order of the source, but for what is raised and for types: those read nothing."""
     yield node
     for child in ast.iter_child_nodes(node):
-        if not isinstance(child, ast.Raise):
+        if not isinstance(child, ast.Raise) and not _is_literal(child):
             yield from _walk(child)
+
+
+def _is_literal(node: ast.AST) -> bool:
+    return isinstance(node, ast.Subscript) and _called(node.value) == "Literal"

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+import windlass
 from mutation.lines import lines
 from windlass.agents import options as doors
 
@@ -27,8 +28,17 @@ def known() -> dict[str, object]:
     found: dict[str, object] = {}
     for name, kind in vars(doors).items():
         if name.endswith(("Options", "Keywords")) and typing.is_typeddict(kind):
-            found.update(typing.get_type_hints(kind))
+            found.update(typing.get_type_hints(kind, localns=_Public()))
     return found
+
+
+class _Public(dict[str, object]):
+    """What is public, by name: some of it only the type checker loads with the options."""
+
+    def __missing__(self, name: str) -> object:
+        if name not in windlass.__all__:
+            raise KeyError(name)
+        return getattr(windlass, name)
 
 
 def mutants() -> list[str]:

@@ -17,7 +17,7 @@ from mutation.lines import AGENTS, Line
 from mutation.mutants import BEFORE_THE_CHECKS, mutants
 from mutation.stories import noticing, stories, told_in
 from windlass.agents.assemble import AGENT_OPTIONS, LOOP_OPTIONS
-from windlass.agents.judgement import DoneJudge
+from windlass.agents.judges import DoneJudge
 from windlass.agents.preparing import CALL_OPTIONS
 from windlass.policies.gates import Cadence
 
