@@ -28,6 +28,7 @@ from windlass.store.seals import End, Seal
 
 PATIENCE = 10.0  # seconds that a run waits for its seal and its anchor
 SLACK = 10_000  # numbers of the log looked back at: on Postgres a lower one may come later
+OVERLAP = 120.0  # seconds looked back at: clocks differ, and rows are stored after their time
 _MOST_KNOWN = 10_000  # ends remembered, so that what has not moved is not sealed again
 
 log = logging.getLogger("windlass.audit")
@@ -102,10 +103,12 @@ class Keeper:
 
     async def turn(self) -> None:
         """Seal what was touched, and anchor; whatever fails is for the next turn."""
-        with self._guard:
-            touched, self._touched = self._touched, set()
+        touched: set[str] = set()
         try:
             async with asyncio.timeout(PATIENCE):
+                await self._prepare()
+                with self._guard:
+                    touched, self._touched = self._touched, touched
                 await self._seal(sorted(touched))
         except Exception as error:
             with self._guard:
@@ -164,26 +167,28 @@ class Keeper:
     # ----------------------------------------------------------------- how
 
     async def _prepare(self) -> None:
-        """Let the tables be there, and hear which seals an earlier process could not anchor."""
+        """Let the tables be there, and hear what an earlier process could not seal or anchor."""
         if self._ready:
             return
 
-        def look(tx: Any) -> tuple[list[Seal], int]:
+        def look(tx: Any) -> tuple[list[Seal], list[str], int]:
             waiting = seals.read(tx, seals.anchored(tx))
+            left = [] if isinstance(self.store, MemoryStore) else _left_behind(tx)
             if not seals.there(tx, audit.TABLE):
-                return waiting, 0
+                return waiting, left, 0
             last = tx.execute(f"SELECT coalesce(max(n), 0) FROM {audit.TABLE}").fetchone()[0]
-            return waiting, last
+            return waiting, left, last
 
         await self.store.commit(seals.ensure)
-        waiting, last = await self.store.consult(look)
+        waiting, left, last = await self.store.consult(look)
         if self._ready:  # another event loop was faster
             return
         self._ready = True
         self._waiting, self._seen = waiting, max(0, last - SLACK)
+        with self._guard:
+            self._touched.update(left)
 
     async def _seal(self, sessions: Sequence[str]) -> list[Seal]:
-        await self._prepare()
         seen = self._seen
 
         def look(tx: Any) -> tuple[list[str], int]:
@@ -304,6 +309,17 @@ class _Turns:
 
 
 # --------------------------------------------------------------------------- where chains end
+
+
+def _left_behind(tx: Any) -> list[str]:
+    """Sessions written to since the last seal: whoever was at work there may have been killed."""
+    last = tx.execute(f"SELECT max(at) FROM {seals.TABLE}").fetchone()[0]
+    rows = tx.execute(
+        "SELECT id FROM windlass_sessions WHERE updated_at > ?"
+        f" ORDER BY updated_at DESC LIMIT {seals.MOST}",
+        (0.0 if last is None else last - OVERLAP,),
+    )
+    return [row[0] for row in rows.fetchall()]
 
 
 def audit_ends(tx: Any, chains: Iterable[str]) -> dict[str, list[End]]:

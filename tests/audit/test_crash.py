@@ -1,0 +1,24 @@
+"""Kill an anchored run anywhere: the record verifies against the anchor, and ends up sealed whole."""
+
+from __future__ import annotations
+
+import pytest
+
+from windlass.testing import kill_sweep
+
+from . import scenes
+
+
+def test_killed_at_some_points():
+    report = kill_sweep(scenes.scenario, check=scenes.check, every=5)
+    print(report)
+    report.assert_ok()
+
+
+@pytest.mark.deep
+def test_killed_at_every_point_and_commit_and_again_while_it_resumes():
+    report = kill_sweep(
+        scenes.scenario, check=scenes.check, commits=True, instants=60, kill_resume=True, seed=7
+    )
+    print(report)
+    report.assert_ok()
