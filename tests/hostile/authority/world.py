@@ -85,6 +85,7 @@ def without_tenants(monkeypatch: pytest.MonkeyPatch) -> None:
     """The defence off: statements about items are bound to no tenant."""
     plan = plan_of(Item)
     monkeypatch.setattr(plan, "mine", "1 = 1")
+    monkeypatch.setattr(plan, "statements", {})  # what is made meanwhile is not kept
     monkeypatch.setattr(Plan, "mine_of", lambda self, tenant: ())
     monkeypatch.setattr(plan, "select_one", plan.select_one.replace('"_tenant" = ?', "1 = 1"))
 
