@@ -75,7 +75,7 @@ async def test_a_child_is_sealed_as_its_parent_is(tmp_path):
 
 
 async def test_who_cancels_does_not_wait_for_an_anchor(tmp_path, monkeypatch):
-    monkeypatch.setattr(sealing, "PATIENCE", 0.05)
+    monkeypatch.setattr(sealing, "SENDING", 0.05)
     started, never = asyncio.Event(), asyncio.Event()
 
     async def hang(_seal: w.Seal) -> None:
@@ -93,7 +93,7 @@ async def test_who_cancels_does_not_wait_for_an_anchor(tmp_path, monkeypatch):
 
 
 async def test_an_anchor_that_hangs_holds_a_run_for_a_while_only(tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr(sealing, "PATIENCE", 0.01)
+    monkeypatch.setattr(sealing, "SENDING", 0.01)
 
     async def hang(_seal: w.Seal) -> None:
         await asyncio.Event().wait()

@@ -26,7 +26,8 @@ from windlass.store.base import Store
 from windlass.store.memory import MemoryStore
 from windlass.store.seals import End, Seal
 
-PATIENCE = 10.0  # seconds that a run waits for its seal and its anchor
+PATIENCE = 10.0  # seconds that a run waits for its seal
+SENDING = 10.0  # and for an anchor to take one
 SLACK = 10_000  # numbers of the log looked back at: on Postgres a lower one may come later
 OVERLAP = 120.0  # seconds looked back at: clocks differ, and rows are stored after their time
 _MOST_KNOWN = 10_000  # ends remembered, so that what has not moved is not sealed again
@@ -113,6 +114,7 @@ class Keeper:
         except Exception as error:
             with self._guard:
                 self._touched |= touched
+            self._ready = False  # it may have been written all the same: look again
             log.warning(
                 "sessions could not be sealed: %s; the next seal tries again", _words(error)
             )
@@ -170,9 +172,10 @@ class Keeper:
         """Let the tables be there, and hear what an earlier process could not seal or anchor."""
         if self._ready:
             return
+        reached = dict(self._reached)
 
         def look(tx: Any) -> tuple[list[Seal], list[str], int]:
-            waiting = seals.read(tx, seals.anchored(tx))
+            waiting = seals.read(tx, {**seals.anchored(tx), **reached})
             left = [] if isinstance(self.store, MemoryStore) else _left_behind(tx)
             if not seals.there(tx, audit.TABLE):
                 return waiting, left, 0
@@ -184,8 +187,9 @@ class Keeper:
         if self._ready:  # another event loop was faster
             return
         self._ready = True
-        self._waiting, self._seen = waiting, max(0, last - SLACK)
+        self._seen = max(0, last - SLACK)
         with self._guard:
+            self._waiting = waiting
             self._touched.update(left)
 
     async def _seal(self, sessions: Sequence[str]) -> list[Seal]:
@@ -231,7 +235,8 @@ class Keeper:
         for seal in made:
             known.update({(end.kind, end.name): _place(end) for end in seal.ends})
         if self.anchor is not None:
-            self._waiting += made
+            with self._guard:
+                self._waiting += made
         return made
 
     async def _put(self, quiet: bool = True) -> None:
@@ -243,7 +248,7 @@ class Keeper:
             if not isinstance(self.anchor, FileAnchor):
                 del some[1:]
             try:
-                async with asyncio.timeout(PATIENCE):
+                async with asyncio.timeout(SENDING):
                     assert self.anchor is not None
                     await anchors.put(self.anchor, some, self._pool())
             except Exception as error:
@@ -255,8 +260,12 @@ class Keeper:
                     _words(error),
                 )
                 return
-            del self._waiting[: len(some)]
-            self._reached.update({seal.tenant: seal.number for seal in some})
+            sent = {seal.hash for seal in some}
+            with self._guard:
+                self._waiting = [seal for seal in self._waiting if seal.hash not in sent]
+                for seal in some:
+                    last = self._reached.get(seal.tenant, 0)
+                    self._reached[seal.tenant] = max(last, seal.number)
 
 
 class _Turns:
