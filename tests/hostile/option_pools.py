@@ -140,11 +140,149 @@ CALL: dict[str, Pool] = {
     ),
 }  # fmt: skip
 
+#: What is no dict of settings, and no flag either.
+_NO_DICT: list[Any] = [
+    5,
+    1.5,
+    math.nan,
+    "x",
+    HALF,
+    {1: 2},
+    {HALF: 1},
+    {"": 1},
+    [("a", 1)],
+    *JUNK[:4],
+]
+_NO_WORDS: list[Any] = [5, [], [""], [HALF], [5], {"a": 1}, *JUNK[:4]]
+_PATHS: list[Any] = [5, [5], [HALF], {"a": 1}, True, *JUNK[:4]]
+_PAD: dict[str, Any] = {"goals": [{"text": "a roof"}], "facts": [], "open_items": ["x"], "refs": []}
+_SKILL: dict[str, Any] = {"name": "ship", "description": "ship a release", "prompt": "Slowly."}
+
+
+def keys(
+    right: dict[str, Any], wrong: dict[str, list[Any]], beside: dict[str, Any] | None = None
+) -> list[Any]:
+    """A dict with each wrong value of each key, and with a key that nobody knows."""
+    beside = beside or {}
+    bad = [{**beside, key: value} for key, values in wrong.items() for value in values]
+    return [*bad, *[{**beside, f"{key}_": value} for key, value in right.items()]]
+
+
+CONTEXT: dict[str, Pool] = {
+    "compaction": (
+        [True, False, "hybrid", "truncate", "none", {}, {"strategy": "summarize_all", "keep_last_n": 2},
+         {"policy": {"mode": "mine", "preserve": ["x"]}}, {"compaction_policy": {"author": "host"}},
+         w.Compaction(strategy="truncate"), None],
+        ["", "hybird", "custom", *_NO_DICT,
+         *keys({"strategy": "none"}, {"strategy": ["x", 5], "keep_last_n": _NO_WHOLE, "policy": [5, "x", {"mod": 1}, {"mode": 5},
+               {"preserve": "x"}, {"preserve": [5]}, {"drop": [HALF]}, {"extend_default_instructions": 1}, {"scope": ""}]}),
+         {"policy": {}, "compaction_policy": {}}],
+    ),
+    "auto_compact": ([True, False, {"keep_last_n": 3}, {"strategy": "truncate"}, None], ["", "x", *_NO_DICT, {"keep_last_n": -1}]),
+    "compact_strategy": (["hybrid", "truncate", "summarize_middle", "summarize_all", "none", None],
+                         ["", "Hybrid", "custom", 5, True, HALF, *JUNK]),
+    "compact_threshold": whole(1),
+    "compact_keep_first": whole(0, none=False),
+    "compact_keep_last": whole(0),
+    "compact_callback": ([lambda archived, reminders, policy: "short", None], _NO_FUNCTION),
+    "transcript_projection": (
+        ["clean_tool_repair", "reachability_gc", {"policy": "squash_failed_calls", "keep_last": 3},
+         {"policy": "summary_prefix", "summary": "So far."}, {"policy": "custom", "project": lambda m, c: m},
+         w.TranscriptProjection(policy="clean_tool_repair"), None],
+        ["", "squash", "custom", True, False, {}, {"keep_last": 3}, {"policy": "custom"}, {"policy": "summary_prefix", "roots": ["x"]},
+         *_NO_DICT,
+         *keys({"keep_last": 1}, {"keep_last": _NO_WHOLE, "window_turns": [0, *_NO_WHOLE], "roots": _NO_LIST,
+               "min_chars": _NO_WHOLE}, {"policy": "reachability_gc"})],
+    ),
+    "context_callback": ([lambda ctx: None, lambda ctx: ctx.messages, None], _NO_FUNCTION),
+    "context_filter": ([lambda ctx: {"messages": ctx.visible_messages}, None], _NO_FUNCTION),
+    "message_decorator": ([lambda message, context: None, lambda message, context: message, None], _NO_FUNCTION),
+    "timestamp_messages": FLAG,
+    "scratchpad": (
+        [True, False, {}, {"enabled": False}, {"initial": _PAD}, {"reorganize_every": 0, "recite": False}, {"reorganizer": {"provider": "mock"}}, w.Scratchpad(), None],
+        [*_NO_DICT,
+         *keys({"recite": True}, {"enabled": [1, "x"], "recite": [1], "reorganize_every": _NO_WHOLE, "max_recent_messages": [1_001, -1],
+               "schema_retries": [11, -1], "initial": [5, "x", {"goal": []}, {"goals": 5}, {"facts": [{"text": "x"}]}, {"goals": ["x" * 20_000]}, cycle()],
+               "reorganizer": [5, "x", {"modl": "x"}, {"model": 5}, {"provider": "nobody"}]})],
+    ),
+    "skills": (
+        [[], _SKILL, [_SKILL], (_SKILL, {"name": "b"}), w.skill_registry(_SKILL), w.skill_define("c"), None],
+        [5, True, "", HALF, "a\0b", {}, [{}], [5], [None], {"name": ""}, {"name": 5}, {"name": "a/b"}, {"name": "x", "prmpt": "x"},
+         [_SKILL, _SKILL], {"name": "x", "paths": [5]}, {"name": "x", "paths": ["[" * 5000]}, {"name": "x", "allowed_tools": ["a:b"]},
+         {"name": "x", "on_activate": 5}, {"name": "x", "metadata": 5}, {"name": HALF}, cycle(), Angry(), object(), b"x"],
+    ),
+    "tool_surface_narrowing": (
+        [True, False, {}, {"window_turns": 2, "mode": "aggressive"}, {"hard_keep": ["add"]}, {"unknown_tool_policy": "prune"},
+         w.ToolSurfaceNarrowing(), None],
+        [*_NO_DICT, {"prune_classes": ["read_only"], "keep_classes": ["read_only"]},
+         *keys({"mode": "safe"}, {"enabled": [1], "window_turns": [0, *_NO_WHOLE], "mode": ["", "bold", 5], "hard_keep": ["add", [5], [HALF]],
+               "prune_classes": [["reading"], "read_only", [5]], "keep_classes": [["x"]], "unknown_tool_policy": ["x", 5, True]})],
+    ),
+    "prompts": (
+        [{}, {"agent.compaction_system": {"text": "Be short."}}, {"agent.nudge": lambda values: "Go on."}, {"agent.continue": __file__}, None],
+        [*_NO_DICT, {"agent.nudge": 5}, {"agent.nudge": {}}, {"agent.nudge": {"text": ""}}, {"agent.nudge": {"text": "a", "path": "b"}},
+         {"agent.nudge": {"txt": "a"}}, {"agent.nudge": "/no/such/file"}, {"agent.nudge": "a\0b"}, {"agent.nudge": {"text": HALF}},
+         {"agent.nugde": {"text": "a"}}, {"agent.hidden_tools": {"text": "no place"}}, {"agent.nudge": None}, {"agent.nudge": {"path": 5}}],
+    ),
+    "prompt_overrides": ([{"agent.closing_answer": {"text": "End."}}, None], [*_NO_DICT, {"x": {"text": "a"}}]),
+    "on_session_start": (
+        [None, "Be brief.", w.system_reminder("x", ttl=2), ["a", {"text": "b", "ttl": 1, "propagate": "all"}], lambda start: None,
+         lambda start: ["x"], []],
+        [5, True, "", HALF, {}, {"txt": "x"}, {"text": 5}, {"text": "x", "ttl": 0}, {"text": "x", "ttl": True}, {"text": "x", "propagate": "some"},
+         [5], [None], [[]], {1: 2}, b"x", object(), Angry(), cycle()],
+    ),
+    "context_strategy": (
+        [{"type": "sliding-window", "max_turns": 3}, {"type": "sliding-window", "max_turns": 0}, {"type": "summarize", "max_tokens": 500},
+         {"type": "custom", "compress": lambda messages, tokens: messages}, w.SlidingWindow(max_turns=2), None],
+        [True, False, *_NO_DICT, {}, {"type": "window"}, {"type": "sliding-window"}, {"type": "summarize", "max_turns": 3}, {"max_turns": 3},
+         {"type": "summarize", "max_tokens": 0}, {"type": "summarize", "max_tokens": True}, {"type": "custom", "compress": 5}, {"type": "custom"},
+         {"type": "summarize", "max_tokens": 5, "summary_model": 5}, {"type": "sliding-window", "max_turns": 1.5}, {"type": Angry()},
+         {"type": "summarize", "max_tokens": 5, "summary_model": "nobody-knows"}],
+    ),
+}  # fmt: skip
+#: These are about skills, and need some beside them.
+OF_SKILLS: dict[str, Pool] = {
+    "skill_match": (
+        [{}, {"top_n": 2, "sticky": False}, {"strategy": "host", "matcher": lambda query: []}, {"invoke": "ship"}, w.SkillMatch()],
+        [True, *_NO_DICT, {"strategy": "host"}, {"matcher": lambda query: []}, {"strategy": "words"}, {"invoke": ["nobody"]},
+         *keys({"top_n": 2}, {"top_n": [0, *_NO_WHOLE], "sticky": [1], "invoke": [[5]]})],
+    ),
+    "working_files": ([["a.py", "b/c.md"], "a.py", []], _PATHS),
+}  # fmt: skip
+AUTHORITY: dict[str, Pool] = {
+    "policy": (
+        [{}, {"tools": ["ad*"]}, {"side_effect_level": "read_only"}, w.Ceiling(tools=("x",)), None],
+        [True, False, *_NO_DICT, *keys({"tools": ["x"]}, {"tools": ["x", [5], [HALF]], "side_effect_level": ["", "low", 5, True]})],
+    ),
+    "permissions": (
+        [{}, {"allow": ["add", "l*"]}, {"deny": "*"}, {"deny": {"add": {"arg_key": "a", "patterns": "1*"}}}, {"allow": {"add": lambda a: True}},
+         {"on_escalation": lambda asked: True}, w.Permissions(deny=()), None],
+        [True, False, *_NO_DICT, {"allow": 5}, {"allow": [5]}, {"allow": {5: "x"}}, {"deny": {"add": 5}}, {"deny": {"add": {"arg": "a"}}},
+         {"deny": {"add": {"arg_key": 5}}}, {"deny": {"add": []}}, {"on_escalation": 5}, {"alow": []}, {"allow": [""]}, {"deny": [Angry()]},
+         {"deny": cycle()}, {"deny": {"add": cycle()}}],
+    ),
+    "approval_policy": (
+        [{}, {"rules": [{"ask": "delete_*"}, {"deny": {"kind": "edit"}}]}, {"guards": False}, {"expires_in": 60}, {"workspace": "."},
+         {"request_permission": lambda asked: None}, w.ApprovalPolicy(), None],
+        [True, False, *_NO_DICT, {"rules": 5}, {"rules": [5]}, {"rules": [{}]}, {"rules": [{"ask": "a", "deny": "b"}]}, {"rules": [{"asks": "a"}]},
+         {"rules": [{"ask": {"tol": "x"}}]}, {"rules": [{"ask": {"tool": 5}}]}, {"rules": [{"ask": {"repeat_count": "x"}}]}, {"rules": cycle()},
+         {"rules": {"ask": "x"}}, {"expires_in": 0}, {"expires_in": -1}, {"expires_in": math.nan}, {"expires_in": "x"}, {"workspace": 5},
+         {"workspace": ""}, {"external_roots": ["relative"]}, {"external_roots": 5}, {"request_permission": 5}, {"guards": 1}, {"rule": []}],
+    ),
+    "taint": (
+        [True, False, {}, {"mode": "refuse"}, {"trust_prompt": True, "unlabelled": "harmless"}, w.Taint(), None],
+        [*_NO_DICT, *keys({"mode": "ask"}, {"mode": ["", "warn", 5], "trust_prompt": [1, "x"], "unlabelled": ["x", 5]})],
+    ),
+    "plan": ([None], ["", " ", 5, True, {}, [], b"x", object(), Angry()]),
+}  # fmt: skip
+
 LOOP: dict[str, Pool] = {
     **CALL,
+    **CONTEXT,
+    **AUTHORITY,
     "tool_format": (["native", "text", None], ["xml", "", "Native", 5, True, HALF, *JUNK]),
     "session_id": NAME,
-    "store": (["memory:", None], ["", "nowhere", "postgresql://h/db", "sqlite://x", "sqlite:///", "mem:",
+    "store": (["memory:", None], ["", "nowhere", "sqlite://x", "sqlite:///", "mem:",
               5, True, 1.5, HALF, object(), Angry(), [], {}, b"x", "sqlite:///a\0b.db", "mysql://x"]),
     "on_event": ([print_nothing := lambda event: None, None], [5, "f", [], {}, b"x", object(), Angry()]),
     "abort": ([Abort(), None], [5, "x", object(), Angry(), [], True]),

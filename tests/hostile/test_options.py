@@ -11,6 +11,7 @@ import pytest
 import windlass as w
 from tests.hostile import option_pools as pools
 from tests.hostile.world import Tally, readable, shown, watchdog
+from windlass.agents import authority, context
 from windlass.agents import runtime as runtimes
 from windlass.errors import BadRequest, ConfigError
 from windlass.testing import ScriptedModel, scripted
@@ -72,6 +73,13 @@ CONTRADICTIONS: dict[str, list[dict[str, Any]]] = {
     "Agent.stream": [{"provider": "mock"}, {"budget": {"tokens": 5}, "token_budget": 5}],
     "llm_call": [{"provider": "mock"}, {"tool_choice": "required", "tools": ()}, {"system": "two"}],
 }
+#: Of these one at a time: two say different things, or one says that the other is not wanted.
+ALONE = (
+    ("context_strategy", "compaction", "auto_compact", "compact_strategy", "compact_threshold",
+     "compact_keep_first", "compact_keep_last", "compact_callback"),
+    ("context_callback", "context_filter"),
+    ("prompts", "prompt_overrides", "nudge"),
+)  # fmt: skip
 STATUSES = {"done", "stuck", "budget_exhausted", "suspended"}
 
 
@@ -105,6 +113,10 @@ class Case:
                 del options[both[0]]
         if isinstance(options.get("tool_choice"), dict):
             options.pop("output", None)
+        for group in ALONE:
+            given = [name for name in group if options.get(name) is not None]
+            for name in given[1:]:
+                del options[name]
         if options.get("loop_until_done"):
             options["max_nudges"] = rng.choice([0, 1, 2])
 
@@ -220,6 +232,26 @@ async def test_every_wrong_value_on_its_own(name: str) -> None:
             runtimes._default = runtimes.Runtime(store="memory:", environ={})
             await attempt(door, case, met)
     met.report()
+
+
+@pytest.mark.parametrize("name", ["agent_loop", "Agent"])
+async def test_every_wrong_value_about_skills(name: str) -> None:
+    met = Tally(f"skills of {name}")
+    for option, (right, wrong) in pools.OF_SKILLS.items():
+        for value, mistake in [(v, None) for v in right] + [(v, option) for v in wrong]:
+            case = Case(random.Random(0), name, {})
+            case.prompt, case.system, case.mistake = "hi", None, mistake
+            case.options = {"skills": pools.CONTEXT["skills"][0][1], option: value}
+            await attempt(DOORS[name][0], case, met)
+    met.report()
+
+
+def test_every_option_of_context_and_authority_has_its_pool() -> None:
+    assert set(pools.CONTEXT) | set(pools.OF_SKILLS) == set(context.CHECKS)
+    assert set(pools.AUTHORITY) == set(authority.CHECKS)
+    assert "dry_run" in pools.LOOP
+    for right, wrong in (pools.CONTEXT | pools.OF_SKILLS | pools.AUTHORITY).values():
+        assert right and len(wrong) > 5
 
 
 @pytest.mark.parametrize("name", DOORS)

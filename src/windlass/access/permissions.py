@@ -148,19 +148,20 @@ class PermissionRequest(msgspec.Struct, frozen=True):
     session: str
 
 
-def entries_of(name: str, value: object) -> tuple[Entry, ...]:
+def entries_of(name: str, value: object, depth: int = 0) -> tuple[Entry, ...]:
     """A list of permissions, as it is written: globs, `{glob: matcher}`, or a list of both."""
     if isinstance(value, str):
-        return (Entry(value),)
+        return (Entry(_glob(name, value)),)
     if isinstance(value, Entry):
         return (value,)
     if isinstance(value, Mapping):
         written = cast("Mapping[Any, Any]", value).items()
         return tuple([Entry(_glob(name, key), _matcher(f"{name}.{key}", m)) for key, m in written])
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, (list, tuple)) and depth < 8:  # one that holds itself has no end
         several = cast("Sequence[object]", value)
-        return tuple([entry for one in several for entry in entries_of(name, one)])
-    raise ConfigError(f"{name} is a list of tool globs or a dict by tool glob, not {shown(value)}")
+        return tuple([entry for one in several for entry in entries_of(name, one, depth + 1)])
+    given = shown(cast("object", value))
+    raise ConfigError(f"{name} is a list of tool globs or a dict by tool glob, not {given}")
 
 
 def _glob(name: str, value: object) -> str:

@@ -78,7 +78,7 @@ class ContextCallback(Policy[None]):
         if system is not None and system != (frame.system or ""):
             frame = _framed(run, frame, system)
         shown_now = request.messages
-        if messages is not None:
+        if messages is not None and not _alike(messages, shown_now):
             given = read(run, messages, self.option)
             if not _alike(given, shown_now):
                 shown_now = whole(given, shown_now, request.tail)
@@ -108,9 +108,12 @@ class ContextCallback(Policy[None]):
         return said.get("messages"), system
 
 
-def _alike(given: Sequence[Message], shown_now: Sequence[Message]) -> bool:
+def _alike(given: object, shown_now: Sequence[Message]) -> bool:
     """The function let everything stand: then the view itself is sent, and nothing is encoded anew."""
-    return len(given) == len(shown_now) and all(map(_is, given, shown_now))
+    if not isinstance(given, (list, tuple)):
+        return False
+    several = cast("Sequence[object]", given)
+    return len(several) == len(shown_now) and all(map(_is, several, shown_now))
 
 
 def _is(one: object, other: object) -> bool:

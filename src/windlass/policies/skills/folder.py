@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, cast
 
 import msgspec
 
-from windlass.errors import ConfigError
+from windlass.errors import ConfigError, shown
 from windlass.policies.skills import files, frontmatter
 from windlass.policies.skills.globs import Glob
 from windlass.policies.skills.skill import Skill, check_allowed, fits_name
@@ -40,6 +40,8 @@ class Found(NamedTuple):
 
 def skills_in(path: str) -> Found:
     """The skills of a folder of folders, or the one whose folder this is."""
+    if "\0" in path:
+        raise ConfigError(f"skills: no folder has a name like {shown(path)}")
     path = os.path.realpath(os.path.expanduser(path))
     if os.path.basename(path) in _NAMES:
         path = os.path.dirname(path)
