@@ -10,53 +10,32 @@ from windlass.errors import StoreError
 from windlass.events import FORMAT, JournalEntry, SessionOpened
 from windlass.store import books, reading, seals
 from windlass.store import journal as written
-from windlass.store.base import InboxItem
-from windlass.store.jobs import Line
+from windlass.store.served import Opening
 
 
-class Opening:
-    """Becoming a session's writer: the row that says so, or the next epoch."""
-
-    def __init__(
-        self,
-        line: Line,
-        create: bool,
-        parent_id: str | None,
-        metadata: dict[str, Any] | None,
-    ) -> None:
-        self.line, self.create = line, create
-        self.parent_id, self.metadata = parent_id, metadata
-        self.entries: list[JournalEntry] | None = None  # None: they are on disk
-        self.mail: list[InboxItem] = []
-        self.at = seams.now()
-
-    def check(self) -> None:
-        """Refuse what could not be written, before anything is."""
-        written.encode_value((self.line.session_id, self.metadata), "the session's metadata")
-
-    def work(self, db: sqlite3.Connection) -> None:
-        """Runs on the writer; more than once if the group is done again."""
-        line, self.entries = self.line, None
-        row = reading.look_up(db, line.session_id)
-        if row is None:
-            if not self.create:
-                raise reading.unknown(db, line.session_id)
-            root_id = _root_of(db, self.parent_id)
-            opened = SessionOpened(
-                line.session_id, FORMAT, self.parent_id, root_id, None, self.metadata
-            )
-            self.entries = [opened]
-            row = _insert(db, opened, [opened], self.at)
-        else:
-            db.execute(
-                "UPDATE windlass_sessions SET epoch = epoch + 1, updated_at = ? WHERE sid = ?",
-                (self.at, row[0]),
-            )
-            row = (row[0], row[1] + 1, *row[2:])
-        line.sid, line.epoch, line.stands = row[0], row[1], row[2:]
-        numbered = reading.mail_of(db, line.sid, line.session_id)
-        line.mail_seen = numbered[-1][0] if numbered else 0
-        self.mail = [item for _n, item in numbered]
+def become_writer(db: sqlite3.Connection, opening: Opening) -> None:
+    """The session's first row, or its next epoch; more than once if the group is done again."""
+    line, opening.entries = opening.line, None
+    row = reading.look_up(db, line.session_id)
+    if row is None:
+        if not opening.create:
+            raise reading.unknown(db, line.session_id)
+        root_id = _root_of(db, opening.parent_id)
+        opened = SessionOpened(
+            line.session_id, FORMAT, opening.parent_id, root_id, None, opening.metadata
+        )
+        opening.entries = [opened]
+        row = _insert(db, opened, [opened], opening.at)
+    else:
+        db.execute(
+            "UPDATE windlass_sessions SET epoch = epoch + 1, updated_at = ? WHERE sid = ?",
+            (opening.at, row[0]),
+        )
+        row = (row[0], row[1] + 1, *row[2:])
+    line.sid, line.epoch, line.stands = row[0], row[1], row[2:]
+    numbered = reading.mail_of(db, line.sid, line.session_id)
+    line.mail_seen = numbered[-1][0] if numbered else 0
+    opening.mail = [item for _n, item in numbered]
 
 
 def _insert(

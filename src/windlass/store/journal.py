@@ -269,3 +269,14 @@ _NOTED: dict[type, Callable[[Notes, Any], None]] = {
     RunEnded: _ended,
     Said: _said,
 }
+
+
+def restored(rows: Sequence[Row], session_id: str, head: Head, count: int) -> list[JournalEntry]:
+    """What a new writer starts from: what was stored is not trusted, so the chain is followed."""
+    verify(rows, session_id, head)
+    entries = decode_rows(rows, session_id)
+    if len(entries) != count:
+        raise Corrupt(
+            f"session {session_id!r} has {len(entries)} entries, and its list says {count}"
+        )
+    return entries

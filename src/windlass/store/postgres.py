@@ -6,36 +6,28 @@ What is there and how: `postgres_schema`, `postgres_reading`. How it gets there:
 from __future__ import annotations
 
 import asyncio
-import atexit
 import contextvars
-import os
-import threading
-import weakref
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar, Unpack
 
 from windlass import seams
-from windlass.errors import Locked, StoreError
-from windlass.events import JournalEntry, SessionOpened, ToolResulted
+from windlass.events import JournalEntry, ToolResulted
 from windlass.store import journal as written
 from windlass.store import postgres_changes as changes
 from windlass.store import postgres_reading as reading
 from windlass.store.base import Head, InboxItem, InboxKind, Row, SessionInfo
 from windlass.store.calls import ModelCall, Which, chosen
-from windlass.store.handed import HandedJournal, until
-from windlass.store.jobs import Call, Forget, Jobs
+from windlass.store.jobs import Call
 from windlass.store.memory import result_in
-from windlass.store.outbox import Outboxes
 from windlass.store.postgres_link import Address, Connection
 from windlass.store.postgres_once import look, once
 from windlass.store.postgres_writer import Writer
+from windlass.store.served import BUSY_SECONDS, Opening, ServedStore, to_the_end, without_opening
 
 T = TypeVar("T")
-BUSY_SECONDS = 30.0
-EXIT_SECONDS = 5.0
 
 
-class PostgresStore:
+class PostgresStore(ServedStore):
     """Sessions in a Postgres database: `store = PostgresStore("postgresql://ann:secret@db/agents")`.
 
     Tables are made when missing. Several event loops and threads may share a store; a process of
@@ -46,43 +38,11 @@ class PostgresStore:
     def __init__(self, url: str, *, busy_timeout: float = BUSY_SECONDS) -> None:
         self.address, self.busy_timeout = Address(url), busy_timeout
         self._writer = Writer(self.address, busy_timeout)
-        self._held: dict[str, HandedJournal] = {}
-        self.outboxes = Outboxes(self.put)
-        self._closed = self._forked = False
-        self._users, self._counting = 1, threading.Lock()
-        _living.add(self)
-        atexit.register(self._exit)
+        super().__init__(self.address, self._writer)
 
-    def __repr__(self) -> str:
-        return f"<PostgresStore {self.address}>"
-
-    async def open(
-        self,
-        session_id: str,
-        *,
-        create: bool = True,
-        parent_id: str | None = None,
-        metadata: dict[str, Any] | None = None,
-    ) -> HandedJournal:
-        """Become the session's writer; a writer elsewhere is stale from now on."""
-        self.check_usable()
-        journal = HandedJournal(self, session_id)
-        if self._held.setdefault(session_id, journal) is not journal:
-            raise Locked(
-                f"session {session_id!r} has a writer in this process already: a run is under way on it. "
-                "Wait for its end, or use another session_id"
-            )
-        try:
-            opening = changes.Opening(journal.line, create, parent_id, metadata)
-            opening.check()
-            seams.point("session.before_open")
-            await self._ask(lambda writer: writer.open(opening))
-            seams.point("session.after_open")
-            journal.begin(opening.entries or [], opening.mail)
-        except BaseException:
-            self.release(journal)
-            raise
-        return journal
+    async def _become_writer(self, opening: Opening) -> None:
+        changes.check_id(opening.line.session_id)
+        await self._ask(lambda writer: writer.open(opening))
 
     async def read(self, session_id: str) -> list[JournalEntry]:
         """The session's entries, as far as they are stored."""
@@ -139,7 +99,7 @@ class PostgresStore:
         self, session_id: str, new_id: str, entries: Sequence[JournalEntry], branch_at: int | None
     ) -> None:
         """A new session with these entries and its parent's lineage."""
-        copied = [entry for entry in entries if type(entry) is not SessionOpened]
+        copied = without_opening(entries)
         await self._change(
             lambda db, writer: changes.fork(
                 db, session_id, new_id, copied, branch_at, writer.numbers
@@ -148,8 +108,7 @@ class PostgresStore:
 
     async def delete(self, session_id: str) -> bool:
         """Remove the session, its mail and the values only it used; False when there was none."""
-        if session_id in self._held:
-            raise Locked(f"session {session_id!r} is being written; close it first")
+        self._check_free(session_id)
         return bool(
             await self._change(lambda db, _writer: changes.remove(db, "id = $1", session_id, set()))
         )
@@ -168,12 +127,7 @@ class PostgresStore:
     async def commit(self, body: Callable[[Any], T]) -> T:
         """Run the body in a transaction of its own, outside of any session."""
         context = contextvars.copy_context()
-        finished = self._asked(lambda writer: writer.run_free(body, context))
-        try:
-            return await asyncio.shield(finished)
-        except asyncio.CancelledError:
-            await until(finished)
-            raise
+        return await to_the_end(self._asked(lambda writer: writer.run_free(body, context)))
 
     async def consult(self, body: Callable[[Any], T]) -> T:
         """Run the body on a snapshot."""
@@ -190,64 +144,6 @@ class PostgresStore:
         if calls:
             written.encode_value(calls, "a model call")
             await self._change(lambda db, writer: changes.record(db, calls, writer.numbers))
-
-    def share(self) -> bool:
-        """One more user, who will call `aclose` too; False once it is closed or left behind a fork."""
-        with self._counting:
-            if self._closed or self._forked:
-                return False
-            self._users += 1
-            return True
-
-    async def aclose(self) -> None:
-        """Write what is queued and end the connections. Journals still open take no more rows."""
-        with self._counting:
-            self._users -= 1
-            if self._users > 0 or self._closed:
-                return
-            self._closed = True
-        atexit.unregister(self._exit)
-        if self._forked:
-            return
-        self.outboxes.send()
-        loop, ended = asyncio.get_running_loop(), asyncio.Event()
-
-        def tell() -> None:
-            loop.call_soon_threadsafe(ended.set)
-
-        if self._writer.stop(tell):
-            await ended.wait()
-            self._writer.join()
-        self._held.clear()
-
-    # ----------------------------------------------------------------------- for its journals
-
-    def put(self, job: Jobs) -> None:
-        """Hand something to the thread."""
-        if self._forked:
-            self.check_usable()
-        self._writer.put(job)
-
-    def check_usable(self) -> None:
-        """Raise what a store says that was closed, or opened before a fork."""
-        if self._forked:
-            raise StoreError(
-                f"{self.address}: this store was opened before os.fork(); "
-                "a child opens its own PostgresStore"
-            )
-        if self._closed:
-            raise StoreError(f"{self.address}: this store was closed; open a new one")
-
-    def holds(self, journal: HandedJournal) -> bool:
-        """True while the journal is the session's writer here."""
-        return self._held.get(journal.session_id) is journal
-
-    def release(self, journal: HandedJournal) -> None:
-        """Let the next writer in."""
-        if self.holds(journal):
-            del self._held[journal.session_id]
-            if not self._writer.stopped and not self._forked:
-                self._writer.put(Forget(journal.line))
 
     # ----------------------------------------------------------------------- the thread
 
@@ -267,28 +163,3 @@ class PostgresStore:
         return await self._asked(
             lambda writer: once(writer.pool, lambda db, _trial: work(db, writer))
         )
-
-    def _exit(self) -> None:
-        """The interpreter ends and nobody closed us: write what is queued, but do not hang."""
-        if not self._forked:
-            self.outboxes.send()
-            self._writer.stop()
-            self._writer.join(EXIT_SECONDS)
-
-    def after_fork(self) -> list[object]:
-        """In a forked child: refuse everything, and give up the connections unclosed."""
-        self._forked = True
-        return [self._writer]
-
-
-_living: weakref.WeakSet[PostgresStore] = weakref.WeakSet()
-_given_up: list[object] = []
-
-
-def _in_child() -> None:
-    for store in list(_living):
-        _given_up.extend(store.after_fork())
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_in_child)

@@ -10,71 +10,49 @@ from windlass.errors import StoreError
 from windlass.events import FORMAT, JournalEntry, RunStarted, SessionOpened
 from windlass.store import journal as written
 from windlass.store import seals
-from windlass.store.base import InboxItem, InboxKind
+from windlass.store.base import InboxKind
 from windlass.store.books import Page
 from windlass.store.calls import ModelCall
-from windlass.store.jobs import Line
 from windlass.store.postgres_link import Connection
 from windlass.store.postgres_reading import STANDS, Found, info, mail, unknown
 from windlass.store.postgres_rows import Numbers, plain, share_values
 from windlass.store.postgres_schema import CHANNEL, TOKEN_SECONDS, VALUES_LOCK
 from windlass.store.reading import split
+from windlass.store.served import Opening
 
 AT_ONCE = 500  # sessions that are removed in one transaction
 
 
-class Opening:
-    """Becoming a session's writer: the row that says so, or the next epoch."""
-
-    def __init__(
-        self,
-        line: Line,
-        create: bool,
-        parent_id: str | None,
-        metadata: dict[str, Any] | None,
-    ) -> None:
-        self.line, self.create = line, create
-        self.parent_id, self.metadata = parent_id, metadata
-        self.entries: list[JournalEntry] | None = None  # None: they are on disk
-        self.mail: list[InboxItem] = []
-        self.at = seams.now()
-
-    def check(self) -> None:
-        """Refuse what could not be written, before anything is."""
-        session_id = self.line.session_id
-        written.encode_value((session_id, self.metadata), "the session's metadata")
-        if "\0" in session_id:
-            raise StoreError(f"session {session_id!r}: an id is text without NUL")
-
-    async def work(self, connection: Connection) -> None:
-        """In one transaction; done again when it is not known what became of the first."""
-        line, self.entries = self.line, None
-        found = await self._next_epoch(connection)
-        if found is None:
-            if not self.create:
-                raise await unknown(connection, line.session_id)
-            root_id = await _root_of(connection, self.parent_id)
-            opened = SessionOpened(
-                line.session_id, FORMAT, self.parent_id, root_id, None, self.metadata
-            )
-            found = await _insert(connection, opened, [opened], self.at, None)
-            if found is None:  # somebody else has just made it
-                found = await self._next_epoch(connection)
-            else:
-                self.entries = [opened]
-        if found is None:
-            raise StoreError(f"session {line.session_id!r} comes and goes; try again")
-        line.sid, line.epoch, line.stands = found.sid, found.epoch, found.stands
-        self.mail = (await mail(connection, {line.sid: line.session_id}))[line.sid]
-
-    async def _next_epoch(self, connection: Connection) -> Found | None:
-        row = await connection.fetchrow(
-            "UPDATE windlass_sessions SET epoch = epoch + 1, updated_at = $2 WHERE id = $1"
-            f" RETURNING {STANDS}",
-            self.line.session_id,
-            self.at,
+async def become_writer(connection: Connection, opening: Opening) -> None:
+    """The session's first row, or its next epoch; again when nobody knows what became of the first."""
+    line, opening.entries = opening.line, None
+    found = await _next_epoch(connection, opening)
+    if found is None:
+        if not opening.create:
+            raise await unknown(connection, line.session_id)
+        root_id = await _root_of(connection, opening.parent_id)
+        opened = SessionOpened(
+            line.session_id, FORMAT, opening.parent_id, root_id, None, opening.metadata
         )
-        return None if row is None else Found(row)
+        found = await _insert(connection, opened, [opened], opening.at, None)
+        if found is None:  # somebody else has just made it
+            found = await _next_epoch(connection, opening)
+        else:
+            opening.entries = [opened]
+    if found is None:
+        raise StoreError(f"session {line.session_id!r} comes and goes; try again")
+    line.sid, line.epoch, line.stands = found.sid, found.epoch, found.stands
+    opening.mail = (await mail(connection, {line.sid: line.session_id}))[line.sid]
+
+
+async def _next_epoch(connection: Connection, opening: Opening) -> Found | None:
+    row = await connection.fetchrow(
+        "UPDATE windlass_sessions SET epoch = epoch + 1, updated_at = $2 WHERE id = $1"
+        f" RETURNING {STANDS}",
+        opening.line.session_id,
+        opening.at,
+    )
+    return None if row is None else Found(row)
 
 
 async def _insert(
@@ -172,13 +150,18 @@ async def fork(
 ) -> None:
     """A new session with these entries and its parent's lineage."""
     parent = await info(connection, session_id)
-    if "\0" in new_id:
-        raise StoreError(f"session {new_id!r}: an id is text without NUL")
+    check_id(new_id)
     opened = SessionOpened(
         new_id, FORMAT, session_id, parent.root_id, branch_at, parent.metadata or None
     )
     if await _insert(connection, opened, [opened, *entries], seams.now(), numbers) is None:
         raise StoreError(f"session {new_id!r} exists already; fork under another id")
+
+
+def check_id(session_id: str) -> None:
+    """Refuse what Postgres cannot hold as text."""
+    if "\0" in session_id:
+        raise StoreError(f"session {session_id!r}: an id is text without NUL")
 
 
 async def _root_of(connection: Connection, parent_id: str | None) -> str | None:

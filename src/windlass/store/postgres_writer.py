@@ -17,17 +17,17 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from windlass import seams
-from windlass.errors import Corrupt, StaleWriter, StoreError
+from windlass.errors import StaleWriter, StoreError
 from windlass.store import body as limits
 from windlass.store.base import InboxItem, InboxKind
 from windlass.store.body import refuse_twice
 from windlass.store.group import SecondResult, loss, stale, with_record
 from windlass.store.jobs import Again, Append, Call, Commit, Forget, Job, Jobs, Line
+from windlass.store.news import SteppedNews
 from windlass.store.postgres_bodies import BodyRaised, run_body
-from windlass.store.postgres_changes import Opening, post
+from windlass.store.postgres_changes import become_writer, post
 from windlass.store.postgres_link import Address, Connection, Pool, Statement, meaning, passing
 from windlass.store.postgres_mail import Mail
-from windlass.store.postgres_news import News
 from windlass.store.postgres_once import Patience, Trial, look, once
 from windlass.store.postgres_reading import entries
 from windlass.store.postgres_rows import (
@@ -40,6 +40,7 @@ from windlass.store.postgres_rows import (
     stored,
 )
 from windlass.store.postgres_schema import prepare
+from windlass.store.served import Opening
 
 T = TypeVar("T")
 GROUPS, BODIES = 4, 8  # connections for rows and questions, and for bodies
@@ -68,7 +69,7 @@ class Writer:
         self._busy: set[Line] = set()
         self._grouping = 0
         self._tasks: set[asyncio.Task[None]] = set()
-        self.news = News()
+        self.news = SteppedNews()
         self.mail = Mail(address, patience, self._deliver)
         self._prepared: dict[Connection, dict[str, Statement]] = {}
         self.stopped = False
@@ -383,26 +384,10 @@ class Writer:
         self.news.tell(line.loop, line.owner.settled, line.done, error, True)
 
     def _failed(self, error: StoreError, lines: list[Line]) -> None:
-        """Nothing was written: rows stay in their backlog until somebody asks again.
-
-        A server may come back; damaged tables do not mend, so nobody waits for them.
-        """
-        final = isinstance(error, Corrupt)
+        """Nothing was written."""
         for line in lines:
-            kept: deque[Append | Commit] = deque()
-            for job in line.backlog:
-                if not isinstance(job, Commit):
-                    kept.append(job)
-                    continue
-                job.error, job.entries = job.error or error, ()
-                self.news.tell(line.loop, line.owner.committed, job)
-                if job.pending.count:
-                    kept.append(job.pending)
-                else:
-                    line.done += 1
-            line.backlog = deque() if final else kept
             self._lines.pop(line, None)
-            self.news.tell(line.loop, line.owner.settled, line.done, error, final)
+            self.news.not_written(line, error)
 
     def _deliver(self, line: Line, items: list[InboxItem]) -> None:
         self.news.tell(line.loop, line.owner.delivered, items)
@@ -414,7 +399,7 @@ class Writer:
         await self.mail.begin()
         line: Line | None = None
         try:
-            await once(self.pool, lambda c, _trial: opening.work(c))
+            await once(self.pool, lambda c, _trial: become_writer(c, opening))
             if opening.entries is None:
                 session_id = opening.line.session_id
                 opening.entries = await look(self.pool, lambda c: entries(c, session_id))

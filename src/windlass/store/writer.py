@@ -7,31 +7,26 @@ session's backlog, in order, for the next try.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import sqlite3
 import threading
-from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any, TypeAlias
 
-from windlass.errors import Corrupt, StoreError
+from windlass.errors import StoreError
 from windlass.store import reading, schema
 from windlass.store.base import InboxItem
 from windlass.store.body import Guard
 from windlass.store.group import Redo, fill
 from windlass.store.jobs import Again, Append, Call, Commit, Forget, Job, Jobs, Line
+from windlass.store.news import News
 
 GROUP = 1024  # jobs in one transaction
 GATHER_SECONDS = 0.001  # many sessions are at work and few have come: more may be on their way
 POLL_SECONDS = 0.1  # how soon mail from other processes is noticed while nothing is written
 
 log = logging.getLogger("windlass.store")
-
-
-Told: TypeAlias = tuple[Callable[..., None], tuple[Any, ...]]
 
 
 # --------------------------------------------------------------------------- the thread
@@ -50,7 +45,7 @@ class Writer:
         self._stopping = threading.Event()
         self._guard: Guard | None = None
         self._ended: Callable[[], None] | None = None
-        self._told: dict[asyncio.AbstractEventLoop, list[Told]] = {}
+        self._news = News()
         self._version, self._mail_seen = -1, 0
         self.stopped = False
         self.put: Callable[[Jobs], None] = self._first_put
@@ -118,7 +113,7 @@ class Writer:
                 if self.lines.get(line.sid) is line:  # it may be open again already
                     del self.lines[line.sid]
             self._look_for_mail()
-            self._tell()
+            self._news.say()
         self._disconnect()
         self._refuse_the_rest()
         if self._ended is not None:
@@ -186,55 +181,23 @@ class Writer:
                     if type(job) is Commit:
                         if error is not None:
                             job.error, job.entries = error, ()
-                        self._tell_loop(line.loop, line.owner.committed, job)
+                        self._news.tell(line.loop, line.owner.committed, job)
                 line.bodies = False
             line.backlog.clear()
             if error is not None or line.awaited > before:
-                self._tell_loop(line.loop, line.owner.settled, line.done, error, True)
+                self._news.tell(line.loop, line.owner.settled, line.done, error, True)
         for call in calls:
             if call.error is None and call.after is not None:
                 call.after(call.value)
-            self._tell_loop(call.loop, call.settle)
+            self._news.tell(call.loop, call.settle)
 
     def _failed(self, error: StoreError, lines: list[Line], calls: list[Call]) -> None:
-        """Nothing was written: rows stay in their backlog, everyone else is told.
-
-        A disk may get room again; a file that is damaged does not mend, so nobody waits for it.
-        """
-        final = isinstance(error, Corrupt)
+        """Nothing was written."""
         for line in lines:
-            kept: deque[Append | Commit] = deque()
-            for job in line.backlog:
-                if not isinstance(job, Commit):
-                    kept.append(job)
-                    continue
-                job.error = job.error or error
-                job.entries = ()
-                self._tell_loop(line.loop, line.owner.committed, job)
-                if job.pending.count:
-                    kept.append(job.pending)
-                else:
-                    line.done += 1
-            line.backlog, line.bodies = deque() if final else kept, False
-            self._tell_loop(line.loop, line.owner.settled, line.done, error, final)
+            self._news.not_written(line, error)
         for call in calls:
             call.error = error
-            self._tell_loop(call.loop, call.settle)
-
-    def _tell_loop(
-        self, loop: asyncio.AbstractEventLoop, what: Callable[..., None], *args: Any
-    ) -> None:
-        self._told.setdefault(loop, []).append((what, args))
-
-    def _tell(self) -> None:
-        if not self._told:
-            return
-        told, self._told = self._told, {}
-        for loop, news in told.items():
-            try:
-                loop.call_soon_threadsafe(hear, news)
-            except RuntimeError:  # the loop is closed; nobody waits there any more
-                pass
+            self._news.tell(call.loop, call.settle)
 
     # ----------------------------------------------------------------------- mail
 
@@ -259,7 +222,7 @@ class Writer:
             log.warning("%s: cannot look for mail now: %s", self.path, error)
             return
         for line, items in found.items():
-            self._tell_loop(line.loop, line.owner.delivered, items)
+            self._news.tell(line.loop, line.owner.delivered, items)
 
     def _name(self, sid: int) -> str | None:
         line = self.lines.get(sid)
@@ -282,7 +245,7 @@ class Writer:
                         job.line.backlog.append(job)
                         self._failed(closed, [job.line], [])
         except Empty:
-            self._tell()
+            self._news.say()
 
     # ----------------------------------------------------------------------- the connection
 
@@ -307,12 +270,3 @@ class Writer:
         if self.connection is not None:
             self.connection.close()
             self.connection = self._guard = None
-
-
-def hear(news: list[Told]) -> None:
-    """Runs on the event loop that the news are for."""
-    for what, args in news:
-        try:
-            what(*args)
-        except Exception:
-            log.exception("a listener of the store failed")
