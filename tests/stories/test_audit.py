@@ -342,4 +342,30 @@ async def test_who_deletes_by_the_rules_leaves_a_mark(tmp_path, again):
         assert report.ok and [one.name for one in report.deleted] == ["s1"], report
         assert any(end.kind == "deleted" for seal in seals_in(tmp_path) for end in seal.ends)
         entries = (await scope.audit.query(session="s1")).entries
-        assert [one.tool for one in entries] == ([] if again else ["create_order"])
+        assert [one.tool for one in entries] == ["create_order"]  # which the log still knows
+
+
+async def test_what_was_undone_is_told_too(tmp_path):
+    said: list[str] = []
+
+    async def take_back(arguments: dict[str, Any], result: w.ToolResult, ctx: Any) -> str:
+        said.append(arguments["to"])
+        return "taken back"
+
+    @w.tool(undo=take_back)
+    async def pay(to: str) -> str:
+        """Send money."""
+        return "paid"
+
+    async with shop(tmp_path) as scope:
+        made = [call(1, "create_order", id="o1", item="pen"), call(2, "pay", to="bob")]
+        tools = [*scope.tools(), pay]
+        await w.agent_loop(
+            "go", model=scripted(made, "ok"), tools=tools, session_id="s1", caller=ANN
+        )
+        await w.undo("s1", tools=tools, by="boss")
+        found = {(one.call, one.verb): one for one in (await scope.audit.query()).entries}
+        assert set(found) == {("c1", "create"), ("c1", "undo"), ("c2", None), ("c2", "undo")}
+        assert found["c1", "undo"].changes[0]["diff"]["item"] == ["pen", None]
+        assert found["c2", "undo"].caller == "boss" and found["c2", "undo"].outcome == "ok"
+        assert said == ["bob"] and (await scope.audit.verify()).ok

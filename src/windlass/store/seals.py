@@ -162,6 +162,15 @@ def read(tx: Any, after: Mapping[str, int] | None = None) -> list[Seal]:
     return found
 
 
+def latest(tx: Any, count: int) -> list[End]:
+    """The ends in the last so many seals, the oldest first."""
+    rows = tx.execute(
+        f"SELECT tenant, number, at, ends, previous, hash FROM {TABLE}"
+        f" ORDER BY at DESC, number DESC LIMIT {count}"
+    )
+    return [end for row in reversed(rows.fetchall()) for end in _seal(*row).ends]
+
+
 def _seal(tenant: str, number: int, at: float, ends: Any, previous: Any, hash_: Any) -> Seal:
     try:
         unpacked = msgspec.json.decode(ends, type=tuple[End, ...])

@@ -16,6 +16,7 @@ import msgspec
 
 from windlass.errors import ConfigError, NoSuchSession, nearest, shown
 from windlass.events import JournalEntry, RunStarted, ToolDecided, ToolIntended, ToolResulted
+from windlass.notes import UndoBegun, UndoEnded
 from windlass.resources import audit
 from windlass.store import journal as written
 from windlass.store import seals
@@ -32,7 +33,8 @@ class AuditEntry(msgspec.Struct, frozen=True):
     """One tool call: who, under which rule, with which arguments (by digest), and what came of it.
 
     A call to a resource has its `resource`, `verb`, `row` and `changes`: for each row written its id,
-    versions, digests and `{field: [before, after]}`. A host's own call has no session.
+    versions, digests and `{field: [before, after]}`. A host's own call has no session, and is named by
+    its place in the log. The undoing of a call has the verb `undo`, and who undid it as its caller.
     """
 
     at: float
@@ -57,9 +59,9 @@ class AuditEntry(msgspec.Struct, frozen=True):
     changes: tuple[dict[str, Any], ...] = ()
 
     @property
-    def key(self) -> tuple[float, str, str]:
+    def key(self) -> tuple[float, str, str, str]:
         """Its place among all, the newest first."""
-        return (-self.at, self.session or "", self.call or "")
+        return (-self.at, self.session or "", self.call or "", self.verb or "")
 
 
 class AuditPage(msgspec.Struct, frozen=True):
@@ -153,9 +155,9 @@ def _check(name: str, value: Any) -> None:
         raise ConfigError(f"audit.query: {name} is {kind.get(name, 'text')}, not {shown(value)}")
 
 
-def _place(cursor: str) -> tuple[float, str, str]:
+def _place(cursor: str) -> tuple[float, str, str, str]:
     try:
-        return msgspec.json.decode(cursor, type=tuple[float, str, str])
+        return msgspec.json.decode(cursor, type=tuple[float, str, str, str])
     except (msgspec.DecodeError, UnicodeError) as error:
         raise ConfigError(
             f"audit.query: {shown(cursor)} is no cursor; pass on that of the page before"
@@ -230,14 +232,13 @@ async def _of_sessions(store: Store, names: Sequence[str]) -> list[AuditEntry]:
         asyncio.gather(*(_rows(store, name) for name in names)),
         _log(store, f"chain IN ({marks})", chains),
     )
-    calls: dict[str | None, dict[str, audit.AuditRow]] = {}
+    by_session: dict[str | None, list[audit.AuditRow]] = {}
     for row in logged:
-        if row.call is not None:
-            calls.setdefault(row.session, {})[row.call] = row
+        by_session.setdefault(row.session, []).append(row)
     return [
         entry
         for name, some in zip(names, rows, strict=True)
-        for entry in entries_of(name, some, calls.get(name, {}))
+        for entry in entries_of(name, some, by_session.get(name, ()))
     ]
 
 
@@ -249,53 +250,78 @@ async def _rows(store: Store, name: str) -> list[Row]:
 
 
 def entries_of(
-    session: str, rows: Sequence[Row], logged: dict[str, audit.AuditRow]
+    session: str, rows: Sequence[Row], logged: Sequence[audit.AuditRow]
 ) -> list[AuditEntry]:
     """The calls in a session's journal, with what the log of resources says of each."""
-    calls: dict[str, _Call] = {}
+    calls: dict[tuple[str, bool], _Call] = {}
     run: RunStarted | None = None
     for row in rows:
         for entry in written.decode(row.payload, session, row.seq):
-            kind = type(entry)
-            if kind is RunStarted:
-                run = cast(RunStarted, entry)
-            elif kind in _KINDS:
-                call = calls.setdefault(cast("Any", entry).call_id, _Call(row.at, run))
+            if isinstance(entry, RunStarted):
+                run = entry
+            elif isinstance(entry, _KINDS):
+                key = (entry.call_id, isinstance(entry, (UndoBegun, UndoEnded)))
+                call = calls.setdefault(key, _Call(row.at, run))
                 call.hear(entry)
                 # What a fork was given stands in its first row, and is its parent's doing.
                 call.own = call.own or row.seq > 0
-    return [call.entry(session, name, logged.get(name)) for name, call in calls.items() if call.own]
+    said: dict[tuple[str | None, bool], audit.AuditRow] = {}
+    rest: list[audit.AuditRow] = []
+    for row in logged:  # a read that a crash interrupted was done, and logged, twice
+        key = (row.call, row.verb == UNDO)
+        if key in calls and key not in said:
+            said[key] = row
+        else:
+            rest.append(row)
+    found = [call.entry(session, key[0], said.get(key)) for key, call in calls.items() if call.own]
+    return [*found, *map(_entry, rest)]
 
 
-_KINDS = (ToolDecided, ToolIntended, ToolResulted)
+UNDO = "undo"
+_KINDS = (ToolDecided, ToolIntended, ToolResulted, UndoBegun, UndoEnded)
 
 
 class _Call:
-    __slots__ = ("at", "decided", "own", "resulted", "run", "tool")
+    """What a journal says of one call, or of its undoing."""
+
+    __slots__ = ("at", "by", "decided", "detail", "outcome", "own", "run", "took", "tool")
 
     def __init__(self, at: float, run: RunStarted | None) -> None:
-        self.at, self.run, self.own, self.tool = at, run, False, ""
+        self.at, self.run, self.own, self.tool, self.took = at, run, False, "", 0.0
         self.decided: ToolDecided | None = None
-        self.resulted: ToolResulted | None = None
+        self.by: str | None = None  # who has undone it
+        self.outcome: str | None = None
+        self.detail: str | None = None
 
     def hear(self, entry: JournalEntry) -> None:
-        if isinstance(entry, ToolDecided):
-            self.decided = entry
-        elif isinstance(entry, ToolResulted):
-            self.resulted = entry
+        """One more entry about it."""
+        match entry:
+            case ToolDecided():
+                self.decided, self.detail = entry, entry.reason
+            case ToolResulted():
+                self.outcome, self.took = entry.outcome, entry.duration_ms
+            case UndoBegun():
+                self.by, self.detail = entry.by, entry.what
+            case UndoEnded():
+                self.by, self.outcome = entry.by, entry.outcome
+                self.detail = entry.detail or self.detail
+            case _:
+                pass
         self.tool = cast("Any", entry).tool
 
     def entry(self, session: str, name: str, logged: audit.AuditRow | None) -> AuditEntry:
-        run, decided, resulted = self.run, self.decided, self.resulted
-        reason = None if decided is None else decided.reason
+        """As it is told, with what the log of resources says of it."""
+        run, decided = self.run, self.decided
+        reason = self.detail
         if logged is not None and logged.reason is not None:
             reason = logged.reason
+        verb = UNDO if self.by is not None else None
         return AuditEntry(
             at=self.at,
             tool=self.tool,
             tenant=None if run is None else run.tenant,
-            caller="" if run is None else _user(run),
-            roles=() if run is None else run.roles,
+            caller=self.by if self.by is not None else "" if run is None else _user(run),
+            roles=() if run is None or self.by is not None else run.roles,
             request=None if run is None else run.request_id,
             conversation=None if run is None else run.conversation_id,
             session=session,
@@ -305,10 +331,10 @@ class _Call:
             rule=None if decided is None else decided.rule,
             digest=None if decided is None else decided.digest,
             reason=reason,
-            outcome=None if resulted is None else resulted.outcome,
-            duration_ms=0.0 if resulted is None else resulted.duration_ms,
+            outcome=self.outcome,
+            duration_ms=self.took,
             resource=None if logged is None else logged.resource,
-            verb=None if logged is None else logged.verb,
+            verb=verb if logged is None else logged.verb,
             row=None if logged is None else logged.row,
             changes=() if logged is None else _changes(logged),
         )

@@ -30,6 +30,7 @@ PATIENCE = 10.0  # seconds that a run waits for its seal
 SENDING = 10.0  # and for an anchor to take one
 SLACK = 10_000  # numbers of the log looked back at: on Postgres a lower one may come later
 OVERLAP = 120.0  # seconds looked back at: clocks differ, and rows are stored after their time
+_FEW = 200  # seals read when a process begins, so that it does not seal what they hold again
 _MOST_KNOWN = 10_000  # ends remembered, so that what has not moved is not sealed again
 
 log = logging.getLogger("windlass.audit")
@@ -174,16 +175,17 @@ class Keeper:
             return
         reached = dict(self._reached)
 
-        def look(tx: Any) -> tuple[list[Seal], list[str], int]:
+        def look(tx: Any) -> tuple[list[Seal], list[str], list[End], int]:
+            known = seals.latest(tx, _FEW)
             waiting = seals.read(tx, {**seals.anchored(tx), **reached})
             left = [] if isinstance(self.store, MemoryStore) else _left_behind(tx)
             if not seals.there(tx, audit.TABLE):
-                return waiting, left, 0
+                return waiting, left, known, 0
             last = tx.execute(f"SELECT coalesce(max(n), 0) FROM {audit.TABLE}").fetchone()[0]
-            return waiting, left, last
+            return waiting, left, known, last
 
         await self.store.commit(seals.ensure)
-        waiting, left, last = await self.store.consult(look)
+        waiting, left, known, last = await self.store.consult(look)
         if self._ready:  # another event loop was faster
             return
         self._ready = True
@@ -191,6 +193,7 @@ class Keeper:
         with self._guard:
             self._waiting = waiting
             self._touched.update(left)
+        self._known.update({(end.kind, end.name): _place(end) for end in known})
 
     async def _seal(self, sessions: Sequence[str]) -> list[Seal]:
         seen = self._seen
