@@ -14,7 +14,7 @@ from windlass.agents.agent import Agent
 from windlass.agents.plans import approve_plan, plan_of
 from windlass.agents.undoing import undo
 from windlass.errors import NoSuchSession
-from windlass.events import PlanUsed, ToolDecided, ToolResulted, UndoBegun, UndoEnded
+from windlass.events import EffectPlanned, PlanUsed, ToolDecided, ToolResulted, UndoBegun, UndoEnded
 from windlass.models.audit import audit as audited
 from windlass.resources import audit
 from windlass.store import open_store, sqlite
@@ -23,7 +23,7 @@ from windlass.testing import EffectLog
 from windlass.testing.killing import Scene, Seen
 
 assert sqlite.SqliteStore
-PREVIEW, REAL = "p", "r"
+PREVIEW, REAL, TASK = "p", "r", "t0"
 ANN = w.Caller("ann", (), "acme")
 
 
@@ -31,6 +31,18 @@ class Jar(w.Resource):
     id: str
     n: int = 0
     path = "jar"
+
+
+class Boss(w.Model):
+    """Hands the work to the clerk."""
+
+    provider, name = "boss", "boss"
+
+    async def respond(self, request: w.Request, emit: Any) -> w.Response:
+        if any(message.role == "assistant" for message in request.messages):
+            return w.Response(w.Message("assistant", "all done"), w.Usage(10, 5))
+        calls = (w.ToolCall(TASK, "clerk", {"task": "go"}),)
+        return w.Response(w.Message("assistant", calls), w.Usage(10, 5), "tool_use")
 
 
 class Pure(w.Model):
@@ -92,14 +104,21 @@ async def scenario(scene: Scene) -> str:
     async with w.Runtime(store=place, environ={}, resources=[Jar]) as scope:
         tools = [*tools_of(scene), *scope.tools()]
         agent = Agent(Pure(), tools=tools, max_concurrent_tools=scene.params["width"], caller=ANN)
+        if scene.params["delegated"]:
+            agent = Agent(Boss(), tools=[agent.as_tool("clerk")], caller=ANN)
         out = await _gone_on(agent, PREVIEW, dry_run="plan")
         assert out.status == "done", (out.status, out.error)
         if (await plan_of(PREVIEW)).approved_by is None:
             await approve_plan(PREVIEW, by="eve")
         out = await _gone_on(agent, REAL, plan=PREVIEW)
         assert out.status == "done", (out.status, out.stop_reason, out.error)
-        await undo(REAL, tools=tools, by="eve")
+        await undo(worked(scene), tools=tools, by="eve")
     return out.final_text
+
+
+def worked(scene: Scene) -> str:
+    """The session that did it."""
+    return f"{REAL}.{TASK}" if scene.params["delegated"] else REAL
 
 
 async def _gone_on(agent: Agent[Any, Any], session_id: str, **options: Any) -> Any:
@@ -112,8 +131,9 @@ async def _gone_on(agent: Agent[Any, Any], session_id: str, **options: Any) -> A
 async def check(scene: Scene) -> Seen:
     """Nothing before the plan, everything of it once and nobody asked, and all of it taken back once."""
     store = open_store(f"sqlite:///{scene.folder / 'runs.db'}")
-    preview, real = await store.read(PREVIEW), await store.read(REAL)
-    for session_id in (PREVIEW, REAL):
+    session = worked(scene)
+    preview, real = await store.read(PREVIEW), await store.read(session)
+    for session_id in (PREVIEW, REAL, session):
         await store.verify(session_id)
     rows = await audit.query(store)
     audit.verify(rows)
@@ -121,10 +141,13 @@ async def check(scene: Scene) -> Seen:
     left = await store.consult(lambda tx: tx.execute("SELECT count(*) FROM jar").fetchone()[0])
     await store.aclose()
     problems = audited([*messages_of(real), w.Message("user", "next")])
+    planned = [e.call_id for e in preview if type(e) is EffectPlanned]
+    if planned != ["c0", "k1", "m1", "m2", "u2"]:
+        problems.append(f"planned: {planned}")
     if sum(type(e) is PlanUsed for e in preview) != 1:
         problems.append("the plan was not used once")
     decisions = [e for e in real if type(e) is ToolDecided]
-    by_plan = sorted(e.call_id for e in decisions if e.action == "allow" and e.rule == "plan")
+    by_plan = sorted(e.call_id for e in decisions if e.action == "allow" and e.rule[-4:] == "plan")
     if by_plan != ["c0", "k1", "m1", "m2", "u2"] or any(e.action == "ask" for e in decisions):
         problems.append(f"by the plan ran {by_plan}")
     if [(r.verb, r.call) for r in rows] != [
@@ -132,7 +155,7 @@ async def check(scene: Scene) -> Seen:
     ] or left:  # fmt: skip
         problems.append(f"rows: {[(r.verb, r.call) for r in rows]}, {left} left")
     charges = set(EffectLog(scene.folder / "charges.jsonl").counts())
-    if charges != {"r:k1", "r:k1:undo"}:
+    if charges != {f"{session}:k1", f"{session}:k1:undo"}:
         problems.append(f"charged as {charges}")
     results = {e.call_id: e.outcome for e in real if type(e) is ToolResulted}
     lost = {call for call in ("m1", "m2") if results.get(call) == "interrupted"}
@@ -140,7 +163,7 @@ async def check(scene: Scene) -> Seen:
     ended = [e.call_id for e in real if type(e) is UndoEnded]
     if len(ended) != len(set(ended)):
         problems.append("something was undone twice")
-    unknown = [f"mail:r:{call}" for call in lost]
+    unknown = [f"mail:{session}:{call}" for call in lost]
     unknown += [f"unmail:{call}" for call in ("m1", "m2") if call in lost | (begun - set(ended))]
     outcomes = {call: outcome for call, outcome in results.items() if call[0] != "m"}
     return Seen(state=sorted(outcomes.items()), unknown=tuple(unknown), problems=tuple(problems))

@@ -9,10 +9,10 @@ from windlass.testing import kill_sweep
 from . import planned_scenes as scenes
 
 
-@pytest.mark.parametrize("width", [1, 3])
-@pytest.mark.parametrize("every", [7, pytest.param(1, marks=pytest.mark.deep)])
-def test_killed_anywhere(width: int, every: int):
-    params = {"width": width}
+@pytest.mark.parametrize(("width", "delegated"), [(1, False), (3, False), (1, True)])
+@pytest.mark.parametrize("every", [9, pytest.param(1, marks=pytest.mark.deep)])
+def test_killed_anywhere(width: int, delegated: bool, every: int):
+    params = {"width": width, "delegated": delegated}
     report = kill_sweep(
         scenes.scenario, check=scenes.check, params=params, every=every, commits=True
     )

@@ -114,6 +114,17 @@ async def test_rows_that_are_gone_or_there_again_are_conflicts(runtime: Any):
         assert (await rows(scope))["p2"] == ("Blot", 1.0)
 
 
+async def test_what_was_changed_behind_the_log_is_a_conflict_too(runtime: Any):
+    scope = await shop(runtime)
+    async with scope:
+        await ran(scope, WORK[1])
+        sql = "UPDATE product SET price = 99, _version = _version + 1 WHERE id = ?"
+        await scope.store.commit(lambda tx: tx.execute(sql, ("p1",)) and None)
+        (step,) = await w.undo("s")
+        assert (step.outcome, step.why) == ("conflict", "product 'p1' was changed since")
+        assert (await rows(scope))["p1"] == ("Pen", 99)
+
+
 async def test_what_the_log_does_not_keep_is_not_made_up(runtime: Any):
     scope = await shop(runtime)
     async with scope:

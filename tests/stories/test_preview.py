@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -416,6 +417,42 @@ async def test_who_would_have_asked_is_in_the_plan_and_nobody_is_asked_twice(opt
     await w.approve_plan(out.plan)
     real = await agent(*WORK, plan=out.plan, **options).run("go")
     assert real.status == "done" and len(DONE) == 2
+
+
+async def test_what_a_parents_rules_ask_of_a_sub_agent_is_in_the_plan_too():
+    asks: Any = {"rules": [{"ask": "pay"}]}
+
+    def boss(**options: Any) -> w.Agent[Any, str]:
+        clerk = w.Agent(scripted(WORK[1], "paid"), tools=TOOLS, name="clerk")
+        tools = [clerk.as_tool()]
+        return agent(call("clerk", task="pay"), tools=tools, approval_policy=asks, **options)
+
+    out = await boss().run("go", dry_run="plan")
+    assert out.status == "done" and out.plan is not None
+    assert out.plan.effects[0].asks[0]["rule"] == "parent.approval_policy"
+    await w.approve_plan(out.plan)
+    assert (await boss(plan=out.plan).run("go")).status == "done" and len(DONE) == 1
+
+
+async def test_a_link_that_was_turned_since_the_plan_asks(tmp_path: Path):
+    for name in ("a", "b"):
+        (tmp_path / name).write_text("")
+    (tmp_path / "link").symlink_to("a")
+
+    @w.tool(kind="edit")
+    async def write(path: str) -> str:
+        """Write a file."""
+        DONE.append(("write", path))
+        return "written"
+
+    asks: Any = {"rules": [{"ask": "write"}], "workspace": str(tmp_path)}
+    given: Any = {"tools": [write], "approval_policy": asks}
+    plan = await approved(call("write", path="link"), **given)
+    (tmp_path / "link").unlink()
+    (tmp_path / "link").symlink_to("b")
+    out = await agent(call("write", path="link"), plan=plan, **given).run("go")
+    assert out.status == "suspended" and DONE == []
+    assert "what approval_policy looks at is not what it was" in out.pending[0].reason
 
 
 async def test_a_read_still_asks_in_a_preview():

@@ -223,6 +223,16 @@ async def test_a_commit_and_its_record_are_one():
     assert [row[0] for row in left] == ["bad"]
 
 
+async def test_what_failed_before_it_committed_did_nothing():
+    @w.tool(transactional=True, undo=unpay)
+    async def keep(ctx: w.ToolContext[None]) -> str:
+        """Keep."""
+        raise ValueError("no room")
+
+    await ran(call("keep"), tools=[keep])
+    assert await w.undoable("s", tools=[keep]) == []
+
+
 async def test_an_undo_of_a_transactional_tool_must_commit():
     @w.tool(transactional=True, undo=lambda args, result, ctx: None)
     async def keep(ctx: w.ToolContext[None]) -> str:

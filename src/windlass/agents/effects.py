@@ -22,8 +22,6 @@ from windlass.events import (
 from windlass.messages import ToolResult
 from windlass.tools.base import Tool
 
-NOTHING = ("not_run", "denied", "invalid", "unknown_tool")  # outcomes of calls that did not begin
-
 
 class UndoStep(msgspec.Struct, frozen=True):
     """A call that did something: what undoing it does, or `why` nobody can; and what came of it."""
@@ -92,8 +90,6 @@ def effects_of(
         tool = tools.get(call.tool)
         if call.effect is None and (not call.hosted or _reads(tool)):
             continue  # it has not begun, or failed before it committed anything
-        if call.result is not None and call.result.outcome in NOTHING:
-            continue
         ended = call.ended
         step = UndoStep(
             call_id, call.tool, call.arguments, call.effect or "host", call.result,

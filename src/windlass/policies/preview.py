@@ -219,16 +219,17 @@ class Preview(Policy[None]):
         if self.delegates(tool):
             return None  # its agent is previewed as well
         root = self.root or run
-        earlier = await self._earlier(root)
+        earlier = await self._earlier(root, run)
         if tool.effect == "read_only":
             seen = await _rehearsed(run, tool, call, list(earlier.values())) if earlier else None
             return None if seen is None else seen.result
         key = f"{run.session_id}:{call.id}"
-        seen = await _rehearsed(run, tool, call, [one for at, one in earlier.items() if at != key])
+        if key in earlier:  # a sub-agent that was killed meets its call again
+            return earlier[key].result
+        seen = await _rehearsed(run, tool, call, list(earlier.values()))
         if seen is not None and seen.result.is_error:
             return seen.result  # nothing would have happened
-        known = any(_key(root, entry) == key for entry in _planned(root))
-        if not known:  # else a sub-agent that was killed meets its call again
+        if not any(_key(root, entry) == key for entry in _planned(root)):
             root.record(
                 EffectPlanned(
                     call.id, tool.name, version(tool), call.arguments, digest_of(call.arguments),
@@ -238,27 +239,26 @@ class Preview(Policy[None]):
                     None if root is run else run.session_id,
                 )
             )  # fmt: skip
+            await _first_there(root, run)
         if seen is not None:
             if seen.changes:
                 earlier[key] = seen
             return seen.result
         return ToolResult(call.id, _words(call), False, call.name)
 
-    async def _earlier(self, root: Run) -> dict[str, Rehearsal]:
+    async def _earlier(self, root: Run, run: Run) -> dict[str, Rehearsal]:
         """What was rehearsed so far; a run that goes on after a crash rehearses it once more."""
-        known: dict[str, Rehearsal] | None = root.readings.get(Preview)
-        if known is None:
-            known = root.readings[Preview] = {}
-            for entry in _planned(root):
-                tool = root.tools.get(entry.tool)
-                if tool is None or entry.diff is None:
-                    continue
-                again = ToolCall(
-                    entry.call_id, entry.tool, {**entry.arguments, **(entry.pinned or {})}
-                )
-                seen = await _rehearsed(root, tool, again, list(known.values()))
-                if seen is not None and seen.changes:
-                    known[_key(root, entry)] = seen
+        known: dict[str, Rehearsal] = root.readings.setdefault(Preview, {})
+        for entry in _planned(root):
+            key = _key(root, entry)
+            tool = run.tools.get(entry.tool) or root.tools.get(entry.tool)
+            if key in known or tool is None or not entry.diff:
+                continue
+            arguments = {**entry.arguments, **(entry.pinned or {})}
+            again = ToolCall(entry.call_id, entry.tool, arguments)
+            seen = await _rehearsed(root, tool, again, list(known.values()))
+            if seen is not None and seen.changes:
+                known[key] = seen
         return known
 
     async def end(self, run: Run, outcome: Outcome) -> Outcome:
@@ -392,9 +392,7 @@ class ByPlan(Policy[Claims]):
             return _not_planned(call, plan, why, asks)
         if key not in claims.calls:
             root.remember(policy, Claims(plan.id, {**claims.calls, key: at}))
-            if root is not run:  # two journals: the claim is there before the child's decision is
-                root.journal.flush()
-                await root.journal.durable()
+            await _first_there(root, run)
         pinned = plan.effects[at].pinned
         return msgspec.structs.replace(call, arguments={**call.arguments, **(pinned or {})})
 
@@ -418,6 +416,13 @@ class ByPlan(Policy[Claims]):
             plan, used_by=run.session_id, used_run=run.run_id
         )
         return ""
+
+
+async def _first_there(root: Run, run: Run) -> None:
+    """With two journals, what a parent knows is on disk before its child's decision is."""
+    if root is not run:
+        root.journal.flush()
+        await root.journal.durable()
 
 
 async def _use(run: Run, used: PlanUsed, session_id: str) -> str | None:
