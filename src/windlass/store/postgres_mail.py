@@ -42,6 +42,7 @@ class Mail:
         self._wake = asyncio.Event()
         self._listening = False
         self._tried = asyncio.Event()  # it listens, or has found that it cannot now
+        self._waiting: list[asyncio.Future[None]] = []  # for the next look
         self._task: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:
@@ -111,6 +112,7 @@ class Mail:
             finally:
                 self._listening = self._at_work = False
                 self._tried.set()
+                _over(self._waiting)
                 if connection is not None:
                     connection.terminate()
             await asyncio.sleep(AGAIN_SECONDS)
@@ -137,7 +139,22 @@ class Mail:
         if sid in self._lines:
             self.look(sid)
 
+    async def posted(self, sid: int) -> None:
+        """We have posted to this session: if it is open here, its writer has the item on return."""
+        self.heard(sid)
+        if sid in self._lines and self._listening:
+            looked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append(looked)
+            await looked
+
     async def _look(self, connection: Connection) -> None:
+        waiting, self._waiting = self._waiting, []
+        try:
+            await self._look_at_told(connection)
+        finally:
+            _over(waiting)
+
+    async def _look_at_told(self, connection: Connection) -> None:
         asked = {sid: self._lines[sid].session_id for sid in self._told if sid in self._lines}
         self._told.clear()
         if not asked:
@@ -154,3 +171,10 @@ class Mail:
             self._seen[sid] = {item.id for item in items}
             if fresh:
                 self._deliver(line, fresh)
+
+
+def _over(waiting: list[asyncio.Future[None]]) -> None:
+    for looked in waiting:
+        if not looked.done():
+            looked.set_result(None)
+    waiting.clear()

@@ -408,9 +408,9 @@ class Writer:
             self.mail.opened(line, opening.mail)
 
     async def post(self, session_id: str, item: tuple[str, InboxKind, bytes, float]) -> None:
-        """Leave an item; a writer in this process need not wait to be told by the server."""
+        """Leave an item; a writer in this process has it when this returns, as on every store."""
         sid = await once(self.pool, lambda c, _trial: post(c, session_id, item))
-        self.mail.heard(sid)
+        await self.mail.posted(sid)
 
     async def run_free(self, body: Callable[[Any], T], context: contextvars.Context) -> T:
         """Run a body that belongs to no session."""
