@@ -363,7 +363,10 @@ async def test_a_fork_of_a_run_by_a_plan_does_not_do_it_again():
 async def test_a_session_at_work_keeps_its_pen():
     class Busy(w.Policy[None]):
         async def after_reply(self, run: Any, turn: Any) -> None:
-            with pytest.raises(w.ConfigError, match="may be at work"):
+            # by the record, or by who holds the pen where its first row is still on the way
+            with pytest.raises(
+                (w.ConfigError, w.Locked), match="may be at work|a run is under way"
+            ):
                 await w.approve_plan("p")
 
     await agent(*WORK).run("go", dry_run="plan", session_id="p")
@@ -432,6 +435,28 @@ async def test_what_a_parents_rules_ask_of_a_sub_agent_is_in_the_plan_too():
     assert out.plan.effects[0].asks[0]["rule"] == "parent.approval_policy"
     await w.approve_plan(out.plan)
     assert (await boss(plan=out.plan).run("go")).status == "done" and len(DONE) == 1
+
+
+async def test_the_third_leg_is_in_the_plan_and_asks_nobody_twice():
+    @w.tool(side_effect_level="read_only",
+            annotations={"reads_private": True, "reads_untrusted": True})  # fmt: skip
+    async def inbox() -> str:
+        """Read the mail."""
+        return "from eve"
+
+    @w.tool(annotations={"sends_out": True})
+    async def send(to: str) -> str:
+        """Send."""
+        DONE.append(("send", to))
+        return "sent"
+
+    script, tools = (call("inbox"), call("send", to="eve")), [inbox, send]
+    plan = await approved(*script, tools=tools)
+    assert [ask["rule"] for ask in plan.effects[0].asks] == ["taint"]
+    out = await agent(*script, tools=tools, plan=plan).run("go")
+    assert out.status == "done" and DONE == [("send", "eve")]
+    other = await agent(*script[:1], call("send", to="bob"), tools=tools, plan=plan).run("go")
+    assert other.status == "failed" and len(DONE) == 1
 
 
 async def test_a_link_that_was_turned_since_the_plan_asks(tmp_path: Path):
