@@ -114,7 +114,7 @@ class Case:
         if isinstance(options.get("tool_choice"), dict):
             options.pop("output", None)
         for group in ALONE:
-            given = [name for name in group if options.get(name) is not None]
+            given = [name for name in group if name in options]
             for name in given[1:]:
                 del options[name]
         if options.get("loop_until_done"):

@@ -219,8 +219,8 @@ def given(
     `also` are names that the door takes as arguments of their own.
     """
     checked: dict[str, Any] = {}
-    for name, value in options.items():
-        check = _CHECKS.get(name)
+    for typed, value in options.items():
+        name, check = typed, _CHECKS.get(typed)
         if name not in known:
             check = _provider_check(name, options)
             if check is None:
@@ -233,7 +233,7 @@ def given(
                 raise ConfigError(f"{name} and {first} are the same option: give one")
             name, check = first, _CHECKS[first]
         if check is not None:
-            value = check(name, value)
+            value = check(typed, value)
         checked[name] = value
     return checked
 
