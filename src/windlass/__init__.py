@@ -29,7 +29,7 @@ _HOMES = {
     "agents.effects": ("UndoStep",),
     "agents.undoing": ("undo", "undoable"),
     "resources.undoing": ("CannotUndo",),
-    "policies.preview": ("EffectPlan", "PlannedEffect"),
+    "policies.planned": ("EffectPlan", "PlannedEffect"),
     "agents.completing": ("llm_completion",),
     "agents.cost": (
         "SessionCost",

@@ -215,8 +215,8 @@ from windlass.policies.decorating import DecorationContext as DecorationContext
 from windlass.policies.evidence import Proposal as Proposal
 from windlass.policies.gates import Cadence as Cadence
 from windlass.policies.narrowing import ToolSurfaceNarrowing as ToolSurfaceNarrowing
-from windlass.policies.preview import EffectPlan as EffectPlan
-from windlass.policies.preview import PlannedEffect as PlannedEffect
+from windlass.policies.planned import EffectPlan as EffectPlan
+from windlass.policies.planned import PlannedEffect as PlannedEffect
 from windlass.policies.progress import ProgressTool as ProgressTool
 from windlass.policies.projection.custom import ProjectionContext as ProjectionContext
 from windlass.policies.projection.settings import TranscriptProjection as TranscriptProjection

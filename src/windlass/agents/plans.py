@@ -8,7 +8,7 @@ from windlass.agents.checking import number
 from windlass.agents.runtime import current_store
 from windlass.errors import ConfigError, shown
 from windlass.events import PlanApproved
-from windlass.policies.preview import EffectPlan, at_rest, plan_in
+from windlass.policies.planned import EffectPlan, at_rest, plan_in
 from windlass.store.base import Store
 
 _seconds = number(0.001)

@@ -30,7 +30,7 @@ from windlass.usage import NO_USAGE, Usage
 
 if TYPE_CHECKING:
     from windlass.agents.structured import Reading
-    from windlass.policies.preview import EffectPlan
+    from windlass.policies.planned import EffectPlan
 
 Output = TypeVar("Output")
 
@@ -221,7 +221,7 @@ class RunResult:
     @property
     def plan(self) -> EffectPlan | None:
         """With `dry_run="plan"`: what the run would have done, to be approved as a whole."""
-        from windlass.policies.preview import plan_in
+        from windlass.policies.planned import plan_in
 
         return plan_in(self.entries, self.session_id)
 

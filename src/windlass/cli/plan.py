@@ -14,7 +14,7 @@ from windlass.cli.options import json_option
 from windlass.cli.sessions import id_argument, on_session, store_option
 
 if TYPE_CHECKING:
-    from windlass.policies.preview import EffectPlan, PlannedEffect
+    from windlass.policies.planned import EffectPlan, PlannedEffect
     from windlass.store.base import Store
 
 

@@ -18,12 +18,8 @@ from windlass.access.caller import Caller
 from windlass.errors import ConfigError, NoSuchSession, PermissionDenied, StoreError
 from windlass.events import (
     EffectPlanned,
-    JournalEntry,
-    PlanApproved,
     PlanMade,
     PlanUsed,
-    RunEnded,
-    RunResumed,
     RunStarted,
 )
 from windlass.loop.asks import version
@@ -32,117 +28,20 @@ from windlass.loop.policy import Policy
 from windlass.loop.run import Run
 from windlass.loop.verdict import Ask, Outcome, Suspend
 from windlass.messages import ToolCall, ToolResult
+from windlass.policies.planned import (
+    EffectPlan,
+    PlannedEffect,
+    at_rest,
+    bound_to,
+    effect_of,
+    plan_in,
+)
 from windlass.tools.base import Tool, ToolContext
 from windlass.tools.rehearsal import Rehearsal
 from windlass.tools.text import to_text
 
 NAME = "plan"
 UNSEEN = "what you read from now on does not show it"
-
-
-# --------------------------------------------------------------------------- plans
-
-
-class PlannedEffect(msgspec.Struct, frozen=True):
-    """One effect of a plan: the call, and the rows it would change where that is known."""
-
-    tool: str
-    arguments: dict[str, Any]
-    call_id: str
-    diff: tuple[dict[str, Any], ...] | None = None
-    note: str | None = None
-    asks: tuple[dict[str, Any], ...] = ()
-    version: str = ""
-    digest: str = ""
-    pinned: dict[str, Any] | None = None
-    session_id: str | None = None  # of the sub-agent that would do it
-
-
-class EffectPlan(msgspec.Struct, frozen=True):
-    """What a run would do, found out by `dry_run="plan"`: `out.plan.effects`.
-
-    Approve it as a whole with `w.approve_plan(out.plan, by="ann")`, then `agent.run(…, plan=out.plan)`
-    may do exactly this, once.
-    """
-
-    id: str  # a digest of all that an approval is about
-    session_id: str
-    run_id: str
-    caller: str
-    effects: tuple[PlannedEffect, ...]
-    agent: str | None = None
-    tenant: str | None = None
-    status: str = "done"  # how the preview ended
-    approved_by: str | None = None
-    expires_at: float | None = None
-    used_by: str | None = None  # the session that did it, or began to
-    used_run: str | None = None  # and its run
-    who: tuple[str | None, str | None, tuple[str, ...]] = (None, None, ())  # user, tenant, roles
-
-    @property
-    def expired(self) -> bool:
-        """No approval holds any more."""
-        return self.expires_at is not None and seams.now() > self.expires_at
-
-    def is_used_by(self, run: Run) -> bool:
-        """Is it this run that uses it? A fork has the same run, in another session."""
-        return (self.used_by, self.used_run) == (run.session_id, run.run_id)
-
-
-def bound_to(session_id: str, begun: RunStarted, effects: Sequence[PlannedEffect]) -> str:
-    """The digest of what an approval of these effects is about."""
-    about = [msgspec.to_builtins(effect) for effect in effects]
-    return digest_of(("plan", session_id, begun.run_id, _who(begun), about))
-
-
-def _who(begun: RunStarted) -> tuple[str | None, str | None, tuple[str, ...]]:
-    return begun.user, begun.tenant, tuple(sorted(begun.roles))
-
-
-def plan_in(entries: Sequence[JournalEntry], session_id: str) -> EffectPlan | None:
-    """The last plan of a session; None: it has none, or one that is not this session's own."""
-    begun: RunStarted | None = None
-    effects: list[PlannedEffect] = []
-    plan: EffectPlan | None = None
-    for entry in entries:
-        match entry:
-            case RunStarted():
-                begun, effects = entry, []
-            case EffectPlanned():
-                effects.append(_effect(entry))
-            case PlanMade() if begun is not None:
-                plan = EffectPlan(
-                    entry.plan, session_id, begun.run_id, begun.caller, tuple(effects),
-                    begun.name, begun.tenant, entry.status, who=_who(begun),
-                )  # fmt: skip
-                if entry.plan != bound_to(session_id, begun, effects):
-                    plan = None  # of the session that this one was forked from, or tampered with
-            case PlanApproved() if plan is not None and entry.plan == plan.id:
-                plan = msgspec.structs.replace(
-                    plan, approved_by=entry.by, expires_at=entry.expires_at
-                )
-            case PlanUsed() if plan is not None and entry.plan == plan.id:
-                plan = msgspec.structs.replace(
-                    plan, used_by=entry.session_id, used_run=entry.run_id
-                )
-            case _:
-                pass
-    return plan
-
-
-def at_rest(entries: Sequence[JournalEntry]) -> bool:
-    """Has the last run ended or parked? Who writes to a session takes the pen from a run at work."""
-    for entry in reversed(entries):
-        if type(entry) in (RunStarted, RunResumed):
-            return False
-        if type(entry) is RunEnded:
-            return True
-    return True
-
-
-def _effect(entry: EffectPlanned) -> PlannedEffect:
-    fields = {name: getattr(entry, name) for name in PlannedEffect.__struct_fields__}
-    return PlannedEffect(**fields)
 
 
 # --------------------------------------------------------------------------- who would have asked
@@ -266,7 +165,7 @@ class Preview(Policy[None]):
             return outcome
         entries = run.journal.entries[run.first_entry :]
         begun = next(entry for entry in entries if type(entry) is RunStarted)
-        effects = [_effect(entry) for entry in _planned(run)]
+        effects = [effect_of(entry) for entry in _planned(run)]
         run.record(PlanMade(bound_to(run.session_id, begun, effects), len(effects), outcome.status))
         return outcome
 
@@ -398,7 +297,7 @@ class ByPlan(Policy[Claims]):
 
     async def _claimed(self, run: Run, plan: EffectPlan) -> str:
         """Make the plan this run's own, on the record of the session that made it. "": it is."""
-        if plan.is_used_by(run):
+        if plan.is_used_by(run.session_id, run.run_id):
             return ""
         used = PlanUsed(plan.id, run.session_id, run.run_id)
         if plan.session_id == run.session_id:
@@ -451,7 +350,7 @@ def _unusable(plan: EffectPlan, run: Run) -> str | None:
     named = f"plan {plan.id[:12]} of session {plan.session_id}"
     if plan.approved_by is None:
         return f"{named} is not approved: `windlass plan approve {plan.session_id}`"
-    if plan.used_run is not None and not plan.is_used_by(run):
+    if plan.used_run is not None and not plan.is_used_by(run.session_id, run.run_id):
         return f"{named} was used by session {plan.used_by}; make a new one"
     if plan.expired:
         return f"the approval of {named} has expired; make a new one"

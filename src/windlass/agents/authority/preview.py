@@ -16,7 +16,7 @@ from windlass.loop.plan import Plan
 from windlass.loop.policy import Policy, moments_of
 
 if TYPE_CHECKING:
-    from windlass.policies.preview import EffectPlan
+    from windlass.policies.planned import EffectPlan
 
 PLAN: Final = "plan"  # the value of dry_run
 MODE: Final = "effects"  # in a run's metadata: what becomes of effects
@@ -33,7 +33,7 @@ def _plan(name: str, value: Any) -> dict[str, Any] | None:
         return None
     if isinstance(value, str) and value.strip():
         return {"session_id": value, "id": None}
-    from windlass.policies.preview import EffectPlan
+    from windlass.policies.planned import EffectPlan
 
     if isinstance(value, EffectPlan):
         return {"session_id": value.session_id, "id": value.id}

@@ -1,0 +1,123 @@
+"""Plans of effects, as a journal holds them. Not a policy: `preview.py` makes them and goes by them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from windlass import seams
+from windlass.events import (
+    EffectPlanned,
+    JournalEntry,
+    PlanApproved,
+    PlanMade,
+    PlanUsed,
+    RunEnded,
+    RunResumed,
+    RunStarted,
+)
+from windlass.loop.plan import digest_of
+
+
+class PlannedEffect(msgspec.Struct, frozen=True):
+    """One effect of a plan: the call, and the rows it would change where that is known."""
+
+    tool: str
+    arguments: dict[str, Any]
+    call_id: str
+    diff: tuple[dict[str, Any], ...] | None = None
+    note: str | None = None
+    asks: tuple[dict[str, Any], ...] = ()
+    version: str = ""
+    digest: str = ""
+    pinned: dict[str, Any] | None = None
+    session_id: str | None = None  # of the sub-agent that would do it
+
+
+class EffectPlan(msgspec.Struct, frozen=True):
+    """What a run would do, found out by `dry_run="plan"`: `out.plan.effects`.
+
+    Approve it as a whole with `w.approve_plan(out.plan, by="ann")`, then `agent.run(…, plan=out.plan)`
+    may do exactly this, once.
+    """
+
+    id: str  # a digest of all that an approval is about
+    session_id: str
+    run_id: str
+    caller: str
+    effects: tuple[PlannedEffect, ...]
+    agent: str | None = None
+    tenant: str | None = None
+    status: str = "done"  # how the preview ended
+    approved_by: str | None = None
+    expires_at: float | None = None
+    used_by: str | None = None  # the session that did it, or began to
+    used_run: str | None = None  # and its run
+    who: tuple[str | None, str | None, tuple[str, ...]] = (None, None, ())  # user, tenant, roles
+
+    @property
+    def expired(self) -> bool:
+        """No approval holds any more."""
+        return self.expires_at is not None and seams.now() > self.expires_at
+
+    def is_used_by(self, session_id: str, run_id: str) -> bool:
+        """Is it this run that uses it? A fork has the same run, in another session."""
+        return (self.used_by, self.used_run) == (session_id, run_id)
+
+
+def bound_to(session_id: str, begun: RunStarted, effects: Sequence[PlannedEffect]) -> str:
+    """The digest of what an approval of these effects is about."""
+    about = [msgspec.to_builtins(effect) for effect in effects]
+    return digest_of(("plan", session_id, begun.run_id, _who(begun), about))
+
+
+def _who(begun: RunStarted) -> tuple[str | None, str | None, tuple[str, ...]]:
+    return begun.user, begun.tenant, tuple(sorted(begun.roles))
+
+
+def plan_in(entries: Sequence[JournalEntry], session_id: str) -> EffectPlan | None:
+    """The last plan of a session; None: it has none, or one that is not this session's own."""
+    begun: RunStarted | None = None
+    effects: list[PlannedEffect] = []
+    plan: EffectPlan | None = None
+    for entry in entries:
+        match entry:
+            case RunStarted():
+                begun, effects = entry, []
+            case EffectPlanned():
+                effects.append(effect_of(entry))
+            case PlanMade() if begun is not None:
+                plan = EffectPlan(
+                    entry.plan, session_id, begun.run_id, begun.caller, tuple(effects),
+                    begun.name, begun.tenant, entry.status, who=_who(begun),
+                )  # fmt: skip
+                if entry.plan != bound_to(session_id, begun, effects):
+                    plan = None  # of the session that this one was forked from, or tampered with
+            case PlanApproved() if plan is not None and entry.plan == plan.id:
+                plan = msgspec.structs.replace(
+                    plan, approved_by=entry.by, expires_at=entry.expires_at
+                )
+            case PlanUsed() if plan is not None and entry.plan == plan.id:
+                plan = msgspec.structs.replace(
+                    plan, used_by=entry.session_id, used_run=entry.run_id
+                )
+            case _:
+                pass
+    return plan
+
+
+def at_rest(entries: Sequence[JournalEntry]) -> bool:
+    """Has the last run ended or parked? Who writes to a session takes the pen from a run at work."""
+    for entry in reversed(entries):
+        if type(entry) in (RunStarted, RunResumed):
+            return False
+        if type(entry) is RunEnded:
+            return True
+    return True
+
+
+def effect_of(entry: EffectPlanned) -> PlannedEffect:
+    fields = {name: getattr(entry, name) for name in PlannedEffect.__struct_fields__}
+    return PlannedEffect(**fields)
