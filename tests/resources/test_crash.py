@@ -61,6 +61,14 @@ def test_killed_at_some_points_on_postgres():
 @pytest.mark.deep
 @pytest.mark.skipif(find_binaries() is None, reason=MISSING)
 @pytest.mark.parametrize("width", [1, 3])
-def test_killed_at_every_point_and_random_instants_on_postgres(width):
+def test_killed_at_every_point_and_300_random_instants_on_postgres(width):
+    # its points stand before and after each commit, so every commit is among them
     server = str(shared_server().folder)
-    sweep(width, 1, instants=60, seed=5, timeout=60, postgres=server).assert_ok()
+    sweep(width, 1, instants=150, seed=5, timeout=60, postgres=server).assert_ok()
+
+
+@pytest.mark.deep
+@pytest.mark.skipif(find_binaries() is None, reason=MISSING)
+def test_killed_and_killed_again_while_it_resumes_on_postgres():
+    server = str(shared_server().folder)
+    sweep(3, 1, kill_resume=True, every=2, seed=7, timeout=60, postgres=server).assert_ok()
