@@ -152,3 +152,13 @@ async def test_a_session_reset_or_trimmed_is_still_whole(tmp_path):
         assert report.ok and "s1 from row" in report.not_covered[0]
         await scope.audit.seal()
         assert not (await scope.audit.verify()).not_covered
+
+
+@pytest.mark.parametrize("table", ["windlass_seals", "windlass_tombstones", "windlass_anchored"])
+async def test_no_tool_can_write_to_seals(stores, table):
+    home = stores()
+    async with w.Runtime(home, environ={}) as scope:
+        await scope.audit.seal()
+        with pytest.raises(StoreError, match="a body may not"):
+            await home.commit(lambda tx: tx.execute(f"DELETE FROM {table}"))
+    await home.aclose()

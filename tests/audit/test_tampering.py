@@ -217,3 +217,71 @@ async def test_what_came_after_the_last_seal_is_named(world, tmp_path):
         await w.agent_loop("hi", model=model, session_id="s0", caller=w.Caller("ann", (), "acme"))
     report = await verified(file, world / "anchor.jsonl")
     assert report.ok and "s0 from row" in report.not_covered[0]
+
+
+ODD = {"a blob": b"\x00\xff", "words": "odd", "a number": -1, "a large number": 2**62}
+COLUMNS = {
+    **{table: (number, by, *columns) for table, (by, number, columns) in TABLES.items()},
+    "windlass_sessions": ("id", "rows", "head", "last_key"),
+}
+
+
+@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize("table", COLUMNS)
+async def test_what_is_of_another_kind_is_a_finding_and_no_crash(world, tmp_path, table, odd):
+    for column in COLUMNS[table]:
+        file = tmp_path / f"{column}.db"
+        swapped_file(world / "now.db", file)
+        run = Database(file)
+        last = f"(SELECT max(rowid) FROM {table})"
+        run(f'UPDATE {table} SET "{column}" = ? WHERE rowid = {last}', (ODD[odd],))
+        run.close()
+        report = await verified(file, world / "anchor.jsonl")
+        assert not report.ok, column
+
+
+async def test_odd_marks_of_deletion_excuse_nothing(world, tmp_path):
+    file = tmp_path / "shop.db"
+    swapped_file(world / "now.db", file)
+    run = Database(file)
+    run(
+        "DELETE FROM windlass_rows WHERE sid IN (SELECT sid FROM windlass_sessions WHERE id = 's1x')"
+    )
+    run("DELETE FROM windlass_sessions WHERE id = 's1x'")
+    for odd in (b"", "late", None):
+        if odd is not None:
+            run("INSERT INTO windlass_tombstones VALUES ('s1x', 1, ?, '', ?, 1)", (str(odd), odd))
+    run.close()
+    report = await verified(file, world / "anchor.jsonl")
+    assert [one.session for one in report.findings] == ["s1x"] and not report.deleted
+
+
+async def test_a_session_made_anew_is_not_excused_by_its_first_deletion(world, tmp_path):
+    file, anchor = tmp_path / "shop.db", tmp_path / "anchor.jsonl"
+    ann = w.Caller("ann", (), "acme")
+    async with w.Runtime(f"sqlite:///{file}", environ={}, audit_anchor=anchor) as scope:
+        for _ in range(2):
+            model = w.testing.scripted("hello")
+            await w.agent_loop("hi", model=model, session_id="s1", caller=ann)
+            if not (await scope.audit.verify()).deleted:
+                await scope.store.delete("s1")
+        assert (await scope.audit.verify()).ok
+    run = Database(file)
+    run("DELETE FROM windlass_rows")
+    run("DELETE FROM windlass_sessions")
+    run.close()
+    report = await verified(file, anchor)
+    assert [one.session for one in report.findings] == ["s1"]
+
+
+async def test_long_logs_are_read_a_page_at_a_time(world, monkeypatch):
+    monkeypatch.setattr("windlass.agents.auditing.verifying._PAGE", 3)
+    monkeypatch.setattr("windlass.agents.auditing.asking._PAGE", 2)
+    monkeypatch.setattr("windlass.agents.auditing.asking._AT_ONCE", 2)
+    report = await verified(world / "shop.db", world / "anchor.jsonl")
+    assert report.ok and not report.not_covered
+    async with w.Runtime(f"sqlite:///{world}/shop.db", environ={}) as scope:
+        assert len((await scope.audit.query()).entries) == 40
+        assert len((await scope.audit.query(limit=5)).entries) == 5
+        for session in ("s0", "s1x"):
+            assert (await scope.audit.verify(session=session)).ok

@@ -152,7 +152,7 @@ def read(tx: Any, after: Mapping[str, int] | None = None) -> list[Seal]:
         return []
     found: list[Seal] = []
     tenants = [row[0] for row in tx.execute(f"SELECT DISTINCT tenant FROM {TABLE}").fetchall()]
-    for tenant in sorted(tenants):
+    for tenant in sorted(tenants, key=str):
         rows = tx.execute(
             f"SELECT number, at, ends, previous, hash FROM {TABLE}"
             " WHERE tenant = ? AND number > ? ORDER BY number",
@@ -171,19 +171,21 @@ def latest(tx: Any, count: int) -> list[End]:
     return [end for row in reversed(rows.fetchall()) for end in _seal(*row).ends]
 
 
-def _seal(tenant: str, number: int, at: float, ends: Any, previous: Any, hash_: Any) -> Seal:
+def _seal(tenant: Any, number: Any, at: Any, ends: Any, previous: Any, hash_: Any) -> Seal:
+    """A seal from its columns; what was changed beyond reading is one that is not sound."""
     try:
-        unpacked = msgspec.json.decode(ends, type=tuple[End, ...])
+        columns = (tenant, number, at, msgspec.json.decode(ends), previous, hash_)
+        return msgspec.convert(dict(zip(Seal.__struct_fields__, columns, strict=True)), Seal)
     except (msgspec.DecodeError, TypeError, UnicodeDecodeError):
-        unpacked, hash_ = (), ""
-    return Seal(tenant, number, at, unpacked, str(previous), str(hash_))
+        return Seal(str(tenant), number if type(number) is int else 0, 0.0, (), "", "")
 
 
 def anchored(tx: Any) -> dict[str, int]:
     """How far the seals of each tenant are known to be anchored."""
     if not there(tx):
         return {}
-    return dict(tx.execute(f"SELECT tenant, number FROM {ANCHORED}").fetchall())
+    rows = tx.execute(f"SELECT tenant, number FROM {ANCHORED}").fetchall()
+    return {tenant: number for tenant, number in rows if type(number) is int}
 
 
 # --------------------------------------------------------------------------- what there is to seal
@@ -232,9 +234,14 @@ def bury_one(tx: Any, grave: tuple[str, int, str, str, float]) -> None:
     tx.keep(f"INSERT OR IGNORE INTO {GRAVES} VALUES (?, ?, ?, ?, ?, 0) {_OWN}", grave)
 
 
-def graves(tx: Any) -> list[End]:
-    """The deletions on record, sealed or not."""
+def graves(tx: Any) -> list[tuple[End, bool]]:
+    """The deletions on record, and whether each is sealed; one that is not is later than all seals."""
     if not there(tx):
         return []
-    rows = tx.execute(f"SELECT session, rows, hash, at FROM {GRAVES} ORDER BY at, session")
-    return [End("deleted", *row) for row in rows.fetchall()]
+    rows = tx.execute(f"SELECT session, rows, hash, at, sealed FROM {GRAVES} ORDER BY at, session")
+    sound = (str, int, str, float)
+    return [
+        (End("deleted", *row[:4]), bool(row[4]))
+        for row in rows.fetchall()
+        if tuple(map(type, row[:4])) == sound
+    ]

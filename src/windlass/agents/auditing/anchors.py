@@ -70,9 +70,10 @@ class FileAnchor:
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
         descriptor = os.open(self.path, flags, 0o600)
         try:
-            size = os.fstat(descriptor).st_size
-            if size and os.pread(descriptor, 1, size - 1) != b"\n":  # a write was cut off here
-                lines = b"\n" + lines
+            if os.fstat(descriptor).st_size:
+                os.lseek(descriptor, -1, os.SEEK_END)
+                if os.read(descriptor, 1) != b"\n":  # a write was cut off here
+                    lines = b"\n" + lines
             while lines:
                 lines = lines[os.write(descriptor, lines) :]
             os.fsync(descriptor)

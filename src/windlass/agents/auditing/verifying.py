@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+import math
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -18,7 +19,6 @@ from windlass.store.memory import MemoryStore
 from windlass.store.seals import End, Seal
 
 _PAGE = 2_000
-_CONTENT = audit.COLUMNS[1:-1]
 What: TypeAlias = Literal["journal", "audit", "seal", "anchor", "books"]
 
 
@@ -56,9 +56,10 @@ class AuditReport(msgspec.Struct, frozen=True):
 
 
 class _Chain(msgspec.Struct):
-    """A chain that was followed: the hash of each of its rows."""
+    """A chain that was followed: how long it is, and the hashes of rows that a seal names."""
 
-    hashes: list[str]
+    rows: int = 0
+    hashes: dict[int, str] = {}
     broken: bool = False
     tenants: set[str] = msgspec.field(default_factory=set[str])
 
@@ -77,7 +78,9 @@ async def verify(
     work.sealed = [
         seal for seal in await store.consult(seals.read) if tenant is None or seal.tenant == tenant
     ]
-    work.mine = {(end.kind, end.name) for seal in work.witnesses() for end in seal.ends}
+    for seal in work.witnesses():
+        for end in seal.ends:
+            work.named.setdefault((end.kind, end.name), set()).add(end.rows)
     await work.journals()
     await work.log()
     work.graves = await store.consult(seals.graves)
@@ -93,8 +96,8 @@ class _Verification:
         self.findings: list[Finding] = []
         self.followed: dict[tuple[str, str], _Chain] = {}
         self.sealed: list[Seal] = []
-        self.mine: set[tuple[str, str]] = set()  # chains that seals of this tenant name
-        self.graves: list[End] = []
+        self.named: dict[tuple[str, str], set[int]] = {}  # by chain, rows that seals name
+        self.graves: list[tuple[End, bool]] = []
 
     def find(self, what: What, problem: str, **more: Any) -> None:
         self.findings.append(Finding(what, problem, **more))
@@ -113,7 +116,7 @@ class _Verification:
                 continue  # deleted while we looked
             except StoreError as error:
                 self.find("journal", str(error), session=name, row=_row_in(str(error)))
-                self.followed["journal", name] = _Chain([], broken=True)
+                self.followed["journal", name] = _Chain(broken=True)
                 continue
             self.followed["journal", name] = self._journal(name, rows, head.rows, head.hash)
             if not self.followed["journal", name].broken:
@@ -121,7 +124,7 @@ class _Verification:
 
     def _others(self, name: str, runs: dict[str, tuple[Any, ...]] | None) -> bool:
         """The session is another tenant's: no run of this one is in it, and no seal names it."""
-        if self.tenant is None or not runs or ("journal", name) in self.mine:
+        if self.tenant is None or not runs or ("journal", name) in self.named:
             return False
         return all((facts[0] or "") != self.tenant for facts in runs.values())
 
@@ -131,7 +134,7 @@ class _Verification:
         if isinstance(self.store, MemoryStore):
             return [info.id for info in await self.store.sessions()]
 
-        def look(tx: Any) -> tuple[list[str], list[tuple[Any, ...]]]:
+        def look(tx: Any) -> tuple[list[Any], list[tuple[Any, ...]]]:
             names = tx.execute("SELECT id FROM windlass_sessions ORDER BY sid").fetchall()
             counts = tx.execute(
                 "SELECT s.id, s.rows, r.sid, count(*) FROM windlass_rows AS r"
@@ -140,10 +143,12 @@ class _Verification:
             return [row[0] for row in names], counts
 
         names, counts = await self.store.consult(look)
+        if any(not isinstance(name, str) for name in names):
+            self.find("journal", "the name of a session is no text: it was changed")
         for name, rows, sid, count in counts:
             if name is None:
                 self.find("journal", f"{count} rows belong to no session (number {sid})")
-            elif count > rows:
+            elif not isinstance(rows, int) or count > rows:
                 self.find(
                     "journal",
                     f"session {name!r}: {count} rows are stored and {rows} are its journal: "
@@ -151,7 +156,7 @@ class _Verification:
                     session=name,
                     row=rows,
                 )
-        return names
+        return [name for name in names if isinstance(name, str)]
 
     def _books(self, tx: Any) -> dict[str, dict[str, tuple[Any, ...]]]:
         """What the index of runs says, by session and run."""
@@ -169,7 +174,9 @@ class _Verification:
         return found
 
     def _journal(self, name: str, rows: Sequence[Row], count: int, hash_: bytes) -> _Chain:
-        chain = _Chain([row.hash.hex() for row in rows])
+        named = self.named.get(("journal", name), ())
+        hashes = {place: rows[place - 1].hash.hex() for place in named if 0 < place <= len(rows)}
+        chain = _Chain(len(rows), hashes)
         try:
             written.verify(rows, name)
             written.decode_rows(rows, name)
@@ -226,26 +233,45 @@ class _Verification:
     # ----------------------------------------------------------------- the log of resources
 
     async def log(self) -> None:
-        """Every chain of the audit log."""
+        """Every chain of the audit log, row by row."""
         only = None if self.session is None else f"session:{self.session}"
-        async for chain, rows in _chains(self.store, only):
-            tenants = {row[4] or "" for row in rows}
-            if self.tenant is not None and self.tenant not in tenants:
-                if ("audit", chain) not in self.mine:
-                    continue
-            followed = self.followed["audit", chain] = _Chain([], tenants=tenants)
-            before = audit.genesis(chain)
-            for row in rows:
-                content, hash_ = row[1:-1], row[-1]
-                problem = self._logged(chain, len(followed.hashes), before, content, hash_)
-                if problem is not None:
-                    followed.broken = True
-                    self.find("audit", problem, chain=chain, row=len(followed.hashes),
-                              session=chain.removeprefix("session:")
-                              if chain.startswith("session:") else None)  # fmt: skip
-                    break
-                before = bytes(hash_)
-                followed.hashes.append(before.hex())
+        name, chain, before = "", _Chain(), b""
+        named: Collection[int] = ()
+        async for row in _log(self.store, only):
+            content, hash_ = row[1:-1], row[-1]
+            if not isinstance(content[0], str):
+                self.find("audit", f"audit row {row[0]}: its columns are not what they were")
+                continue
+            if content[0] != name or not chain.tenants:
+                name = content[0]
+                before, named = audit.genesis(name), self.named.get(("audit", name), ())
+                chain = self.followed["audit", name] = _Chain()
+            chain.tenants.add(content[3] or "")
+            if chain.broken:
+                continue
+            problem = self._logged(name, chain.rows, before, content, hash_)
+            if problem is not None:
+                chain.broken = True
+                self.find("audit", problem, chain=name, session=_session(name), row=chain.rows)
+                continue
+            before, chain.rows = bytes(hash_), chain.rows + 1
+            if chain.rows in named:
+                chain.hashes[chain.rows] = before.hex()
+        if self.tenant is not None:
+            self._forget_others()
+
+    def _forget_others(self) -> None:
+        """Chains without a row of the tenant that is asked about, and that no seal of it names."""
+        others = {
+            name
+            for (kind, name), chain in self.followed.items()
+            if kind == "audit"
+            and self.tenant not in chain.tenants
+            and (kind, name) not in self.named
+        }
+        for name in others:
+            del self.followed["audit", name]
+        self.findings = [one for one in self.findings if one.chain not in others]
 
     def _logged(
         self, chain: str, place: int, before: bytes, content: Sequence[Any], hash_: Any
@@ -328,8 +354,8 @@ class _Verification:
         said: set[tuple[str, str]] = set()
         gone: dict[str, list[float]] = {}
         later: dict[tuple[str, str], int] = {}
-        for end in self.graves:
-            gone.setdefault(end.name, []).append(end.at)
+        for end, sealed in self.graves:
+            gone.setdefault(end.name, []).append(end.at if sealed else math.inf)
         for seal in witnesses:
             for end in seal.ends:
                 if end.kind == "deleted":
@@ -341,16 +367,14 @@ class _Verification:
                     continue
                 excused = end.kind == "journal" and (
                     any(at >= seal.at for at in gone.get(end.name, ()))
-                    or later.get((seal.tenant, end.name), 0) >= seal.number
+                    or later.get((seal.tenant, end.name), 0) > seal.number
                 )
                 if not excused and self._lost(seal, end):
                     said.add((end.kind, end.name))
 
     def _lost(self, seal: Seal, end: End) -> bool:
         chain = self.followed.get((end.kind, end.name))
-        session = end.name if end.kind == "journal" else None
-        if end.kind == "audit" and end.name.startswith("session:"):
-            session = end.name.removeprefix("session:")
+        session = end.name if end.kind == "journal" else _session(end.name)
         if self.session is not None and session != self.session:
             return False
         name = f"session {end.name!r}" if end.kind == "journal" else f"audit chain {end.name!r}"
@@ -358,13 +382,13 @@ class _Verification:
             problem = f"{name}: is gone, and nobody deleted it; it had {end.rows} rows when sealed"
         elif chain.broken:
             return False  # which has been said
-        elif len(chain.hashes) < end.rows:
+        elif chain.rows < end.rows:
             problem = (
-                f"{name}, row {len(chain.hashes)}: its end was cut off, or it is an old copy; "
+                f"{name}, row {chain.rows}: its end was cut off, or it is an old copy; "
                 f"it had {end.rows} rows when sealed (seal {seal.number}) and has "
-                f"{len(chain.hashes)}"
+                f"{chain.rows}"
             )
-        elif end.rows and chain.hashes[end.rows - 1] != end.hash:
+        elif end.rows and chain.hashes.get(end.rows) != end.hash:
             problem = (
                 f"{name}, row {end.rows - 1}: is not the row that was sealed (seal {seal.number})"
             )
@@ -372,7 +396,7 @@ class _Verification:
             return False
         self.find(end.kind if end.kind != "deleted" else "seal", problem, session=session,
                   chain=end.name if end.kind == "audit" else None,
-                  row=min(end.rows - 1, len(chain.hashes) if chain else 0))  # fmt: skip
+                  row=min(end.rows - 1, chain.rows if chain else 0))  # fmt: skip
         return True
 
     # ----------------------------------------------------------------- the report
@@ -385,11 +409,11 @@ class _Verification:
         return AuditReport(
             tuple(self.findings),
             tuple(self._not_covered()),
-            tuple(self.graves),
+            tuple(end for end, _ in self.graves),
             len(journals),
-            sum(len(chain.hashes) for chain in journals),
+            sum(chain.rows for chain in journals),
             len(logs),
-            sum(len(chain.hashes) for chain in logs),
+            sum(chain.rows for chain in logs),
             len(self.sealed),
             None if anchor is None else len({seal.hash for seal in anchor.seals}),
         )
@@ -402,7 +426,7 @@ class _Verification:
         open_ends = [
             f"{name} from row {sealed.get((kind, name), 0)}"
             for (kind, name), chain in self.followed.items()
-            if len(chain.hashes) > sealed.get((kind, name), 0)
+            if chain.rows > sealed.get((kind, name), 0)
         ]
         if self.anchor is None:
             yield (
@@ -423,36 +447,27 @@ class _Verification:
             yield f"a cut after the last seal would not show: {len(open_ends)} chains ({some})"
 
 
-async def _chains(
-    store: Store, only: str | None
-) -> AsyncIterator[tuple[str, list[tuple[Any, ...]]]]:
-    """The audit log chain by chain, a page at a time."""
+async def _log(store: Store, only: str | None) -> AsyncIterator[tuple[Any, ...]]:
+    """The audit log chain by chain, read a page at a time."""
     columns = ", ".join(f'"{name}"' for name in audit.COLUMNS)
-    at: tuple[str, int] = ("", -1)
-    chain, rows = None, list[tuple[Any, ...]]()
+    at: tuple[str, int] = ("" if only is None else only, -1)
+    where = "(chain, seq) > (?, ?)" if only is None else "chain = ? AND seq > ?"
+    sql = f"SELECT {columns} FROM {audit.TABLE} WHERE {where} ORDER BY chain, seq LIMIT {_PAGE}"
     while True:
-        where, values = "(chain, seq) > (?, ?)", at
-        if only is not None:
-            where, values = "chain = ? AND seq > ?", (only, at[1])
 
-        def look(tx: Any, where: str = where, values: tuple[str, int] = values) -> list[Any]:
-            if not seals.there(tx, audit.TABLE):
-                return []
-            sql = f"SELECT {columns} FROM {audit.TABLE} WHERE {where} ORDER BY chain, seq"
-            return tx.execute(f"{sql} LIMIT {_PAGE}", values).fetchall()
+        def look(tx: Any, values: tuple[str, int] = at) -> list[Any]:
+            return tx.execute(sql, values).fetchall() if seals.there(tx, audit.TABLE) else []
 
         page = await store.consult(look)
         for row in page:
-            if row[1] != chain:
-                if chain is not None:
-                    yield chain, rows
-                chain, rows = row[1], []
-            rows.append(row)
+            yield row
         if len(page) < _PAGE:
-            break
+            return
         at = (page[-1][1], page[-1][2])
-    if chain is not None:
-        yield chain, rows
+
+
+def _session(chain: str) -> str | None:
+    return chain.removeprefix("session:") if chain.startswith("session:") else None
 
 
 def _whose(tenant: str) -> str:
