@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import importlib
 import json
 import re
 import sys
 from pathlib import Path
 
 import pytest
+
+import windlass as w
+from windlass.testing import call, scripted
 
 MOCK = ("--provider", "mock")
 SHOP = """
@@ -117,7 +122,7 @@ def test_undo_lists_asks_undoes_and_is_done_once(windlass):
 def test_undo_one_call(windlass):
     windlass("run", "pay", *MOCK, *TOOLS, "--session", "s")
     pay = json.loads(windlass("undo", "s", *TOOLS, "--dry-run", "--json").stdout)[1]
-    assert "no effect of call nope" in windlass("undo", "s", "-c", "nope", code=2).stderr
+    assert "no effect of call 'nope'" in windlass("undo", "s", "-c", "nope", code=2).stderr
     windlass("undo", "s", *TOOLS, "-c", pay["call_id"], "-y")
     assert paid() == ["paid 5", "back 5"]
 
@@ -131,3 +136,33 @@ def test_tools_must_be_named_again(windlass):
 def test_nothing_to_undo(windlass):
     windlass("run", "hi", *MOCK, "--session", "s")
     assert "no effects" in windlass("undo", "s").stderr
+
+
+JARS = """
+    class Jar(w.Resource):
+        id: str
+        n: int = 0
+"""
+
+
+def test_rows_of_a_resource(windlass, module, project):
+    module("jars", JARS)
+    place = f"sqlite:///{project}/.windlass/sessions.db"
+    Path(".windlass").mkdir()
+    sys.path.insert(0, str(project))
+    jar = importlib.import_module("jars").Jar
+
+    async def work() -> None:
+        async with w.Runtime(store=place, resources=[jar], environ={}) as scope:
+            model = scripted(
+                call("create_jar", id="a"), call("update_jar", id="a", values={"n": 2}), "ok"
+            )
+            await w.Agent(model, tools=scope.tools()).run("go", session_id="s")
+
+    asyncio.run(work())
+    looked = windlass("undo", "s", "-t", "jars:Jar", "--dry-run").stdout
+    assert "undo: set jar 'a' back: n to 0" in looked and "undo: delete jar 'a'" in looked
+    older = windlass("undo", "s", "-t", "jars:Jar", "--dry-run", "-c", "call_1").stdout
+    assert "cannot be undone: jar 'a' was changed since" in older  # as long as the newer one stands
+    done = windlass("undo", "s", "-t", "jars:Jar", "--yes", "--by", "ann")
+    assert done.stdout.count("undone by ann") == 2 and "delete jar 'a'" in done.stdout

@@ -11,12 +11,19 @@ FUNCTIONS: dict[str, str] = {
     "approvals": "store session_id",
     "approve": "ids by store",
     "deny": "ids reason by store",
+    "approve_plan": "plan by expires_in store",
+    "plan_of": "session_id store",
+    "undoable": "session_id call_ids tools caller deps store",
+    "undo": "session_id call_ids tools by caller deps store force",
 }
 
 # class -> its fields, properties and methods
 CLASSES: dict[str, str] = {
     "Runtime": "store config resources tools roles models conversations",
     "Caller": "user roles tenant local",
+    "EffectPlan": "id session_id caller effects status approved_by expires_at used_by expired",
+    "PlannedEffect": "tool arguments call_id diff note asks",
+    "UndoStep": "call_id tool arguments what why outcome detail undone_by",
     "Resource": (
         "get search create update delete allow_read allow_create allow_update allow_delete version "
         "path table verbs mcp_tools max_limit audit_reads"
@@ -96,6 +103,7 @@ NOT_BUILT = "tool_permissions".split()
 
 # option -> the keys of its dict, each with a value that it takes
 OPTIONS: dict[str, dict[str, object]] = {
+    "plan": {},
     "policy": {"tools": ("look",), "side_effect_level": "read_only"},
     "permissions": {
         "allow": ["look"],
@@ -137,7 +145,7 @@ EVENTS: dict[str, str] = {
 }
 ERRORS = """
     ResourceError NotFound Conflict InvalidValue PermissionDenied BudgetExceeded Aborted ToolFailed
-    Suspended NoSuchApproval
+    Suspended NoSuchApproval CannotUndo
 """.split()
 #: What a model reads of a refusal.
 REFUSAL = "error tool reason".split()

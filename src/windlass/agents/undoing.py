@@ -46,6 +46,7 @@ PATIENCE = 120.0  # seconds for an undo whose tool has no time limit
 
 async def undoable(
     session_id: str,
+    call_ids: Sequence[str] | str | None = None,
     *,
     tools: Sequence[Any] | None = None,
     caller: Caller | None = None,
@@ -54,10 +55,13 @@ async def undoable(
 ) -> list[UndoStep]:
     """What a session did, the newest first, with what undoing each would do, or why nobody can.
 
+    Each is looked at as if those before it in the list were undone; `call_ids` are these calls only.
     `for step in await w.undoable("s1", tools=[pay]): print(step.tool, step.what or step.why)`
     """
     work = await _Undoing.of(session_id, tools, caller, deps, store, "nobody")
-    return [await work.looked(step) for step in work.steps()]
+    chosen, first = work.chosen(call_ids), list[Callable[[Any], None]]()
+    steps = [step for step in work.steps() if chosen is None or step.call_id in chosen]
+    return [await work.looked(step, first) for step in steps]
 
 
 async def undo(
@@ -80,21 +84,14 @@ async def undo(
     if not isinstance(by, str) or not by.strip():  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ConfigError(f"by says who undoes it, not {shown(by)}")
     work = await _Undoing.of(session_id, tools, caller, deps, store, by)
-    chosen = [call_ids] if isinstance(call_ids, str) else call_ids
-    known = [step.call_id for step in work.steps()]
-    for wanted in chosen or ():
-        if wanted not in known:
-            raise ConfigError(
-                f"session {session_id!r} has no effect of call {shown(wanted)}"
-                f"{nearest(str(wanted), known)}"
-            )
+    chosen = work.chosen(call_ids)
     state = standing(work.entries)
     if state.unfinished and state.suspended is None and not force:
         raise ConfigError(
             f"session {session_id!r} has not ended and may be at work: resume or cancel it first, "
             "or take it over with force=True (--force)"
         )
-    return await work.done(None if chosen is None else frozenset(chosen))
+    return await work.done(chosen)
 
 
 class _Undoing:
@@ -140,19 +137,34 @@ class _Undoing:
         """All of them, the newest first."""
         return effects_of(self.session_id, self.entries, self.tools, self.parent)
 
-    async def looked(self, step: UndoStep) -> UndoStep:
-        """The step with what its undo would do."""
+    def chosen(self, call_ids: Sequence[str] | str | None) -> frozenset[str] | None:
+        """The calls that are meant, all of them known."""
+        if call_ids is None:
+            return None
+        meant = [call_ids] if isinstance(call_ids, str) else call_ids
+        known = [step.call_id for step in self.steps()]
+        for wanted in meant:
+            if wanted not in known:
+                raise ConfigError(
+                    f"session {self.session_id!r} has no effect of call {shown(wanted)}"
+                    f"{nearest(str(wanted), known)}"
+                )
+        return frozenset(meant)
+
+    async def looked(self, step: UndoStep, first: list[Callable[[Any], None]]) -> UndoStep:
+        """The step with what its undo would do after these; where it can, it joins them."""
         tool = self.tools.get(step.tool)
         if step.why is not None or tool is None or tool.undo is None:
             return step
-        describe: Callable[..., Any] | None = getattr(tool.undo, "describe", None)
-        if describe is None:
+        foreseen: Callable[..., Any] | None = getattr(tool.undo, "foreseen", None)
+        if foreseen is None:
             return msgspec.structs.replace(step, what=_words(tool.undo))
         ctx = self._context(step, _Scope(self, None, step))
         try:
-            what = await describe(own(step.arguments), _result(step), ctx)
+            what, body = await foreseen(ctx, tuple(first))
         except Exception as error:
             return msgspec.structs.replace(step, why=said(error), outcome=_outcome(error))
+        first.append(body)
         return msgspec.structs.replace(step, what=str(what))
 
     async def done(self, chosen: frozenset[str] | None) -> list[UndoStep]:
@@ -175,7 +187,7 @@ class _Undoing:
 
     async def _undone(self, journal: Journal, step: UndoStep) -> UndoStep:
         tool = self.tools[step.tool]
-        step = await self.looked(step)
+        step = await self.looked(step, [])
         if step.why is not None:
             refused: Any = step.outcome or "error"
             journal.append(UndoEnded(step.call_id, step.tool, self.by, refused, step.why))

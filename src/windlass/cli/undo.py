@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -53,12 +54,7 @@ def undo(
     """
     from windlass.cli.paper import out
 
-    listed = _work(store, id, tools)
-    known = [step.call_id for step in listed]
-    for wanted in calls:
-        if wanted not in known:
-            raise click.UsageError(f"session {id} has no effect of call {wanted}")
-    chosen = [step for step in listed if not calls or step.call_id in calls]
+    chosen = _work(store, id, tools, calls)
     able = [step for step in chosen if step.why is None]
     if not dry_run and able and not yes:
         if not sys.stdin.isatty():
@@ -67,7 +63,7 @@ def undo(
         click.confirm(f"undo {len(able)} of these?", abort=True, err=True)
     if not dry_run and able:
         ids = [step.call_id for step in able]
-        done = _work(store, id, tools, undone=(ids, by or user_name(), force))
+        done = _work(store, id, tools, ids, (by or user_name(), force))
         ended = {step.call_id: step for step in done}
         chosen = [ended.get(step.call_id, step) for step in chosen]
     if as_json:
@@ -85,9 +81,10 @@ def _work(
     store: str | None,
     id: str,
     tools: tuple[str, ...],
-    undone: tuple[list[str], str, bool] | None = None,
+    calls: Sequence[str],
+    undone: tuple[str, bool] | None = None,
 ) -> list[UndoStep]:
-    """Look at the session, or undo these calls of it."""
+    """Look at these calls of the session, or at all; or undo them, as whom and however it stands."""
     from windlass.agents.runtime import Runtime
     from windlass.agents.undoing import undo, undoable
     from windlass.cli.options import imported, load_tools
@@ -103,9 +100,9 @@ def _work(
             for row in rows:
                 scope.resources.add(row)
             if undone is None:
-                return await undoable(session_id, tools=known)
-            ids, by, force = undone
-            return await undo(session_id, ids, tools=known, by=by, force=force)
+                return await undoable(session_id, calls or None, tools=known)
+            by, force = undone
+            return await undo(session_id, calls, tools=known, by=by, force=force)
 
     return on_session(store, id, work)
 

@@ -7,6 +7,7 @@ rows of a call together, in one transaction with the record. A row that somebody
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import msgspec
@@ -72,14 +73,27 @@ class RowUndo:
         self.desk, self.verb = desk, verb
         self.__name__ = f"undo_{verb.tool}"
 
-    async def describe(self, _args: Any, _result: Any, ctx: ToolContext[Any]) -> str:
-        """What it would do, in words, found by doing it and rolling back."""
+    async def foreseen(
+        self, ctx: ToolContext[Any], first: Sequence[Callable[[Any], None]]
+    ) -> tuple[str, Callable[[Any], None]]:
+        """What it would do once these are done: in words, and itself, for those that come after.
+
+        Found by doing it and rolling back.
+        """
         logged, rows, known = await self._looked(ctx)
         store = same_store(self.desk, ctx, self.verb.tool)
-        await tried(store, lambda tx: self._body(tx, logged, rows, ctx, known))
+
+        def body(tx: Any) -> None:
+            self._body(tx, logged, rows, ctx, known)
+
+        def all_of_it(tx: Any) -> None:
+            for each in (*first, body):
+                each(tx)
+
+        await tried(store, all_of_it)
         own = self.verb.method is not None or self.verb.plan.overridden[self.verb.name]
         beside = "; what its own code did beside these rows stays" if own else ""
-        return "; ".join(row.words for row in rows) + beside
+        return "; ".join(row.words for row in rows) + beside, body
 
     async def __call__(self, _args: Any, _result: Any, ctx: ToolContext[Any]) -> Any:
         logged, rows, known = await self._looked(ctx)
