@@ -15,11 +15,14 @@ FUNCTIONS: dict[str, str] = {
     "plan_of": "session_id store",
     "undoable": "session_id call_ids tools caller deps store",
     "undo": "session_id call_ids tools by caller deps store force",
+    "audit_query": "which",
+    "audit_verify": "tenant session anchor",
+    "audit_seal": "",
 }
 
 # class -> its fields, properties and methods
 CLASSES: dict[str, str] = {
-    "Runtime": "store config resources tools roles models conversations",
+    "Runtime": "store config resources tools roles models conversations audit audit_anchor",
     "Caller": "user roles tenant local",
     "EffectPlan": "id session_id caller effects status approved_by expires_at used_by expired",
     "PlannedEffect": "tool arguments call_id diff note asks",
@@ -57,6 +60,18 @@ CLASSES: dict[str, str] = {
         "answered expired"
     ),
     "Taint": "mode trust_prompt unlabelled",
+    "Audit": "query verify seal",
+    "AuditEntry": (
+        "at tool tenant caller roles request conversation session run call action rule digest reason "
+        "outcome duration_ms resource verb row changes"
+    ),
+    "AuditPage": "entries cursor",
+    "AuditReport": (
+        "findings not_covered deleted sessions rows chains audit_rows seals anchored ok"
+    ),
+    "Finding": "what problem session chain tenant row",
+    "Seal": "tenant number at ends previous hash sound",
+    "Anchor": "put get",
     "AuditRow": (
         "n chain seq at tenant caller roles request conversation session run call tool resource verb "
         "row outcome reason changes hash"
@@ -67,7 +82,7 @@ CLASSES: dict[str, str] = {
     ),
 }  # fmt: skip
 
-RUNTIME = "store config resources tools roles".split()
+RUNTIME = "store config resources tools roles audit_anchor".split()
 HANDLE: dict[str, str] = {
     "get": "id",
     "search": "where sort limit cursor",
@@ -113,7 +128,7 @@ OPTIONS: dict[str, dict[str, object]] = {
     "approval_policy": {
         "rules": [{"ask": "write"}],
         "external_roots": ["/srv"],
-        "workspace": "/srv/work",
+        "workspace": "/srv/shop",
         "expires_in": 60.0,
         "request_permission": lambda call: True,
         "guards": False,
@@ -161,5 +176,6 @@ COMMANDS = (
     "approvals deny",
     "audit verify",
     "audit query",
+    "audit seal",
     "undo",
 )
