@@ -161,3 +161,20 @@ async def test_what_stays_pinned_through_a_cut_keeps_its_decoration_after_a_cras
     again = scripted(then="notes, or two")
     await w.Agent(again, **options).resume("cut")
     assert [message.text for message in again.requests[-1].messages][:2] == last[:2]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"context_callback": lambda ctx: ctx.messages},
+        {"context_filter": lambda ctx: {"messages": ctx.visible_messages}},
+        {"transcript_projection": {"policy": "custom", "project": lambda messages, ctx: messages}},
+    ],
+    ids=lambda options: next(iter(options)),
+)
+async def test_who_lets_everything_stand_is_not_blamed_for_what_stands_there(
+    options: dict[str, Any],
+):
+    model = scripted("ok")
+    out = await w.agent_loop("", model=model, **options)
+    assert out.status == "done" and [m.text for m in model.requests[0].messages] == [""]

@@ -18,7 +18,7 @@ from windlass.loop.policy import Policy
 from windlass.loop.run import Run
 from windlass.messages import Message, ToolResult
 from windlass.models.base import Frame, Request
-from windlass.policies.rewriting import read, whole
+from windlass.policies.rewriting import read, untouched, whole
 from windlass.store.fold import ViewFold
 
 RECENT: Final = 10  # messages in the lists of recent ones
@@ -78,10 +78,9 @@ class ContextCallback(Policy[None]):
         if system is not None and system != (frame.system or ""):
             frame = _framed(run, frame, system)
         shown_now = request.messages
-        if messages is not None and not _alike(messages, shown_now):
+        if messages is not None and not untouched(messages, shown_now):
             given = read(run, messages, self.option)
-            if not _alike(given, shown_now):
-                shown_now = whole(given, shown_now, request.tail)
+            shown_now = whole(given, shown_now, request.tail)
         if frame is request.frame and shown_now is request.messages:
             return request
         return Request(shown_now, frame, request.tail)
@@ -106,18 +105,6 @@ class ContextCallback(Policy[None]):
                 raise ConfigError(f"{self.option}: system is a text, not {shown(system)}")
             keepable(system, f"the system from {self.option}")
         return said.get("messages"), system
-
-
-def _alike(given: object, shown_now: Sequence[Message]) -> bool:
-    """The function let everything stand: then the view itself is sent, and nothing is encoded anew."""
-    if not isinstance(given, (list, tuple)):
-        return False
-    several = cast("Sequence[object]", given)
-    return len(several) == len(shown_now) and all(map(_is, several, shown_now))
-
-
-def _is(one: object, other: object) -> bool:
-    return one is other
 
 
 def _framed(run: Run, frame: Frame, system: str) -> Frame:

@@ -6,6 +6,7 @@ function that hides messages does not have to know which of them belong together
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast, get_args
 
@@ -30,6 +31,14 @@ def read(run: Run, answer: object, who: str) -> tuple[Message, ...]:
     if not any(_says_something(message) for message in messages):
         raise ConfigError(f"{who} left no message: no provider answers a request without one")
     return messages
+
+
+def untouched(answer: object, view: Sequence[Message]) -> bool:
+    """Everything was let stand: then the view itself is sent, and nothing is encoded anew."""
+    if not isinstance(answer, (list, tuple)):
+        return False
+    several = cast("Sequence[object]", answer)
+    return len(several) == len(view) and all(map(operator.is_, several, view))
 
 
 def _says_something(message: Message) -> bool:

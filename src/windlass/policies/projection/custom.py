@@ -12,7 +12,7 @@ from windlass.loop.policy import Policy
 from windlass.loop.run import Run
 from windlass.models.base import Request
 from windlass.policies.compaction.work import view_tokens
-from windlass.policies.rewriting import read, whole
+from windlass.policies.rewriting import read, untouched, whole
 
 WHO: Final = "transcript_projection.project"
 
@@ -54,9 +54,7 @@ class CustomProjection(Policy[None]):
             raise ConfigError(
                 f"{WHO} answers a list of messages; to leave them, answer them as they are"
             )
-        given = read(run, answer, WHO)
-        if len(given) == len(request.messages) and all(
-            [one is other for one, other in zip(given, request.messages, strict=True)]
-        ):
+        if untouched(answer, request.messages):
             return request
+        given = read(run, answer, WHO)
         return Request(whole(given, request.messages, request.tail), request.frame, request.tail)
