@@ -36,9 +36,13 @@ class Anchor(Protocol):
     The same seal may be put twice. A `put` that raises is tried again with the next seal.
     """
 
-    def put(self, seal: Seal, /) -> object: ...
+    def put(self, seal: Seal, /) -> object:
+        """Keep the seal; may be async."""
+        ...
 
-    def get(self) -> object: ...
+    def get(self) -> object:
+        """All seals that were put; may be async."""
+        ...
 
 
 AuditAnchor: TypeAlias = Union[str, "os.PathLike[str]", Callable[[Seal], object], Anchor]
