@@ -312,3 +312,45 @@ async def test_pruning_goes_in_steps(store, monkeypatch):
         await (await store.open(f"s{number}")).close()
     assert sorted(await store.prune(float("inf"))) == [f"s{n}" for n in range(5)]
     assert await store.sessions() == []
+
+
+async def cancelled_at_once(waiting):
+    """It ends because it is cancelled, long before the store loses its patience."""
+    for _ in range(3):
+        await asyncio.sleep(0)
+    waiting.cancel()
+    async with asyncio.timeout(5):
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+
+
+async def test_nobody_who_is_cancelled_waits_for_a_server_that_is_away():
+    began = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def cut_off(tx):
+        tx.execute("INSERT INTO effects VALUES (2)")
+        loop.call_soon_threadsafe(began.set)
+        server.stop()
+        tx.execute("INSERT INTO effects VALUES (3)")
+
+    with own_server(durable=False) as server:
+        store = PostgresStore(server.url(), busy_timeout=60)
+        journal = await store.open("s")
+        await journal.commit(make_table, lambda _: [])
+        journal.append(note(1))
+        waiting = asyncio.create_task(journal.commit(cut_off, lambda _: [result("c1", "ok")]))
+        await began.wait()
+        await cancelled_at_once(waiting)  # begun, and lost with the server
+        journal.append(note(2))
+        waiting = asyncio.create_task(journal.commit(insert(4), lambda _: [result("c2", "ok")]))
+        await cancelled_at_once(waiting)  # not begun
+        await cancelled_at_once(asyncio.create_task(store.commit(insert(5))))
+        await asyncio.to_thread(server.start)
+        await journal.commit(insert(6), lambda _: [result("c3", "ok")])
+        await journal.close()
+        entries = await store.read("s")
+        assert numbers(entries) == [1, 2] and journal.entries == entries
+        assert [e.call_id for e in entries if isinstance(e, ToolResulted)] == ["c3"]
+        assert await store.consult(effects) == [6]
+        await store.aclose()

@@ -139,6 +139,7 @@ class HandedJournal:
             if job.claimed():
                 finished.cancel()
             else:
+                job.unwanted = True
                 await until(finished)
             raise
 

@@ -73,7 +73,7 @@ class Commit:
 
     __slots__ = (
         "body", "claim", "context", "entries", "error", "finished", "fresh", "index", "ours",
-        "pending", "place", "record", "value",
+        "pending", "place", "record", "unwanted", "value",
     )  # fmt: skip
 
     def __init__(
@@ -89,6 +89,7 @@ class Commit:
         self.context = contextvars.copy_context()
         self.claim = [None]  # whoever pops it decides: the writer runs it, or the caller leaves
         self.ours = False  # the writer popped it
+        self.unwanted = False  # the caller has left since
         self.value: Any = None
         self.entries: Sequence[JournalEntry] = ()
         self.error: BaseException | None = None
@@ -107,6 +108,10 @@ class Commit:
         except IndexError:
             return False
         return True
+
+    def abandoned(self) -> bool:
+        """Has the caller left? For the writer to ask, who need not begin then, or begin again."""
+        return self.unwanted or not (self.ours or self.claim)
 
 
 class Call:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import threading
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar, Unpack
 
@@ -127,7 +128,9 @@ class PostgresStore(ServedStore):
     async def commit(self, body: Callable[[Any], T]) -> T:
         """Run the body in a transaction of its own, outside of any session."""
         context = contextvars.copy_context()
-        return await to_the_end(self._asked(lambda writer: writer.run_free(body, context)))
+        left = threading.Event()
+        finished = self._asked(lambda writer: writer.run_free(body, context, left.is_set))
+        return await to_the_end(finished, left.set)
 
     async def consult(self, body: Callable[[Any], T]) -> T:
         """Run the body on a snapshot."""

@@ -27,6 +27,10 @@ CONFLICTS = 20  # that a transaction is run again after
 FIRST_PAUSE, LONGEST_PAUSE, CONFLICT_PAUSE = 0.005, 0.25, 0.02
 
 
+class Left(StoreError):
+    """Whoever asked for it has left, and nothing of it is stored."""
+
+
 class Trial:
     """A transaction under way. Once it is to be committed, `xid` is its number at the server."""
 
@@ -66,12 +70,18 @@ async def once(
     pool: Pool,
     work: Callable[[Connection, Trial], Awaitable[T]],
     begin: str = "BEGIN",
+    abandoned: Callable[[], bool] | None = None,
 ) -> T:
-    """Do the work in a transaction that happens once, however often the connection is lost."""
+    """Do the work in a transaction that happens once, however often the connection is lost.
+
+    It is not tried again for somebody who has left, unless it may have happened.
+    """
     patience = Patience(pool.patience)
     value: Any = None
     last: Trial | None = None  # whose commit was asked for
     while True:
+        if last is None and abandoned is not None and abandoned():
+            raise Left("the caller was cancelled before anything was stored")
         try:
             async with pool.take() as connection:
                 if last is not None and await _committed(connection, last):

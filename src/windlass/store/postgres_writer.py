@@ -28,7 +28,7 @@ from windlass.store.postgres_bodies import BodyRaised, run_body
 from windlass.store.postgres_changes import become_writer, post
 from windlass.store.postgres_link import Address, Connection, Pool, Statement, meaning, passing
 from windlass.store.postgres_mail import Mail
-from windlass.store.postgres_once import Patience, Trial, look, once
+from windlass.store.postgres_once import Left, Patience, Trial, look, once
 from windlass.store.postgres_reading import entries
 from windlass.store.postgres_rows import (
     SERIALIZABLE,
@@ -292,16 +292,22 @@ class Writer:
             self._go()
 
     async def _transact(self, line: Line, job: Commit) -> None:
-        job.ours = job.ours or job.claimed()
         pending = [job.pending] if job.pending.count else []
-        if not job.ours:  # its caller has left
-            if not pending or await self._write([(line, pending)], counted=False):
-                self._settle(line, job)
-            return
         try:
             await once(
-                self.bodies, lambda c, trial: self._run_body(c, trial, line, job), begin(line)
+                self.bodies,
+                lambda c, trial: self._run_body(c, trial, line, job),
+                begin(line),
+                job.abandoned,
             )
+        except Left as error:
+            job.error, job.entries = error, ()
+            self.news.tell(line.loop, line.owner.committed, job)
+            if pending:
+                line.backlog[0] = job.pending  # its row goes as any other
+            else:
+                self._advance(line, 1)
+            return
         except (StaleWriter, SecondResult) as error:
             job.entries = ()
             self._lose(line, loss(error, line))
@@ -323,6 +329,9 @@ class Writer:
         job.entries, job.value = (), None
         if trial.begun != "SELECT 1":
             raise stale(line)  # before the body, whose effects would be undone
+        job.ours = job.ours or job.claimed()
+        if not job.ours:
+            raise Left("the caller was cancelled before the body began")
         value = await run_body(connection, self._statements(connection), job.body, job.context)
         batch = Batch()
         try:
@@ -412,12 +421,15 @@ class Writer:
         sid = await once(self.pool, lambda c, _trial: post(c, session_id, item))
         await self.mail.posted(sid)
 
-    async def run_free(self, body: Callable[[Any], T], context: contextvars.Context) -> T:
+    async def run_free(
+        self, body: Callable[[Any], T], context: contextvars.Context, left: Callable[[], bool]
+    ) -> T:
         """Run a body that belongs to no session."""
         return await once(
             self.bodies,
             lambda c, _trial: run_body(c, self._statements(c), body, context),
             SERIALIZABLE,
+            left,
         )
 
     async def consult(self, body: Callable[[Any], T], context: contextvars.Context) -> T:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sqlite3
+import threading
 from pathlib import Path
 
 from windlass import seams
@@ -130,7 +131,7 @@ def connect(path: Path, busy_timeout: float) -> sqlite3.Connection:
     try:
         mode = connection.execute("PRAGMA journal_mode").fetchone()[0]
         if mode != "wal":
-            mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+            mode = _to_wal(connection, busy_timeout)
         if mode != "wal":
             log.warning("%s cannot use a write-ahead log (mode %s): readers will wait", path, mode)
         connection.execute("PRAGMA synchronous = FULL")
@@ -139,6 +140,21 @@ def connect(path: Path, busy_timeout: float) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def _to_wal(connection: sqlite3.Connection, busy_timeout: float) -> str:
+    """Change to a write-ahead log. While another process does so, SQLite says no without waiting."""
+    until = seams.monotonic() + busy_timeout
+    while True:
+        try:
+            return connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or seams.monotonic() > until:
+                raise
+            _pause.wait(0.002)
+
+
+_pause = threading.Event()  # nobody sets it
 
 
 def connect_reader(path: Path, busy_timeout: float) -> sqlite3.Connection:

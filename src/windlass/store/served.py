@@ -188,11 +188,13 @@ class ServedStore:
         return [self._thread]
 
 
-async def to_the_end(finished: asyncio.Future[T]) -> T:
+async def to_the_end(finished: asyncio.Future[T], leave: Callable[[], None] | None = None) -> T:
     """What becomes of a body that was handed over: a caller who is cancelled hears of its end first."""
     try:
         return await asyncio.shield(finished)
     except asyncio.CancelledError:
+        if leave is not None:
+            leave()
         await until(finished)
         raise
 
