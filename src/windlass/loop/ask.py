@@ -314,15 +314,15 @@ def _failure(run: Run, error: BaseException) -> BaseException | None:
 def _audited(run: Run, request: Request) -> Request:
     """The request, once it is sure that every call in it has exactly one result (I1)."""
     messages = request.messages
-    strand = messages.strand if type(messages) is View else None
+    strand, size = messages.strand if type(messages) is View else None, len(messages)
     own = strand is run.strand
-    if strand is not None and own and _one_more_round(run, len(messages)):
-        strand.audited = len(messages)
+    if strand is not None and own and _one_more_round(run, size):
+        strand.audited = size
         return request
     problems = audit(messages, 0 if strand is None else strand.audited, tail=request.tail)
     if not problems:
         if strand is not None:
-            strand.audited = len(messages)
+            strand.audited = size
         return request
     if seams.strict:
         raise TestBroken(f"a request breaks I1: {'; '.join(problems)}")
@@ -330,7 +330,7 @@ def _audited(run: Run, request: Request) -> Request:
     run.record(HistoryRepaired(tuple(problems)))
     if not own:
         return msgspec.structs.replace(request, messages=tuple(mended))
-    run.reshape((0, len(messages)), mended, "history_repaired")
+    run.reshape((0, size), mended, "history_repaired")
     return msgspec.structs.replace(request, messages=run.strand.snapshot())
 
 

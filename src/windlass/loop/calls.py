@@ -53,9 +53,12 @@ async def run_calls(run: Run, turn: Turn) -> Stop | Suspend | None:
 async def _one_by_one(run: Run, turn: Turn, todo: list[Ready]) -> tuple[Stop | None, Parked | None]:
     parked: Parked | None = None
     for ready in todo:
-        if not await _starting(run, turn, (ready,)):
+        if _is_hosts(run, ready):
             parked = parked or _host(ready)
             continue
+        if _intend(run, turn, (ready,)):
+            await run.journal.durable()
+            seams.point("tool.after_intent")
         result = await perform(run, ready)
         if isinstance(result, Parked):
             parked = parked or result
@@ -81,11 +84,14 @@ async def _side_by_side(
             batch: list[Ready] = []
             while waiting and stop is None and len(at_work) + len(batch) < run.plan.concurrency:
                 ready = waiting.pop(0)
-                if ready.tool.handler is None and ready.call.id not in run.host_results:
+                if _is_hosts(run, ready):
                     parked = parked or _host(ready)
                 else:
                     batch.append(ready)
-            if batch and await _starting(run, turn, batch):
+            if batch:
+                if _intend(run, turn, batch):
+                    await run.journal.durable()
+                    seams.point("tool.after_intent")
                 for ready in batch:
                     at_work[run.loop.create_task(perform(run, ready))] = ready
             if not at_work:
@@ -123,23 +129,23 @@ async def _abandon(
                 settle(run, turn, ready.call, result)
 
 
-async def _starting(run: Run, turn: Turn, batch: Iterable[Ready]) -> bool:
-    """Put the intents on the record and, before an effect, on disk. False: the host runs it."""
+def _is_hosts(run: Run, ready: Ready) -> bool:
+    """Is it for the host to run, which has not answered yet?"""
+    return ready.tool.handler is None and ready.call.id not in run.host_results
+
+
+def _intend(run: Run, turn: Turn, batch: Iterable[Ready]) -> bool:
+    """Put the intents on the record. True: there are effects among them, so they must be on disk."""
     effects = False
     for call, tool, attempt in batch:
         if tool.handler is None:
-            if call.id not in run.host_results:
-                return False
             continue  # the host has run it: there is nothing to intend
         if tool.effect != "transactional" and call.id not in turn.started:
             run.record(ToolIntended(call.id, tool.name, tool.effect, attempt))
             turn.started.add(call.id)
         effects = effects or tool.effect != "read_only"
     run.journal.flush()  # a tool may take its time: the reply is handed on before it starts
-    if effects:
-        await run.journal.durable()
-        seams.point("tool.after_intent")
-    return True
+    return effects
 
 
 def _host(ready: Ready) -> Parked:

@@ -31,7 +31,8 @@ async def gate(run: Run, turn: Turn) -> Suspend | None:
         if call.id in turn.ready or call.id in turn.results:
             continue  # decided before: while the reply streamed, or by an earlier drive
         if turn.foreseen is None or (decided := turn.foreseen.pop(call.id, None)) is None:
-            decided = await decide(run, call)
+            asks = run.moments.before_tool or run.asked
+            decided = await decide(run, call) if asks else _fitted(run, call)
         match decided:
             case Ready():
                 turn.ready[call.id] = decided
@@ -40,6 +41,15 @@ async def gate(run: Run, turn: Turn) -> Suspend | None:
             case Suspend():
                 waiting = waiting or decided
     return waiting
+
+
+def _fitted(run: Run, call: ToolCall) -> Ready | ToolResult:
+    """Where nobody is asked, a call runs whose arguments fit."""
+    tool = run.tools.get(call.name)
+    if tool is None:
+        return _unknown(run, call)
+    fits = prepare(run, tool, call)
+    return fits if isinstance(fits, ToolResult) else _allowed(run, call, fits, tool, "default")
 
 
 async def decide(run: Run, call: ToolCall) -> Ready | ToolResult | Suspend:
@@ -77,6 +87,11 @@ async def decide(run: Run, call: ToolCall) -> Ready | ToolResult | Suspend:
         rule = _answered(run, call, tool, known.rule, Suspend(known.reason or "may it run?"))
         if not isinstance(rule, str):
             return rule
+    return _allowed(run, asked, call, tool, rule)
+
+
+def _allowed(run: Run, asked: ToolCall, call: ToolCall, tool: Tool, rule: str) -> Ready:
+    """The call may run, as it is now: on the record."""
     arguments = None if call.arguments == asked.arguments else call.arguments
     run.record(
         ToolDecided(

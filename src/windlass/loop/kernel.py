@@ -7,6 +7,7 @@ the journal ends, so resuming has no path of its own.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 from enum import IntEnum
 from typing import Any
 
@@ -82,8 +83,12 @@ async def drive(run: Run, at: Stage = Stage.OPEN, finish: Finish | None = None) 
 
 async def _turn(run: Run, at: Stage, finish: Finish | None) -> Verdict:
     """One turn, from where it stands to its verdict."""
-    if at <= Stage.OPEN and (verdict := await _open(run)) is not None:
-        return verdict
+    if at <= Stage.OPEN:
+        verdict = None
+        if run.moments.before_turn or run.journal.mail:
+            verdict = await _may_open(run)
+        if verdict is not None or (verdict := _open(run)) is not None:
+            return verdict
     if at <= Stage.ASK:
         await _ask(run)
     turn = run.turn
@@ -100,12 +105,19 @@ async def _turn(run: Run, at: Stage, finish: Finish | None) -> Verdict:
         if verdict is not None:
             return await _ended(run, turn, verdict)
     if finish is None:
-        return await _judge(run, turn)
+        verdict = await _vote(run, turn) if run.moments.after_turn else None
+        if verdict is None:  # nobody spoke: go on after calls, else finish
+            verdict = _GO_ON if turn.calls or turn.stop_reason == "pause_turn" else _NATURAL
+        if type(verdict) is Suspend:
+            return _park(run, verdict, "end", turn)
+        if type(verdict) is not Finish:
+            return _judged(run, turn, verdict)
+        finish = verdict
     return await _may_finish(run, turn, finish)
 
 
-async def _open(run: Run) -> Stop | Suspend | None:
-    """May a turn begin? The policies first, then the post, and the limits have the last word."""
+async def _may_open(run: Run) -> Stop | Suspend | None:
+    """May a turn begin? The post first, then the policies."""
     if run.journal.mail and (verdict := take_mail(run)) is not None:
         return _park(run, verdict, "turn", None) if isinstance(verdict, Suspend) else verdict
     for door in run.moments.before_turn:
@@ -116,6 +128,11 @@ async def _open(run: Run) -> Stop | Suspend | None:
             if type(verdict) is not Stop:
                 raise misplaced(door, verdict, "Stop, Suspend or None")
             return verdict
+    return None
+
+
+def _open(run: Run) -> Stop | None:
+    """Begin a turn, if the limits leave room for it."""
     ledger = run.ledger
     spent = ledger.out_of_turns() or (ledger.spent() if run.metered else None)
     if spent is not None:
@@ -127,7 +144,8 @@ async def _open(run: Run) -> Stop | Suspend | None:
     return None
 
 
-async def _ask(run: Run) -> None:
+def _ask(run: Run) -> Awaitable[object]:
+    """Ask for the next turn; what the reply will read may be read while it is written."""
     items = run.strand.items
     if items and items[-1].role == "assistant":
         paused = run.turn is not None and run.turn.stop_reason == "pause_turn"
@@ -135,9 +153,10 @@ async def _ask(run: Run) -> None:
             type(block) is not Opaque for block in items[-1].content
         ):  # a request never ends in the model's own words
             run.hear(Message("user", (Text("Continue."),), "continue"))
-    if not run.plan.eager:
-        await ask(run, run.emit)
-        return
+    return _ask_eagerly(run) if run.plan.eager else ask(run, run.emit)
+
+
+async def _ask_eagerly(run: Run) -> None:
     eager = Eager(run)
     try:
         await eager.hand_over(await ask(run, eager.watch))
@@ -173,26 +192,16 @@ def _drop(run: Run, turn: Turn) -> None:
         drop_early(run)
 
 
-async def _judge(run: Run, turn: Turn) -> Verdict:
-    """The vote. Nobody spoke: go on after calls, else finish."""
-    voters = run.moments.after_turn
-    verdict: Verdict | None = None
-    if voters:
-        votes: list[Verdict] = []
-        for voter in voters:
-            vote = await voter(run, turn)
-            if vote is not None:
-                if not isinstance(vote, Stop | Suspend | KeepGoing | Finish):
-                    raise misplaced(voter, vote, "a verdict or None")
-                votes.append(vote)
-        verdict = strongest(votes) if votes else None
-    if verdict is None:
-        verdict = _GO_ON if turn.calls or turn.stop_reason == "pause_turn" else _NATURAL
-    if type(verdict) is Finish:
-        return await _may_finish(run, turn, verdict)
-    if type(verdict) is Suspend:
-        return _park(run, verdict, "end", turn)
-    return _judged(run, turn, verdict)
+async def _vote(run: Run, turn: Turn) -> Verdict | None:
+    """What the strongest voice says of the turn."""
+    votes: list[Verdict] = []
+    for voter in run.moments.after_turn:
+        vote = await voter(run, turn)
+        if vote is not None:
+            if not isinstance(vote, Stop | Suspend | KeepGoing | Finish):
+                raise misplaced(voter, vote, "a verdict or None")
+            votes.append(vote)
+    return strongest(votes) if votes else None
 
 
 async def _may_finish(run: Run, turn: Turn, finish: Finish) -> Verdict:

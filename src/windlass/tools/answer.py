@@ -20,7 +20,7 @@ def answer(value: Any) -> ToolResult:
 
     A `ToolResult` stays as it is, pictures and documents stay blocks, all else becomes text.
     """
-    kind: type = cast("Any", type(value))
+    kind: object = type(value)
     if kind is str:
         return ToolResult(content=clean(value))
     if kind in _QUICK:

@@ -94,12 +94,13 @@ class FunctionTool(Tool, Generic[P, R]):
         return ()
 
     def _invoke(self, arguments: dict[str, Any], ctx: ToolContext[Any]) -> Any:
-        plan = self._plan
+        plan, handler = self._plan, self.handler
+        assert handler is not None
         mine = plan.bind(arguments)
         if plan.context is not None:
             mine[plan.context] = ctx
         if not plan.positional:
-            return cast("Any", self.handler)(**mine)
+            return handler(**mine)
         first = [mine.pop(name, default) for name, default in plan.positional]
         missing = [
             name
@@ -108,7 +109,7 @@ class FunctionTool(Tool, Generic[P, R]):
         ]
         if missing:  # possible only when nobody validated
             raise BadArguments(tuple(f"{name}: is required" for name in missing))
-        return cast("Any", self.handler)(*first, **mine)
+        return handler(*first, **mine)
 
 
 @overload

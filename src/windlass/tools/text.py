@@ -47,7 +47,7 @@ _PLAIN_WORDS = (date, time, timedelta, UUID, Decimal, PurePath)
 
 def to_text(value: Any) -> str:
     """The text a model reads: `to_text({"a": 1})` -> `{"a":1}`. Never raises."""
-    kind: type = cast("Any", type(value))
+    kind: object = type(value)
     if kind is str:
         return clean(value)
     if kind is int:
