@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -171,6 +172,24 @@ async def test_an_undo_that_takes_too_long_is_of_unknown_outcome():
     assert step.outcome is None and "nobody knows" in (step.why or "")
     (step,) = await w.undoable("s", tools=tools)
     assert "began to undo it" in (step.why or "")
+
+
+async def test_two_who_undo_at_once_undo_it_once(tmp_path: Path):
+    place = f"sqlite:///{tmp_path}/runs.db"
+    seen: list[Any] = []
+
+    async def slowly(args: Any, result: Any, ctx: Any) -> None:
+        LOG.append("unpaid")
+        async with w.Runtime(store=place, environ={}):  # as another process would
+            seen.extend(await w.undo("s", tools=tools, by="bob"))
+
+    tools = [w.tool(name="pay", undo=slowly)(pay.__wrapped__)]
+    async with w.Runtime(store=place, environ={}):
+        await ran(PAID[0], tools=tools)
+        LOG.clear()
+        (step,) = await w.undo("s", tools=tools, by="ann")
+        assert step.outcome == "ok" and LOG == ["unpaid"]
+        assert "ann began to undo it" in (seen[0].why or "")
 
 
 async def test_a_call_of_unknown_outcome_is_not_undone():

@@ -169,6 +169,9 @@ class _Undoing:
 
     async def done(self, chosen: frozenset[str] | None) -> list[UndoStep]:
         """Undo those that can be, in their order; the model hears of it if it goes on."""
+        steps = [step for step in self.steps() if chosen is None or step.call_id in chosen]
+        if all([step.why is not None for step in steps]):
+            return steps  # and leave the pen with whoever has it
         journal = await self.home.open(self.session_id, create=False)
         ended: list[UndoStep] = []
         try:
