@@ -162,3 +162,36 @@ async def test_no_tool_can_write_to_seals(stores, table):
         with pytest.raises(StoreError, match="a body may not"):
             await home.commit(lambda tx: tx.execute(f"DELETE FROM {table}"))
     await home.aclose()
+
+
+async def test_a_store_at_work_is_whole_whenever_one_looks(stores, tmp_path):
+    home = stores()
+    anchor = tmp_path / "anchor.jsonl"
+    async with w.Runtime(home, environ={}, resources=[Order], audit_anchor=anchor) as scope:
+        await work(scope, "first", ANN, turns=1)
+        done = asyncio.Event()
+
+        async def busy(number: int) -> None:
+            for turn in range(3):
+                name = f"b{number}-{turn}"
+                await work(scope, name, ANN, turns=2)
+                await scope.resources[Order].create(id=f"h{name}", caller=ANN)
+                if turn == 1:
+                    await home.delete(name)
+
+        async def look() -> int:
+            looks = 0
+            while not done.is_set():
+                report = await scope.audit.verify()
+                assert report.ok, report.findings
+                await scope.audit.query(tenant="acme", limit=5)
+                looks += 1
+            return looks
+
+        looking = asyncio.ensure_future(look())
+        await asyncio.gather(*(busy(number) for number in range(4)))
+        done.set()
+        assert await looking > 1
+        report = await scope.audit.verify()
+        assert report.ok and len(report.deleted) == 4
+    await home.aclose()
