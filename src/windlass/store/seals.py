@@ -87,8 +87,11 @@ def ensure(tx: Any) -> None:
     }
     for name, columns in tables.items():
         tx.keep(f"CREATE TABLE IF NOT EXISTS {name} ({columns}) {_OWN}")
-    fresh = f"CREATE INDEX IF NOT EXISTS {GRAVES}_fresh ON {GRAVES} (sealed) WHERE sealed = 0"
-    tx.keep(f"{fresh} {_OWN}")
+    for index in (
+        f"{TABLE}_at ON {TABLE} (at)",
+        f"{GRAVES}_fresh ON {GRAVES} (sealed) WHERE sealed = 0",
+    ):
+        tx.keep(f"CREATE INDEX IF NOT EXISTS {index} {_OWN}")
 
 
 def there(tx: Any, table: str = TABLE) -> bool:
