@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 
 import windlass as w
+from windlass.events import ToolDecided, ToolIntended
+from windlass.resources import audit
+from windlass.store import journal
 from windlass.testing import no_model_requests
 
 from .hands import KINDS, TABLES, Database, copied, history, more, places, swapped_file, tamper
@@ -285,3 +288,70 @@ async def test_long_logs_are_read_a_page_at_a_time(world, monkeypatch):
         assert len((await scope.audit.query(limit=5)).entries) == 5
         for session in ("s0", "s1x"):
             assert (await scope.audit.verify(session=session)).ok
+
+
+def rechain(run: Database, session: str, at: int) -> None:
+    """Change a row of a journal and make all hashes after it anew: a sound chain of another history."""
+    ((sid,),) = run("SELECT sid FROM windlass_sessions WHERE id = ?", (session,))
+    rows = run("SELECT seq, at, payload FROM windlass_rows WHERE sid = ? ORDER BY seq", (sid,))
+    head = journal.genesis(session)
+    for seq, when, payload in rows:
+        if seq == at:
+            when += 1.0
+        head = journal.chained(head, seq, when, payload)
+        run(
+            "UPDATE windlass_rows SET at = ?, hash = ? WHERE sid = ? AND seq = ?",
+            (when, head, sid, seq),
+        )
+    run("UPDATE windlass_sessions SET head = ? WHERE sid = ?", (head, sid))
+
+
+def rechain_log(run: Database, chain: str, at: int) -> None:
+    """The same for the log of resources."""
+    names = ", ".join(f'"{name}"' for name in audit.COLUMNS[1:-1])
+    head = audit.genesis(chain)
+    for row in run(f"SELECT {names} FROM windlass_audit WHERE chain = ? ORDER BY seq", (chain,)):
+        content = list(row)
+        if content[1] == at:
+            content[4] = "mallory"
+        head = audit.link(head, content)
+        run(
+            "UPDATE windlass_audit SET caller = ?, hash = ? WHERE chain = ? AND seq = ?",
+            (content[4], head, chain, content[1]),
+        )
+
+
+@pytest.mark.parametrize("at", [0, 1, 2])
+async def test_who_makes_the_hashes_anew_is_caught_by_the_seals(world, tmp_path, at):
+    file = tmp_path / "shop.db"
+    for deed in (
+        lambda run: rechain(run, "s0", at),
+        lambda run: rechain_log(run, "session:s0", at),
+    ):
+        swapped_file(world / "now.db", file)
+        run = Database(file)
+        deed(run)
+        run.close()
+        for anchor in (world / "anchor.jsonl", None):
+            (finding,) = (await verified(file, anchor)).findings
+            assert finding.session == "s0" and "is not the row that was sealed" in finding.problem
+        run = Database(file)
+        run("DELETE FROM windlass_seals")
+        run.close()
+        assert not (await verified(file, world / "anchor.jsonl")).ok
+        alone = await verified(file, None)
+        assert alone.ok and any("nothing was ever sealed" in line for line in alone.not_covered)
+
+
+async def test_a_call_that_began_without_a_decision_is_a_finding(tmp_path):
+    async with w.Runtime(f"sqlite:///{tmp_path}/shop.db", environ={}) as scope:
+        writer = await scope.store.open("s1")
+        writer.append(ToolDecided("c1", "pay", "allow", "default", "ann", "d1"))
+        writer.append(ToolIntended("c1", "pay", "plain"))
+        writer.append(ToolDecided("c2", "pay", "allow", "", "ann", "d1"))
+        writer.append(ToolIntended("c2", "pay", "plain"))
+        writer.append(ToolIntended("c3", "pay", "plain"))
+        await writer.close()
+        findings = (await scope.audit.verify()).findings
+        assert ["c2" in findings[0].problem, "c3" in findings[1].problem] == [True, True]
+        assert len(findings) == 2 and {one.session for one in findings} == {"s1"}

@@ -219,13 +219,13 @@ class _Verification:
                     row=row,
                 )
         elif type(entry) is ToolDecided:
-            if entry.rule and entry.caller and entry.digest:
+            if entry.rule and entry.digest:
                 decided.add(entry.call_id)
         elif type(entry) is ToolIntended and entry.call_id not in decided:
             self.find(
                 "journal",
                 f"session {name!r}, row {row}: call {entry.call_id} of {entry.tool} began without "
-                "a decision on record that names caller, rule and digest",
+                "a decision on record that names rule and digest",
                 session=name,
                 row=row,
             )
