@@ -21,7 +21,7 @@ from windlass.events import Decorated, JournalEntry, Reshaped
 from windlass.loop.plan import digest_of
 from windlass.loop.policy import Policy
 from windlass.loop.run import Run
-from windlass.messages import Message, Text, Thinking, ToolResult
+from windlass.messages import Block, Message, Opaque, Text, Thinking, ToolResult
 from windlass.models.base import Request
 from windlass.models.view import Strand, View
 from windlass.notes import MadeUp
@@ -205,7 +205,7 @@ class Decorating(Policy[None]):
             return None
         decorated = message_in(run, answer, WHO, message.kind)
         _same_parts(message, decorated)
-        return None if decorated is message else decorated
+        return None if decorated is message else _unsealed(decorated, message)
 
     def _stamped(self, message: Message | None, time: float) -> Message:
         assert message is not None
@@ -229,6 +229,20 @@ def _same_parts(message: Message, decorated: Message) -> None:
             f"{WHO} may change the words of a message and add some; its tool calls, the ids of its "
             "results and its reasoning stay as they are"
         )
+
+
+def _unsealed(decorated: Message, message: Message) -> Message:
+    """Without the seal on words that were changed: its provider would look whether it fits them."""
+    if decorated.role != "assistant" or decorated.text == message.text:
+        return decorated
+    left = tuple([block for block in decorated.content if not _seals_words(block)])
+    return msgspec.structs.replace(decorated, content=left)
+
+
+def _seals_words(block: Block) -> bool:
+    """Google signs the text before it, or an empty one after it; see `models/wires/gemini_reply.py`."""
+    data: Any = block.data if type(block) is Opaque else None
+    return isinstance(data, dict) and ("beside" in data or cast("Any", data).get("text") == "")
 
 
 def _fixed(message: Message) -> list[object]:
