@@ -7,48 +7,32 @@ de-duplicates, and fails at its first attempt before it does so.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from typing import Any
 
 import windlass as w
+from tests.crash.pure import Noting, calling, digest, finish, record, said, sent
 from windlass.agents.agent import Agent
-from windlass.errors import NoSuchSession
-from windlass.events import JournalEntry, ToolDecided, ToolResulted
+from windlass.events import ToolDecided, ToolResulted
 from windlass.loop.replay import requests_of
 from windlass.models.audit import audit
-from windlass.models.wires.anthropic import AnthropicMessages
-from windlass.store import open_store, sqlite
 from windlass.store.fold import messages_of
 from windlass.testing import EffectLog
 from windlass.testing.killing import Scene, Seen
 
-assert sqlite.SqliteStore
-SESSION, TURNS, MOST = "s", 4, 9
-WIRE = AnthropicMessages("claude-test", api_key="not-a-key")
+TURNS, MOST = 4, 9
 
 
-def digest(request: w.Request) -> str:
-    """A fingerprint of the request's bytes."""
-    return hashlib.sha256(b"".join(WIRE.encode(request))).hexdigest()[:16]
-
-
-class Pure(w.Model):
+class Pure(Noting):
     """Charges, mails and reports in every turn; answers by how many turns it has had."""
 
-    provider, name = "pure", "pure"
-
-    def __init__(self, scene: Scene) -> None:
-        self.sent = EffectLog(scene.folder / "sent.jsonl")
-
-    async def respond(self, request: w.Request, emit: Any) -> w.Response:
-        self.sent.write(digest(request))
+    async def answer(self, request: w.Request) -> w.Response:
         turn = sum(message.role == "assistant" for message in request.messages)
         if turn >= TURNS:
-            return w.Response(w.Message("assistant", "all done"), w.Usage(10, 5))
+            return said("all done")
         calls = [w.ToolCall(f"{name[0]}{turn}", name, {"n": turn}) for name in ("charge", "mail")]
         report = w.ToolCall(f"p{turn}", "agent_progress", {"message": f"turn {turn}"})
-        return w.Response(w.Message("assistant", (*calls, report)), w.Usage(10, 5), "tool_use")
+        return calling(*calls, report)
 
 
 def agent_of(scene: Scene) -> Agent[Any, Any]:
@@ -91,23 +75,12 @@ def agent_of(scene: Scene) -> Agent[Any, Any]:
 async def scenario(scene: Scene) -> str:
     """Run the agent to its end, from wherever an earlier process left it."""
     agent = agent_of(scene)
-    async with w.Runtime(store=f"sqlite:///{scene.folder / 'runs.db'}"):
-        try:
-            out = await agent.resume(SESSION)
-        except NoSuchSession:
-            out = await agent.run("go", session_id=SESSION)
-        while out.status == "suspended":
-            out = await agent.resume(SESSION, decisions={one.id: True for one in out.pending})
-    assert out.status == "done", (out.status, out.stop_reason, out.error)
-    return out.final_text
+    return await finish(agent, scene, "go")
 
 
 async def check(scene: Scene) -> Seen:
     """One result for each call, no letter twice, the limit kept, the requests rebuilt and sent."""
-    store = open_store(f"sqlite:///{scene.folder / 'runs.db'}")
-    await store.verify(SESSION)
-    entries: list[JournalEntry] = list(await store.read(SESSION))
-    await store.aclose()
+    entries = await record(scene)
     problems = audit([*messages_of(entries), w.Message("user", "next")])
     results = {e.call_id: e for e in entries if type(e) is ToolResulted}
     if sum(type(e) is ToolResulted for e in entries) != len(results):
@@ -115,9 +88,8 @@ async def check(scene: Scene) -> Seen:
     allowed = {e.call_id for e in entries if type(e) is ToolDecided and e.action == "allow"}
     if len(allowed) != MOST:
         problems.append(f"{len(allowed)} calls were let through")
-    sent = set(EffectLog(scene.folder / "sent.jsonl").counts())
     rebuilt = [request for request in requests_of(entries)]
-    if not {digest(request) for request in rebuilt} <= sent:
+    if not {digest(request) for request in rebuilt} <= sent(scene):
         problems.append("a rebuilt request was never sent")
     settings = [(r.settings.temperature, r.settings.seed) for r in rebuilt]
     if settings != [(None, None), (0.5, None), (0.5, None), (0.5, 2), (0.5, 2)]:

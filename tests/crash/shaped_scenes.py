@@ -2,47 +2,30 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any
 
 import windlass as w
-from windlass.errors import NoSuchSession
-from windlass.events import Decorated, JournalEntry, Projected, Replied
+from tests.crash.pure import Noting, calling, digest, finish, record, said, sent
+from windlass.events import Decorated, Projected, Replied
 from windlass.loop.replay import requests_of
 from windlass.messages import Message, Text
 from windlass.models.audit import audit
-from windlass.models.wires.anthropic import AnthropicMessages
-from windlass.store import open_store, sqlite
 from windlass.store.fold import messages_of
-from windlass.testing import EffectLog
 from windlass.testing.killing import Scene, Seen
 
-assert sqlite.SqliteStore
-SESSION, TURNS = "s", 9
-WIRE = AnthropicMessages("claude-test", api_key="not-a-key")
+TURNS = 9
 
 
-def digest(request: w.Request) -> str:
-    """A fingerprint of the request's bytes."""
-    return hashlib.sha256(b"".join(WIRE.encode(request))).hexdigest()[:16]
-
-
-class Pure(w.Model):
+class Pure(Noting):
     """Reads a page in every turn, and mistakes every third for one that is not there."""
 
-    provider, name = "pure", "pure"
-
-    def __init__(self, scene: Scene) -> None:
-        self.sent = EffectLog(scene.folder / "sent.jsonl")
-
-    async def respond(self, request: w.Request, emit: Any) -> w.Response:
-        self.sent.write(digest(request))
+    async def answer(self, request: w.Request) -> w.Response:
         calls = [call for message in request.messages for call in message.tool_calls]
         turn = max([int(call.id[1:]) for call in calls], default=0) + 1
         if turn > TURNS:
-            return w.Response(Message("assistant", "all done"), w.Usage(10, 5))
+            return said("all done")
         asked = w.ToolCall(f"c{turn}", "page", {"path": f"{'x' * (turn % 3 == 1)}/{turn}.md"})
-        return w.Response(Message("assistant", (asked,)), w.Usage(10, 5), "tool_use")
+        return calling(asked)
 
 
 @w.tool(side_effect_level="none")
@@ -73,24 +56,15 @@ async def scenario(scene: Scene) -> str:
     for name in scene.params["shaping"]:
         options |= shaping[name]
     agent = w.Agent(Pure(scene), tools=[page], max_turns=100, compaction=False, **options)
-    async with w.Runtime(store=f"sqlite:///{scene.folder / 'runs.db'}"):
-        try:
-            out = await agent.resume(SESSION)
-        except NoSuchSession:
-            out = await agent.run("read pages", session_id=SESSION)
-    assert out.status == "done", (out.status, out.stop_reason, out.error)
-    return out.final_text
+    return await finish(agent, scene, "read pages")
 
 
 async def check(scene: Scene) -> Seen:
     """The same view came of it, and every request was sent as it is rebuilt."""
-    store = open_store(f"sqlite:///{scene.folder / 'runs.db'}")
-    await store.verify(SESSION)
-    entries: list[JournalEntry] = list(await store.read(SESSION))
-    await store.aclose()
+    entries = await record(scene)
     problems = audit([*messages_of(entries), Message("user", "next")])
     rebuilt = [digest(request) for request in requests_of(entries)]
-    if not set(rebuilt) <= set(EffectLog(scene.folder / "sent.jsonl").counts()):
+    if not set(rebuilt) <= sent(scene):
         problems.append("a rebuilt request was never sent")
     projected = [(e.policy, e.removed, e.shed) for e in entries if type(e) is Projected]
     if not projected:

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections import Counter
 from typing import Any
 
 import windlass as w
+from tests.crash.pure import Noting, calling, digest, finish, record, said, sent
 from windlass.agents.agent import Agent  # loaded once, in the process that all others fork from
 from windlass.agents.disclosing import disclosed
-from windlass.errors import NoSuchSession
 from windlass.events import Replied, ToolDecided, ToolResulted, ToolSearchResulted
 from windlass.loop.replay import requests_of
-from windlass.models.wires.anthropic import AnthropicMessages
-from windlass.store import open_store, sqlite
 from windlass.testing import EffectLog
 from windlass.testing.killing import Scene
 from windlass.tools.tool_search import SEARCH_NAME
 
-assert sqlite.SqliteStore and disclosed
-SESSION = "s"
-WIRE = AnthropicMessages("claude-test", api_key="not-a-key")
+assert disclosed
 
 #: What the model does, turn by turn.
 SCRIPT: tuple[tuple[tuple[str, dict[str, Any]], ...], ...] = (
@@ -33,30 +28,19 @@ SCRIPT: tuple[tuple[tuple[str, dict[str, Any]], ...], ...] = (
 )
 
 
-class Pure(w.Model):
+class Pure(Noting):
     """Answers by how many turns it has had; notes the bytes of every request it gets."""
 
-    provider, name = "pure", "pure"
-
-    def __init__(self, scene: Scene) -> None:
-        self.sent = EffectLog(scene.folder / "sent.jsonl")
-
-    async def respond(self, request: w.Request, emit: Any) -> w.Response:
-        self.sent.write(digest(request))
+    async def answer(self, request: w.Request) -> w.Response:
         await asyncio.sleep(0.003)  # time for what came before to reach the disk
         turn = sum(message.role == "assistant" for message in request.messages)
-        usage = w.Usage(10, 5)
         if turn >= len(SCRIPT):
-            return w.Response(w.Message("assistant", "all done"), usage)
+            return said("all done")
         calls = tuple(
             w.ToolCall(f"c{turn}{place}", name, arguments)
             for place, (name, arguments) in enumerate(SCRIPT[turn])
         )
-        return w.Response(w.Message("assistant", calls), usage, "tool_use")
-
-
-def digest(request: w.Request) -> str:
-    return hashlib.sha256(b"".join(WIRE.encode(request))).hexdigest()[:16]
+        return calling(*calls)
 
 
 def tools_of(scene: Scene) -> list[w.Tool]:
@@ -93,21 +77,12 @@ async def scenario(scene: Scene) -> str:
         tool_search={"budget_tokens": 90},
         max_concurrent_tools=2,
     )
-    async with w.Runtime(store=f"sqlite:///{scene.folder / 'runs.db'}"):
-        try:
-            out = await agent.resume(SESSION)
-        except NoSuchSession:
-            out = await agent.run("go", session_id=SESSION)
-    assert out.status == "done", (out.status, out.stop_reason, out.error)
-    return out.final_text
+    return await finish(agent, scene, "go")
 
 
 async def check(scene: Scene) -> dict[str, Any]:
     """The same requests to the byte, each search told once, and each call decided once."""
-    store = open_store(f"sqlite:///{scene.folder / 'runs.db'}")
-    await store.verify(SESSION)
-    entries = await store.read(SESSION)
-    await store.aclose()
+    entries = await record(scene)
     problems: list[str] = []
     searches = Counter(e.search_id for e in entries if type(e) is ToolSearchResulted)
     decided = Counter(e.call_id for e in entries if type(e) is ToolDecided)
@@ -126,8 +101,8 @@ async def check(scene: Scene) -> dict[str, Any]:
     rebuilt = [digest(request) for request in requests_of(entries)]
     if len(rebuilt) != sum(type(e) is Replied for e in entries):
         problems.append("a reply has no request")
-    sent = set(EffectLog(scene.folder / "sent.jsonl").counts())
-    if not set(rebuilt) <= sent or (not unknown and sent != set(rebuilt)):
+    got = sent(scene)
+    if not set(rebuilt) <= got or (not unknown and got != set(rebuilt)):
         problems.append("what was sent is not what the journal says")
     return {
         "state": rebuilt[:-1],  # the last request tells of a letter that may be unknown
