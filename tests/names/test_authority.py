@@ -278,8 +278,8 @@ def test_what_a_rule_looks_at(field: str):
 
 @pytest.mark.parametrize("path", authority.SENSITIVE)
 def test_a_name_that_holds_secrets(path: str):
-    assert sensitive(f"/home/ann/{path}") is not None
-    assert sensitive("/home/ann/notes.txt") is None
+    assert sensitive(f"/srv/ann/{path}") is not None
+    assert sensitive("/srv/ann/notes.txt") is None
 
 
 # --------------------------------------------------------------------------- reached by a run
