@@ -86,12 +86,12 @@ def _durable() -> tuple[list[Row], int]:
 
 
 def _judgement() -> tuple[list[Row], int]:
-    return asyncio.run(judgement.rows()), judgement.entries_proved[0]
+    return asyncio.run(judgement.rows()), judgement.IDLE.entries_proved
 
 
 def _context() -> tuple[list[Row], int]:
     cut = asyncio.run(context.rows())
-    return cut + asyncio.run(idle_context.rows()), idle_context.entries_proved[0]
+    return cut + asyncio.run(idle_context.rows()), idle_context.IDLE.entries_proved
 
 
 def _long_tasks() -> tuple[list[Row], int]:
