@@ -302,3 +302,58 @@ async def test_honest_work_is_not_drowned_in_questions():
         assert all(record.outcome == "ok" for record in out.tool_calls), task.prompt
     print(f"\n{len(TASKS)} honest tasks, {asked} questions: {asked / len(TASKS):.2f} each")
     assert len(TASKS) == 40 and asked <= len(TASKS) / 2
+
+
+# --------------------------------------------------------------------------- what a run begins with
+
+
+def history(*names: str) -> list[dict[str, Any]]:
+    """A conversation in which these tools were called."""
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "look"}]
+    for at, name in enumerate(names):
+        asked = {"type": "tool_call", "id": f"h{at}", "name": name, "arguments": {"x": "v"}}
+        answer = {"type": "tool_result", "id": f"h{at}", "content": "seen"}
+        messages += [
+            {"role": "assistant", "content": [asked]},
+            {"role": "tool", "content": [answer]},
+        ]
+    return [*messages, {"role": "user", "content": "go on"}]
+
+
+@pytest.mark.parametrize(
+    ("before", "asks"),
+    [
+        (("private", "untrusted"), True),
+        (("private",), False),
+        (("private", "private"), False),
+        (("somebody_elses",), True),  # nobody here knows what it read
+        ((), False),
+    ],
+)
+async def test_what_was_read_before_the_run_counts(before: tuple[str, ...], asks: bool):
+    agent = agent_of("out")
+    out = await agent.run(history(*before), session_id="s")
+    assert (out.status == "suspended") is asks
+    if asks:
+        out = await agent.resume("s", decisions={out.pending[0].id: w.Allow(by="ann")})
+    assert out.status == "done" and results(out)["out"][0] == "ok"
+    await kept(out, agent.options["model"])
+
+
+async def test_a_preview_tells_that_somebody_would_be_asked():
+    out = await agent_of("out", dry_run="plan").run(history("private", "untrusted"))
+    [effect] = out.plan.effects
+    assert [one["rule"] for one in effect.asks] == ["taint"]
+
+
+async def test_a_conversation_goes_on_with_what_it_has_touched():
+    async with w.Runtime(environ={}, resources=[], tools=list(LEGS.values())) as scope:
+        for name in ("private", "untrusted"):
+            model = scripted(call(name, x="v"), "ok")
+            await scope.models.generate("go", model=model, conversation="c")
+        model = scripted(call("out", x="all of it"), "ok")
+        with pytest.raises(w.Suspended, match="out"):
+            await scope.models.generate("go", model=model, conversation="c")
+        model = scripted(call("out", x="all of it"), "ok")
+        out = await scope.models.generate("go", model=model, conversation="another")
+        assert out.content == "ok"

@@ -67,6 +67,9 @@ class Beforehand(Policy[Any]):
         inner, silent = self.inner.for_child(run), self.silent.for_child(run)
         return None if inner is None or silent is None else Beforehand(inner, silent)
 
+    async def start(self, run: Run) -> Sequence[Tool] | None:
+        return await self.inner.start(run)
+
     async def before_tool(self, run: Run, call: ToolCall) -> ToolCall | ToolResult | Suspend | None:
         if run.tools[call.name].effect == "read_only":
             return await self.inner.before_tool(run, call)
