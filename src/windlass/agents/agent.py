@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, cast, overload
 
 from windlass.access.caller import Caller
 from windlass.agents import driver
@@ -15,7 +15,6 @@ from windlass.agents.options import OF_A_RUN, RunOptions, WatchOptions, check_ru
 from windlass.agents.prompt import asked_to_run
 from windlass.agents.results import AgentResult
 from windlass.agents.runtime import current_runtime
-from windlass.agents.streaming import RunStream
 from windlass.agents.system import WRITTEN, check_deps, context_of, written, written_for
 from windlass.agents.tool_filter import FILTERS, left_of
 from windlass.agents.watching import CALLBACKS, NOBODY, Watchers
@@ -29,6 +28,9 @@ from windlass.models.base import Model
 from windlass.store.base import Store
 from windlass.tools.base import Tool
 from windlass.tools.function import as_tools
+
+if TYPE_CHECKING:
+    from windlass.agents.streaming import RunStream
 
 Deps = TypeVar("Deps")
 Output = TypeVar("Output")
@@ -197,6 +199,8 @@ class Agent(Generic[Deps, Output]):
 
         Takes what `run` takes. Leaving the block early cancels the run.
         """
+        from windlass.agents.streaming import RunStream
+
         asked = self._asked(deps, options)
 
         async def begin(pipe: Callable[[Event], None]) -> Start:

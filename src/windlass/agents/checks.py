@@ -14,6 +14,7 @@ from windlass.agents.checking import (
     boolean,
     function,
     instance,
+    late,
     no_key,
     number,
     one_of,
@@ -28,7 +29,6 @@ from windlass.loop.ledger import Limits
 from windlass.loop.policy import Policy
 from windlass.models.base import Model
 from windlass.models.reasoning import LEVELS, Task
-from windlass.tools.tool_search import as_tool_search
 
 
 def _sentinel(name: str, value: Any) -> str | None:
@@ -156,6 +156,13 @@ def _policies(name: str, value: Any) -> tuple[Policy[Any], ...]:
     return tuple(value)
 
 
+@late
+def _tool_search() -> Any:
+    from windlass.tools.tool_search import as_tool_search
+
+    return as_tool_search
+
+
 def _output(name: str, value: Any) -> Any:
     if value is None or value is str:
         return None
@@ -216,7 +223,7 @@ CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "frequency_penalty": optional(number(-2, 2)),
     "presence_penalty": optional(number(-2, 2)),
     "tool_choice": optional(_tool_choice),
-    "tool_search": as_tool_search,
+    "tool_search": _tool_search,
     "thinking": optional(_thinking),
     "model_tier": optional(text),
     "reasoning_policy": _policy,

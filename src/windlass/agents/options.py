@@ -1,6 +1,7 @@
-"""Every option by name, with what it accepts. No behaviour: `assemble.py` turns these into one."""
+"""Every option by name, with what it accepts. No behaviour: `assemble.py` turns these into one.
 
-from __future__ import annotations
+Types are written as values, not as text: a TypedDict would compile the text of each when it is made.
+"""
 
 import os
 import warnings
@@ -74,7 +75,7 @@ class TurnOptions(ModelOptions, total=False):
     cache: bool
     messages: Sequence[Any]
     tools: Sequence[Any]
-    tool_search: bool | str | dict[str, Any] | ToolSearch
+    tool_search: "bool | str | dict[str, Any] | ToolSearch"
 
 
 class CallOptions(TurnOptions, total=False):
@@ -157,7 +158,7 @@ class TurnKeywords(LoopKeywords, total=False):
     """What `agent_turn` takes by name."""
 
     system: str
-    judge: bool | dict[str, Any] | DoneJudge
+    judge: "bool | dict[str, Any] | DoneJudge"
 
 
 class WatchOptions(TypedDict, total=False):
@@ -168,7 +169,7 @@ class WatchOptions(TypedDict, total=False):
     on_tool_result: Callable[[str, ToolResult], Any]
     on_message: Callable[[Message], Any]
     on_warning: Callable[[str], Any]
-    on_trace: Callable[[TraceEvent], Any]
+    on_trace: "Callable[[TraceEvent], Any]"
     task_id: str
     trace_agent: str
 

@@ -12,7 +12,6 @@ from windlass.messages import Message, Text, as_messages
 from windlass.models.audit import audit
 from windlass.tools.text import clean
 
-_decode = msgspec.json.Decoder(tuple[Message, ...]).decode
 _QUESTION = Message("user", (Text("?"),))
 
 
@@ -51,7 +50,7 @@ def asked_to_run(prompt: object, session_id: str | None) -> tuple[Message, ...]:
 def _written(messages: Sequence[Message]) -> tuple[Message, ...]:
     """The messages as a journal will hold them; what it cannot hold shows here."""
     try:
-        return _decode(msgspec.json.encode(messages))
+        return msgspec.json.decode(msgspec.json.encode(messages), type=tuple[Message, ...])
     except UnicodeEncodeError:
         return msgspec.convert(_whole(msgspec.to_builtins(messages)), tuple[Message, ...])
 

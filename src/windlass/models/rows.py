@@ -106,9 +106,7 @@ ABILITIES: Final = (
     "thinking",
 )
 MANNERS: Final = tuple(
-    field.name
-    for field in msgspec.structs.fields(Capabilities)
-    if field.name not in (*ABILITIES, "known")
+    name for name in Capabilities.__struct_fields__ if name not in (*ABILITIES, "known")
 )
 
 

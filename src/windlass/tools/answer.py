@@ -20,10 +20,9 @@ def answer(value: Any) -> ToolResult:
 
     A `ToolResult` stays as it is, pictures and documents stay blocks, all else becomes text.
     """
-    kind: object = type(value)
-    if kind is str:
+    if type(value) is str:
         return ToolResult(content=clean(value))
-    if kind in _QUICK:
+    if type(value) in _QUICK:
         return ToolResult(content=to_text(value))
     if isinstance(value, ToolResult):
         return _tidy(value)

@@ -47,10 +47,9 @@ _PLAIN_WORDS = (date, time, timedelta, UUID, Decimal, PurePath)
 
 def to_text(value: Any) -> str:
     """The text a model reads: `to_text({"a": 1})` -> `{"a":1}`. Never raises."""
-    kind: object = type(value)
-    if kind is str:
+    if type(value) is str:
         return clean(value)
-    if kind is int:
+    if type(value) is int:
         return _int(value)
     if value is None:
         return "null"
