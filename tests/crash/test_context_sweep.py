@@ -211,12 +211,19 @@ async def test_killed_anywhere(how: dict[str, Any]):
         }  # fmt: skip
 
 
-@pytest.mark.parametrize("tools", [None, "own"], ids=["as recorded", "with its tools"])
-async def test_it_is_replayed_from_its_journal_alone(tools: str | None):
-    whole = await went()
-    own = list(scenes.options(whole.log)["tools"]) if tools else None
-    async with w.Runtime(store="memory:", environ={}) as runtime:
-        for run in recorded_runs(whole.entries):
-            done = await replay_run(scenes.SESSION, whole.entries, run, runtime, tools=own)
-            assert done.difference is None, done.difference
-            assert done.requests > scenes.TURNS and not done.cut
+@pytest.mark.parametrize("variant", scenes.VARIANTS)
+async def test_it_is_replayed_from_its_journal(variant: str):
+    whole = await went(variant=variant)
+    entries = [entry for row in whole.rows for entry in row]  # as a disk has them
+    own = list(scenes.options(whole.log)["tools"])
+    agent = scenes.agent_of(scenes.Clock(), lambda sent: None, whole.log, variant)
+    ways: list[dict[str, Any]] = [{}, {"tools": own}, {"plan": agent.plan}]
+    asked = len(whole.asked)
+    for how in ways:
+        async with w.Runtime(store="memory:", environ={}) as runtime:
+            [run] = recorded_runs(entries)
+            done = await replay_run(scenes.SESSION, entries, run, runtime, **how)
+        assert done.difference is None, (how.keys(), done.difference)
+        assert done.requests + done.left_out == len(whole.sent) and not done.cut
+        assert (done.left_out == 0) is ("plan" in how), "its policies ask for themselves"
+        assert (len(whole.asked) > asked) is ("plan" in how), "without them no function is asked"

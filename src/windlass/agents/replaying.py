@@ -12,12 +12,14 @@ from typing import Any, Final, cast
 
 import msgspec
 
+from windlass import seams
 from windlass.agents import driver
 from windlass.agents.differing import Difference, first_difference
 from windlass.agents.driver import conduct
 from windlass.agents.runtime import Runtime
 from windlass.errors import ConfigError, TestBroken
 from windlass.events import (
+    Decorated,
     Framed,
     InboxTaken,
     IterationEnd,
@@ -257,9 +259,13 @@ def _plan_of(record: _Record, tools: Sequence[Tool] | None, system: str | None) 
     from windlass.agents.recorded import AsRecorded, stand_in
 
     run, frame = record.run, record.run.frame
-    offered = frame.tools if tools is None else None
     given = tools is not None or system is not None
-    known = tools if tools is not None else [stand_in(spec) for spec in frame.tools]
+    known = list(tools) if tools is not None else [stand_in(spec) for spec in frame.tools]
+    offered = frame.tools if tools is None else tuple([tool.spec for tool in tools])
+    first = {*[tool.name for tool in known], *[spec.name for spec in frame.tools]}
+    later = [spec for request in record.requests.values() for spec in request.tools]
+    brought = {spec.name: spec for spec in later if spec.name not in first}  # by its policies
+    known += [stand_in(spec) for spec in brought.values()]
     model = Model()
     model.provider, model.name = run.begun.provider, run.begun.model
     return Plan(
@@ -331,6 +337,17 @@ class Playback:
         self.played += 1
         return found.result
 
+    def now(self) -> float:
+        """The time that the next request on record shows."""
+        number = next((n for n, e in self.record.calls[self.at :] if e.purpose is None), None)
+        times = [
+            time
+            for entry in self.record.between.get(-1 if number is None else number, ())
+            if type(entry) is Decorated
+            for time in (*entry.times, *[one.time for one in entry.made])
+        ]
+        return max(times, default=seams.now())
+
     def must_be_over(self, status: str) -> None:
         """The run has ended: so must the record."""
         list(self._skipped())
@@ -380,7 +397,8 @@ class Playback:
         for entry in since:
             if type(entry) is InboxTaken and entry.item in _POSTED:
                 await self.store.post(self.session_id, cast("Any", entry.item), entry.payload)
-            elif type(entry) is Reminded and entry.source == "suspend":  # a replay does not park
+            elif type(entry) is Reminded and entry.source in ("suspend", "tool"):
+                # a replay does not park, and runs no tool
                 words = {"text": entry.text, "ttl": entry.ttl, "propagate": entry.propagate}
                 await self.store.post(self.session_id, "remind", words)
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from windlass import __version__
+from windlass import __version__, seams
 from windlass.agents.telemetry import TelemetryConfig
 from windlass.errors import attribute
 from windlass.loop.verdict import Outcome
@@ -144,6 +144,10 @@ class Spans:
     ) -> None:
         self._kit, self._span, self._context = kit, span, context
         self._redactor, self._conversation = redactor, conversation_id
+
+    def now(self) -> float:
+        """The time."""
+        return seams.now()
 
     async def over(self, run: Run, driving: Coroutine[Any, Any, Outcome]) -> Outcome:
         """The whole run, with its span as the current one."""

@@ -26,3 +26,7 @@ class Around(Protocol):
     ) -> ToolResult | Parked:
         """Answer for the tool: `return await tool.call(arguments, context)`, or otherwise."""
         ...
+
+    def now(self) -> float:
+        """The time that the model is shown: `seams.now()`, or as it is on record."""
+        ...

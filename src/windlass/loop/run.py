@@ -211,6 +211,10 @@ class Run:
         items[start:stop] = new
         self.strand = Strand(items)
 
+    def now(self) -> float:
+        """The time, for what the model is shown; a replay has that of its record."""
+        return seams.now() if self.around is None else self.around.now()
+
     def note(self, event: JournalEntry | str, data: Any = None) -> None:
         """Put something on the record: one of the events, or a name and data of your own."""
         keepable((event, data), "a note")

@@ -15,7 +15,6 @@ from typing import Any, ClassVar, Final, cast
 
 import msgspec
 
-from windlass import seams
 from windlass.errors import ConfigError, NoSuchSession, nearest
 from windlass.events import Decorated, JournalEntry, Reshaped
 from windlass.loop.plan import digest_of
@@ -154,7 +153,7 @@ class Decorating(Policy[None]):
         items, strand = run.strand.items, shown.strand
         shown.kept += [Kept(item) for item in items[len(shown.kept) :]]
         start: int | None = None
-        now = seams.now()
+        now = run.now()
         for at in range(len(strand.items), len(items)):
             one = shown.kept[at]
             if one.shown is None:
@@ -186,7 +185,7 @@ class Decorating(Policy[None]):
             return known
         one = shown.told.get(key)
         if one is None or (self.decorator is not None and not one.asked):
-            time = seams.now() if one is None else one.time
+            time = run.now() if one is None else one.time
             asks = self.decorator is not None
             answer = await self._asked(run, message, at, time) if asks else None
             one = MadeUp(key, time, answer, asks)
