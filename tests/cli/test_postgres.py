@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import subprocess
 import sys
 from textwrap import dedent
@@ -10,6 +11,7 @@ from textwrap import dedent
 import pytest
 
 import windlass as w
+from windlass.redact import mask_url
 from windlass.testing import call, scripted
 from windlass.testing.postgres import MISSING, find_binaries, shared_server
 
@@ -82,3 +84,55 @@ def test_the_command_line_never_shows_a_password(windlass, tmp_path):
         done = windlass(*command, code=None)
         assert "s3cret" not in done.output, command
     assert "cannot be reached" in windlass("sessions", "list", code=None).output
+
+
+# what looks at sessions, and a word that it then shows
+LOOKS = {
+    "sessions list": "Pay A-7.",
+    "sessions show a1": "Pay A-7.",
+    "sessions verify a1": "verified",
+    "sessions export a1": '"order":"A-7"',
+    "approvals list": "pay",
+    "audit query": "may pay run?",
+    "audit verify": "verified 2 sessions",
+    "plan show p1": "B-7",
+    "trace a1 --json": "pay",
+    "context a1": "Pay A-7.",
+    "replay a1": "identical: 1 request",
+    "cost": "total",
+    "lint --session a1": "taken",
+    "undo a1 --dry-run": "no effects",
+}
+
+
+def test_whatever_looks_at_sessions_shows_the_same_as_of_a_file(windlass, project):
+    server, file = shared_server().schema(), str(project / "runs.db")
+    asyncio.run(two_sessions(server))
+    asyncio.run(two_sessions(file))
+    for looking, word in LOOKS.items():
+        shown = {place: windlass(*looking.split(), "--store", place) for place in (server, file)}
+        assert word in shown[server].output, (looking, shown[server].output)
+        assert plain(shown[server].output, server) == plain(shown[file].output, file), looking
+
+
+def plain(text, place):
+    """Without what differs from run to run: the place, times and ids."""
+    text = text.replace(mask_url(place).partition("?")[0], "PLACE")
+    text = re.sub(r"[0-9a-f]*[0-9][0-9a-f.]*( (ms|s|min)\b)?", "0", text)
+    return " ".join(text.split())
+
+
+async def two_sessions(place):
+    """One that waits for a yes, and a preview."""
+
+    @w.tool(kind="edit")
+    async def pay(order: str) -> str:
+        """Pay an order."""
+        return "paid"
+
+    async with w.Runtime(store=place, environ={}):
+        model = scripted(call("pay", order="A-7"))
+        agent = w.Agent(model, tools=[pay], approval_policy={"rules": [{"ask": "pay"}]})
+        assert (await agent.run("Pay A-7.", session_id="a1")).status == "suspended"
+        model = scripted(call("pay", order="B-7"), "paid")
+        await w.Agent(model, tools=[pay]).run("Pay B-7.", session_id="p1", dry_run="plan")
