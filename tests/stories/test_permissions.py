@@ -130,6 +130,20 @@ async def test_paths_are_kept_in_the_workspace(tmp_path: Path):
     assert results(out)["write"][0] == "denied"
 
 
+async def test_what_lies_in_a_folder_can_be_denied_as_well(tmp_path: Path):
+    inside, data = tmp_path / "inside", tmp_path / "data"
+    inside.mkdir()
+    data.mkdir()
+    scope = w.path_scope("path", workspace=inside, roots={str(data): "read"})
+    narrow = w.path_scope(workspace=inside, roots={str(data): "read"}, mount_modes=["extend"])
+    for denied, path, runs in (
+        (scope, "a.txt", False), (scope, str(inside / "b"), False), (scope, str(tmp_path / "x"), True), (scope, str(data / "y"), False),
+        (narrow, str(data / "y"), True), (narrow, "a.txt", False),
+    ):  # fmt: skip
+        out = await writes(path, permissions={"deny": {"write": denied}})
+        assert (results(out)["write"][0] == "ok") is runs, path
+
+
 # --------------------------------------------------------------------------- who may grant more
 
 
