@@ -122,11 +122,25 @@ async def test_a_store_that_cannot_seal_loses_no_run(tmp_path, monkeypatch, capl
         assert report.ok and report.sessions == 2 and not report.not_covered
 
 
-async def test_a_run_in_a_store_of_its_own_is_not_sealed_here(tmp_path):
+async def test_a_run_in_yet_another_store_is_not_sealed_and_told_of(tmp_path, caplog):
     anchor, store = tmp_path / "anchor.jsonl", f"sqlite:///{tmp_path}/shop.db"
     async with w.Runtime(store, environ={}, audit_anchor=anchor):
         await w.agent_loop("hi", model=scripted("x"), session_id="s1", store="memory:")
+        assert not caplog.text
+        for _ in range(2):
+            other = f"sqlite:///{tmp_path}/other.db"
+            await w.agent_loop("hi", model=scripted("x"), session_id="s1", store=other)
+    assert caplog.text.count("are not sealed") == 1
     assert not anchor.exists() or not anchor.read_bytes()
+
+
+async def test_where_the_runtime_has_memory_the_store_of_the_agent_is_sealed(tmp_path):
+    anchor, store = tmp_path / "anchor.jsonl", f"sqlite:///{tmp_path}/shop.db"
+    async with w.Runtime(environ={}, audit_anchor=anchor) as scope:
+        out = await w.Agent(scripted("x"), store=store).run("hi", session_id="s1")
+        assert out.status == "done"
+        report = await scope.audit.verify()
+        assert report.ok and report.sessions == report.anchored == 1 and not report.not_covered
 
 
 async def test_many_ends_make_several_seals(tmp_path, monkeypatch):

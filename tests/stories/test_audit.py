@@ -369,3 +369,16 @@ async def test_what_was_undone_is_told_too(tmp_path):
         assert found["c1", "undo"].changes[0]["diff"]["item"] == ["pen", None]
         assert found["c2", "undo"].caller == "boss" and found["c2", "undo"].outcome == "ok"
         assert said == ["bob"] and (await scope.audit.verify()).ok
+
+
+async def test_what_generate_did_is_found_by_request_and_conversation(tmp_path):
+    async with shop(tmp_path) as scope:
+        await scope.conversations[w.ConversationResource].create(id="k1", caller=ANN)
+        model = scripted(call(1, "create_order", id="o1"), "done")
+        await scope.models.generate(
+            "go", model=model, caller=ANN, conversation="k1", request_id="r1"
+        )
+        (by_request,) = (await scope.audit.query(request="r1", tool="create_order")).entries
+        (by_conversation,) = (await scope.audit.query(conversation="k1", resource="order")).entries
+        assert by_request == by_conversation and by_request.row == "o1"
+        assert (await scope.audit.verify()).ok

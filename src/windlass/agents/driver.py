@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import msgspec
 
@@ -37,9 +37,6 @@ from windlass.messages import Message
 from windlass.notes import Reminder
 from windlass.store.base import InboxItem, Journal, Store
 from windlass.store.memory import MemoryStore
-
-if TYPE_CHECKING:
-    from windlass.agents.auditing.sealing import Keeper
 
 PATIENCE = 0.09  # seconds until a caller who cancelled gets control back, whatever the run does
 CALLBACKS = 10.0  # seconds that async callbacks have to end once their run has
@@ -80,7 +77,7 @@ async def start(
     `reminders` are those that whoever hands it the task passes on.
     """
     home = store or runtime.store
-    sealed_by(runtime, home)  # says what is wrong with it before anything is opened
+    runtime.keeper_for(home)  # says what is wrong with it before anything is opened
     journal = await home.open(session_id or seams.new_id("session"), parent_id=parent_id)
     try:
         run = _run(plan, home, journal, runtime, caller, deps, sinks, ledger, run_id)
@@ -136,7 +133,7 @@ async def resume(
 ) -> Start:
     """Go on with the session's last run where its journal ends; one that has ended stays ended."""
     home = store or runtime.store
-    sealed_by(runtime, home)
+    runtime.keeper_for(home)
     journal = await home.open(session_id, create=False)
     try:
         state = standing(journal.entries)
@@ -265,12 +262,6 @@ def _must_be_open(run: Run, call_ids: Sequence[str]) -> None:
             raise ConfigError(f"no open call {call_id!r}; open are: {open_calls}")
 
 
-def sealed_by(runtime: Runtime, store: Store) -> Keeper | None:
-    """Who seals what happens in this store, if anybody does."""
-    keeper = runtime.keeper
-    return keeper if keeper is not None and keeper.store is store else None
-
-
 # --------------------------------------------------------------------------- the run's task
 
 
@@ -287,7 +278,7 @@ async def conduct(
     if begun.outcome is not None:
         await run.journal.close()
         return begun.outcome
-    keeper = None if begun.passing is not None else sealed_by(runtime, run.store)
+    keeper = None if begun.passing is not None else runtime.keeper_for(run.store)
     if keeper is not None:
         keeper.began(run.session_id)
     hold = _Hold(run, abort, leave, timeout)

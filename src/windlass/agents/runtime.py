@@ -76,7 +76,8 @@ class Runtime:
         if tools is not None:
             _ = self._tools
         self._given_store, self._config_path = store, config
-        self._given_anchor, self._keeper = audit_anchor, _UNKNOWN
+        self._given_anchor = audit_anchor
+        self._keeper: Keeper | None = _UNKNOWN
         if audit_anchor is not None:
             _ = self.audit_anchor
         self._environ = environ
@@ -193,27 +194,44 @@ class Runtime:
 
         return as_anchor(given, folder)
 
-    @property
-    def keeper(self) -> Keeper | None:
-        """Seals the record, if it is anchored somewhere; looked at once."""
-        if self._keeper is _UNKNOWN:
-            self._keeper = self._new_keeper()
-        return self._keeper
+    def keeper_for(self, store: Store) -> Keeper | None:
+        """Who seals what happens in this store, if anybody does.
 
-    def _new_keeper(self) -> Keeper | None:
-        anchor = self.audit_anchor
-        if anchor is None:
-            return None
+        An anchor belongs to one store: the Runtime's own, or the first that lasts where that is memory.
+        """
+        keeper = self._keeper
+        if keeper is _UNKNOWN:
+            if self.audit_anchor is None:
+                self._keeper = None
+                return None
+            home = self.store
+            lasts = not isinstance(store, MemoryStore)
+            keeper = self._keeper = self._new_keeper(
+                store if lasts and isinstance(home, MemoryStore) else home
+            )
+        if keeper is None or keeper.store is store:
+            return keeper
+        keeper.leave_out(store)
+        return None
+
+    def _new_keeper(self, store: Store) -> Keeper:
         from windlass.agents.auditing.anchors import FileAnchor
         from windlass.agents.auditing.config import AuditConfig
         from windlass.agents.auditing.sealing import Keeper
 
-        if isinstance(anchor, FileAnchor) and isinstance(self.store, MemoryStore):
+        anchor = self.audit_anchor
+        if isinstance(anchor, FileAnchor) and isinstance(store, MemoryStore):
             raise ConfigError(
                 "audit_anchor outlives a store in memory, and would speak of sessions that are "
                 "gone; name a store that lasts: store='sqlite:///agents.db'"
             )
-        return Keeper(self.store, anchor, self.pool, self.config.get(AuditConfig).every)
+        return Keeper(store, anchor, self.pool, self.config.get(AuditConfig).every)
+
+    @property
+    def audited(self) -> Store:
+        """The store whose record is sealed and asked: the Runtime's own, nearly always."""
+        keeper = self._keeper
+        return self.store if keeper is None or keeper is _UNKNOWN else keeper.store
 
     @property
     def store(self) -> Store:
@@ -325,8 +343,9 @@ class Runtime:
         """A host may have called resources without any run."""
         known, self._keeper = self._keeper, _UNKNOWN
         if known is _UNKNOWN:
-            lasts = self._store is not None and not isinstance(self._store, MemoryStore)
-            known = self._new_keeper() if lasts and self._given_anchor is not None else None
+            known, store = None, self._store
+            if self._given_anchor is not None and store is not None:
+                known = None if isinstance(store, MemoryStore) else self._new_keeper(store)
         if known is not None:
             await known.aclose()
 

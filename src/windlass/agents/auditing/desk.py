@@ -34,7 +34,7 @@ class Audit:
         ```
         Filters: tenant, caller, request, conversation, session, tool, resource, since, until.
         """
-        return await asking.query(self._runtime.store, **which)
+        return await asking.query(self._runtime.audited, **which)
 
     async def verify(
         self,
@@ -57,14 +57,13 @@ class Audit:
                     "a callable cannot be asked what it was told; verify with the file, or an "
                     "object that has get"
                 )
-        return await verifying.verify(runtime.store, kept, tenant=tenant, session=session)
+        return await verifying.verify(runtime.audited, kept, tenant=tenant, session=session)
 
     async def seal(self) -> list[Seal]:
         """Seal and anchor now all that has moved since its last seal, whoever wrote it."""
         runtime = self._runtime
-        keeper = runtime.keeper
-        if keeper is None:
-            keeper = Keeper(runtime.store, None, runtime.pool, 60.0)
+        store = runtime.audited
+        keeper = runtime.keeper_for(store) or Keeper(store, None, runtime.pool, 60.0)
         return await keeper.seal()
 
 

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from windlass import seams
 from windlass.agents.auditing import anchors
@@ -52,6 +52,7 @@ class Keeper:
         self._under_way: Counter[str] = Counter()
         self._guard = threading.Lock()  # a Runtime may serve several event loops
         self._loops: WeakKeyDictionary[asyncio.AbstractEventLoop, _Turns] = WeakKeyDictionary()
+        self._others: WeakSet[Store] = WeakSet()
         self._ready = False
         self._known: dict[tuple[str, str], tuple[int, str]] = {}
         self._seen = 0  # numbers of the audit log that were looked at
@@ -82,6 +83,16 @@ class Keeper:
     async def settled(self) -> None:
         """Wait until what has ended is sealed and anchored, or has failed to be."""
         await self._turns().settled()
+
+    def leave_out(self, store: Store) -> None:
+        """A run is elsewhere; said once for each store, as nobody seals it."""
+        if store not in self._others and not isinstance(store, MemoryStore):
+            self._others.add(store)
+            log.warning(
+                "runs in %r are not sealed: the anchor of this Runtime belongs to %r",
+                store,
+                self.store,
+            )
 
     def tick(self) -> bool:
         """The interval has passed; False when nothing is under way any more."""
