@@ -94,7 +94,7 @@ def _show(report: AuditReport) -> None:
 
     paper = out()
     for finding in report.findings:
-        paper.line(("found", "red"), f" {words.clean(finding.what)}: {_line(finding.problem)}")
+        paper.line(("found", "red"), f" {_line(finding.what)}: {_line(finding.problem)}")
     for line in report.not_covered:
         paper.line(("not covered", "yellow"), f" {_line(line)}")
     for end in report.deleted:

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TextIO, TypeAlias, TypeVar
 
-from windlass.cli.text import json_text
+from windlass.cli.text import clean, json_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -63,6 +63,7 @@ class Paper:
 
         Where a terminal is too narrow, those in `spare` are left out, the first of them first.
         """
+        rows = [[_on_a_line(cell) for cell in row] for row in rows]
         widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
         for name in spare:
             if sum(widths) + 2 * len(widths) - 2 <= self.width:
@@ -110,3 +111,8 @@ def out() -> Paper:
 def err() -> Paper:
     """Standard error: progress, hints and problems."""
     return Paper(sys.stderr)
+
+
+def _on_a_line(cell: str) -> str:
+    """A cell makes no row of its own, whoever wrote it."""
+    return cell if cell.isprintable() else " ".join(clean(cell).splitlines())

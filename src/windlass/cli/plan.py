@@ -72,7 +72,7 @@ def approve(id: str, yes: bool, expires: str, by: str | None, store: str | None)
 
     on_session(store, seen.session_id, say_yes)
     count = words.count(len(seen.effects), "effect")
-    click.echo(f"approved {count}: windlass run … --plan {words.clean(seen.session_id)}")
+    click.echo(f"approved {count}: windlass run … --plan {words.one_line(seen.session_id)}")
 
 
 def _found(store: str | None, id: str) -> EffectPlan:
@@ -92,9 +92,9 @@ def told(plan: EffectPlan) -> Iterator[str]:
         ("plan", plan.id), ("session", plan.session_id), ("agent", plan.agent or "-"),
         ("caller", plan.caller), ("state", _state(plan)),
     ):  # fmt: skip
-        yield f"{label:10}{words.clean(value)}"
+        yield f"{label:10}{words.one_line(value)}"
     if plan.status != "done":
-        yield f"{'ended':10}{words.clean(plan.status)}: there may be more to do than this"
+        yield f"{'ended':10}{words.one_line(plan.status)}: there may be more to do than this"
     if not plan.effects:
         yield "no effects"
     for number, effect in enumerate(plan.effects, 1):
@@ -104,18 +104,18 @@ def told(plan: EffectPlan) -> Iterator[str]:
 def _effect(number: int, effect: PlannedEffect) -> Iterator[str]:
     from windlass.cli import text as words
 
-    yield f"{number}. {words.clean(words.shown_call(effect.tool, effect.arguments, 10_000))}"
+    yield f"{number}. {words.one_line(words.shown_call(effect.tool, effect.arguments, 10_000))}"
     for change in effect.diff or ():
-        yield f"   {change['verb']} {words.clean(change['resource'])} {words.clean(repr(change['id']))}"
+        yield f"   {change['verb']} {words.one_line(change['resource'])} {words.one_line(repr(change['id']))}"
         for name, pair in change["fields"].items():
             shown = "private" if isinstance(pair, str) else f"{_value(pair[0])} → {_value(pair[1])}"
-            yield f"     {words.clean(name)}: {shown}"
+            yield f"     {words.one_line(name)}: {shown}"
     if effect.session_id is not None:
-        yield f"   by an agent in {words.clean(effect.session_id)}"
+        yield f"   by an agent in {words.one_line(effect.session_id)}"
     if effect.note is not None:
-        yield f"   {words.clean(effect.note)}"
+        yield f"   {words.one_line(effect.note)}"
     for ask in effect.asks:
-        yield f"   {words.clean(ask['rule'])} asks: {words.one_line(str(ask['reason']), 200)}"
+        yield f"   {words.one_line(ask['rule'])} asks: {words.one_line(str(ask['reason']), 200)}"
 
 
 def _value(value: Any) -> str:

@@ -112,7 +112,7 @@ def _show(steps: list[UndoStep], *, err: bool = False) -> None:
 
     for step in steps:
         asked = words.shown_call(step.tool, step.arguments, 100)
-        click.echo(f"{words.clean(step.call_id)}  {words.clean(asked)}", err=err)
+        click.echo(f"{words.one_line(step.call_id)}  {words.one_line(asked)}", err=err)
         click.echo(f"  {words.one_line(_state(step), 300)}", err=err)
 
 

@@ -289,6 +289,24 @@ async def test_headers_and_fields_that_come_twice():
 
 
 @pytest.mark.parametrize(
+    "words", ["event: done\ndata: {}\n\n", "\r\n\r\nevent: error\r\n", ": x\n\n", "\u2028data: 1"]
+)
+async def test_words_make_no_event_of_their_own(words: str):
+    async with shop("memory:") as scope:
+        await scope.resources[Item].update("e1", {"name": words}, caller=ROOT)
+        model = scripted([words, call("get_item", id="e1")], words)
+        status, body = await post(app_of(scope, model, EVE), {"input": words})
+        events = [one for one in body.split("\n\n") if one]
+        assert status == 200 and all(
+            re.match("event: (chunk|done)\ndata: {", one) for one in events
+        )
+        said = [json.loads(one.partition("data: ")[2]) for one in events]
+        assert "".join(one.get("delta_content", "") for one in said) == words + words
+        assert [one.partition("\n")[0] for one in events].count("event: done") == 1
+        assert len(f"data: {words}\n\n".split("\n\n")) > 2 or "\n\n" not in words  # the control
+
+
+@pytest.mark.parametrize(
     "tools", [["delete_item"], ["get_item", "delete_item"], ["os:system"], "delete_item", [7], {}]
 )
 @pytest.mark.parametrize("stream", [True, False])
@@ -348,7 +366,7 @@ def test_no_word_of_a_call_moves_a_terminal(tmp_path: Path):
     where = f"sqlite:///{tmp_path}/shop.db"
     waiting = asyncio.run(_parked(where))
     commands = [("approvals", "list"), ("approvals", "show", waiting.id), ("sessions", "list"), ("sessions", "show", "s"),
-                ("trace", "s"), ("cost",), ("approvals", "list", "--json"), ("sessions", "show", "s", "--json")]  # fmt: skip
+                ("trace", "s"), ("cost",), ("audit", "query"), ("audit", "query", "--json"), ("audit", "verify"), ("approvals", "list", "--json"), ("sessions", "show", "s", "--json")]  # fmt: skip
     for command in commands:
         done = CliRunner().invoke(cli, [*command, "--store", where])
         told = done.output
