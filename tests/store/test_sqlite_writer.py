@@ -150,11 +150,16 @@ async def test_a_row_that_cannot_be_written_is_taken_back_whole(store):
 
 
 async def test_a_slow_body_is_reported(store, monkeypatch, caplog):
-    clock = iter([0.0, 0.01, 0.02, 0.2, 0.2])
-    monkeypatch.setattr(seams, "monotonic", lambda: next(clock))
+    now = [0.0]
+    monkeypatch.setattr(seams, "monotonic", lambda: now[0])
     journal = await store.open("s")
+
+    def slow(tx):
+        now[0] += 0.2
+        return tx.execute("SELECT 1").fetchone()
+
     with caplog.at_level(logging.WARNING, "windlass.store"):
-        await journal.commit(lambda tx: tx.execute("SELECT 1").fetchone(), lambda _: [])
+        await journal.commit(slow, lambda _: [])
     assert "200 ms" in caplog.text
     await journal.close()
 
