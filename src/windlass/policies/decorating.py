@@ -20,7 +20,7 @@ from windlass.events import Decorated, JournalEntry, Reshaped
 from windlass.loop.plan import digest_of
 from windlass.loop.policy import Policy
 from windlass.loop.run import Run
-from windlass.messages import Block, Message, Opaque, Text, Thinking, ToolResult
+from windlass.messages import Block, Message, Opaque, Text, Thinking, ToolCall, ToolResult
 from windlass.models.base import Request
 from windlass.models.view import Strand, View
 from windlass.notes import MadeUp
@@ -323,13 +323,22 @@ def _said_again(old: Sequence[Kept], new: Sequence[Kept]) -> None:
 
     From the end: of two that say the same, the later one stays.
     """
+    places: dict[object, list[int]] = {}
+    for at, one in enumerate(old):
+        places.setdefault(_about(one.source), []).append(at)
     left = len(old)
     for one in reversed(new):
-        for at in range(left - 1, -1, -1):
-            if old[at].source == one.source:
+        for at in reversed(places.get(_about(one.source), ())):
+            if at < left and old[at].source == one.source:
                 one.time, one.asked, one.answer = old[at].time, old[at].asked, old[at].answer
                 left = at
                 break
+
+
+def _about(message: Message) -> object:
+    """What two messages that say the same have in common, and few others."""
+    ids = [block.id for block in message.content if isinstance(block, (ToolCall, ToolResult))]
+    return message.role, message.kind, message.text, tuple(ids)
 
 
 async def _rows(run: Run) -> Sequence[Row]:
