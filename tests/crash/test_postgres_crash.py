@@ -28,7 +28,7 @@ def test_killed_at_some_points_of_a_short_run():
 @pytest.mark.deep
 @pytest.mark.parametrize("shape", SHAPES)
 def test_killed_at_every_point_of_a_short_run(shape):
-    report = sweep(shape, 3)
+    report = sweep(shape, 2)
     report.assert_ok()
     assert {"model.before_request", "tool.before_call", "journal.after_commit"} <= set(
         report.points
@@ -38,9 +38,9 @@ def test_killed_at_every_point_of_a_short_run(shape):
 @pytest.mark.deep
 @pytest.mark.parametrize("shape", SHAPES)
 def test_killed_at_random_instants(shape):
-    sweep(shape, 6, every=17, instants=40, seed=11).assert_ok()
+    sweep(shape, 6, every=29, instants=20, seed=11).assert_ok()
 
 
 @pytest.mark.deep
 def test_killed_and_killed_again_while_it_resumes():
-    sweep("parallel", 2, kill_resume=True, seed=5).assert_ok()
+    sweep("parallel", 2, kill_resume=True, every=2, seed=5).assert_ok()

@@ -17,13 +17,6 @@ from windlass.testing.store_pieces import effects, insert, make_table, numbers, 
 pytestmark = pytest.mark.skipif(find_binaries() is None, reason=MISSING)
 
 
-@pytest.fixture
-async def store():
-    store = PostgresStore(shared_server().schema())
-    yield store
-    await store.aclose()
-
-
 async def ledger(store):
     """Two accounts with fifty each; together they may not fall below nothing."""
 

@@ -22,13 +22,6 @@ from windlass.testing.store_pieces import (
 pytestmark = pytest.mark.skipif(find_binaries() is None, reason=MISSING)
 
 
-@pytest.fixture
-async def store():
-    store = PostgresStore(shared_server().schema())
-    yield store
-    await store.aclose()
-
-
 class Storm:
     """Sessions that write rows and run bodies, each after the other is acknowledged, until told."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from windlass.errors import Corrupt, StoreError
+from windlass.store.books import VIEW
 from windlass.store.postgres_link import Address, Connection
 
 SCHEMA = 1  # of the tables; the journal's own format is `events.FORMAT`
@@ -93,17 +94,7 @@ CREATE TABLE windlass_calls (
     purpose text,
     via text
 );
-CREATE VIEW windlass_model_calls AS
-    SELECT c.n AS n, c.at AS at, r.tenant AS tenant, r.caller AS caller, r.request AS request,
-        r.conversation AS conversation, r.session AS session, r.run AS run, r.door AS door,
-        coalesce(c.provider, r.provider, '') AS provider, coalesce(c.model, r.model, '') AS model,
-        c.purpose AS purpose, c.input_tokens AS input_tokens, c.output_tokens AS output_tokens,
-        c.cache_read_tokens AS cache_read_tokens, c.cache_write_tokens AS cache_write_tokens,
-        c.reasoning_tokens AS reasoning_tokens, c.gpu_ms AS gpu_ms, c.cost_usd AS cost_usd,
-        c.latency_ms AS latency_ms, c.attempts AS attempts, c.tool_calls AS tool_calls,
-        coalesce(c.outcome, 'ok') AS outcome, c.via AS via
-    FROM windlass_calls AS c LEFT JOIN windlass_runs AS r ON r.n = c.run;
-"""
+{VIEW}"""
 
 UPGRADES: dict[int, str] = {}  # from a version to the next: statements, run by whoever comes first
 

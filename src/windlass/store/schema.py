@@ -10,6 +10,7 @@ from pathlib import Path
 
 from windlass import seams
 from windlass.errors import Corrupt, Full, Locked, StoreError
+from windlass.store.books import VIEW
 
 SCHEMA = 2  # of the tables; the journal's own format is `events.FORMAT`
 
@@ -97,16 +98,6 @@ CREATE TABLE windlass_calls (
     purpose TEXT,
     via TEXT
 );
-CREATE VIEW windlass_model_calls AS
-    SELECT c.n AS n, c.at AS at, r.tenant AS tenant, r.caller AS caller, r.request AS request,
-        r.conversation AS conversation, r.session AS session, r.run AS run, r.door AS door,
-        coalesce(c.provider, r.provider, '') AS provider, coalesce(c.model, r.model, '') AS model,
-        c.purpose AS purpose, c.input_tokens AS input_tokens, c.output_tokens AS output_tokens,
-        c.cache_read_tokens AS cache_read_tokens, c.cache_write_tokens AS cache_write_tokens,
-        c.reasoning_tokens AS reasoning_tokens, c.gpu_ms AS gpu_ms, c.cost_usd AS cost_usd,
-        c.latency_ms AS latency_ms, c.attempts AS attempts, c.tool_calls AS tool_calls,
-        coalesce(c.outcome, 'ok') AS outcome, c.via AS via
-    FROM windlass_calls AS c LEFT JOIN windlass_runs AS r ON r.n = c.run;
 """
 
 # The comment keeps these out of reach of a body: a cached statement is not asked about again.
@@ -183,7 +174,7 @@ def _make_tables(connection: sqlite3.Connection, path: Path) -> None:
         connection.execute(BEGIN)
         try:
             if _version(connection) is None:  # another process may have been faster
-                _run_all(connection, TABLES + BOOKS)
+                _run_all(connection, TABLES + BOOKS + VIEW)
                 connection.execute("INSERT INTO windlass_meta VALUES ('schema', ?)", (str(SCHEMA),))
             commit(connection)
         except BaseException:
@@ -215,7 +206,7 @@ def _upgrade(connection: sqlite3.Connection, path: Path) -> None:
             connection.execute(
                 "ALTER TABLE windlass_sessions ADD COLUMN run INTEGER NOT NULL DEFAULT 0"
             )
-            _run_all(connection, BOOKS)
+            _run_all(connection, BOOKS + VIEW)
             connection.execute(
                 "UPDATE windlass_meta SET value = ? WHERE key = 'schema'", (str(SCHEMA),)
             )
