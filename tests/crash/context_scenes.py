@@ -432,3 +432,7 @@ def _twice(
         problems.append("it sent what the journal does not rebuild, or what was answered")
     again = {" ".join(one) for one in on_record(before)} & set(asked.counts())
     return [*problems, *[f"asked again: {one}" for one in again]]
+
+
+#: As `windlass replay --agent` finds it.
+AGENT = agent_of(Clock(), lambda sent: None, lambda *asked: None)
