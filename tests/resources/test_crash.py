@@ -59,7 +59,7 @@ def test_killed_at_300_random_instants(kind):
     killed = 0
     for seed in range(40):
         how = {"every": 1000, "instants": 50, "seed": seed, "timeout": 60}
-        report = sweep(1 + 2 * (seed % 2), 4, postgres=server, **how)
+        report = sweep(1 + 2 * (seed % 2), 1 if server else 4, postgres=server, **how)
         report.assert_ok()
         killed += report.instants
         if killed >= 300:
@@ -91,4 +91,4 @@ def test_killed_at_every_point_on_postgres(width):
 @pytest.mark.skipif(find_binaries() is None, reason=MISSING)
 def test_killed_and_killed_again_while_it_resumes_on_postgres():
     server = str(shared_server().folder)
-    sweep(3, 1, kill_resume=True, every=2, seed=7, timeout=60, postgres=server).assert_ok()
+    sweep(3, 1, kill_resume=True, every=6, seed=7, timeout=60, postgres=server).assert_ok()
