@@ -137,11 +137,12 @@ def _is_hosts(run: Run, ready: Ready) -> bool:
 def _intend(run: Run, turn: Turn, batch: Iterable[Ready]) -> bool:
     """Put the intents on the record. True: there are effects among them, so they must be on disk."""
     effects = False
-    for call, tool, attempt in batch:
+    for ready in batch:
+        call, tool = ready.call, ready.tool
         if tool.handler is None:
             continue  # the host has run it: there is nothing to intend
         if tool.effect != "transactional" and call.id not in turn.started:
-            run.record(ToolIntended(call.id, tool.name, tool.effect, attempt))
+            run.record(ToolIntended(call.id, tool.name, tool.effect, ready.attempt))
             turn.started.add(call.id)
         effects = effects or tool.effect != "read_only"
     run.journal.flush()  # a tool may take its time: the reply is handed on before it starts
@@ -167,9 +168,9 @@ async def perform(run: Run, ready: Ready) -> ToolResult | Parked:
 
 async def execute(run: Run, ready: Ready) -> ToolResult | Parked:
     """The call itself, under its time limit. All that happens is a result but cancellation."""
-    call, tool, attempt = ready
+    call, tool = ready.call, ready.tool
     context: ToolContext[Any] = ToolContext(
-        run.deps, run.caller, run.session_id, run.run_id, call.id, tool.name, run, attempt
+        run.deps, run.caller, run.session_id, run.run_id, call.id, tool.name, run, ready.attempt
     )
     seconds = tool.timeout if tool.timeout is not None else run.plan.tool_timeout
     deadline = run.deadline(seconds) if seconds is not None else None

@@ -113,7 +113,9 @@ async def _turn(run: Run, at: Stage, finish: Finish | None) -> Verdict:
         if type(verdict) is not Finish:
             return _judged(run, turn, verdict)
         finish = verdict
-    return await _may_finish(run, turn, finish)
+    if run.moments.before_finish or run.journal.mail:
+        return await _may_finish(run, turn, finish)
+    return _judged(run, turn, finish)
 
 
 async def _may_open(run: Run) -> Stop | Suspend | None:

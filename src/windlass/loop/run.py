@@ -344,7 +344,7 @@ class Run:
             return False
         turn = self.turn
         if turn is not None and (ready := turn.ready.get(call_id)) is not None:
-            turn.ready[call_id] = ready._replace(attempt=attempt)
+            turn.ready[call_id] = msgspec.structs.replace(ready, attempt=attempt)
         if tool.effect != "transactional":  # its intent is stored with its effect
             self.record(ToolIntended(call_id, tool.name, tool.effect, attempt))
         return True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import msgspec
 
 from windlass.loop.verdict import Suspend
 from windlass.messages import Message, ToolCall, ToolResult
@@ -12,7 +12,7 @@ from windlass.usage import NO_USAGE, Usage
 UNNAMED = "unnamed_call"  # what a call is named for which the model gave no name
 
 
-class Ready(NamedTuple):
+class Ready(msgspec.Struct, frozen=True):
     """A call that passed the gate, as it will run."""
 
     call: ToolCall

@@ -198,9 +198,8 @@ class MemoryStore:
         if held is None:
             if not create:
                 raise self._unknown(session_id)
-            opened = SessionOpened(
-                session_id, FORMAT, parent_id, self._root_of(parent_id), None, metadata
-            )
+            root = None if parent_id is None else self._root_of(parent_id)
+            opened = SessionOpened(session_id, FORMAT, parent_id, root, None, metadata)
             journal = MemoryJournal(self, session_id, [opened], [1, seams.now()], [])
         elif held.held:
             raise Locked(
@@ -423,9 +422,7 @@ class MemoryStore:
     def _unknown(self, session_id: str) -> NoSuchSession:
         return NoSuchSession(f"no session {session_id!r}{nearest(session_id, self._sessions)}")
 
-    def _root_of(self, parent_id: str | None) -> str | None:
-        if parent_id is None:
-            return None
+    def _root_of(self, parent_id: str) -> str:
         parent = self._find(parent_id)
         return parent_id if parent is None else _opening(parent).root_id or parent_id
 
