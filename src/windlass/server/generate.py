@@ -123,7 +123,20 @@ class _App:
         caller = await found if inspect.isawaitable(found) else found
         if caller is None:
             raise _Refused(401, "unauthenticated", "nobody is known by these headers")
-        return caller, self._asked(await _body(receive))
+        asked = self._asked(await _body(receive))
+        if self.offered is not None and "tools" not in asked:
+            asked["tools"] = self._for(caller, self.offered)
+        return caller, asked
+
+    def _for(self, caller: Caller, offered: Mapping[str, Any]) -> list[Any]:
+        """What the host offers, as far as the caller may use it; a name that nothing has stays wrong."""
+        may = {tool.name for tool in self.runtime.tools(caller)}
+        known = {tool.name for tool in self.runtime.tools()}
+        return [
+            tool
+            for name, tool in offered.items()
+            if not isinstance(tool, str) or name in may or name not in known
+        ]
 
     def _asked(self, body: bytes) -> dict[str, Any]:
         try:

@@ -328,6 +328,21 @@ async def test_a_client_chooses_among_the_hosts_tools(tools: Any, stream: bool):
         assert len(await scope.resources[Item].search(caller=EVE)) == 4
 
 
+async def test_what_a_host_offers_is_offered_to_whoever_may_use_it():
+    roles = {"*": ["item.get"], "owner": ["*"], "clerk": ["*"]}
+    async with shop("memory:", roles=roles) as scope:
+        for caller, offered in ((EVE, ["get_item"]), (ROOT, ["get_item", "delete_item"])):
+            model = scripted("ok")
+            app = app_of(scope, model, caller, tools=["get_item", "delete_item"])
+            assert (await post(app, {"input": "x", "stream": False}))[0] == 200
+            assert [tool.name for tool in model.requests[0].frame.tools] == offered
+        app = app_of(scope, scripted("never"), EVE, tools=["get_item", "delete_item"])
+        status, body = await post(app, {"input": "x", "stream": False, "tools": ["delete_item"]})
+        assert status == 400 and "no tool" in body
+        status, body = await post(app_of(scope, scripted("never"), EVE, tools=["get_itme"]), {"input": "x", "stream": False})  # fmt: skip
+        assert status == 400 and "get_item" in body
+
+
 # --------------------------------------------------------------------------- the log
 
 INK = "x\n2026-01-01 ann delete_item denied\r\x1b[2K\x1b[1A\x1b]0;title\x07\u202e\u2028', 'ok'); --"
