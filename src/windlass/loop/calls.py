@@ -59,7 +59,9 @@ async def _one_by_one(run: Run, turn: Turn, todo: list[Ready]) -> tuple[Stop | N
         if _intend(run, turn, (ready,)):
             await run.journal.durable()
             seams.point("tool.after_intent")
-        result = await perform(run, ready)
+        # nobody watches, and nothing has run already: the call itself is all there is
+        alone = run.emit is unwatched and not run.early and not run.host_results
+        result = await (execute(run, ready) if alone else perform(run, ready))
         if isinstance(result, Parked):
             parked = parked or result
             continue
