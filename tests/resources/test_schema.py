@@ -126,8 +126,9 @@ def test_an_id_is_needed_and_is_text_or_a_number():
 
 
 def test_fields_keep_their_names_and_places():
+    kind: Any = type(w.Resource)
     for options in ({"rename": "camel"}, {"tag": True}, {"omit_defaults": True}):
-        made = type(w.Resource)(
+        made = kind(
             "Box", (w.Resource,), {"__annotations__": {"id": str, "long_name": str}}, **options
         )
         with pytest.raises(w.ConfigError, match="keep their names"):
