@@ -136,7 +136,7 @@ async def check(scene: Scene) -> dict[str, Any]:
         for e in results
         if e.outcome in ("ok", "denied") and e.tool.split("_")[0] not in READS
     )
-    audited = Counter((r.call, r.tool, r.outcome) for r in rows if r.verb not in READS)
+    audited = Counter((str(r.call), r.tool, r.outcome) for r in rows if r.verb not in READS)
     if done != audited:
         problems.append(f"on record {done - audited}, audited {audited - done}")
     # a read that another writer's run has closed meanwhile did happen: it may be on the log alone
