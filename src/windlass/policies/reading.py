@@ -34,10 +34,11 @@ class _Readers:
 
     def go_on(self, entries: Sequence[JournalEntry]) -> None:
         """Take what is new in the journal into account."""
-        by_kind = self.by_kind
+        find = self.by_kind.get
         for entry in entries[self.place :]:
-            for take in by_kind.get(type(entry), ()):
-                take(entry)
+            if (takes := find(type(entry))) is not None:
+                for take in takes:
+                    take(entry)
         self.place = len(entries)
 
     def join(self, late: Reading, entries: Sequence[JournalEntry]) -> None:
@@ -53,7 +54,7 @@ class _Readers:
 _Kind = TypeVar("_Kind", bound=Reading)
 
 
-def reading(run: Run, kind: type[_Kind], *given: Hashable) -> _Kind:
+def reading(run: Run, kind: Callable[..., _Kind], given: Hashable = None) -> _Kind:
     """The run's reading of this kind, up to date: `reading(run, Tally).successful`."""
     known, entries = run.readings, run.journal.entries
     readers: _Readers | None = known.get(_Readers)
@@ -61,9 +62,9 @@ def reading(run: Run, kind: type[_Kind], *given: Hashable) -> _Kind:
         readers = known[_Readers] = _Readers(run.first_entry)
     if readers.place != len(entries):
         readers.go_on(entries)
-    key = (kind, given) if given else kind
+    key = kind if given is None else (kind, given)
     found: _Kind | None = known.get(key)
     if found is None:
-        found = known[key] = kind(*given)
+        found = known[key] = kind() if given is None else kind(given)
         readers.join(found, entries)
     return found
