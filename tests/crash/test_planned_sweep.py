@@ -10,7 +10,7 @@ from . import planned_scenes as scenes
 
 
 @pytest.mark.parametrize(("width", "delegated"), [(1, False), (3, False), (1, True)])
-@pytest.mark.parametrize("every", [9, pytest.param(1, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("every", [9, pytest.param(2, marks=pytest.mark.deep)])
 def test_killed_anywhere(width: int, delegated: bool, every: int):
     params = {"width": width, "delegated": delegated}
     report = kill_sweep(

@@ -115,7 +115,8 @@ async def test_a_stream_says_what_the_plain_reply_says(llama, wire):
         assert ready == whole(live.message.tool_calls)
         asked = [[(c.name, c.arguments) for c in r.message.tool_calls] for r in (plain, live)]
         assert asked[0] == asked[1]
-        assert plain.usage == live.usage
+        used = [(r.usage.input_tokens, r.usage.output_tokens) for r in (plain, live)]
+        assert used[0] == used[1]  # what of it the server had in its cache is its own affair
 
 
 async def test_a_round_of_calls_and_results_goes_on(model, stream):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 
 import pytest
@@ -54,7 +55,11 @@ def test_killed_at_every_commit_of_a_longer_run(width):
     ["sqlite", pytest.param("postgres", marks=pytest.mark.skipif(find_binaries() is None, reason=MISSING))],
 )  # fmt: skip
 def test_killed_at_300_random_instants(kind):
-    """Many moments come when a run is over already, so it goes on until 300 have met one."""
+    """Many moments come when a run is over already, so it goes on until enough have met one.
+
+    300 on SQLite. A start costs more on Postgres: half of it there, unless WINDLASS_KILLS says so.
+    """
+    wanted = int(os.environ.get("WINDLASS_KILLS") or (150 if kind == "postgres" else 300))
     server = str(shared_server().folder) if kind == "postgres" else None
     killed = 0
     for seed in range(40):
@@ -62,9 +67,9 @@ def test_killed_at_300_random_instants(kind):
         report = sweep(1 + 2 * (seed % 2), 1 if server else 4, postgres=server, **how)
         report.assert_ok()
         killed += report.instants
-        if killed >= 300:
+        if killed >= wanted:
             break
-    assert killed >= 300
+    assert killed >= wanted
 
 
 @pytest.mark.deep

@@ -80,9 +80,10 @@ class Mail:
 
     async def close(self) -> None:
         """Listen no more."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        task = self._task
+        while task is not None and not task.done():
+            task.cancel()  # once is not enough: `wait_for` loses it when it is over in that moment
+            await asyncio.wait([task], timeout=0.05)
 
     # ----------------------------------------------------------------------- the connection
 
