@@ -157,7 +157,8 @@ class Pool:
             try:
                 yield connection
             except BaseException as error:
-                if unfinished(error) or connection.is_in_transaction():
+                gone = connection.is_closed()  # a driver asked about its transaction then has none
+                if not gone and (unfinished(error) or connection.is_in_transaction()):
                     connection.terminate()
                 raise
             finally:

@@ -118,7 +118,7 @@ async def prepare(connection: Connection, address: Address) -> None:
         )
         await connection.execute("COMMIT")
     except BaseException:
-        if connection.is_in_transaction() and not connection.is_closed():
+        if not connection.is_closed() and connection.is_in_transaction():
             await connection.execute("ROLLBACK")
         raise
 
