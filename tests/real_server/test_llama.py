@@ -195,6 +195,8 @@ async def test_an_agent_left_alone_comes_to_an_end(model, stream):
     ends = set()
     for _ in SEEDS:
         out = await run(model, stream, max_turns=8)
+        if isinstance(out.exception, w.ModelError) and out.exception.transient:
+            continue  # a busy machine: the server has given up, and the run has said so
         assert out.status in ("done", "budget_exhausted"), out.error
         assert out.usage.output_tokens > 0
         ends.add(out.status)
