@@ -479,7 +479,7 @@ def test_colours_only_where_there_are_some(monkeypatch: pytest.MonkeyPatch):
         session_id="s", run=1, runs=1, turn=1, turns=1, call=1, calls=(), agent=None, provider="p",
         model="m", purpose=None, settings={}, pieces=pieces, left_out=(),
     )  # fmt: skip
-    monkeypatch.setattr("windlass.cli.context._can_draw", lambda: True)
+    monkeypatch.setattr(Paper, "can_write", lambda _paper, _letters: True)
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
     assert any("█" * 60 in line for line in painted(context, 80, fancy=True))

@@ -6,16 +6,15 @@ no grant of any role outweighs. The role `*` is everybody's.
 
 from __future__ import annotations
 
-import fnmatch
 import re
 from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
 from types import EllipsisType
 from typing import Any, TypeAlias, cast
 
 import msgspec
 
 from windlass.access.caller import Caller
+from windlass.access.globs import like
 from windlass.errors import ConfigError, nearest, shown
 
 EVERYBODY = "*"
@@ -160,13 +159,3 @@ def as_roles(given: Any) -> Roles:
     if callable(given):
         return Roles(current=cast("Resolver", given))
     raise ConfigError(f"roles is a dict of grants, fn(caller) or w.Roles, not {shown(given)}")
-
-
-@lru_cache(maxsize=1024)
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(fnmatch.translate(pattern))
-
-
-def like(pattern: str, action: str) -> bool:
-    """Does the action fit the glob?"""
-    return pattern == action or _compiled(pattern).match(action) is not None

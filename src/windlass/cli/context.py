@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -115,7 +114,7 @@ def drawn(
     context: Context, width: int, *, paper: Paper, full: bool = False
 ) -> Iterator[tuple[Part, ...]]:
     """The lines of the picture."""
-    coloured = paper.fancy and not os.environ.get("NO_COLOR") and _can_draw()
+    coloured = paper.fancy and not os.environ.get("NO_COLOR") and paper.can_write("█")
     yield from _head(context, width)
     yield ("",)
     yield from _bar(context, width, coloured)
@@ -334,12 +333,3 @@ def _others(context: Context, width: int) -> Iterator[tuple[Part, ...]]:
         words += ", shown here" if call.number == context.call else ""
         told.append(f"{call.number} {words}")
     yield ((fit(f"calls of this turn (--call N): {' · '.join(told)}", width), "dim"),)
-
-
-def _can_draw() -> bool:
-    """Does the terminal have the letter?"""
-    try:
-        "█".encode(sys.stdout.encoding or "ascii")
-    except (UnicodeEncodeError, LookupError):
-        return False
-    return True

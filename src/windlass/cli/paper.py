@@ -35,6 +35,14 @@ class Paper:
         """How long a line may be."""
         return shutil.get_terminal_size((100, 24)).columns if self.fancy else PLAIN_WIDTH
 
+    def can_write(self, letters: str) -> bool:
+        """Does the terminal have these letters?"""
+        try:
+            letters.encode(self.file.encoding or "ascii")
+        except (UnicodeEncodeError, LookupError):
+            return False
+        return True
+
     @property
     def console(self) -> Console:
         """Rich's console on this file."""

@@ -10,70 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from windlass import events
 from windlass.cli import text as words
 from windlass.cli.paper import Paper
 from windlass.cli.text import clean, one_line, shown_call
-from windlass.events import (
-    AgentScratchpad,
-    BudgetExhausted,
-    CheckRan,
-    Compacted,
-    Decorated,
-    EffectPlanned,
-    FeedbackInjected,
-    FinishProposed,
-    Framed,
-    HistoryRepaired,
-    InboxTaken,
-    IterationEnd,
-    IterationStart,
-    JournalEntry,
-    JudgeDecision,
-    LoopControlDecision,
-    LoopDetected,
-    LoopStuck,
-    NativeToolFallback,
-    NativeToolRejected,
-    Noted,
-    PermissionDeny,
-    PermissionEscalation,
-    PermissionGrant,
-    PlanApproved,
-    PlanMade,
-    PlanUsed,
-    ProgressReported,
-    Projected,
-    Remembered,
-    Reminded,
-    Replied,
-    ReplyFailed,
-    Reshaped,
-    RunEnded,
-    RunResumed,
-    RunStarted,
-    Said,
-    SessionOpened,
-    SessionReset,
-    SkillActivated,
-    SkillDeactivated,
-    SkillMatched,
-    SkillNarrowed,
-    SkillScopeTools,
-    StallWarning,
-    StepJudgeDecision,
-    Suspended,
-    TaintAdded,
-    ToolDecided,
-    ToolIntended,
-    ToolMessage,
-    ToolResulted,
-    ToolSearchQueried,
-    ToolSearchResulted,
-    ToolShown,
-    UndoBegun,
-    UndoEnded,
-)
 from windlass.messages import Thinking
+from windlass.picture.marks import said_by
 
 if TYPE_CHECKING:
     from windlass.store.base import Store
@@ -85,7 +27,7 @@ class Timed(NamedTuple):
     """An entry, and when it was written down."""
 
     at: float
-    entry: JournalEntry
+    entry: events.JournalEntry
 
 
 class Step(NamedTuple):
@@ -113,7 +55,7 @@ def show(paper: Paper, entries: Sequence[Timed], *, full: bool = False) -> None:
     start = entries[0].at if entries else 0.0
     width = None if full else max(40, paper.width - 11 - LABEL - 2)
     for number, (at, entry) in enumerate(entries):
-        if number > 1 and isinstance(entry, RunStarted):
+        if number > 1 and isinstance(entry, events.RunStarted):
             paper.line("")
         for step in steps(entry):
             if step.heading:
@@ -135,7 +77,7 @@ def _offset(seconds: float) -> str:
     return f"+{words.duration(seconds)}"
 
 
-def steps(entry: JournalEntry) -> Iterator[Step]:
+def steps(entry: events.JournalEntry) -> Iterator[Step]:
     """What an entry says of the run, in lines."""
     yield from _TOLD[type(entry)](entry)
 
@@ -143,7 +85,7 @@ def steps(entry: JournalEntry) -> Iterator[Step]:
 # --------------------------------------------------------------------------- entry by entry
 
 
-def _opened(entry: SessionOpened) -> Iterator[Step]:
+def _opened(entry: events.SessionOpened) -> Iterator[Step]:
     if entry.parent_id is not None:
         kept = (
             "" if entry.branch_at is None else f" after {words.count(entry.branch_at, 'message')}"
@@ -151,43 +93,43 @@ def _opened(entry: SessionOpened) -> Iterator[Step]:
         yield Step("forked", f"from {entry.parent_id}{kept}")
 
 
-def _started(entry: RunStarted) -> Iterator[Step]:
+def _started(entry: events.RunStarted) -> Iterator[Step]:
     name = f"{entry.name}: " if entry.name else ""
     yield Step("run", f"{name}{entry.provider}:{entry.model}, for {entry.caller}, by {entry.door}")
 
 
-def _ended(entry: RunEnded) -> Iterator[Step]:
+def _ended(entry: events.RunEnded) -> Iterator[Step]:
     good = entry.status in ("done", "idle")
     why = f" ({entry.stop_reason})" if entry.stop_reason and not good else ""
     said = f": {entry.error.get('message')}" if entry.error else ""
     yield Step("end", f"{entry.status}{why}{said}", "green" if good else "yellow")
 
 
-def _resumed(entry: RunResumed) -> Iterator[Step]:
+def _resumed(entry: events.RunResumed) -> Iterator[Step]:
     yield Step("resumed", f"where the journal ended, at the stage {entry.at!r}", "magenta")
 
 
-def _suspended(entry: Suspended) -> Iterator[Step]:
+def _suspended(entry: events.Suspended) -> Iterator[Step]:
     waiting = f"; waits for {', '.join(entry.waiting)}" if entry.waiting else ""
     yield Step("parked", f"{entry.reason}{waiting}", "yellow")
 
 
-def _framed(entry: Framed) -> Iterator[Step]:
+def _framed(entry: events.Framed) -> Iterator[Step]:
     tools = ", ".join(str(tool.get("name")) for tool in entry.tools) or "none"
     yield Step("frame", f"tools: {tools}; system: {entry.system or 'none'}", "dim")
 
 
-def _said(entry: Said) -> Iterator[Step]:
+def _said(entry: events.Said) -> Iterator[Step]:
     message = entry.message
     text = message.text or words.count(len(message.content), "block")
     yield Step(message.kind or message.role, text, "" if message.kind is None else "dim")
 
 
-def _turn(entry: IterationStart) -> Iterator[Step]:
+def _turn(entry: events.IterationStart) -> Iterator[Step]:
     yield Step("turn", str(entry.number), heading=True)
 
 
-def _replied(entry: Replied) -> Iterator[Step]:
+def _replied(entry: events.Replied) -> Iterator[Step]:
     usage = entry.usage
     facts = [f"{usage.input_tokens:,} in", f"{usage.output_tokens:,} out"]
     if usage.cache_read_tokens:
@@ -206,11 +148,11 @@ def _replied(entry: Replied) -> Iterator[Step]:
         yield Step("asks", shown_call(call.name, call.arguments))
 
 
-def _reply_failed(entry: ReplyFailed) -> Iterator[Step]:
+def _reply_failed(entry: events.ReplyFailed) -> Iterator[Step]:
     yield Step("model", f"failed ({entry.category}): {entry.message}", "red")
 
 
-def _decided(entry: ToolDecided) -> Iterator[Step]:
+def _decided(entry: events.ToolDecided) -> Iterator[Step]:
     why = f": {entry.reason}" if entry.reason else ""
     tone = "dim" if entry.action == "allow" else "yellow"
     by = f"by rule {entry.rule!r} for {entry.caller}"
@@ -225,13 +167,13 @@ _EFFECTS = {
 }
 
 
-def _intended(entry: ToolIntended) -> Iterator[Step]:
+def _intended(entry: events.ToolIntended) -> Iterator[Step]:
     again = f", attempt {entry.attempt}" if entry.attempt > 1 else ""
     eager = ", while the model still wrote" if entry.eager else ""
     yield Step("starts", f"{entry.tool} ({_EFFECTS[entry.effect]}{again}{eager})", "dim")
 
 
-def _resulted(entry: ToolResulted) -> Iterator[Step]:
+def _resulted(entry: events.ToolResulted) -> Iterator[Step]:
     good = entry.outcome == "ok" and not entry.result.is_error
     took = f" ({words.duration(entry.duration_ms / 1000)})" if entry.duration_ms else ""
     outcome = "" if entry.outcome == "ok" else f" {entry.outcome}:"
@@ -239,58 +181,61 @@ def _resulted(entry: ToolResulted) -> Iterator[Step]:
     yield Step("result", text, "green" if good else "red")
 
 
-def _answered(entry: ToolMessage) -> Iterator[Step]:
+def _answered(entry: events.ToolMessage) -> Iterator[Step]:
     if entry.shown:
         changed = words.count(len(entry.shown), "result")
         yield Step("shown", f"{changed} changed before the model sees it", "dim")
 
 
-def _verdict(entry: IterationEnd) -> Iterator[Step]:
+def _verdict(entry: events.IterationEnd) -> Iterator[Step]:
     said = entry.verdict.replace("_", " ")
     why = ", ".join(part for part in (entry.status, entry.reason) if part)
     yield Step("verdict", f"{said} ({why})" if why else said, "dim")
 
 
-def _reshaped(entry: Reshaped) -> Iterator[Step]:
+def _reshaped(entry: events.Reshaped) -> Iterator[Step]:
     gone, new = words.count(entry.stop - entry.start, "message"), len(entry.messages)
     yield Step("view", f"{gone} replaced by {new}: {entry.why}", "yellow")
 
 
-def _compacted(entry: Compacted) -> Iterator[Step]:
+def _compacted(entry: events.Compacted) -> Iterator[Step]:
     sizes = f"{entry.estimated_tokens_before:,} to {entry.estimated_tokens_after:,} tokens"
     yield Step("compact", f"about {sizes} ({entry.reason}, {entry.strategy})", "yellow")
 
 
-def _projected(entry: Projected) -> Iterator[Step]:
+def _projected(entry: events.Projected) -> Iterator[Step]:
     sizes = f"{entry.estimated_tokens_before:,} -> {entry.estimated_tokens_after:,} tokens"
     yield Step("project", f"about {sizes} ({entry.policy})", "yellow")
 
 
-def _scratchpad(entry: AgentScratchpad) -> Iterator[Step]:
+def _scratchpad(entry: events.AgentScratchpad) -> Iterator[Step]:
     why = f": {entry.reason}" if entry.reason else ""
     sizes = ", ".join(f"{size} {name.replace('_', ' ')}" for name, size in entry.counts.items())
     yield Step("pad", f"{entry.action}, version {entry.version} ({sizes}){why}", "dim")
 
 
-def _inbox(entry: InboxTaken) -> Iterator[Step]:
+def _inbox(entry: events.InboxTaken) -> Iterator[Step]:
     said = "" if entry.payload is None else f": {_plain(entry.payload)}"
     if entry.item == "memory":  # what was edited is told by the entries that follow
         said = ""
     yield Step("inbox", f"{entry.item}{said}", "magenta")
 
 
-def _budget(entry: BudgetExhausted) -> Iterator[Step]:
+def _budget(entry: events.BudgetExhausted) -> Iterator[Step]:
     yield Step("limit", f"{entry.limit}: {entry.used:g} of {entry.allowed:g}", "yellow")
 
 
-def _noted(entry: Noted) -> Iterator[Step]:
+def _noted(entry: events.Noted) -> Iterator[Step]:
     yield Step("note", f"{entry.name}: {_plain(entry.data)}", "dim")
 
 
-def _skills(entry: SkillMatched) -> Iterator[Step]:
-    found = ", ".join(f"{one.name} {one.score:.2f}" for one in entry.candidates[:5])
-    doubt = f" ({entry.warning})" if entry.warning else ""
-    yield Step("skills", f"{found or 'none fits'}{doubt}", "yellow" if doubt else "dim")
+_TONES = {"plain": "dim", "good": "green", "warn": "yellow", "bad": "red"}
+
+
+def _as_in_the_picture(entry: Any) -> Iterator[Step]:
+    said = said_by(entry)
+    if said is not None:
+        yield Step(said.kind, said.text, _TONES[said.tone])
 
 
 def _nothing(_entry: Any) -> Iterator[Step]:
@@ -312,58 +257,76 @@ def _for_so_long(ttl: int | None) -> str:
 
 
 _TOLD: dict[type, Callable[[Any], Iterator[Step]]] = {
-    SessionOpened: _opened,
-    RunStarted: _started,
-    RunEnded: _ended,
-    RunResumed: _resumed,
-    Suspended: _suspended,
-    SessionReset: _simple("reset", lambda _: "everything said so far is out of the view", "yellow"),
-    InboxTaken: _inbox,
-    Framed: _framed,
-    Said: _said,
-    IterationStart: _turn,
-    Replied: _replied,
-    ReplyFailed: _reply_failed,
-    ToolDecided: _decided,
-    ToolIntended: _intended,
-    ToolResulted: _resulted,
-    ToolShown: _nothing,
-    ToolMessage: _answered,
-    IterationEnd: _verdict,
-    FinishProposed: _simple("finish", lambda e: f"proposed: {e.reason}"),
-    Reshaped: _reshaped,
-    Compacted: _compacted,
-    Projected: _projected,
-    PermissionGrant: _simple("granted", lambda e: f"{e.tool}, {e.grant}: {e.reason}"),
-    PermissionDeny: _simple("denied", lambda e: f"{e.tool}: {e.reason}", "yellow"),
-    PermissionEscalation: _simple("asked for", lambda e: f"{e.tool}: {e.reason}", "magenta"),
-    TaintAdded: _simple("touched", lambda e: f"{e.tool}: {', '.join(e.labels)}"),
-    Decorated: _nothing,
-    Reminded: _simple("reminder", lambda e: f"{e.text} ({_for_so_long(e.ttl)})"),
-    Remembered: _nothing,
-    HistoryRepaired: _simple("mended", lambda e: "; ".join(e.problems), "yellow"),
-    FeedbackInjected: _nothing,  # what was said follows as a message
-    BudgetExhausted: _budget,
-    LoopStuck: _simple("stuck", lambda e: words.count(e.nudges, "nudge"), "yellow"),
-    NativeToolRejected: _simple("fallback", lambda e: f"{e.calls} written calls were refused"),
-    NativeToolFallback: _simple("fallback", lambda e: f"{e.calls} calls were written as text"),
-    ToolSearchQueried: _simple("search", lambda e: f"tools for {e.query!r}"),
-    ToolSearchResulted: _simple("found", lambda e: ", ".join(e.tool_names) or "no tool"),
-    JudgeDecision: _simple("judge", lambda e: f"{e.gate}: {e.verdict}"),
-    CheckRan: _simple("check", lambda e: f"{e.name}: {'passed' if e.passed else 'failed'}"),
-    StepJudgeDecision: _simple("judge", lambda e: f"step: {e.verdict or e.reason}"),
-    LoopControlDecision: _simple("control", lambda e: f"{e.action}: {e.old_limit} → {e.new_limit}"),
-    StallWarning: _simple("stall", lambda e: f"{e.tool_name} {e.repeat_count} times", "yellow"),
-    LoopDetected: _simple("loop", lambda e: f"{e.detail} ({e.action})", "yellow"),
-    ProgressReported: _simple(
+    **dict.fromkeys(
+        (
+            events.PermissionGrant,
+            events.PermissionDeny,
+            events.PermissionEscalation,
+            events.TaintAdded,
+            events.SkillScopeTools,
+            events.PlanMade,
+            events.PlanApproved,
+            events.PlanUsed,
+            events.SkillActivated,
+            events.SkillDeactivated,
+            events.SkillMatched,
+        ),
+        _as_in_the_picture,
+    ),
+    events.SessionOpened: _opened,
+    events.RunStarted: _started,
+    events.RunEnded: _ended,
+    events.RunResumed: _resumed,
+    events.Suspended: _suspended,
+    events.SessionReset: _simple(
+        "reset", lambda _: "everything said so far is out of the view", "yellow"
+    ),
+    events.InboxTaken: _inbox,
+    events.Framed: _framed,
+    events.Said: _said,
+    events.IterationStart: _turn,
+    events.Replied: _replied,
+    events.ReplyFailed: _reply_failed,
+    events.ToolDecided: _decided,
+    events.ToolIntended: _intended,
+    events.ToolResulted: _resulted,
+    events.ToolShown: _nothing,
+    events.ToolMessage: _answered,
+    events.IterationEnd: _verdict,
+    events.FinishProposed: _simple("finish", lambda e: f"proposed: {e.reason}"),
+    events.Reshaped: _reshaped,
+    events.Compacted: _compacted,
+    events.Projected: _projected,
+    events.Decorated: _nothing,
+    events.Reminded: _simple("reminder", lambda e: f"{e.text} ({_for_so_long(e.ttl)})"),
+    events.Remembered: _nothing,
+    events.HistoryRepaired: _simple("mended", lambda e: "; ".join(e.problems), "yellow"),
+    events.FeedbackInjected: _nothing,  # what was said follows as a message
+    events.BudgetExhausted: _budget,
+    events.LoopStuck: _simple("stuck", lambda e: words.count(e.nudges, "nudge"), "yellow"),
+    events.NativeToolRejected: _simple(
+        "fallback", lambda e: f"{e.calls} written calls were refused"
+    ),
+    events.NativeToolFallback: _simple(
+        "fallback", lambda e: f"{e.calls} calls were written as text"
+    ),
+    events.ToolSearchQueried: _simple("search", lambda e: f"tools for {e.query!r}"),
+    events.ToolSearchResulted: _simple("found", lambda e: ", ".join(e.tool_names) or "no tool"),
+    events.JudgeDecision: _simple("judge", lambda e: f"{e.gate}: {e.verdict}"),
+    events.CheckRan: _simple("check", lambda e: f"{e.name}: {'passed' if e.passed else 'failed'}"),
+    events.StepJudgeDecision: _simple("judge", lambda e: f"step: {e.verdict or e.reason}"),
+    events.LoopControlDecision: _simple(
+        "control", lambda e: f"{e.action}: {e.old_limit} → {e.new_limit}"
+    ),
+    events.StallWarning: _simple(
+        "stall", lambda e: f"{e.tool_name} {e.repeat_count} times", "yellow"
+    ),
+    events.LoopDetected: _simple("loop", lambda e: f"{e.detail} ({e.action})", "yellow"),
+    events.ProgressReported: _simple(
         "progress", lambda e: e.message or words.count(len(e.entries), "entry")
     ),
-    AgentScratchpad: _scratchpad,
-    SkillMatched: _skills,
-    SkillActivated: _simple("skill", lambda e: f"{e.name} on: {e.reason}", "green"),
-    SkillDeactivated: _simple("skill", lambda e: f"{e.name} off", "yellow"),
-    SkillScopeTools: _simple("scope", lambda e: f"{e.name}: {', '.join(e.tools) or 'no tool'}"),
-    SkillNarrowed: _simple(
+    events.AgentScratchpad: _scratchpad,
+    events.SkillNarrowed: _simple(
         "tools",
         lambda e: (
             f"{', '.join(e.removed_tools)} hidden"
@@ -371,11 +334,10 @@ _TOLD: dict[type, Callable[[Any], Iterator[Step]]] = {
             else "back: " + ", ".join(e.returned_tools)
         ),
     ),
-    EffectPlanned: _simple("planned", lambda e: words.shown_call(e.tool, e.arguments)),
-    PlanMade: _simple("plan", lambda e: f"{words.count(e.effects, 'effect')} ({e.plan[:12]})"),
-    PlanApproved: _simple("plan", lambda e: f"approved by {e.by}", "green"),
-    PlanUsed: _simple("plan", lambda e: f"used by {e.session_id}"),
-    UndoBegun: _simple("undo", lambda e: f"{e.tool} by {e.by}: {e.what or 'its own undo'}"),
-    UndoEnded: _simple("undone", lambda e: f"{e.tool}: {e.outcome} {e.detail or ''}", "yellow"),
-    Noted: _noted,
+    events.EffectPlanned: _simple("planned", lambda e: words.shown_call(e.tool, e.arguments)),
+    events.UndoBegun: _simple("undo", lambda e: f"{e.tool} by {e.by}: {e.what or 'its own undo'}"),
+    events.UndoEnded: _simple(
+        "undone", lambda e: f"{e.tool}: {e.outcome} {e.detail or ''}", "yellow"
+    ),
+    events.Noted: _noted,
 }

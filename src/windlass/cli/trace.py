@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -130,18 +129,9 @@ def _draw(
 
     paper = out()
     columns = width or (paper.width if paper.fancy else 100)
-    fine = paper.fancy and _can_draw()
+    fine = paper.fancy and paper.can_write("█▒▄◆")
     for line in draw(picture, columns, fine=fine, full=full, only=parts, turns=turns):
         paper.line(*line)
-
-
-def _can_draw() -> bool:
-    """Does the terminal have the letters?"""
-    try:
-        "█▒▄◆".encode(sys.stdout.encoding or "ascii")
-    except (UnicodeEncodeError, LookupError):
-        return False
-    return True
 
 
 def _write_page(file: str, picture: Picture, parts: Sequence[Part]) -> None:

@@ -126,7 +126,11 @@ class Skills(Policy[Active]):
         self.registry, self.match = registry, match or SkillMatch()
         self.matcher = Matcher(registry, self.match, working_files)
         self.surface = Surface(tools)
-        self.reader: Tool | None = None
+        self.reader = self._reader()
+
+    def _reader(self) -> Tool | None:
+        """The tool that reads the files of skills."""
+        return None
 
     @property
     def name(self) -> str:
@@ -297,17 +301,11 @@ class Skills(Policy[Active]):
 class GatedSkills(Skills):
     """Skills of which some name their tools, or have files: calls are looked at before they run."""
 
-    def __init__(
-        self,
-        registry: SkillRegistry,
-        match: SkillMatch | None = None,
-        working_files: Sequence[str] = (),
-        tools: Sequence[Tool] = (),
-    ) -> None:
-        super().__init__(registry, match, working_files, tools)
+    def _reader(self) -> Tool | None:
         free = [name for name in NAMES if name not in self.surface.names]
-        if free and any(skill.files for skill in registry):
-            self.reader = file_tool(registry, free[0])
+        if not free or not any(skill.files for skill in self.registry):
+            return None
+        return file_tool(self.registry, free[0])
 
     async def start(self, run: Run) -> None:
         """The tool that reads files can be called; it is offered when a skill that has some is on."""
