@@ -186,3 +186,39 @@ async def test_a_client_that_leaves_cancels_the_run(stream: bool):
                 break
             await asyncio.sleep(0.005)
         assert len(model.requests) == 1 and (row is None or row.status == "cancelled")
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_server_that_stops_leaves_no_run_behind(stream: bool):
+    started, ended = asyncio.Event(), asyncio.Event()
+
+    @w.tool
+    async def slow() -> str:
+        """Slow."""
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+        return "never"
+
+    body = iter([json.dumps({"input": "go", "stream": stream}).encode()])
+
+    async def receive() -> Any:
+        for data in body:
+            return {"type": "http.request", "body": data}
+        await asyncio.Event().wait()
+
+    async def send(message: Any) -> None:
+        pass
+
+    request = {"type": "http", "method": "POST", "headers": [
+        (b"content-type", b"application/json"), (b"authorization", b"Bearer ann"),
+    ]}  # fmt: skip
+    async with w.Runtime(store="memory:", tools=[slow], environ={}) as runtime:
+        app = generate_app(runtime, who, model=scripted(call("slow"), "never"))
+        serving = asyncio.ensure_future(app(request, receive, send))
+        await started.wait()
+        serving.cancel()
+        await asyncio.wait({serving})
+        assert ended.is_set() and serving.cancelled()

@@ -3,7 +3,6 @@
 import asyncio
 import contextvars
 import logging
-import time
 
 import pytest
 
@@ -176,12 +175,10 @@ async def test_a_statement_that_takes_too_long_is_ended_by_the_server(monkeypatc
 
     def slow(tx):
         insert(2)(tx)
-        tx.execute("SELECT pg_sleep(20)")
+        tx.execute("SELECT pg_sleep(3600)")  # nobody waits for that
 
-    began = time.monotonic()
     with pytest.raises(BodyTooSlow):
         await store.commit(slow)
-    assert time.monotonic() - began < 15  # far below what it asked for
     assert await store.consult(effects) == []
     await store.aclose()
 

@@ -7,7 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Mapping,
+    MutableMapping,
+    Sequence,
+)
+from contextlib import asynccontextmanager
 from typing import Any, Final, TypeAlias, cast
 
 import msgspec
@@ -191,12 +200,14 @@ class _App:
         answering = asyncio.ensure_future(
             self.runtime.models.generate(typed.pop("input"), caller=caller, **typed)
         )
-        leaving = asyncio.ensure_future(_left(receive))
-        await asyncio.wait({answering, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        leaving.cancel()
-        if not answering.done():
-            answering.cancel()
-            await asyncio.wait({answering})
+        async with _departure(receive) as leaving:
+            try:
+                await asyncio.wait({answering, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            finally:  # the client has left, or the server stops
+                if not answering.done():
+                    answering.cancel()
+                    await asyncio.wait({answering})
+        if answering.cancelled():
             return
         try:
             await _respond(send, 200, _plain(answering.result()))
@@ -210,17 +221,16 @@ async def _streamed(chunks: AsyncIterator[GenerateChunk], receive: Receive, send
     head = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store"),
             (b"x-accel-buffering", b"no")]  # fmt: skip
     await send({"type": "http.response.start", "status": 200, "headers": head})
-    leaving = asyncio.ensure_future(_left(receive))
-    try:
-        async for event in _events(chunks, leaving):
-            await send({"type": "http.response.body", "body": event, "more_body": True})
-        if not leaving.done():
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
-    except OSError:
-        pass  # it left between two looks
-    finally:
-        leaving.cancel()
-        await cast("Any", chunks).aclose()
+    async with _departure(receive) as leaving:
+        try:
+            async for event in _events(chunks, leaving):
+                await send({"type": "http.response.body", "body": event, "more_body": True})
+            if not leaving.done():
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+        except OSError:
+            pass  # it left between two looks
+        finally:
+            await cast("Any", chunks).aclose()
 
 
 async def _events(
@@ -327,6 +337,17 @@ async def _body(receive: Receive) -> bytes:
             raise _Refused(413, "too_large", f"a request has at most {_LARGEST} bytes")
         if not message.get("more_body"):
             return bytes(body)
+
+
+@asynccontextmanager
+async def _departure(receive: Receive) -> AsyncGenerator[asyncio.Future[None]]:
+    """Done once the client has left; nothing of it stays behind."""
+    leaving = asyncio.ensure_future(_left(receive))
+    try:
+        yield leaving
+    finally:
+        leaving.cancel()
+        await asyncio.gather(leaving, return_exceptions=True)
 
 
 async def _left(receive: Receive) -> None:
