@@ -1,7 +1,8 @@
 """JSON in a model's words: bare, in a fence, or somewhere in prose; mended where that is safe.
 
 Safe is what cannot change the meaning: line breaks inside strings, and commas before a closing
-bracket. A text that is cut off is not completed.
+bracket. A text that is cut off is not completed. The work grows with the length of the text and no
+faster, whatever the text is: a reply must not be able to block the event loop.
 """
 
 from __future__ import annotations
@@ -9,15 +10,19 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from itertools import islice
 from typing import Any, Final
 
-_FENCE: Final = re.compile(r"```[a-zA-Z0-9_+-]*[ \t]*\n(.*?)```", re.DOTALL)
-_STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_FENCE: Final = re.compile(r"```[a-zA-Z0-9_+-]*+[ \t]*+\n")
+# All up to a comma that must go, or to a quote that is never closed. Possessive: nothing is read twice.
+_KEPT: Final = re.compile(
+    r'''(?:[^",]++|"[^"\\]*+(?:\\.[^"\\]*+)*+"|,(?!\s*+[}\]]))*+''', re.DOTALL
+)
 _COMMA: Final = re.compile(r",(\s*[}\]])")
 _OPEN: Final = re.compile(r"[{\[]")
 _PLACES: Final = 64  # fences, and openings, that are tried in a text
 _LONGEST: Final = 1_000_000  # characters
+_PASSES: Final = 1  # how often the length of a text may be read in vain before the search ends
+_SMALL: Final = 16_384  # characters read in vain that are always allowed
 
 
 def json_values(text: str) -> Iterator[Any]:
@@ -34,8 +39,8 @@ def json_values(text: str) -> Iterator[Any]:
             yield whole
             return
     for form in forms:
-        for fenced in islice(_FENCE.finditer(form), _PLACES):
-            value = _read(fenced[1].strip())
+        for fenced in _fenced(form):
+            value = _read(fenced.strip())
             if value is not _NONE:
                 yield value
     for form in forms:
@@ -57,17 +62,35 @@ def _read(text: str) -> Any:
         return _NONE
 
 
-def _in_prose(text: str) -> Iterator[Any]:
-    """What opens like an object or a list and ends like one."""
+def _fenced(text: str) -> Iterator[str]:
+    """What stands in closed code fences."""
     at = 0
     for _ in range(_PLACES):
-        found = _OPEN.search(text, at)
-        if found is None:
+        opened = _FENCE.search(text, at)
+        if opened is None or (closed := text.find("```", opened.end())) < 0:
             return
+        yield text[opened.end() : closed]
+        at = closed + 3
+
+
+def _in_prose(text: str) -> Iterator[Any]:
+    """What opens like an object or a list and ends like one."""
+    at, left = 0, _SMALL + _PASSES * len(text)
+    for _ in range(_PLACES):
+        found = _OPEN.search(text, at)
+        if found is None or left < 0:
+            return
+        start = found.start()
         try:
-            value, at = _decoder.raw_decode(text, found.start())
+            value, at = _decoder.raw_decode(text, start)
+        except json.JSONDecodeError as error:
+            at = found.end()
+            # an open string is reported where it begins, but was read to the end of the text
+            is_open = error.msg.startswith("Unterminated")
+            left -= (len(text) if is_open else error.pos) - start
         except (ValueError, RecursionError):
             at = found.end()
+            left -= len(text) - start
         else:
             yield value
 
@@ -75,9 +98,17 @@ def _in_prose(text: str) -> Iterator[Any]:
 def _without_commas(text: str) -> str:
     """The text without commas before a closing bracket; what stands in strings stays."""
     kept: list[str] = []
-    place = 0
-    for string in _STRING.finditer(text):
-        kept += _COMMA.sub(r"\1", text[place : string.start()]), string[0]
-        place = string.end()
-    kept.append(_COMMA.sub(r"\1", text[place:]))
+    place, end = 0, len(text)
+    while place < end:
+        stop = _end_of_kept(text, place)
+        kept.append(text[place:stop])
+        if text[stop : stop + 1] == '"':  # never closed, so it is no string
+            kept.append(_COMMA.sub(r"\1", text[stop:]))
+            break
+        place = stop + 1
     return "".join(kept)
+
+
+def _end_of_kept(text: str, place: int) -> int:
+    found = _KEPT.match(text, place)
+    return place if found is None else found.end()

@@ -8,7 +8,7 @@ some must have worked before it counts as done.
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterator
 from typing import Literal
 
 import msgspec
@@ -23,7 +23,7 @@ from windlass.policies.wording import Words, text_of
 
 Mode = Literal["native", "text", "none"]
 SENTINEL = "##DONE##"
-_DONE_BLOCK = re.compile(r"<done>(.*?)</done>", re.DOTALL)
+_OPEN, _CLOSE = "<done>", "</done>"
 
 NUDGES: dict[str, str] = {
     "native": (
@@ -162,7 +162,7 @@ _AS_IT_IS = frozenset({"provider_error", "suspended", "cancelled", "cancelling"}
 def says_done(text: str, sentinel: str, mode: Mode) -> bool:
     """Does the reply carry the sentinel? In text mode it stands in a done block."""
     if mode == "text":
-        return any(sentinel in block for block in _DONE_BLOCK.findall(text))
+        return any(sentinel in text[start:end] for start, end in _done_blocks(text))
     return sentinel in text
 
 
@@ -170,5 +170,23 @@ def visible(text: str, sentinel: str | None) -> str:
     """The reply without the sentinel, for people."""
     if sentinel is None or sentinel not in text:
         return text
-    text = _DONE_BLOCK.sub(lambda m: "" if sentinel in m[1] else m[0], text)
-    return text.replace(sentinel, "").strip()
+    kept: list[str] = []
+    place = 0
+    for start, end in _done_blocks(text):
+        if sentinel in text[start:end]:
+            kept.append(text[place : start - len(_OPEN)])
+            place = end + len(_CLOSE)
+    kept.append(text[place:])
+    return "".join(kept).replace(sentinel, "").strip()
+
+
+def _done_blocks(text: str) -> Iterator[tuple[int, int]]:
+    """Where the content of each done block begins and ends, in one pass over the text."""
+    place = 0
+    while (opened := text.find(_OPEN, place)) >= 0:
+        start = opened + len(_OPEN)
+        end = text.find(_CLOSE, start)
+        if end < 0:
+            return
+        yield start, end
+        place = end + len(_CLOSE)
