@@ -2,7 +2,7 @@
 
 A `Secret` holds a key without ever showing it. A `Redactor` knows every secret it was given and
 replaces it with `[redacted]` in text, data, streams and log records, also where the secret is
-JSON-escaped, URL-quoted or in base64. It finds what it knows; it does not guess.
+JSON-escaped (every letter of it, or only what must be), URL-quoted or in base64. It finds what it knows; it does not guess.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class Redactor:
 
     def __init__(self, secrets: Iterable[str | Secret] = ()) -> None:
         self._secrets: set[str] = set()
-        self._forms = Forms(frozenset())
+        self._known: Forms | None = None  # made anew at the first search after a change
         for secret in secrets:
             self.add(secret)
 
@@ -137,8 +137,16 @@ class Redactor:
         taken = {each for each in taken if each not in MARK}
         if not taken <= self._secrets:
             self._secrets |= taken
-            self._forms = Forms(frozenset(self._secrets))  # one assignment: readers never wait
+            self._known = None
         return bool(taken)
+
+    @property
+    def forms(self) -> Forms:
+        """All that is looked for."""
+        known = self._known
+        if known is None:  # one assignment: readers never wait
+            known = self._known = Forms(frozenset(self._secrets))
+        return known
 
     def add_env(self, environ: Mapping[str, str]) -> None:
         """Look for the values of variables that are named like secrets, and passwords in URLs."""
@@ -180,19 +188,11 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """The text without secrets; the same object when there are none in it."""
-        forms = self._forms
-        for needle in forms.needles:
-            if needle in text:
-                return forms.pattern.sub(MARK, text)
-        return text
+        return self.forms.replace(text, MARK)
 
     def bytes(self, data: Bytes) -> Bytes:
         """The same for UTF-8 bytes: a log line, a response body."""
-        forms = self._forms
-        for needle in forms.byte_needles:
-            if needle in data:
-                return forms.byte_pattern.sub(MARK.encode(), data)
-        return data
+        return self.forms.replace_bytes(data, MARK.encode())
 
     def value(self, obj: T) -> T:
         """Structs, dicts, lists and text without secrets, of the same type.
@@ -200,20 +200,19 @@ class Redactor:
         What has no secret in it is returned as it is. Field names, tags and fields with a closed
         list of values are left alone, so that what is written can be read again.
         """
-        forms = self._forms
-        if not forms.needles or isinstance(obj, _CLOSED):
+        forms = self.forms
+        if not forms or isinstance(obj, _CLOSED):
             return obj
         if isinstance(obj, str):
             return cast(T, self.text(obj))
         if isinstance(obj, msgspec.Struct) and not _open_fields(type(obj)):
             return obj
         try:
-            encoded = msgspec.json.encode(obj).decode()  # a search in text is quicker than in bytes
+            encoded = msgspec.json.encode(obj)
         except (TypeError, ValueError, RecursionError, OverflowError):
             return self._walk(obj)  # not JSON as it stands (a Secret, odd keys): look at each part
-        for needle in forms.json_needles:
-            if needle in encoded:
-                return self._walk(obj)
+        if forms.are_in_json(encoded):
+            return self._walk(obj)
         return obj
 
     def entry(self, event: T) -> T:
@@ -322,20 +321,20 @@ class RedactingStream:
 
     def feed(self, text: str) -> str:
         """What may be shown now."""
-        forms = self._redactor._forms  # pyright: ignore[reportPrivateUsage]
-        if not forms.needles:
+        forms = self._redactor.forms
+        if not forms:
             return text
         buffer = self._held + text if self._held else text
         shown: list[str] = []
-        done = 0
-        while True:
-            hold = forms.tail(buffer, done)
-            match = forms.pattern.search(buffer, done)
-            if match is None or match.start() >= hold:
+        done, hold = 0, forms.tail(buffer, 0)
+        for start, end in forms.find(buffer):
+            if start >= hold:
                 break
             # No secret begins before this one and it cannot grow any longer: it is final.
-            shown += buffer[done : match.start()], MARK
-            done = match.end()
+            shown += buffer[done:start], MARK
+            done = end
+            if done > hold:
+                hold = forms.tail(buffer, done)
         self._held = buffer[hold:]
         if not shown and hold == len(buffer):
             return buffer

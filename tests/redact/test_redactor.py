@@ -6,6 +6,7 @@ import base64
 import dataclasses
 import enum
 import json
+import time
 from urllib.parse import quote, quote_plus
 
 import msgspec
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from windlass.events import InboxTaken, IterationStart, Noted, Said, ToolDecided
 from windlass.messages import Message, Text, ToolCall
 from windlass.redact import MARK, Redactor, Secret, looks_secret, mask_url
+from windlass.secret_forms import Forms
 
 KEY = "sk-ant-0123456789abcdef"
 ODD = 'pa"ss/w\\örd+ \n€1'  # needs escaping in JSON and quoting in URLs, and is not ASCII
@@ -33,9 +35,20 @@ FORMS = {
         quote(s, safe="").replace("%2F", "%2f").replace("%C3%B6", "%c3%b6").replace("%2B", "%2b")
         .replace("%5C", "%5c").replace("%0A", "%0a").replace("%E2%82%AC", "%e2%82%ac")
     ),
+    "json, every letter": lambda s: "".join(f"\\u{u:04x}" for u in _utf16(s)),
+    "json, every letter, capitals": lambda s: "".join(f"\\u{u:04X}" for u in _utf16(s)),
+    "json, every letter, twice": lambda s: "".join(f"\\\\u{u:04x}" for u in _utf16(s)),
+    "url, every byte": lambda s: "".join(f"%{byte:02X}" for byte in s.encode()),
+    "url, every byte, small letters": lambda s: "".join(f"%{byte:02x}" for byte in s.encode()),
     "base64": lambda s: base64.b64encode(s.encode()).decode(),
     "base64 for urls": lambda s: base64.urlsafe_b64encode(s.encode()).decode().rstrip("="),
 }  # fmt: skip
+
+
+def _utf16(text: str) -> tuple[int, ...]:
+    units = text.encode("utf-16-be")
+    return tuple(int.from_bytes(units[at : at + 2]) for at in range(0, len(units), 2))
+
 
 secrets = st.text(
     st.characters(codec="utf-8", exclude_characters="[]redacted"), min_size=6, max_size=40
@@ -317,3 +330,42 @@ def test_a_password_in_a_url_can_be_masked_without_knowing_it():
     assert mask_url("postgresql://ann:hunter2@db/shop") == "postgresql://ann:****@db/shop"
     assert mask_url("https://example.com/a@b:c") == "https://example.com/a@b:c"
     assert mask_url("no url, ann:x@y") == "no url, ann:x@y"
+
+
+# --------------------------------------------------------------------------- many secrets
+
+
+def test_a_thousand_secrets_cost_at_most_five_times_one():
+    text = "the quick brown fox jumps over the lazy dog, and 0123456789 again. " * 15_000
+    keys = [f"sk-{number:04d}-{number * 7919:032x}" for number in range(1000)]
+    one, many = Redactor(keys[:1]), Redactor(keys)
+    assert many.text(text + keys[999]).endswith(MARK)
+    assert one.text(text + keys[0]).endswith(MARK)
+    assert _least_seconds(many, text) <= 5 * _least_seconds(one, text)
+
+
+def _least_seconds(redactor: Redactor, text: str) -> float:
+    def once() -> float:
+        begun = time.process_time()
+        assert redactor.text(text) is text
+        return time.process_time() - begun
+
+    return min(once() for _ in range(9))
+
+
+def test_adding_secrets_one_by_one_builds_one_automaton(monkeypatch: pytest.MonkeyPatch):
+    built: list[int] = []
+    monkeypatch.setattr(
+        "windlass.redact.Forms", lambda secrets: built.append(len(secrets)) or Forms(secrets)
+    )
+    redactor = Redactor()
+    for number in range(500):
+        redactor.add(f"secret-number-{number:04d}")
+    assert redactor.text("x secret-number-0499 y") == f"x {MARK} y"
+    assert built == [500]
+
+
+def test_a_stream_full_of_secrets_is_cleaned_in_one_pass():
+    redactor = Redactor([KEY])
+    stream = redactor.stream()
+    assert stream.feed(KEY * 20_000) + stream.flush() == MARK * 20_000
