@@ -15,7 +15,7 @@ from typing import Any, Final
 _FENCE: Final = re.compile(r"```[a-zA-Z0-9_+-]*+[ \t]*+\n")
 # All up to a comma that must go, or to a quote that is never closed. Possessive: nothing is read twice.
 _KEPT: Final = re.compile(
-    r'''(?:[^",]++|"[^"\\]*+(?:\\.[^"\\]*+)*+"|,(?!\s*+[}\]]))*+''', re.DOTALL
+    r"""(?:[^",]++|"[^"\\]*+(?:\\.[^"\\]*+)*+"|,(?!\s*+[}\]]))*+""", re.DOTALL
 )
 _COMMA: Final = re.compile(r",(\s*[}\]])")
 _OPEN: Final = re.compile(r"[{\[]")
