@@ -56,7 +56,9 @@ async def decide(store: Path) -> None:
     waiting = await wednesday.resume("case-7")  # nothing has changed: it only tells what it wants
     [asked] = waiting.pending
     print(f"waiting: {asked.name}({asked.arguments['order']}): {asked.reason}")
-    out = await wednesday.resume("case-7", decisions={asked.id: w.Deny("too much", by="ann")})
+    out = await wednesday.resume(
+        "case-7", decisions={asked.id: w.Deny("too much", by=w.Caller("ann"))}
+    )
     for record in out.tool_calls:
         print(f"{record.arguments['order']}: {record.outcome}: {record.result}")
     print(f"wednesday: {out.status}: {out.output}")

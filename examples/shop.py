@@ -82,7 +82,7 @@ async def remove(scope: w.Runtime) -> None:
     out = await agent.run("Delete the order of cy.", caller=ANN, session_id="deleting")
     print(f"ann: {out.status}")
     [waiting] = await w.approvals(scope.store)
-    await w.approve(waiting.id, by="bea", store=scope.store)
+    await w.approve(waiting.id, store=scope.store)
     out = await agent.resume("deleting")
     print(f"ann: {out.status}: {out.output}")
 

@@ -123,6 +123,7 @@ _HOMES = {
         "BadRequest",
         "BudgetExceeded",
         "CircuitOpen",
+        "AlreadyAnswered",
         "ConfigError",
         "Conflict",
         "ConnectionFailed",

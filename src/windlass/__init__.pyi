@@ -127,6 +127,7 @@ from windlass.callers.logs import with_logging as with_logging
 from windlass.callers.retry import with_retry as with_retry
 from windlass.callers.shadow import with_shadow as with_shadow
 from windlass.errors import Aborted as Aborted
+from windlass.errors import AlreadyAnswered as AlreadyAnswered
 from windlass.errors import AuthFailed as AuthFailed
 from windlass.errors import BadReply as BadReply
 from windlass.errors import BadRequest as BadRequest

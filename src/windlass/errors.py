@@ -2,6 +2,7 @@
 
     WindlassError
       ConfigError                an unknown option or an impossible value; raised before any model call
+        AlreadyAnswered          somebody else was the first to answer a question
       ModelError                 a model call failed
         RateLimited  Overloaded  ServerError  Timeout  ConnectionFailed  StreamBroken     (transient)
         CircuitOpen              with_circuit_breaker does not ask a model that keeps failing
@@ -39,6 +40,23 @@ class WindlassError(Exception):
 
 class ConfigError(WindlassError, ValueError):
     """An unknown option or an impossible value. The message names the nearest right one."""
+
+
+class AlreadyAnswered(ConfigError):
+    """A question has its answer: `error.by` gave it, and `error.action` is what they said.
+
+    ```python
+    try:
+        await w.approve(waiting.id, by=bea)
+    except w.AlreadyAnswered as error:
+        print(f"{error.by} was faster: {error.action}")
+    ```
+    """
+
+    def __init__(self, call_id: str, action: str, by: str, what: str | None = None) -> None:
+        named = what or f"call {call_id!r}"
+        super().__init__(f"{named} was answered already, by {by}: {action}")
+        self.call_id, self.action, self.by = call_id, action, by
 
 
 class ModelError(WindlassError):

@@ -25,6 +25,7 @@ POSTGRES = pytest.param(
     marks=[pytest.mark.deep, pytest.mark.skipif(find_binaries() is None, reason=MISSING)],
 )
 STORED = {
+    "test_answer_races",
     "test_approval",
     "test_conversation",
     "test_generate",

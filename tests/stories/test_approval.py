@@ -29,6 +29,7 @@ async def fetch(url: str, method: str = "GET") -> str:
 
 
 TOOLS = [look, write, shell, fetch]
+ANN = w.Caller("ann", ("clerk",), "acme")
 
 
 async def asks(asked: w.ToolCall, rules: Any, **options: Any) -> Any:
@@ -234,7 +235,7 @@ async def parked(**options: Any) -> tuple[w.Agent[None, str], Any, w.PendingAppr
     """A run that waits, and what somebody elsewhere sees of it."""
     model = scripted(call("write", path="b"), "ok")
     agent: Any = w.Agent(model, tools=[write], approval_policy={**ASK, **options})
-    out = await agent.run("go", session_id="s", caller=w.Caller("ann", ("clerk",), "acme"))
+    out = await agent.run("go", session_id="s", caller=ANN)
     assert out.status == "suspended"
     [waiting] = await w.approvals()
     return agent, out, waiting
@@ -247,19 +248,19 @@ async def test_a_call_waits_until_somebody_elsewhere_approves_it():
     )  # fmt: skip
     assert waiting.receipt is not None and waiting.receipt["rationale"] == "it changes things"
     assert waiting.answered is None and not waiting.expired
-    await w.approve(waiting.id[:10], by="bea")
+    await w.approve(waiting.id[:10], by=ANN)
     assert [one.answered for one in await w.approvals()] == ["allow"]
-    out = await agent.resume("s", caller=w.Caller("ann", ("clerk",), "acme"))
+    out = await agent.resume("s", caller=ANN)
     assert out.status == "done" and results(out)["write"] == ("ok", "wrote b")
-    assert decisions(out)[-1] == ("write", "allow", "approval_policy:bea")
+    assert decisions(out)[-1] == ("write", "allow", "approval_policy:acme/ann")
     assert await w.approvals() == []
     await kept(out, agent.options["model"])
 
 
 async def test_a_no_from_elsewhere_is_told_to_the_model():
     agent, _, waiting = await parked()
-    await w.deny(waiting.id, reason="not this file", by="bea")
-    out = await agent.resume("s", caller=w.Caller("ann", ("clerk",), "acme"))
+    await w.deny(waiting.id, reason="not this file", by=ANN)
+    out = await agent.resume("s", caller=ANN)
     assert results(out)["write"] == ("denied", "Denied: not this file")
 
 
@@ -267,8 +268,8 @@ async def test_an_answer_may_be_given_by_the_id_of_the_approval_or_of_the_call()
     for by_call in (True, False):
         agent, out, waiting = await parked()
         key = out.pending[0].id if by_call else waiting.id
-        caller = w.Caller("ann", ("clerk",), "acme")
-        out = await agent.resume("s", decisions={key: w.Allow(by="bea")}, caller=caller)
+        caller = ANN
+        out = await agent.resume("s", decisions={key: w.Allow(by=ANN)}, caller=caller)
         assert results(out)["write"][0] == "ok"
         await w.agent_session_reset("s")
 
@@ -291,9 +292,9 @@ async def test_an_answer_is_given_once():
     agent, _, waiting = await parked()
     await w.approve(waiting.id)
     for again in (w.approve, w.deny):
-        with pytest.raises(w.ConfigError, match="was answered already: allow"):
+        with pytest.raises(w.ConfigError, match="was answered already, by the host: allow"):
             await again(waiting.id)
-    caller = w.Caller("ann", ("clerk",), "acme")
+    caller = ANN
     out = await agent.resume("s", caller=caller)
     assert len(out.tool_calls) == 1
     with pytest.raises(w.NoSuchApproval):
@@ -337,7 +338,7 @@ async def test_an_approval_is_for_the_call_as_it_was(changed: Any, caller: w.Cal
     agent, _, waiting = await parked()
     await w.approve(waiting.id)
     other = agent.with_(**changed) if changed else agent
-    who = caller or w.Caller("ann", ("clerk",), "acme")
+    who = caller or ANN
     try:
         out = await other.resume("s", caller=who)
     except w.PermissionDenied:
@@ -352,7 +353,7 @@ async def test_an_approval_does_not_outlive_its_time(monkeypatch: pytest.MonkeyP
     await w.approve(waiting.id)
     late = seams.now() + 61
     monkeypatch.setattr(seams, "now", lambda: late)
-    out = await agent.resume("s", caller=w.Caller("ann", ("clerk",), "acme"))
+    out = await agent.resume("s", caller=ANN)
     assert results(out)["write"] == ("denied", "Denied: the approval has expired")
 
 
@@ -387,11 +388,13 @@ async def test_an_approval_of_another_session_is_none():
     agent, _, waiting = await parked()
     model = scripted(call("write", path="b"), "ok")
     other = w.Agent(model, tools=[write], approval_policy=ASK)
-    out = await other.run("go", session_id="t", caller=w.Caller("ann", ("clerk",), "acme"))
+    out = await other.run("go", session_id="t", caller=ANN)
     said = w.Allow(ask=waiting.id)
-    caller = w.Caller("ann", ("clerk",), "acme")
+    caller = ANN
     out = await other.resume("t", decisions={out.pending[0].id: said}, caller=caller)
-    assert results(out)["write"] == ("denied", "Denied: the approval is for another call")
+    assert (out.status, out.tool_calls) == ("suspended", [])  # it is no answer to this question
+    out = await other.resume("t", decisions={out.pending[0].id: w.Allow()}, caller=caller)
+    assert results(out)["write"][0] == "ok"
 
 
 async def test_what_runs_is_what_was_shown():

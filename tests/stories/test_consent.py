@@ -98,7 +98,7 @@ async def test_an_ask_parks_the_run_until_a_person_decides():
     out = await agent.run("go", session_id="s")
     assert (out.status, out.stop_reason) == ("suspended", "Ann must say")
     [waiting] = [one for one in out.pending if one.name == "write"]
-    out = await agent.resume("s", decisions={waiting.id: w.Allow(by="Ann")})
+    out = await agent.resume("s", decisions={waiting.id: w.Allow(by=w.Caller("Ann"))})
     assert out.status == "done" and results(out)["write"] == ("ok", "wrote b")
     assert asked == ["look", "write"]  # nobody is asked twice
     assert decisions(out)[-1] == ("write", "allow", "Consent:Ann")

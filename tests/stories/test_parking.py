@@ -149,7 +149,7 @@ async def test_an_answer_is_on_record_before_it_is_used():
 async def test_a_decision_is_on_record_before_it_is_used():
     agent = w.Agent(scripted(call("note", text="x"), "ok"), tools=[note], policies=[Approval()])
     out = await agent.run("go", session_id="s")
-    out = await agent.resume("s", decisions={out.pending[0].id: w.Deny("no", by="ann")})
+    out = await agent.resume("s", decisions={out.pending[0].id: w.Deny("no", by=w.Caller("ann"))})
     [taken] = [e for e in out.entries if isinstance(e, InboxTaken)]
     before_its_use = out.entries[: list(out.entries).index(taken) + 1]
     async with w.Runtime(store="memory:", environ={}) as runtime:
@@ -166,7 +166,7 @@ async def test_a_call_that_asks_waits_for_a_yes():
     agent = w.Agent(model, tools=[note], policies=[Approval()])
     out = await agent.run("go", session_id="s")
     assert (out.status, out.pending[0].reason) == ("suspended", "may note run?")
-    out = await agent.resume("s", decisions={out.pending[0].id: w.Allow(by="ann")})
+    out = await agent.resume("s", decisions={out.pending[0].id: w.Allow(by=w.Caller("ann"))})
     assert (out.status, out.tool_calls[0].outcome) == ("done", "ok")
     decided = [e for e in out.entries if isinstance(e, ToolDecided)]
     assert [e.action for e in decided] == ["ask", "allow"]
@@ -178,7 +178,9 @@ async def test_a_no_is_told_to_the_model():
     model = scripted(call("note", text="x"), "Then not.")
     agent = w.Agent(model, tools=[note], policies=[Approval()])
     out = await agent.run("go", session_id="s")
-    out = await agent.resume("s", decisions={out.pending[0].id: w.Deny("too late", by="ann")})
+    out = await agent.resume(
+        "s", decisions={out.pending[0].id: w.Deny("too late", by=w.Caller("ann"))}
+    )
     record = out.tool_calls[0]
     assert (record.outcome, record.result) == ("denied", "Denied: too late")
     [denied] = [e for e in out.entries if isinstance(e, ToolDecided) and e.action == "deny"]

@@ -215,7 +215,7 @@ async def test_an_escalation_may_wait_for_a_person():
     )
     out = await agent.run("go", session_id="s")
     assert out.status == "suspended"
-    out = await agent.resume("s", decisions={out.pending[0].id: w.Allow(by="ann")})
+    out = await agent.resume("s", decisions={out.pending[0].id: w.Allow(by=w.Caller("ann"))})
     assert out.status == "done" and results(out)["write"] == ("ok", "wrote b")
     assert decisions(out)[-1] == ("write", "allow", "permissions:ann")
     assert [note[0] for note in notes(out)] == ["escalation"]  # nobody was asked twice

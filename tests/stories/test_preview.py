@@ -226,7 +226,7 @@ async def test_what_is_not_planned_runs_once_somebody_says_so():
     out = await doing.run("go", session_id="real")
     (waiting,) = await w.approvals(session_id="real")
     assert waiting.rule == "plan" and waiting.arguments == {"to": "bob", "amount": 6}
-    await w.approve(waiting.id, by="eve")
+    await w.approve(waiting.id, by=w.Caller("eve"))
     out = await doing.resume("real")
     assert out.status == "done" and DONE == [("pay", "bob", 6)]
     assert rules(out)[-1] == ("pay", "allow", "plan:eve")

@@ -48,7 +48,7 @@ async def test_the_third_leg_asks_in_every_order(order: tuple[str, ...]):
     assert out.status == "suspended" and pending(out) == [order[2]]
     assert [record.name for record in out.tool_calls] == list(order[:2])
     assert order[0] in out.pending[0].reason and order[1] in out.pending[0].reason
-    out = await agent.resume("s", decisions={out.pending[0].id: w.Allow(by="ann")})
+    out = await agent.resume("s", decisions={out.pending[0].id: w.Allow(by=w.Caller("ann"))})
     assert out.status == "done" and results(out)[order[2]][0] == "ok"
     await kept(out, agent.options["model"])
 
@@ -335,7 +335,7 @@ async def test_what_was_read_before_the_run_counts(before: tuple[str, ...], asks
     out = await agent.run(history(*before), session_id="s")
     assert (out.status == "suspended") is asks
     if asks:
-        out = await agent.resume("s", decisions={out.pending[0].id: w.Allow(by="ann")})
+        out = await agent.resume("s", decisions={out.pending[0].id: w.Allow(by=w.Caller("ann"))})
     assert out.status == "done" and results(out)["out"][0] == "ok"
     await kept(out, agent.options["model"])
 

@@ -10,7 +10,8 @@ from windlass.agents import driver
 from windlass.agents.abort import Abort
 from windlass.agents.assemble import assemble, check_agent
 from windlass.agents.checking import words
-from windlass.agents.driver import Allow, Deny, Start, check_answers, conduct
+from windlass.agents.decisions import check_answers
+from windlass.agents.driver import Start, conduct
 from windlass.agents.options import OF_A_RUN, RunOptions, WatchOptions, check_run, unknown
 from windlass.agents.prompt import asked_to_run
 from windlass.agents.results import AgentResult
@@ -20,6 +21,7 @@ from windlass.agents.tool_filter import FILTERS, left_of
 from windlass.agents.watching import CALLBACKS, NOBODY, Watchers
 from windlass.errors import ConfigError, shown
 from windlass.events import Event
+from windlass.loop.answers import Allow, Deny
 from windlass.loop.plan import Plan
 from windlass.loop.verdict import Outcome
 from windlass.loop.watch import log

@@ -12,8 +12,9 @@ from typing import Any
 import msgspec
 
 from windlass import seams
+from windlass.access.caller import Caller
 from windlass.agents.runtime import current_store
-from windlass.errors import ConfigError, WindlassError, nearest, shown
+from windlass.errors import AlreadyAnswered, ConfigError, WindlassError, nearest, shown
 from windlass.events import (
     InboxTaken,
     IterationStart,
@@ -23,7 +24,8 @@ from windlass.events import (
     ToolDecided,
     ToolResulted,
 )
-from windlass.loop.answers import decision_of
+from windlass.loop.answers import Decision, answer_as_data, check_by, decision_of
+from windlass.store.answers import HOST
 from windlass.store.base import InboxItem, Store
 
 
@@ -43,6 +45,7 @@ class PendingApproval(msgspec.Struct, frozen=True):
     receipt: dict[str, Any] | None = None
     expires_at: float | None = None
     answered: str | None = None  # allow or deny, while nobody has gone on with the session yet
+    answered_by: str | None = None  # who said so
 
     @property
     def expired(self) -> bool:
@@ -58,9 +61,12 @@ class NoSuchApproval(WindlassError, KeyError):
 
 
 async def approvals(
-    store: Store | None = None, session_id: str | None = None
+    store: Store | None = None, session_id: str | None = None, *, caller: Caller | None = None
 ) -> list[PendingApproval]:
-    """The calls that wait for an answer: `for each in await w.approvals(): print(each.tool)`."""
+    """The calls that wait for an answer: `for each in await w.approvals(): print(each.tool)`.
+
+    With a `caller` those that they may answer; without one all, as the host sees them.
+    """
     home = store or current_store()
     if session_id is not None:
         ids = [session_id]
@@ -68,35 +74,68 @@ async def approvals(
         ids = [info.id for info in await home.sessions() if info.status == "suspended"]
     found: list[PendingApproval] = []
     for one in ids:
-        found += _waiting(one, await home.read(one), await home.inbox(one))
+        entries = await home.read(one)
+        if may_answer(entries, caller, one):
+            found += _waiting(one, entries, await home.inbox(one))
     return found
 
 
-async def approve(*ids: str, by: str = "approved", store: Store | None = None) -> None:
-    """Say yes to one call or several: `await w.approve(pending.id, by="ann")`."""
-    await _answer(ids, {"action": "allow", "by": by}, store)
+def may_answer(entries: Sequence[JournalEntry], caller: Caller | None, session_id: str) -> bool:
+    """Tell whether the caller may see and answer the questions of this session."""
+    if caller is None:
+        return True
+    begun = next((e for e in entries if type(e) is RunStarted), None)
+    return begun is not None and begun.tenant == caller.tenant
+
+
+async def approve(*ids: str, by: Caller | None = None, store: Store | None = None) -> None:
+    """Say yes to one call or several: `await w.approve(pending.id, by=w.Caller("bea"))`.
+
+    `by` is who answers; None is the host itself. `AlreadyAnswered` if somebody was faster.
+    """
+    await answer(ids, True, by=by, store=store)
 
 
 async def deny(
-    *ids: str, reason: str | None = None, by: str = "denied", store: Store | None = None
+    *ids: str, reason: str | None = None, by: Caller | None = None, store: Store | None = None
 ) -> None:
     """Say no; the model is told why: `await w.deny(pending.id, reason="too much")`."""
-    await _answer(ids, {"action": "deny", "reason": reason, "by": by}, store)
+    await answer(ids, False, by=by, reason=reason, store=store)
 
 
-async def _answer(ids: Sequence[str], words: Mapping[str, Any], store: Store | None) -> None:
-    """Look at all of them before any is answered: a batch is answered wholly or not at all."""
-    home = store or current_store()
-    waiting = await approvals(home)
+async def answer(
+    ids: Sequence[str],
+    allowed: bool,
+    *,
+    by: Caller | None = None,
+    name: str | None = None,
+    reason: str | None = None,
+    store: Store | None = None,
+) -> None:
+    """Answer questions. `name` is written down where the host itself answers for somebody.
+
+    All are looked at before any is answered, and those of one session are answered wholly or not at all.
+    """
+    home, by = store or current_store(), check_by(by)
+    waiting = await approvals(home, caller=by)
     chosen = [meant(one, waiting) for one in dict.fromkeys(ids)]
     for one in chosen:
         if one.answered is not None:
-            raise ConfigError(f"{one.tool} ({one.id[:12]}) was answered already: {one.answered}")
-        if one.expired and words["action"] == "allow":
+            raise _answered(one, one.answered, one.answered_by or HOST)
+        if one.expired and allowed:
             raise ConfigError(f"{one.tool} ({one.id[:12]}) can no longer be approved: it expired")
-    for one in chosen:
-        said = {**words, "ask": one.id}
-        await home.post(one.session_id, "decision", {one.call_id: said})
+    who = name if by is None else str(by)
+    for session_id in dict.fromkeys([one.session_id for one in chosen]):
+        asked = {one.call_id: one for one in chosen if one.session_id == session_id}
+        said = {call: answer_as_data(allowed, who, one.id, reason) for call, one in asked.items()}
+        try:
+            await home.post(session_id, "decision", said)
+        except AlreadyAnswered as error:
+            raise _answered(asked[error.call_id], error.action, error.by) from None
+
+
+def _answered(one: PendingApproval, action: str, by: str) -> AlreadyAnswered:
+    return AlreadyAnswered(one.call_id, action, by, f"{one.tool} ({one.id[:12]})")
 
 
 def meant(wanted: str, waiting: Sequence[PendingApproval]) -> PendingApproval:
@@ -118,7 +157,7 @@ def _waiting(
 ) -> list[PendingApproval]:
     run: RunStarted | None = None
     asks: dict[str, ToolDecided] = {}
-    answers: dict[str, str] = {}
+    answers: dict[str, Decision] = {}
     for entry in entries:
         match entry:
             case RunStarted():
@@ -133,12 +172,12 @@ def _waiting(
             case ToolDecided(call_id=call_id) | ToolResulted(call_id=call_id):
                 asks.pop(call_id, None)
             case InboxTaken(item="decision", payload=dict()):
-                answers |= _answers(entry.payload)
+                _first(answers, entry.payload)
             case _:
                 pass
     for item in inbox:
         if item.kind == "decision":
-            answers |= _answers(item.fields)
+            _first(answers, item.fields)
     return [
         PendingApproval(
             ask.ask or "",
@@ -153,12 +192,19 @@ def _waiting(
             ask.reason,
             ask.receipt,
             ask.expires_at,
-            answers.get(ask.call_id),
+            *_said(answers.get(ask.call_id)),
         )
         for ask in asks.values()
     ]
 
 
-def _answers(payload: Mapping[str, Any]) -> dict[str, str]:
-    said = {call_id: decision_of(value) for call_id, value in payload.items()}
-    return {call_id: "allow" if one.allowed else "deny" for call_id, one in said.items()}
+def _first(answers: dict[str, Decision], payload: Mapping[str, Any]) -> None:
+    """The first answer is the answer; older records may hold another."""
+    for call_id, value in payload.items():
+        answers.setdefault(call_id, decision_of(value))
+
+
+def _said(answer: Decision | None) -> tuple[str | None, str | None]:
+    if answer is None:
+        return None, None
+    return ("allow" if answer.allowed else "deny"), answer.person or HOST

@@ -5,26 +5,19 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
-
-import msgspec
+from typing import Any
 
 from windlass import seams
 from windlass.access.caller import Caller
 from windlass.agents.abort import Abort
 from windlass.agents.authority.preview import MODE, as_begun
+from windlass.agents.decisions import must_be_open, post_decisions, take_answers
 from windlass.agents.identity import of_tenant, same_caller
 from windlass.agents.runtime import Runtime
 from windlass.agents.telemetry import in_use
-from windlass.errors import ConfigError, NoSuchSession, TestBroken, shown, whole_text
-from windlass.events import (
-    InboxTaken,
-    Reminded,
-    RunResumed,
-    RunStarted,
-    ToolDecided,
-)
-from windlass.loop.answers import Allow, Deny, decision_as_data, decision_of, result_of
+from windlass.errors import NoSuchSession, TestBroken, whole_text
+from windlass.events import Reminded, RunResumed, RunStarted
+from windlass.loop.answers import Allow, Deny
 from windlass.loop.calls import close_recorded
 from windlass.loop.kernel import Stage, drive
 from windlass.loop.ledger import Ledger
@@ -139,7 +132,7 @@ async def resume(
         state = standing(journal.entries)
         if state.run is None:
             raise NoSuchSession(f"session {session_id!r} has never run: start it with a prompt")
-        caller = same_caller(state.run, caller, session_id)
+        caller_given, caller = caller, same_caller(state.run, caller, session_id)
         if state.unfinished:
             plan = as_begun(plan, state.run.metadata)
         run = _run(plan, home, journal, runtime, caller, deps, sinks, ledger, state.run.run_id)
@@ -156,31 +149,19 @@ async def resume(
             outcome = Outcome(ended.status, ended.stop_reason, ended.error)
             return Start(run, Stage.OPEN, None, outcome)
         at, finish = await take_up(run, state)
-        decisions = _by_call(run, decisions or {})
-        _must_be_open(run, (*decisions, *(results or ())))
+        must_be_open(run, tuple(results or ()))
+        if decisions:
+            await post_decisions(run, decisions, caller_given)
         if (parked := state.suspended) is not None and parked.reason and not parked.waiting:
             words = f"You go on after you were suspended. The reason: {whole_text(parked.reason)}"
             run.remind(Reminder(words, ttl=1, propagate="none"), "suspend")
         run.record(RunResumed(run.run_id, at.name.lower()))
-        _answer_asks(run, decisions, results)
+        take_answers(run, results)
         run.reframe(plan.frame, "resume")
         return Start(run, at, finish)
     except BaseException:
         await journal.close()
         raise
-
-
-def check_answers(decisions: object, results: object) -> None:
-    """Refuse answers of a wrong kind before anything of the run is touched."""
-    for name, given in (("decisions", decisions), ("results", results)):
-        if given is not None and not isinstance(given, Mapping):
-            raise ConfigError(f"{name} is a dict by call id, not {shown(given)}")
-        for call_id in cast("Mapping[Any, Any]", given or {}):
-            if not isinstance(call_id, str):
-                raise ConfigError(f"{name} is a dict by call id, and {shown(call_id)} is none")
-    for answer in cast("Mapping[Any, Any]", decisions or {}).values():
-        if not isinstance(answer, (Allow, Deny, bool)):
-            raise ConfigError(f"a decision is Allow(), Deny(…) or a bool, not {shown(answer)}")
 
 
 def _run(
@@ -220,46 +201,6 @@ def _closed(run: Run) -> Standing:
         close_recorded(run, "the earlier run ended")
         state = standing(run.journal.entries)
     return state
-
-
-def _answer_asks(
-    run: Run,
-    decisions: Mapping[str, Allow | Deny | bool] | None,
-    results: Mapping[str, Any] | None,
-) -> None:
-    """What woke the run: given now, or left in the inbox by someone else."""
-    for call_id, given in (decisions or {}).items():
-        run.answers[call_id] = decision = decision_of(given)
-        run.record(InboxTaken(call_id, "decision", {call_id: decision_as_data(decision)}))
-    for call_id, value in (results or {}).items():
-        run.host_results[call_id] = result = result_of(value)
-        run.record(InboxTaken(call_id, "result", {call_id: msgspec.to_builtins(result)}))
-    for item in list(run.journal.mail):
-        if item.kind in ("decision", "result"):
-            run.journal.take(item)
-            run.record(InboxTaken(item.id, item.kind, item.payload))
-            for call_id, value in item.fields.items():
-                if item.kind == "result":
-                    run.host_results[call_id] = result_of(value)
-                else:
-                    run.answers[call_id] = decision_of(value)
-
-
-def _by_call(
-    run: Run, decisions: Mapping[str, Allow | Deny | bool]
-) -> Mapping[str, Allow | Deny | bool]:
-    """Decisions by call; one may be given by what it is bound to, or by the call's own id."""
-    asks = {e.ask: e.call_id for e in run.journal.entries if type(e) is ToolDecided and e.ask}
-    return {asks.get(given, given): decision for given, decision in decisions.items()}
-
-
-def _must_be_open(run: Run, call_ids: Sequence[str]) -> None:
-    turn = run.turn
-    waiting = [c.id for c in turn.calls if c.id not in turn.results] if turn and turn.open else []
-    for call_id in call_ids:
-        if call_id not in waiting:
-            open_calls = ", ".join(waiting) or "none"
-            raise ConfigError(f"no open call {call_id!r}; open are: {open_calls}")
 
 
 # --------------------------------------------------------------------------- the run's task

@@ -107,10 +107,10 @@ def approve(
     ids: tuple[str, ...], everything: bool, session: str | None, by: str | None, store: str | None
 ) -> None:
     """Say yes: the call may run, once, as it is."""
-    from windlass.agents.approvals import approve as say_yes
+    from windlass.agents.approvals import answer
 
-    chosen = _chosen(store, ids, everything, session)
-    _looked(store, lambda home: say_yes(*chosen, by=by or user_name(), store=home))
+    chosen, name = _chosen(store, ids, everything, session), by or user_name()
+    _looked(store, lambda home: answer(chosen, True, name=name, store=home))
     click.echo(f"approved {len(chosen)}; `windlass sessions resume` goes on")
 
 
@@ -131,10 +131,10 @@ def deny(
     store: str | None,
 ) -> None:
     """Say no: the call does not run, and the model is told."""
-    from windlass.agents.approvals import deny as say_no
+    from windlass.agents.approvals import answer
 
-    chosen = _chosen(store, ids, everything, session)
-    _looked(store, lambda home: say_no(*chosen, reason=reason, by=by or user_name(), store=home))
+    chosen, name = _chosen(store, ids, everything, session), by or user_name()
+    _looked(store, lambda home: answer(chosen, False, name=name, reason=reason, store=home))
     click.echo(f"denied {len(chosen)}; `windlass sessions resume` goes on")
 
 

@@ -268,7 +268,7 @@ def read_system(given: str | None) -> str | None:
 
 def answers_of(chosen: Chosen) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     """Decisions and results for the calls of a parked run."""
-    from windlass.agents.driver import Allow, Deny
+    from windlass.loop.answers import Allow, Deny
 
     decisions: dict[str, Any] = {call: Allow() for call in chosen.allow}
     for text in chosen.deny:

@@ -5,21 +5,28 @@ Whoever gives an answer gives it once, so it is on the record before it is used.
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 import msgspec
 
+from windlass.access.caller import Caller
+from windlass.errors import ConfigError, shown
 from windlass.messages import ToolResult
 from windlass.tools.answer import answer
 
 
 class Allow:
-    """An answer to an ask: the call may run. `resume(id, decisions={call_id: w.Allow()})`"""
+    """An answer to an ask: the call may run. `resume(id, decisions={call_id: w.Allow()})`
 
-    allowed, reason = True, None
+    `by` is who says so, a `Caller`; without one it is whoever resumes.
+    """
 
-    def __init__(self, by: str = "approved", ask: str | None = None) -> None:
-        self.by, self.ask = by, ask
+    allowed = True
+
+    def __init__(
+        self, by: Caller | None = None, ask: str | None = None, reason: str | None = None
+    ) -> None:
+        self.by, self.ask, self.reason = check_by(by), ask, reason
 
 
 class Deny:
@@ -28,32 +35,52 @@ class Deny:
     allowed = False
 
     def __init__(
-        self, reason: str | None = None, by: str = "denied", ask: str | None = None
+        self, reason: str | None = None, by: Caller | None = None, ask: str | None = None
     ) -> None:
-        self.reason, self.by, self.ask = reason, by, ask
+        self.reason, self.by, self.ask = reason, check_by(by), ask
 
 
-Decision: TypeAlias = Allow | Deny
+def check_by(by: object) -> Caller | None:
+    """Refuse what is no caller: who answers is asked for their rights, and stands on the record."""
+    if by is not None and not isinstance(by, Caller):
+        raise ConfigError(f"by is who answers, a Caller such as Caller('bea'), not {shown(by)}")
+    return by
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """An answer as it is on record: yes or no, who gave it, and to which question."""
+
+    allowed: bool
+    reason: str | None = None
+    by: str = ""  # for the rule: who gave it, or what the host did that named nobody
+    ask: str | None = None  # what it is bound to; None: to what was asked last
+    person: str | None = None  # who gave it; None: the host
 
 
 def decision_of(value: object) -> Decision:
     """A decision from what someone gave or posted; all that is not clearly a yes is a no."""
     if isinstance(value, (Allow, Deny)):
-        return value
+        by = None if value.by is None else str(value.by)
+        return _decision(value.allowed, value.reason, by, value.ask)
     if isinstance(value, dict):
         said = cast("dict[str, Any]", value)
-        by = {key: str(said[key]) for key in ("by", "ask") if said.get(key)}
-        if said.get("action") == "allow":
-            return Allow(**by)
-        return Deny(said.get("reason"), **by)
-    return Allow() if value is True or value == "allow" else Deny()
+        by, ask = [str(said[key]) if said.get(key) else None for key in ("by", "ask")]
+        allowed = said.get("action") == "allow"
+        return _decision(allowed, said.get("reason"), by, ask)
+    return _decision(value is True or value == "allow", None, None, None)
 
 
-def decision_as_data(decision: Decision) -> dict[str, Any]:
-    """The decision as the journal keeps it."""
-    action = "allow" if decision.allowed else "deny"
-    told = {"action": action, "reason": decision.reason, "by": decision.by}
-    return told if decision.ask is None else {**told, "ask": decision.ask}
+def _decision(allowed: bool, reason: str | None, by: str | None, ask: str | None) -> Decision:
+    return Decision(allowed, reason, by or ("approved" if allowed else "denied"), ask, by)
+
+
+def answer_as_data(
+    allowed: bool, by: str | None, ask: str | None, reason: str | None = None
+) -> dict[str, Any]:
+    """An answer as it is posted; the host need not name anybody."""
+    told: dict[str, Any] = {"action": "allow" if allowed else "deny", "reason": reason}
+    named = {name: value for name, value in (("by", by), ("ask", ask)) if value is not None}
+    return {**told, **named}
 
 
 def result_of(value: object) -> ToolResult:

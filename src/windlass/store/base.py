@@ -23,7 +23,7 @@ InboxKind: TypeAlias = Literal[
     "cancel",
     "suspend",
     "resume",  # what wakes a parked run; payload is a message, or nothing
-    "decision",  # {ask_id: {"action": "allow" | "deny", "reason": …}}
+    "decision",  # {call_id: {"action": "allow" | "deny", "ask": …, "by": …, "reason": …}}
     "result",  # {call_id: value} for a call that the host runs
     "memory",  # {policy: …, …}: an edit of what that policy remembers of the session
 ]
@@ -170,7 +170,11 @@ class Store(Protocol):
         ...
 
     async def post(self, session_id: str, kind: InboxKind, payload: Any = None) -> str:
-        """Leave something in the session's inbox; returns its id once it is durable."""
+        """Leave something in the session's inbox; returns its id once it is durable.
+
+        A decision about a call whose question has its answer is refused with `AlreadyAnswered`:
+        of several at once exactly one is stored.
+        """
         ...
 
     async def inbox(self, session_id: str) -> list[InboxItem]: ...

@@ -16,6 +16,7 @@ from windlass import seams
 from windlass.errors import Locked, NoSuchSession, StoreError, nearest
 from windlass.events import FORMAT, JournalEntry, RunStarted, SessionOpened, ToolResulted
 from windlass.store import journal as written
+from windlass.store.answers import check_for
 from windlass.store.base import Head, InboxItem, InboxKind, Row, SessionInfo
 from windlass.store.calls import (
     ON_BOOKS,
@@ -45,7 +46,7 @@ class MemoryJournal:
     immediate: bool = True
     # `append` is the list's own method. (Spelt as literals, slots make pyright bind it to self.)
     __slots__ = tuple(
-        "_bounds _held _loop _store _taking "
+        "_bounds _coming _held _loop _store _taking "
         "append entries mail on_mail session_id __weakref__".split()
     )
     immediate = True
@@ -63,6 +64,7 @@ class MemoryJournal:
         self.on_mail: Callable[[], None] | None = None
         self._store, self._bounds = store, bounds
         self._taking: tuple[InboxItem, ...] = ()
+        self._coming: tuple[InboxItem, ...] = ()  # from another thread, and not yet in the mail
         self._held = True
         self._loop = asyncio.get_running_loop()
 
@@ -114,6 +116,8 @@ class MemoryJournal:
     def posted(self, item: InboxItem) -> None:
         """Put an item into the mail, on the writer's own event loop."""
         self.mail.append(item)
+        if self._coming:
+            self._coming = tuple([one for one in self._coming if one is not item])
         if self._held and self.on_mail is not None:
             self.on_mail()
 
@@ -122,10 +126,11 @@ class MemoryJournal:
         if not self._held or self._loop is _running_loop():
             self.posted(item)
             return
+        self._coming += (item,)
         try:
             self._loop.call_soon_threadsafe(self.posted, item)
         except RuntimeError:  # its loop is closed: nobody is there to be called
-            self.mail.append(item)
+            self.posted(item)
 
     @property
     def held(self) -> bool:
@@ -164,7 +169,8 @@ class MemoryJournal:
 
     def waiting(self) -> list[InboxItem]:
         """Everything in the inbox; what is being taken is there until its row is closed."""
-        return [*self._taking, *self.mail]
+        coming = [item for item in self._coming if item not in self.mail]
+        return [*self._taking, *self.mail, *coming]
 
     def reopened(self) -> MemoryJournal:
         """A new writer's hold; whoever kept the old one can change nothing any more."""
@@ -181,7 +187,7 @@ class MemoryStore:
         self._sweep_at = 256
         self._calls: deque[ModelCall] = deque(maxlen=MOST_CALLS)
         self._gone: deque[tuple[str, float, list[JournalEntry]]] = deque(maxlen=MOST_SESSIONS)
-        self._transaction = threading.Lock()
+        self._transaction, self._answering = threading.Lock(), threading.Lock()
         self._connection: sqlite3.Connection | None = None
         self._guard: Guard | None = None
 
@@ -334,9 +340,20 @@ class MemoryStore:
         written.encode_value(payload, "a posted item")
         seams.point("inbox.before_post")
         item = InboxItem(seams.new_id("mail"), kind, payload, seams.now())
-        session.post(item)
+        if kind == "decision":
+            self._post_answer(session, item)
+        else:
+            session.post(item)
         seams.point("inbox.after_post")
         return item.id
+
+    def _post_answer(self, session: MemoryJournal, item: InboxItem) -> None:
+        """Leave an answer unless there is one; several threads may try at once."""
+        with self._answering:
+            check = check_for("decision", item.payload, session.waiting())
+            if check is not None:
+                check.read(session.entries)
+            session.post(item)
 
     async def inbox(self, session_id: str) -> list[InboxItem]:
         """What was posted and not taken."""

@@ -5,16 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from windlass import seams
 from windlass.errors import StoreError
 from windlass.events import FORMAT, JournalEntry, RunStarted, SessionOpened
 from windlass.store import journal as written
 from windlass.store import seals
+from windlass.store.answers import check_for
 from windlass.store.base import InboxKind
 from windlass.store.books import Page
 from windlass.store.calls import ModelCall
 from windlass.store.postgres_link import Connection
-from windlass.store.postgres_reading import STANDS, Found, info, mail, unknown
+from windlass.store.postgres_reading import (
+    STANDS,
+    Found,
+    backwards,
+    inbox,
+    info,
+    mail,
+    unknown,
+)
 from windlass.store.postgres_rows import Numbers, plain, share_values
 from windlass.store.postgres_schema import CHANNEL, TOKEN_SECONDS, VALUES_LOCK
 from windlass.store.reading import split
@@ -177,6 +188,8 @@ async def post(
     connection: Connection, session_id: str, item: tuple[str, InboxKind, bytes, float]
 ) -> int:
     """Leave an item; whoever listens is told as soon as it is there. The session's number."""
+    if item[1] == "decision":
+        await _check_unanswered(connection, session_id, item[2])
     sid = await connection.fetchval(
         # the session stays as long as this takes, and its writer is not held up
         "WITH s AS (SELECT sid FROM windlass_sessions WHERE id = $1 FOR KEY SHARE)"
@@ -189,6 +202,24 @@ async def post(
         raise await unknown(connection, session_id)
     await connection.execute(f"SELECT pg_notify({CHANNEL}, $1)", str(sid))
     return sid
+
+
+async def _check_unanswered(connection: Connection, session_id: str, data: bytes) -> None:
+    """Refuse a second answer to a question.
+
+    Whoever answers, and the writer who takes an answer, change or lock the session's row: one after
+    the other, and each statement sees what was committed before it.
+    """
+    await connection.execute(
+        "SELECT 1 FROM windlass_sessions WHERE id = $1 FOR UPDATE", plain(session_id)
+    )
+    waiting = await inbox(connection, session_id)
+    check = check_for("decision", msgspec.json.decode(data), waiting)
+    if check is None:
+        return
+    async for row in backwards(connection, session_id):
+        if check.read(written.decode(row.payload, session_id, row.seq)):
+            return
 
 
 async def remove(connection: Connection, where: str, value: Any, but: set[str]) -> list[str]:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from windlass import seams
-from windlass.errors import StaleWriter, StoreError
+from windlass.errors import StaleWriter, StoreError, WindlassError
 from windlass.store import body as limits
 from windlass.store.base import InboxItem, InboxKind
 from windlass.store.body import refuse_twice
@@ -446,7 +446,7 @@ class Writer:
             call.error = raised.error
             if isinstance(call.error, StopIteration):  # a future refuses to hold one
                 call.error = RuntimeError(f"the body raised {call.error!r}")
-        except StoreError as error:
+        except WindlassError as error:
             call.error = error
         except Exception as error:
             call.error = meaning(error, self.address)

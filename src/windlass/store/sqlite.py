@@ -17,6 +17,7 @@ from windlass import seams
 from windlass.events import JournalEntry, ToolResulted
 from windlass.store import books, changes, reading, schema
 from windlass.store import journal as written
+from windlass.store.answers import check_for
 from windlass.store.base import Head, InboxItem, InboxKind, Row, SessionInfo
 from windlass.store.body import Tx, Unguarded
 from windlass.store.calls import ModelCall, Which, chosen
@@ -111,6 +112,8 @@ class SqliteStore(ServedStore):
 
         def work(db: sqlite3.Connection) -> str:
             sid = reading.find(db, session_id)[0]
+            if kind == "decision":
+                _check_unanswered(db, session_id, payload)
             db.execute(
                 "INSERT INTO windlass_inbox (sid, id, kind, payload, at) VALUES (?, ?, ?, ?, ?)",
                 (sid, item_id, kind, data, at),
@@ -219,6 +222,16 @@ class SqliteStore(ServedStore):
 
 def _nothing(_db: sqlite3.Connection) -> None:
     """Makes the writer connect, and the tables with it."""
+
+
+def _check_unanswered(db: sqlite3.Connection, session_id: str, payload: object) -> None:
+    """Refuse a second answer to a question; the transaction writes, so nobody else does meanwhile."""
+    check = check_for("decision", payload, reading.inbox(db, session_id))
+    if check is None:
+        return
+    for row in reading.backwards(db, session_id):
+        if check.read(written.decode(row.payload, session_id, row.seq)):
+            return
 
 
 def _entries(db: sqlite3.Connection, session_id: str) -> list[JournalEntry]:

@@ -8,8 +8,9 @@ from typing import Protocol
 
 import pytest
 
-from windlass.errors import Corrupt, Full, Locked, StaleWriter, StoreError
+from windlass.errors import AlreadyAnswered, Corrupt, Full, Locked, StaleWriter, StoreError
 from windlass.events import FORMAT, InboxTaken
+from windlass.testing.answers_kit import answer, question
 from windlass.testing.store_kit import StoreKit
 from windlass.testing.store_pieces import (
     add,
@@ -68,6 +69,22 @@ class SharedStoreKit(StoreKit):
             await add(journal, note(2))
             assert await store.verify("s", anchor=head) == head.rows + 1
             await journal.close()
+
+    async def test_of_answers_from_two_processes_one_is_stored(self, tmp_path: Path) -> None:
+        async with self.opened(tmp_path) as one, self.opened(tmp_path) as two:
+            journal = await one.open("s")
+            await add(journal, *[question(f"c{n}", f"ask{n}") for n in range(10)])
+            await journal.close()
+            posts = [
+                store.post("s", "decision", answer(f"c{n}", action, by, f"ask{n}"))
+                for n in range(10)
+                for store, action, by in ((one, "allow", "ann"), (two, "deny", "bea"))
+            ]
+            told = await asyncio.gather(*posts, return_exceptions=True)
+            for n in range(10):
+                pair = told[2 * n : 2 * n + 2]
+                assert {type(each) for each in pair} == {str, AlreadyAnswered}
+            assert len(await two.inbox("s")) == 10
 
     async def test_the_later_writer_wins_and_the_earlier_touches_nothing(
         self, tmp_path: Path

@@ -32,6 +32,7 @@ from windlass.events import (
 )
 from windlass.store import journal as written
 from windlass.store.base import Head, Store
+from windlass.testing.answers_kit import AnswersKit
 from windlass.testing.books_kit import BooksKit
 from windlass.testing.store_pieces import (
     add,
@@ -49,7 +50,7 @@ from windlass.testing.store_pieces import (
 LARGE = 200_000
 
 
-class StoreKit(BooksKit):
+class StoreKit(AnswersKit, BooksKit):
     """Inherit it in a test class and say how a store is made."""
 
     def store(self, folder: Path) -> Store:

@@ -1,0 +1,84 @@
+"""The first answer to a question is the answer: a later one is refused where it is stored.
+
+Every store looks here in the transaction that stores an answer. The journal is the record: an answer
+is in the inbox until a run takes it, and in the journal from then on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast
+
+from windlass.errors import AlreadyAnswered
+from windlass.events import InboxTaken, JournalEntry, Replied, ToolDecided
+from windlass.store.base import InboxItem, InboxKind
+
+HOST = "the host"  # who has answered where nobody is named
+
+
+class AnswerCheck:
+    """Compare new answers with those on record, from the newest entry backwards.
+
+    An answer that names its question (`ask`) is one to that question alone; one that names only the
+    call is an answer to whatever was last asked about it.
+    """
+
+    def __init__(self, payload: Mapping[str, Any], inbox: Iterable[InboxItem]) -> None:
+        self._open = {call_id: _ask_of(answer) for call_id, answer in payload.items()}
+        for item in inbox:
+            if item.kind == "decision":
+                self._compare(item.fields)
+
+    def read(self, entries: Sequence[JournalEntry]) -> bool:
+        """Look at these entries, the last first; True once nothing before them can matter."""
+        for entry in reversed(entries):
+            match entry:
+                case InboxTaken(item="decision", payload=dict()):
+                    self._compare(cast("dict[str, Any]", entry.payload))
+                case ToolDecided(call_id=call_id, action="ask") if call_id in self._open:
+                    if self._open[call_id] in (None, entry.ask):
+                        del self._open[call_id]
+                case Replied(purpose=None):
+                    self._open.clear()  # the calls are this reply's: no question is older
+                case _:
+                    pass
+            if not self._open:
+                return True
+        return False
+
+    def _compare(self, given: Mapping[str, Any]) -> None:
+        for call_id, answer in given.items():
+            if call_id not in self._open:
+                continue
+            wanted, ask = self._open[call_id], _ask_of(answer)
+            if wanted is None or ask is None or wanted == ask:
+                raise AlreadyAnswered(call_id, _action_of(answer), _by_of(answer))
+
+
+def check_for(
+    kind: InboxKind, payload: object, inbox: Iterable[InboxItem] | None = None
+) -> AnswerCheck | None:
+    """The check that a post of this kind needs; most need none."""
+    if kind != "decision" or not isinstance(payload, dict) or not payload:
+        return None
+    return AnswerCheck(cast("dict[str, Any]", payload), inbox or ())
+
+
+def _ask_of(answer: object) -> str | None:
+    fields = _fields(answer)
+    ask = fields.get("ask")
+    return ask if isinstance(ask, str) else None
+
+
+def _action_of(answer: object) -> str:
+    allowed = _fields(answer).get("action") == "allow" or answer is True or answer == "allow"
+    return "allow" if allowed else "deny"
+
+
+def _by_of(answer: object) -> str:
+    by = _fields(answer).get("by")
+    return by if isinstance(by, str) and by else HOST
+
+
+def _fields(answer: object) -> dict[str, Any]:
+    return cast("dict[str, Any]", answer) if isinstance(answer, dict) else {}
