@@ -12,9 +12,16 @@ from typing import Any, Final, Literal, TypeAlias, cast
 
 import msgspec
 
-from windlass.access.facts import CallFacts, resolved
-from windlass.access.globs import like, path_like
+from windlass.access.facts import CallFacts
+from windlass.access.globs import match_name
 from windlass.access.guards import guarded
+from windlass.access.match import (
+    Sense,
+    fits_address,
+    fits_command,
+    fits_place,
+    touches_host,
+)
 from windlass.errors import ConfigError, nearest, shown
 
 Action: TypeAlias = Literal["allow", "ask", "deny"]
@@ -107,40 +114,42 @@ def _fits(
     if field == "repeat_count":
         return isinstance(wanted, int) and facts.repeats >= wanted
     patterns = cast("tuple[str, ...]", wanted)
-    if field == "path":
-        hits = [_path_fits(path, patterns, workspace) for path in facts.paths]
-    else:
-        hits = [any(like(p, value) for p in patterns) for value in _values(field, facts)]
+    sense: Sense = "allow" if rule.action == "allow" else "deny"
+    hits = [
+        any([_fits_value(field, pattern, value, workspace, sense) for pattern in patterns])
+        for value in _values(field, facts)
+    ]
     # what is let through must fit wholly; what is held back need only fit somewhere
-    return bool(hits) and (all(hits) if rule.action == "allow" else any(hits))
+    return bool(hits) and (all(hits) if sense == "allow" else any(hits))
+
+
+def _fits_value(field: str, pattern: str, value: str, workspace: str, sense: Sense) -> bool:
+    match field:
+        case "path":
+            return fits_place(pattern, value, workspace, sense)
+        case "command":
+            return fits_command(pattern, value, sense)
+        case "url":
+            return fits_address(pattern, value, sense)
+        case "domain":
+            return touches_host(pattern, value, sense)
+        case _:
+            return match_name((pattern,), value)
 
 
 def _values(field: str, facts: CallFacts) -> Sequence[str]:
     match field:
+        case "path":
+            return facts.paths
         case "command":
             return facts.commands
-        case "url":
+        case "url" | "domain":
             return facts.urls
-        case "domain":
-            return facts.domains
         case "method":
             return facts.methods
         case _:
             value = getattr(facts, field)
             return () if value is None else (value,)
-
-
-def _path_fits(path: str, patterns: Sequence[str], workspace: str) -> bool:
-    """As it was written, as it is meant, and by its name alone where the pattern names no folder."""
-    real = resolved(path, workspace)
-    inside = os.path.relpath(real, workspace)
-    for pattern in patterns:
-        spelled = [real] if pattern.startswith("/") else [inside, real]
-        if "/" not in pattern:
-            spelled.append(os.path.basename(real))
-        if any(path_like(pattern, one) for one in spelled):
-            return True
-    return False
 
 
 # --------------------------------------------------------------------------- reading a policy

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from windlass.access.globs import like
+from windlass.access.globs import match_name
 
 #: From harmless to far-reaching. What says nothing of itself reaches as far as can be.
 LEVELS: Final = ("none", "read_only", "workspace_write", "process_exec", "network")
@@ -21,11 +21,13 @@ class Ceiling(msgspec.Struct, frozen=True, kw_only=True):
 
     def refusal(self, tool: str, annotations: Mapping[str, Any]) -> str | None:
         """Why the tool is above the ceiling; None: it is below."""
-        if self.tools is not None and not any([like(glob, tool) for glob in self.tools]):
+        if self.tools is not None and not match_name(self.tools, tool):
             return f"{tool} is not among the tools of this agent's policy"
         if self.side_effect_level is None:
             return None
-        level = annotations.get("side_effect_level", "network")
+        level = annotations.get("side_effect_level")
+        if level not in LEVELS:
+            level = LEVELS[-1]
         if LEVELS.index(level) <= LEVELS.index(self.side_effect_level):
             return None
         return f"{tool} may reach {level}, and this agent's policy ends at {self.side_effect_level}"

@@ -10,9 +10,12 @@ from __future__ import annotations
 import os.path
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, NamedTuple, cast
-from urllib.parse import urlsplit
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
+from windlass.access.values import iterate_values, spell_scalar
+
+Kind: TypeAlias = Literal["path", "url", "command", "text"]
+KINDS: Final[tuple[Kind, ...]] = ("path", "url", "command")
 DECLARED: Final = ("path_args", "command_args", "url_args", "method_args")
 _USUAL: Final[dict[str, frozenset[str]]] = {
     "path_args": frozenset({
@@ -44,11 +47,6 @@ class CallFacts(NamedTuple):
     persona: str | None = None
     mode: str | None = None
     repeats: int = 1  # how often this very call was made in the session, with this one
-
-    @property
-    def domains(self) -> tuple[str, ...]:
-        """The hosts of its addresses, in lower case."""
-        return tuple([host for url in self.urls if (host := domain_of(url)) is not None])
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -86,16 +84,6 @@ def facts_of(
     )
 
 
-def domain_of(url: str) -> str | None:
-    """The host of an address, however it is written; None: it has none."""
-    try:
-        parts = urlsplit(url.strip().replace("\\", "/"))
-        host = parts.hostname or urlsplit(f"//{url.strip()}").hostname
-    except ValueError:
-        return None
-    return host.rstrip(".").lower() if host else None
-
-
 def strings(value: object) -> Iterable[str]:
     """Every text in a value, however deep it lies."""
     waiting = [value]
@@ -109,25 +97,58 @@ def strings(value: object) -> Iterable[str]:
             waiting += cast("list[Any]", one)
 
 
-def _values(
+def declared_names(kind: Kind, annotations: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """The arguments that the tool itself says are of this kind; None: it says nothing."""
+    declared = annotations.get(f"{kind}_args")
+    if declared is None:
+        return None
+    return (declared,) if isinstance(declared, str) else tuple(declared)
+
+
+def kind_of_argument(name: str, annotations: Mapping[str, Any]) -> Kind:
+    """What an argument holds, as the tool declares it, or by its usual name."""
+    for kind in KINDS:
+        names = declared_names(kind, annotations)
+        if name in (_USUAL[f"{kind}_args"] if names is None else names):
+            return kind
+    return "text"
+
+
+def _given(
     kind: str, annotations: Mapping[str, Any], arguments: Mapping[str, Any]
-) -> tuple[str, ...]:
+) -> dict[str, Any]:
+    """The arguments of one kind."""
     declared = annotations.get(kind)
     if isinstance(declared, str):
         declared = (declared,)
     names = _USUAL[kind] if declared is None else declared
-    given = [arguments[name] for name in arguments if name in names]
-    return tuple([text for value in given for text in strings(value)])
+    return {name: value for name, value in arguments.items() if name in names}
+
+
+def _texts(value: object) -> list[str]:
+    """Every value of an argument as a text, the keys of objects too."""
+    return [
+        one if isinstance(one, str) else spell_scalar(one)[0]
+        for one in iterate_values(value)
+        if one is not None
+    ]
+
+
+def _values(
+    kind: str, annotations: Mapping[str, Any], arguments: Mapping[str, Any]
+) -> tuple[str, ...]:
+    given = _given(kind, annotations, arguments).values()
+    return tuple([text for value in given for text in _texts(value)])
 
 
 def _commands(annotations: Mapping[str, Any], arguments: Mapping[str, Any]) -> tuple[str, ...]:
-    """Each command as one text; a list of words is one command."""
-    declared = annotations.get("command_args")
-    if isinstance(declared, str):
-        declared = (declared,)
-    names = _USUAL["command_args"] if declared is None else declared
-    given = [arguments[name] for name in arguments if name in names]
-    return tuple([v if isinstance(v, str) else " ".join(strings(v)) for v in given])
+    """Each command as one text. A list may be the words of one, or several: it is taken as both."""
+    found: dict[str, None] = {}
+    for value in _given("command_args", annotations, arguments).values():
+        several = _texts(value)
+        found[" ".join(several)] = None
+        found.update(dict.fromkeys(several))
+    return tuple(found)
 
 
 def _text(value: object) -> str | None:
@@ -137,8 +158,3 @@ def _text(value: object) -> str | None:
 def resolved(path: str, workspace: str) -> str:
     """Where a path leads, links followed as far as they exist; relative ones begin in the workspace."""
     return os.path.realpath(os.path.join(workspace, os.path.expanduser(path)))
-
-
-def within(path: str, roots: Iterable[str]) -> bool:
-    """Does the path, which is resolved as the roots are, lie in one of them?"""
-    return any(path == root or path.startswith(root.rstrip("/") + "/") for root in roots)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 
 
@@ -15,6 +16,11 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 def like(pattern: str, text: str) -> bool:
     """Does the name fit? `*` stands for anything: `like("read_*", "read_file")`."""
     return _compiled(pattern).match(text) is not None
+
+
+def match_name(patterns: Iterable[str], name: str) -> bool:
+    """Does a tool's or a verb's name fit one of the globs? `match_name(["read_*"], "read_file")`."""
+    return any([like(pattern, name) for pattern in patterns])
 
 
 def path_like(pattern: str, path: str) -> bool:

@@ -6,8 +6,9 @@ import os.path
 from collections.abc import Sequence
 from typing import Final
 
-from windlass.access.facts import CallFacts, resolved, within
+from windlass.access.facts import CallFacts
 from windlass.access.globs import like, path_like
+from windlass.access.paths import LONGEST, read_path, relate_to
 
 #: Names that hold secrets on most machines, and places under a home.
 SENSITIVE: Final = (
@@ -35,13 +36,17 @@ def sensitive(path: str) -> str | None:
 def guarded(facts: CallFacts, workspace: str, roots: Sequence[str]) -> str | None:
     """Why the call may not run whatever the rules allow; None: nothing is against it."""
     for path in facts.paths:
-        if "\0" in path:
-            return "a path holds a NUL character"
-        real = resolved(path, workspace)
-        pattern = sensitive(path) or sensitive(real)
-        if pattern is not None:
-            return f"{path!r} is kept from tools: {pattern} holds secrets"
-        if not within(real, (workspace, *map(os.path.realpath, roots))):
+        if not path or len(path) > LONGEST:
+            continue  # which is no place
+        try:
+            places = read_path(path, workspace)
+        except ValueError:
+            return f"{path[:200]!r} is no path that a file can have"
+        for place in (path, *places):
+            if (pattern := sensitive(place)) is not None:
+                return f"{path!r} is kept from tools: {pattern} holds secrets"
+        allowed = [workspace, *map(os.path.realpath, roots)]
+        if not all([any([relate_to(place, root) for root in allowed]) for place in places]):
             return (
                 f"{path!r} is outside the workspace; name its folder in "
                 "approval_policy.external_roots to let tools use it"

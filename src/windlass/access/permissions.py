@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias, cast
 
 import msgspec
 
-from windlass.access.facts import resolved, strings, within
-from windlass.access.globs import like
+from windlass.access.globs import match_name
+from windlass.access.match import CallValues, Sense, fits_arguments
+from windlass.access.paths import current_folder, read_path, relate_to
+from windlass.access.values import iterate_values
 from windlass.errors import ConfigError, nearest, said, shown
 
 Predicate: TypeAlias = Callable[[dict[str, Any]], Any]
@@ -18,38 +21,54 @@ _KEYS: Final = ("arg_key", "patterns")
 
 
 class ArgPattern(msgspec.Struct, frozen=True):
-    """Globs over the texts of the arguments, or of the one argument `arg_key`."""
+    """Globs over the arguments of a call, or over the one argument `arg_key`.
+
+    What they are about, and how values are compared, is in `access/match.py`.
+    """
 
     patterns: tuple[str, ...]
     arg_key: str | None = None
 
-    def fits(self, arguments: Mapping[str, Any]) -> bool:
-        """Does any text fit any of the globs?"""
-        where = arguments if self.arg_key is None else arguments.get(self.arg_key)
-        return any(like(pattern, text) for text in strings(where) for pattern in self.patterns)
+    def fits(self, call: CallValues, sense: Sense) -> bool:
+        """Do all values fit that an allow is about, or does any that a deny looks at?"""
+        return fits_arguments(self.patterns, self.arg_key, call, sense)
 
 
 class PathScope(msgspec.Struct, frozen=True):
-    """Fits calls all of whose path arguments lie in the workspace or a mounted root."""
+    """Fits calls by whether their path arguments lie in the workspace or a mounted root."""
 
     arg_keys: tuple[str, ...]
     workspace: str | None = None
     roots: dict[str, str] = {}  # folder -> mode
     mount_modes: tuple[str, ...] | None = None  # which of them count; None: all
 
-    def fits(self, arguments: Mapping[str, Any]) -> bool:
-        """Do all of its paths lie inside? A call without any does not fit."""
-        paths = [text for key in self.arg_keys for text in strings(arguments.get(key))]
-        anchor = os.path.realpath(self.workspace or os.getcwd())
-        mounted = [
+    def fits(self, call: CallValues, sense: Sense) -> bool:
+        """Do all of its paths lie inside (allow), or does any (deny)? A call without any does not fit."""
+        anchor = os.path.realpath(self.workspace or call.root)
+        roots = [anchor]
+        roots += [
             os.path.realpath(root)
             for root, mode in self.roots.items()
             if self.mount_modes is None or mode in self.mount_modes
         ]
-        return bool(paths) and all(
-            "\0" not in path and within(resolved(path, anchor), (anchor, *mounted))
-            for path in paths
-        )
+        given = [call.arguments[key] for key in self.arg_keys if key in call.arguments]
+        hits = [
+            self._lies_inside(one, anchor, roots, sense)
+            for value in given
+            for one in iterate_values(value)
+            if one is not None or sense == "allow"
+        ]
+        return bool(hits) and (all(hits) if sense == "allow" else any(hits))
+
+    def _lies_inside(self, value: object, anchor: str, roots: list[str], sense: Sense) -> bool:
+        if not isinstance(value, str):
+            return False
+        try:
+            places = read_path(value, anchor)
+        except ValueError:
+            return sense == "deny"
+        hits = [any([relate_to(place, root) is not None for root in roots]) for place in places]
+        return all(hits) if sense == "allow" else any(hits)
 
 
 def path_scope(
@@ -80,17 +99,17 @@ class Entry(msgspec.Struct, frozen=True):
     tool: str  # a glob
     matcher: Matcher = None
 
-    async def fits(self, tool: str, arguments: dict[str, Any]) -> bool:
-        """Is the line about this call? Who is asked about it may take their time."""
-        if not like(self.tool, tool):
+    async def fits(self, tool: str, call: CallValues, sense: Sense) -> bool:
+        """Is the line about this call, in the sense of its list? A predicate may be async."""
+        if not match_name((self.tool,), tool):
             return False
         match self.matcher:
             case None:
                 return True
             case ArgPattern() | PathScope() as scope:
-                return scope.fits(arguments)
+                return scope.fits(call, sense)
             case predicate:
-                answer = predicate(arguments)
+                answer = predicate(copy.deepcopy(dict(call.arguments)))  # what runs stays as it is
                 if inspect.isawaitable(answer):
                     answer = await answer
                 return bool(answer)
@@ -119,11 +138,22 @@ class Permissions(msgspec.Struct, frozen=True, kw_only=True):
     deny: tuple[Entry, ...] = ()
     on_escalation: Callable[..., Any] | None = None
 
-    async def refusal(self, tool: str, arguments: dict[str, Any]) -> str | None:
-        """Why the call may not run; None: it may. A predicate that fails denies."""
+    async def refusal(
+        self,
+        tool: str,
+        arguments: Mapping[str, Any],
+        annotations: Mapping[str, Any] | None = None,
+        parameters: Iterable[str] = (),
+    ) -> str | None:
+        """Why the call may not run; None: it may. A predicate that fails denies.
+
+        `annotations` and `parameters` are the tool's own: what it declares of its arguments, and their
+        names.
+        """
+        call = CallValues(arguments, annotations or {}, frozenset(parameters), current_folder())
         for entry in self.deny:
             try:
-                fits = await entry.fits(tool, arguments)
+                fits = await entry.fits(tool, call, "deny")
             except Exception as error:
                 return f"{entry.words} failed: {said(error)}"
             if fits:
@@ -132,7 +162,7 @@ class Permissions(msgspec.Struct, frozen=True, kw_only=True):
             return None
         for entry in self.allow:
             try:
-                if await entry.fits(tool, arguments):
+                if await entry.fits(tool, call, "allow"):
                     return None
             except Exception as error:
                 return f"{entry.words} failed: {said(error)}"

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, cast
 import msgspec
 
 from windlass.access.caller import Caller
-from windlass.access.globs import like
+from windlass.access.globs import match_name
 from windlass.errors import ConfigError, nearest, shown
 
 EVERYBODY = "*"
@@ -136,9 +136,9 @@ class Roles:
         for role in (EVERYBODY, *roles):
             for pattern in self._grants.get(role, ()):
                 if pattern.startswith("!"):
-                    if like(pattern[1:], action):
+                    if match_name((pattern[1:],), action):
                         return f"role {role!r} forbids {action}"
-                elif not allowed and like(pattern, action):
+                elif not allowed and match_name((pattern,), action):
                     allowed = True
         if allowed:
             return None

@@ -77,7 +77,9 @@ class Permitted(Policy[Grants]):
         if digest in granted.calls:
             run.record(PermissionGrant(call.name, call.id, "session", "granted before"))
             return _named(call)
-        reason = await self.permissions.refusal(call.name, own(call.arguments))
+        tool = run.tools[call.name]
+        names: Mapping[str, Any] = tool.spec.parameters.get("properties") or {}
+        reason = await self.permissions.refusal(call.name, call.arguments, tool.annotations, names)
         if reason is None:
             return None
         if self.permissions.on_escalation is None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from windlass.access.globs import match_name
 from windlass.messages import ToolSpec
 from windlass.models.base import Frame, Settings
 from windlass.policies.skills.skill import NAMESPACE, Skill
@@ -40,8 +41,14 @@ class Surface:
 
 
 def _allows(entries: Sequence[str], tool: Tool) -> bool:
-    tag = None if tool.namespace is None else f"{NAMESPACE}{tool.namespace}"
-    return tool.name in entries or "*" in entries or tag in entries
+    """Entries are globs over names; those that begin with `namespace:` are globs over namespaces."""
+    for entry in entries:
+        if entry.startswith(NAMESPACE):
+            if tool.namespace is not None and match_name((entry,), f"{NAMESPACE}{tool.namespace}"):
+                return True
+        elif match_name((entry,), tool.name):
+            return True
+    return False
 
 
 def framed(

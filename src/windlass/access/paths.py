@@ -1,0 +1,158 @@
+"""Paths as a file system would take them: every place that a text may name, and globs over places.
+
+Tools differ in what they make of `~`, of a backslash and of letters that look alike. A path is
+therefore read in each of these ways: what is allowed must fit in all of them, and what is denied in any.
+"""
+
+from __future__ import annotations
+
+import os
+import os.path
+import sys
+import unicodedata
+from collections.abc import Sequence
+from typing import Final
+
+from windlass.access.globs import like, path_like
+
+LONGEST: Final = 4096  # characters: no file system of ours opens a longer path
+_MAGIC: Final = frozenset("*?[")
+_FOLDS: Final = sys.platform in ("darwin", "win32")  # file systems that do not tell cases apart
+
+
+def read_path(text: str, root: str, *, named: bool = False) -> tuple[str, ...]:
+    """Return every absolute place that a path may lead to; `named`: and what it is called on the way.
+
+    Links are followed, with `..` taken as the kernel takes it and as a tool does that first shortens
+    the path. Relative paths begin in `root`. ValueError: no file can have this path.
+    """
+    if not text or "\0" in text or len(text) > LONGEST:
+        raise ValueError("it is no path")
+    places: dict[str, None] = {}
+    for spelled in _spellings(text):
+        whole = os.path.join(root, spelled)
+        shortened = os.path.normpath(whole)
+        if named:
+            places[_fold(_squeeze(shortened))] = None
+        places[_fold(_squeeze(os.path.realpath(whole)))] = None
+        if ".." in spelled:
+            places[_fold(_squeeze(os.path.realpath(shortened)))] = None
+    return tuple(places)
+
+
+def current_folder() -> str:
+    """Return where relative paths begin, unless somebody names a workspace."""
+    return os.path.realpath(os.getcwd())
+
+
+def _spellings(text: str) -> dict[str, None]:
+    found = {text: None}
+    if "\\" in text:
+        found[text.replace("\\", "/")] = None
+    if not text.isascii():
+        for form in ("NFC", "NFKC"):
+            found[unicodedata.normalize(form, text)] = None
+            found[unicodedata.normalize(form, text).replace("\\", "/")] = None
+    for one in tuple(found):
+        if one.startswith("~"):
+            found[os.path.expanduser(one)] = None
+    return found
+
+
+def _squeeze(path: str) -> str:
+    """POSIX leaves two slashes at the start alone; they lead to the same place."""
+    return path[1:] if path.startswith("//") else path
+
+
+def _fold(text: str) -> str:
+    return unicodedata.normalize("NFC", text).casefold() if _FOLDS else text
+
+
+def relate_to(place: str, root: str) -> str | None:
+    """Return the path of a place within `root`; None: it lies outside."""
+    root = _fold(root)
+    if place == root:
+        return "."
+    start = root.rstrip("/") + "/"
+    return place[len(start) :] if place.startswith(start) else None
+
+
+def fits_path(pattern: str, text: str, root: str) -> bool:
+    """Does every reading of a path lie within a glob over paths? `*` stays in a folder, `**` does not."""
+    try:
+        places = read_path(text, root)
+    except ValueError:
+        return False
+    globs = _resolve(pattern, root, follow=False)
+    return all([any([_fits_place(glob, place, root) for glob in globs]) for place in places])
+
+
+def touches_path(pattern: str, text: str, root: str, *, crossing: bool) -> bool:
+    """Does any reading of a path fall under a glob over paths? What no file can be named falls under all.
+
+    But for what is too long: nothing opens that, whatever its tool makes of it.
+    With `crossing` a `*` crosses folders too, and the folder itself falls under what is in it.
+    """
+    if len(text) > LONGEST:
+        return False
+    try:
+        places = read_path(text, root, named=True)
+    except ValueError:
+        return True
+    globs = _resolve(pattern, root, follow=True)
+    return any(
+        [
+            _fits_place(glob, place, root) or (crossing and _covers(glob, place, root))
+            for place in places
+            for glob in globs
+        ]
+    )
+
+
+def _fits_place(glob: str, place: str, root: str) -> bool:
+    if glob.startswith("/"):
+        return path_like(glob, place)
+    inside = relate_to(place, root)
+    return inside is not None and path_like(glob, inside)
+
+
+def _covers(glob: str, place: str, root: str) -> bool:
+    shown = place if glob.startswith("/") else relate_to(place, root)
+    if shown is None:  # a glob without a folder of its own may be meant for places outside
+        shown = place
+    return like(glob, shown) or like(glob, f"{shown}/")
+
+
+def _resolve(pattern: str, root: str, *, follow: bool) -> Sequence[str]:
+    """The globs that a pattern stands for: relative to `root`, or absolute.
+
+    With `follow` the links in its fixed part are followed as well: a denied folder is denied by each
+    of its names. For an allowed one this would let whoever turns the link say what is allowed.
+    """
+    glob = os.path.expanduser(pattern)
+    if not _MAGIC.intersection(pattern) or ".." in pattern.split("/") or "./" in pattern:
+        glob = _squeeze(os.path.normpath(glob))
+    if glob.startswith("../") or glob == "..":
+        glob = os.path.normpath(os.path.join(root, glob))
+    found = [glob]
+    if glob.startswith("/"):
+        inside = relate_to(_fold(glob), root)
+        if inside is not None:
+            found.append(inside)
+        elif (other := _follow(glob)) is not None:
+            found.append(other)
+    elif follow and (other := _follow(os.path.join(root, glob))) is not None:
+        inside = relate_to(_fold(other), root)
+        found.append(inside or other)
+    return [_fold(one) for one in dict.fromkeys(found)]
+
+
+def _follow(glob: str) -> str | None:
+    """An absolute glob with the links in its fixed part followed; None: there are none."""
+    parts = glob.split("/")
+    fixed = next((at for at, part in enumerate(parts) if _MAGIC.intersection(part)), len(parts))
+    start = "/".join(parts[:fixed]) or "/"
+    real = os.path.realpath(start)
+    if real == start:
+        return None
+    return "/".join([real.rstrip("/"), *parts[fixed:]])

@@ -1,0 +1,36 @@
+"""Every value in the arguments of a call, and how each that is no text is spelled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import cast
+
+
+def iterate_values(value: object) -> Iterator[object]:
+    """Yield every value in a value, however deep: texts, numbers, booleans, and the keys of objects."""
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, Mapping):
+            for key, inner in cast("Mapping[object, object]", one).items():
+                waiting += (inner, key)
+        elif isinstance(one, (list, tuple, set, frozenset)):
+            waiting += cast("Iterable[object]", one)
+        else:
+            yield one
+
+
+def spell_scalar(value: object) -> tuple[str, ...]:
+    """The spellings of a value that is no text, as JSON has them and as Python has them."""
+    if value is None:
+        return ("null", "None")
+    if isinstance(value, bool):
+        return ("true", "True") if value else ("false", "False")
+    if isinstance(value, float) and value.is_integer():
+        return (repr(value), str(int(value)))
+    if isinstance(value, bytes):
+        return (value.decode(errors="replace"),)
+    try:
+        return (str(value),)
+    except ValueError:  # more digits than Python writes
+        return (hex(cast("int", value)),)
