@@ -1,32 +1,42 @@
 """The one loader for `windlass.toml`: typed sections, and an origin for every value.
 
 Whoever owns a section gives it its shape; this file knows only their names. Nothing is read at
-import. From strongest to weakest: the project's file (the nearest upward), the user's file, the
-environment (`WINDLASS_<SECTION>_<KEY>`), and what is built in.
+import. From strongest to weakest: the environment (`WINDLASS_<SECTION>_<KEY>`), the project's file
+(the nearest upward), the user's file, and what is built in.
+
+A project's file may narrow, never widen: a shape says with `widens(path, value, weaker)` which of its
+settings count only in a file that the user has trusted (`windlass trust`). It is asked about tables
+first, then about what is in them.
 """
 
 from __future__ import annotations
 
 import importlib
+import logging
 import os
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, cast
 
 import msgspec
 
 from windlass.errors import ConfigError, nearest
+from windlass.files import owner_problem, read_regular
 from windlass.redact import Secret, mask_url, secrets_in
 from windlass.toml_lines import Lines
 from windlass.toml_shapes import choice, convert, is_secret, problems_of, say, shown
+from windlass.trust import Ignored, TrustRecord, user_folder
 
 S = TypeVar("S", bound=msgspec.Struct)
 
 FILE = "windlass.toml"
 BUILT_IN = "built-in"
 MASK = "****"
+LARGEST = 1_000_000  # bytes of a file of settings
+DEEPEST_KEY = 32  # parts of a dotted key
+UNTRUSTED = "it counts only in a file that you trust (windlass trust)"
 _NOTHING: tuple[Any, ...] = ({}, [])  # a table that nobody filled is not worth a line
 
 # Windlass's own sections, by name alone: a file must read the same whoever loads it first.
@@ -79,12 +89,14 @@ class Config:
         start: Path,
         environ: Mapping[str, str],
         project: Path | None = None,
+        ignored: Iterable[Ignored] = (),
     ) -> None:
         self._layers = layers  # the strongest first
         self._sections = sections
         self.start = start  # the folder it was loaded for
         self.environ = environ
         self.project = project  # the project's file
+        self.ignored = list(ignored)  # what a file said and what does not count
         self._made: dict[type[msgspec.Struct], msgspec.Struct] = {}
 
     @property
@@ -134,6 +146,15 @@ class Config:
         """The raw tables of some sections, merged, and which file says what."""
         return Document({name: self._merged(name) for name in names}, self._origin)
 
+    def require_trust(self, setting: str) -> None:
+        """Refuse to go on without settings that were ignored: `config.require_trust("roles.")`."""
+        for each in self.ignored:
+            if each.setting.startswith(setting):
+                raise ConfigError(
+                    f"{each.origin}: {each.setting} {each.reason}, and there is nothing in its "
+                    "place; look at the file, then: windlass trust"
+                )
+
     def _name(self, shape: type[msgspec.Struct]) -> str:
         for name, known in _resolved({**_sections, **self._sections}).items():
             if known is shape:
@@ -176,19 +197,21 @@ def load(
     user = user_file(environ)
     if user and project and user.is_file() and user.samefile(project):
         user = None
-    layers: list[Layer] = []
-    problems: list[str] = []
-    for path in (project, user):
-        if path is not None and path.is_file():
-            layer, wrong = _read(path, known)
-            layers.append(layer)
-            problems += wrong
-    layer, wrong = _read_environment(environ, known)
-    layers.append(layer)
-    problems += wrong
+    layer, problems = _read_environment(environ, known)
+    layers, ignored = [layer], list[Ignored]()
+    mine: Layer | None = None
+    if user is not None and user.is_file():
+        mine, wrong = _read(user, known)
+        problems += [f"{user}: {problem}"] if (problem := owner_problem(user)) else wrong
+    if project is not None:
+        weaker = {} if mine is None else mine.data
+        source, wrong, ignored = _read_project(project, known, environ, weaker, file is not None)
+        layers += [source] if source is not None else []
+        problems += wrong
+    layers += [mine] if mine is not None else []
     if problems:
         raise ConfigError("\n".join(problems))
-    config = Config(layers, known, folder.absolute(), environ, project)
+    config = Config(layers, known, folder.absolute(), environ, project, ignored)
     for shape in known.values():
         config.get(shape)
     return config
@@ -209,12 +232,126 @@ def find(start_dir: str | os.PathLike[str] | None = None) -> Path | None:
 
 def user_file(env: Mapping[str, str] | None = None) -> Path | None:
     """Where the user's own file would be, whether or not it exists."""
-    environ = os.environ if env is None else env
-    base = environ.get("XDG_CONFIG_HOME", "")
-    if os.path.isabs(base):  # the XDG specification: a relative one is to be ignored
-        return Path(base, "windlass", FILE)
-    home = environ.get("HOME") or environ.get("USERPROFILE")
-    return Path(home, ".config", "windlass", FILE) if home else None
+    folder = user_folder(os.environ if env is None else env)
+    return None if folder is None else folder / FILE
+
+
+# --------------------------------------------------------------------------- trust
+
+
+def _read_project(
+    path: Path,
+    known: Mapping[str, type[msgspec.Struct]],
+    environ: Mapping[str, str],
+    weaker: Mapping[str, Any],
+    named: bool,
+) -> tuple[Layer | None, list[str], list[Ignored]]:
+    """The project's file, as far as it counts; its problems; and what of it does not count."""
+    if problem := owner_problem(path):
+        if named:
+            return None, [f"{path}: {problem}"], []
+        ignored = [Ignored("", str(path), problem)]
+        warn_ignored(path, ignored)
+        return None, [], ignored
+    layer, wrong = _read(path, known)
+    if wrong or named:  # a file that code names is code's word
+        return layer, wrong or list(_foreign_variables(layer, known)), []
+    if TrustRecord(environ).trusts(path, layer.content):
+        return layer, list(_foreign_variables(layer, known)), []
+    kept, ignored = without_widening(layer.data, layer.origin, known, weaker)
+    warn_ignored(path, ignored)
+    return Layer(kept, path, layer.lines, layer.content), [], ignored
+
+
+def without_widening(
+    data: Mapping[str, Any],
+    origin: Callable[[tuple[str, ...]], str],
+    known: Mapping[str, type[msgspec.Struct]],
+    weaker: Mapping[str, Any],
+) -> tuple[dict[str, Any], list[Ignored]]:
+    """What an untrusted file may say, and what of it does not count."""
+    kept: dict[str, Any] = {}
+    ignored: list[Ignored] = []
+    for name, shape in known.items():
+        table = data.get(name)
+        if table is None:
+            continue
+        widens: _Widens | None = getattr(shape, "widens", None)
+        if widens is None:
+            kept[name] = table
+            continue
+        below = cast("Mapping[str, Any]", weaker.get(name, {}))
+        narrow = _narrow(table, (), lambda path, value, w=widens, b=below: w(path, value, b))
+        if narrow:
+            kept[name] = narrow
+        for path, _ in _leaves(table, ()):
+            if not _holds(narrow, path):
+                setting = ".".join((name, *path))
+                ignored.append(Ignored(setting, origin((name, *path)), UNTRUSTED))
+    return kept, ignored
+
+
+_Widens: TypeAlias = Callable[[tuple[str, ...], object, Mapping[str, Any]], bool]
+
+
+def widening_of(path: Path, environ: Mapping[str, str]) -> tuple[bytes, list[Ignored]]:
+    """The content of a file, and every setting of it that needs trust."""
+    known = _resolved(_sections)
+    layer, wrong = _read(path, known, only="packages" in path.parts)
+    wrong += _foreign_variables(layer, known)
+    if wrong:
+        raise ConfigError("\n".join(wrong))
+    user = user_file(environ)
+    weaker = _read(user, known)[0].data if user is not None and user.is_file() else {}
+    return layer.content, without_widening(layer.data, layer.origin, known, weaker)[1]
+
+
+def _narrow(
+    table: Mapping[str, Any],
+    path: tuple[str, ...],
+    widens: Callable[[tuple[str, ...], object], bool],
+) -> dict[str, Any]:
+    """The table without the settings that widen, and without tables that are empty then."""
+    kept: dict[str, Any] = {}
+    for key, value in table.items():
+        at = (*path, key)
+        if widens(at, value):
+            continue
+        if isinstance(value, dict) and value:
+            value = _narrow(cast("dict[str, Any]", value), at, widens)
+            if not value:
+                continue
+        kept[key] = value
+    return kept
+
+
+def _foreign_variables(layer: Layer, known: Mapping[str, type[msgspec.Struct]]) -> Iterator[str]:
+    """What even a trusted file of a project may not say."""
+    for name, shape in known.items():
+        check_project: Callable[[Mapping[str, Any]], Iterator[tuple[tuple[str, ...], str]]] | None
+        check_project = getattr(shape, "project_problems", None)
+        if check_project is not None and name in layer.data:
+            for path, problem in check_project(layer.data[name]):
+                where = (name, *path)
+                yield f"{layer.origin(where)}: {'.'.join(where)}: {problem}"
+
+
+_warned: set[tuple[str, ...]] = set()
+
+
+def warn_ignored(path: Path, ignored: Iterable[Ignored]) -> None:
+    """Say once what does not count: nobody should have to look for it."""
+    several = tuple(each.setting or each.reason for each in ignored)
+    if several and (str(path), *several) not in _warned:
+        _warned.add((str(path), *several))
+        what = ", ".join(each for each in several[:6]) + (", …" if len(several) > 6 else "")
+        if any(each.setting for each in ignored):
+            _log.warning("%s: ignored until you trust the file (windlass trust): %s", path, what)
+        else:
+            _log.warning("%s: ignored: %s", path, what)
+
+
+_log = logging.getLogger("windlass")
 
 
 # --------------------------------------------------------------------------- sources
@@ -223,14 +360,20 @@ def user_file(env: Mapping[str, str] | None = None) -> Path | None:
 class Layer:
     """One source of values: a file with its lines, or the environment with its names."""
 
-    def __init__(self, data: dict[str, Any], file: Path | None, lines: Lines | None) -> None:
-        self.data, self.file, self._lines = data, file, lines
+    def __init__(
+        self,
+        data: dict[str, Any],
+        file: Path | None = None,
+        lines: Lines | None = None,
+        content: bytes = b"",
+    ) -> None:
+        self.data, self.file, self.lines, self.content = data, file, lines, content
 
     def origin(self, path: tuple[str, ...]) -> str:
         """Where this layer says so."""
-        if self._lines is None:
+        if self.lines is None:
             return f"environment {_variable(path[0], path[1])}"
-        return f"{self.file}{self._lines.at(path)}"
+        return f"{self.file}{self.lines.at(path)}"
 
 
 class Document:
@@ -256,10 +399,34 @@ def read_file(path: Path, layout: Layout) -> Document:
 
     The layout is the shape of the whole, or the shapes of some sections; then others are passed over.
     """
-    text, problem = _text(path)
+    content, problem = _content(path)
+    text, problem = _text(content, path) if not problem else ("", problem)
     if problem:
         raise ConfigError(problem)
     return read_text(text, str(path), layout)
+
+
+def read_package(
+    path: Path, layout: Mapping[str, type[msgspec.Struct]], config: Config
+) -> Document:
+    """A file that a package put into the project's folder: as far as it counts without trust."""
+    if problem := owner_problem(path):
+        ignored = [Ignored("", str(path), problem)]
+        config.ignored += ignored
+        warn_ignored(path, ignored)
+        return Document({}, lambda _path: str(path))
+    layer, wrong = _read(path, layout, only=True)
+    if TrustRecord(config.environ).trusts(path, layer.content):
+        wrong = wrong or list(_foreign_variables(layer, layout))
+        kept = layer.data
+    else:
+        weaker = config.document(*layout).data
+        kept, ignored = without_widening(layer.data, layer.origin, layout, weaker)
+        config.ignored += ignored
+        warn_ignored(path, ignored)
+    if wrong:
+        raise ConfigError("\n".join(wrong))
+    return Document(kept, layer.origin)
 
 
 def read_text(text: str, label: str, layout: Layout) -> Document:
@@ -287,18 +454,25 @@ def checked(
     return Document(data, where)
 
 
-def _text(path: Path) -> tuple[str, str]:
+def _content(path: Path) -> tuple[bytes, str]:
     """What the file holds, or what is wrong with it."""
     try:
-        return path.read_text("utf-8-sig"), ""
+        return read_regular(path, LARGEST), ""
     except OSError as error:
-        return "", f"{path}: it cannot be read: {error.strerror}"
+        return b"", f"{path}: it cannot be read: {error.strerror}"
+
+
+def _text(content: bytes, path: Path) -> tuple[str, str]:
+    try:
+        return content.decode("utf-8-sig"), ""
     except UnicodeDecodeError as error:
         return "", f"{path}: it is not UTF-8 text (byte {error.start})"
 
 
 def _parsed(text: str, label: str) -> tuple[dict[str, Any], str]:
     """The tables of the text, or what is wrong with it."""
+    if _LONG_KEY.search(text):  # the parser's time grows with the square of its parts
+        return {}, f"{label}: a key has more than {DEEPEST_KEY} parts"
     try:
         return tomllib.loads(text), ""
     except RecursionError:
@@ -310,17 +484,29 @@ def _parsed(text: str, label: str) -> tuple[dict[str, Any], str]:
         return {}, f"{label}{line}: it is not TOML: {words}"
 
 
-def _read(path: Path, known: Mapping[str, type[msgspec.Struct]]) -> tuple[Layer, list[str]]:
-    text, problem = _text(path)
+_LONG_KEY = re.compile(
+    r"""(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+)"""
+    f"{{{DEEPEST_KEY}}}"
+)
+
+
+def _read(
+    path: Path, known: Mapping[str, type[msgspec.Struct]], *, only: bool = False
+) -> tuple[Layer, list[str]]:
+    """The file, and what is wrong with it; with `only` sections that are not known are passed over."""
+    content, problem = _content(path)
+    text, problem = _text(content, path) if not problem else ("", problem)
     data, problem = _parsed(text, str(path)) if not problem else ({}, problem)
     if problem:
-        return Layer({}, path, Lines("")), [problem]
+        return Layer({}, path, Lines(""), content), [problem]
+    if only:
+        data = {name: data[name] for name in known if name in data}
     lines = Lines(text)
     found = [
         (where, f"{path}{lines.at(where)}: {problem}") for where, problem in _wrong(data, known)
     ]
     found.sort(key=lambda each: int(lines.at(each[0])[1:] or 0))
-    return Layer(data, path, lines), [problem for _, problem in found]
+    return Layer(data, path, lines, content), [problem for _, problem in found]
 
 
 def _wrong(
@@ -358,7 +544,7 @@ def _read_environment(
             if variable.startswith(prefix):
                 close = nearest(variable.removeprefix(prefix), keys).replace("'", f"'{prefix}", 1)
                 problems += [f"environment {variable} is no setting{close}"] if close else []
-    return Layer(data, None, None), problems
+    return Layer(data), problems
 
 
 def _from_text(text: str, shape: Any) -> Any:

@@ -25,6 +25,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     folder = tmp_path / "project"
     folder.mkdir()
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("WINDLASS_TRUSTED_FILES", str(folder / "windlass.toml"))
     monkeypatch.chdir(folder)
     path, modules = list(sys.path), set(sys.modules)
     yield folder

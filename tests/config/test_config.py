@@ -84,14 +84,10 @@ def test_without_any_file_everything_is_built_in(world: World):
     assert set(world.origins().values()) == {"built-in"}
 
 
-def test_project_over_user_over_environment_over_built_in(world: World):
-    world.env |= {
-        "WINDLASS_STORE_PATH": "env",
-        "WINDLASS_STORE_BUSY_TIMEOUT": "1",
-        "WINDLASS_STORE_SYNC": "normal",
-    }
-    world.user_file.write_text('[store]\npath = "user"\nbusy_timeout = 2\n')
-    world.file.write_text('# mine\n[store]\npath = "project"\n')
+def test_environment_over_project_over_user_over_built_in(world: World):
+    world.env |= {"WINDLASS_STORE_SYNC": "normal"}
+    world.user_file.write_text('[store]\npath = "user"\nbusy_timeout = 2\nsync = "full"\n')
+    world.file.write_text('# mine\n[store]\npath = "project"\nsync = "full"\n')
     store = world.load().get(Store)
     assert (store.path, store.busy_timeout, store.sync, store.wal) == (
         "project",
@@ -280,7 +276,7 @@ def test_mistakes_in_both_files_and_the_environment_come_together(world: World):
     world.file.write_text("[store]\nwal = 1\n")
     world.user_file.write_text("[store]\nwal = 2\n")
     world.env["WINDLASS_STORE_WAL"] = "perhaps"
-    first, second, third = world.problems()
+    third, second, first = world.problems()
     assert first == "windlass.toml:2: store.wal: expected true or false, got an integer (1)"
     assert second == f"{world.user_file}:2: store.wal: expected true or false, got an integer (2)"
     assert (
@@ -337,10 +333,10 @@ def test_a_file_saved_with_a_byte_order_mark_is_fine(world: World):
 def test_an_unreadable_file_is_a_config_error(world: World, monkeypatch: pytest.MonkeyPatch):
     world.file.write_text("[store]\n")
 
-    def refuse(*args: object, **kwargs: object) -> str:
+    def refuse(*args: object, **kwargs: object) -> bytes:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "read_text", refuse)
+    monkeypatch.setattr(config, "read_regular", refuse)
     assert world.problems() == ["windlass.toml: it cannot be read: Permission denied"]
 
 

@@ -81,7 +81,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 async def test_the_tables_of_a_file(project: Path):
-    async with w.Runtime(environ={}):
+    async with w.Runtime(environ={"WINDLASS_TRUSTED_FILES": str(project / "windlass.toml")}):
         model: Any = resolve("my-fast", environ={"MY_PROXY_API_KEY": "k-of-mine"})
         assert (model.provider, model.name) == ("my_proxy", "vendor/model-fast")
         assert model.url == "https://llm.example.com/v1/talk"
@@ -105,7 +105,7 @@ async def test_the_tables_of_a_file(project: Path):
 async def test_model_defaults_go_with_a_call(project: Path, reachable: None):
     async with FakeOpenAI("hi") as server:
         server.serves = lambda asked: asked.path == "/v1/talk"  # type: ignore[method-assign]
-        async with w.Runtime(environ={}):
+        async with w.Runtime(environ={"WINDLASS_TRUSTED_FILES": str(project / "windlass.toml")}):
             model = resolve("my-fast", api_key="k", base_url=server.url)
             await w.llm_call("go", model=model)
     assert server.requests[0].json["temperature"] == 0.2
@@ -126,7 +126,7 @@ async def test_a_file_of_tables(
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
     monkeypatch.chdir(tmp_path)
-    environ = {"XDG_CONFIG_HOME": str(tmp_path / "config")}
+    environ = {"XDG_CONFIG_HOME": str(tmp_path / "config"), "WINDLASS_TRUSTED_FILES": str(path)}
     if file == "named.toml":
         environ["WINDLASS_PROVIDERS_CONFIG"] = str(path)
     async with w.Runtime(environ=environ):

@@ -25,7 +25,9 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 async def test_a_relative_store_is_in_the_folder_of_the_file_that_names_it(project: Path):
-    async with Runtime(environ={}) as runtime:
+    async with Runtime(
+        environ={"WINDLASS_TRUSTED_FILES": str(project / "windlass.toml")}
+    ) as runtime:
         await w.agent_loop("go", model=scripted("ok"), session_id="s1")
         assert isinstance(runtime.store, SqliteStore)
         assert runtime.store.path == project / "kept.db"
@@ -33,7 +35,9 @@ async def test_a_relative_store_is_in_the_folder_of_the_file_that_names_it(proje
 
 
 async def test_the_same_words_in_a_call_mean_the_current_folder(project: Path):
-    async with Runtime(environ={}) as runtime:
+    async with Runtime(
+        environ={"WINDLASS_TRUSTED_FILES": str(project / "windlass.toml")}
+    ) as runtime:
         assert runtime.store is not runtime.store_at("sqlite:///kept.db")
         await w.agent_loop("go", model=scripted("ok"), store="sqlite:///kept.db")
         assert (project / "below" / "kept.db").exists()
@@ -41,7 +45,9 @@ async def test_the_same_words_in_a_call_mean_the_current_folder(project: Path):
 
 
 async def test_how_long_to_wait_for_another_process_is_taken_from_the_file(project: Path):
-    async with Runtime(environ={}) as runtime:
+    async with Runtime(
+        environ={"WINDLASS_TRUSTED_FILES": str(project / "windlass.toml")}
+    ) as runtime:
         for store in (runtime.store, runtime.store_at("other.db")):
             assert isinstance(store, SqliteStore)
             assert store.busy_timeout == 0.25
@@ -52,7 +58,7 @@ async def test_a_file_with_a_store_does_not_disturb_a_run_that_names_another(
 ):
     begun = {name: config._spelled(shape) for name, shape in config._sections.items()}
     monkeypatch.setattr(config, "_sections", begun)  # as in a process that has just begun
-    async with Runtime(environ={}):
+    async with Runtime(environ={"WINDLASS_TRUSTED_FILES": str(project / "windlass.toml")}):
         out = await w.agent_loop("go", model=scripted("ok"), store="memory:")
         assert out.status == "done"
     assert not (project / "kept.db").exists()

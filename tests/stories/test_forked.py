@@ -38,6 +38,7 @@ def test_a_forked_child_runs_with_a_loop_threads_and_a_store_of_its_own(tmp_path
     done = subprocess.run(
         [sys.executable, "-W", "ignore::DeprecationWarning", "-c", textwrap.dedent(SCRIPT)],
         cwd=tmp_path,
+        env={**os.environ, "WINDLASS_TRUSTED_FILES": str(tmp_path / "windlass.toml")},
         capture_output=True,
         text=True,
         timeout=60,

@@ -27,6 +27,11 @@ class RolesConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     grants: dict[str, list[str]] | None = None
 
+    @classmethod
+    def widens(cls, path: tuple[str, ...], value: object, weaker: Mapping[str, Any]) -> bool:
+        """Does the setting need the user's trust? Nobody gives himself a role."""
+        return True
+
 
 class Roles:
     """Who may do what: `w.Roles({"support": ["product.get", "order.*", "!order.delete"]})`.

@@ -128,7 +128,10 @@ class Runtime:
 
         if self._given_roles is not None:
             return as_roles(self._given_roles)
-        return Roles(self.config.get(RolesConfig).grants)
+        grants = self.config.get(RolesConfig).grants
+        if grants is None:
+            self.config.require_trust("roles.")  # nobody may do everything because a file is new
+        return Roles(grants)
 
     @cached_property
     def resources(self) -> Resources:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
@@ -14,6 +16,11 @@ class TelemetryConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     enabled: bool = True
     capture_content: bool = False  # put what was said, asked and answered into spans
+
+    @classmethod
+    def widens(cls, path: tuple[str, ...], value: object, weaker: Mapping[str, Any]) -> bool:
+        """Does the setting need the user's trust? More in spans does, less does not."""
+        return value is not False
 
 
 config.section("telemetry", TelemetryConfig)

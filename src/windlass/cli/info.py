@@ -35,7 +35,13 @@ def show(as_json: bool) -> None:
     settings = loaded.explain()
     if as_json:
         files = [str(file) for file in loaded.files]
-        out().json({"settings": msgspec.to_builtins(settings, enc_hook=str), "files": files})
+        out().json(
+            {
+                "settings": msgspec.to_builtins(settings, enc_hook=str),
+                "files": files,
+                "ignored": msgspec.to_builtins(loaded.ignored),
+            }
+        )
         return
     rows = [
         (
@@ -48,6 +54,9 @@ def show(as_json: bool) -> None:
     out().table(("SETTING", "VALUE", "FROM"), rows)
     out().line("")
     out().line(("windlass run and chat keep sessions in ", "dim"), clean(find_place(None).url))
+    for each in loaded.ignored:
+        what = f"{each.setting} ({each.origin})" if each.setting else each.origin
+        out().line(("ignored ", "yellow"), clean(f"{what}: {each.reason}"))
     if not loaded.files:
         err().line(("no windlass.toml from here upward: everything is built in", "dim"))
 
@@ -72,7 +81,7 @@ def check(path: str | None) -> None:
     checked: list[str] = []
     if not problems:
         try:
-            loaded = loader.load(file=path)
+            loaded = loader.load(file=path or loader.find())  # as if it were trusted
             book_of(loaded)
             checked = [path] if path is not None else [str(file) for file in loaded.files]
         except ConfigError as error:

@@ -78,8 +78,9 @@ def _with_what_is_known_here() -> Callable[[], None]:
     """
     from windlass.cli.info import sections
     from windlass.errors import ConfigError
-    from windlass.models.book import Book, book_of, shipped
+    from windlass.models.book import Book, book_of
     from windlass.models.scope import current_book
+    from windlass.models.shipped import shipped
 
     try:
         book = book_of(sections().load())

@@ -32,6 +32,7 @@ _COMMANDS = {
     "cost": ("windlass.cli.cost:cost", "What model calls took and cost: by day, model, tenant, …"),
     "models": ("windlass.cli.models:models", "Known models and prices; `doctor` examines one."),
     "lint": ("windlass.cli.lint:lint", "Deprecated options, wrong settings, histories nobody takes."),
+    "trust": ("windlass.cli.trust:trust", "Let a project's windlass.toml say more than it may by itself."),
     "config": ("windlass.cli.info:config", "Show or check the settings that apply here."),
     "demo": ("windlass.cli.demo.show:demo", "A refund that survives SIGKILL: offline, no key, seconds."),
 }  # fmt: skip

@@ -7,10 +7,8 @@ nearest `windlass.toml` makes it. Nothing is read before the first question.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator
 from functools import cache
-from importlib.resources import files
 from typing import Any, Final, cast
 
 import msgspec
@@ -22,6 +20,7 @@ from windlass.models.capabilities import Capabilities
 from windlass.models.endpoint import Endpoint
 from windlass.models.rows import Circle, Matrix, Table, glob_problem, matches
 from windlass.models.scope import current_book
+from windlass.models.shipped import shipped
 from windlass.models.tables import Alias, Defaults, LlmConfig, Names, Provider, Rate
 
 TIERS: Final = ("small", "mid", "frontier")
@@ -260,17 +259,6 @@ def current() -> Book:
 def book_of(config: Config) -> Book:
     """The book that a configuration makes, with the files and packages that it leads to."""
     return Book([shipped(), *installed(config, LAYOUTS), config.document(*LAYOUTS)])
-
-
-@cache
-def shipped() -> Document:
-    """What `providers.toml` and `capabilities.toml` of this package say; tests have checked them."""
-    folder = files("windlass.models")
-    told = {
-        name: tomllib.loads(folder.joinpath(file).read_text("utf-8"))
-        for name, file in (("llm", "providers.toml"), ("capabilities", "capabilities.toml"))
-    }
-    return Document(told, lambda _path: "the shipped tables")
 
 
 @cache

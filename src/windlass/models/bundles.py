@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
-from windlass.config import Config, Document, checked, read_file, read_text, user_file
+from windlass.config import (
+    Config,
+    Document,
+    checked,
+    read_file,
+    read_package,
+    read_text,
+    user_file,
+)
 from windlass.errors import ConfigError, shown
 
 if TYPE_CHECKING:
@@ -32,7 +40,7 @@ def installed(config: Config, layouts: Layouts) -> Iterator[Document]:
         yield _from_point(point, layouts)
     packages = (config.project.parent if config.project else config.start) / PACKAGES
     for path in sorted(packages.glob("*/windlass.toml")) if packages.is_dir() else ():
-        yield read_file(path, layouts)
+        yield read_package(path, layouts, config)
 
 
 def _providers_file(config: Config) -> Path | None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, TypeAlias, cast
 
 import msgspec
 
 from windlass.models.capabilities import Wire
 from windlass.models.rows import glob_problem
+from windlass.models.shipped import shipped, shipped_variables, variables_of
 
 Names: TypeAlias = str | list[str]
 Dialect: TypeAlias = Literal[
@@ -110,3 +112,51 @@ class LlmConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     inference: list[Inference] = []
     model_defaults: dict[str, Defaults] = {}
     prices: dict[str, Rate] = {}
+
+    @classmethod
+    def widens(cls, path: tuple[str, ...], value: object, weaker: Mapping[str, Any]) -> bool:
+        """Does the setting need the user's trust?
+
+        Where requests go and what authenticates them does, and whatever changes what a known name
+        or a price means. A new alias and defaults of models do not.
+        """
+        match path:
+            case ("aliases", name):
+                return _alias_widens(name, value, weaker)
+            case ("aliases" | "model_defaults", *_) | ("providers", _, "default_model"):
+                return False
+            case _:
+                return not isinstance(value, dict)
+
+    @classmethod
+    def project_problems(cls, table: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:
+        """What even a trusted file of a project may not say: whose keys its providers take."""
+        for name, provider in table.get("providers", {}).items():
+            for variable in sorted(variables_of(provider)):
+                owner = shipped_variables().get(variable, name)
+                if owner != name and variable not in _variables_of_shipped(name):
+                    yield (
+                        ("providers", name),
+                        f"{variable} holds the key or address of {owner}; a project's provider "
+                        "has a variable of its own",
+                    )
+
+
+def _variables_of_shipped(name: str) -> set[str]:
+    return variables_of(shipped().data["llm"]["providers"].get(name, {}))
+
+
+def _alias_widens(name: str, value: object, weaker: Mapping[str, Any]) -> bool:
+    """Is it the name of another alias, or for a provider that only the project knows?"""
+    ships = shipped().data["llm"]
+    if name in ships.get("aliases", {}) or name in weaker.get("aliases", {}):
+        return True
+    if isinstance(value, dict):
+        table = cast("dict[str, Any]", value)
+        model, provider = str(table.get("id")), table.get("provider")
+    else:
+        model, provider = str(value), None
+    if provider is None and ":" in model:
+        provider = model.partition(":")[0]
+    known = {"mock", *ships["providers"], *weaker.get("providers", {})}
+    return provider is not None and provider not in known

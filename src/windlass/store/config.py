@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import msgspec
 
 from windlass import config
@@ -13,6 +16,11 @@ class StoreConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     url: str = "memory:"
     keep_days: float | None = None  # what `windlass sessions prune` keeps when no age is given
     busy_timeout: float = 30.0  # seconds to wait for another process before `Locked`
+
+    @classmethod
+    def widens(cls, path: tuple[str, ...], value: object, weaker: Mapping[str, Any]) -> bool:
+        """Does the setting need the user's trust? Sessions do not go to an address of the project's."""
+        return path[0] == "url"
 
 
 config.section("store", StoreConfig)

@@ -20,6 +20,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     folder = tmp_path / "project"
     folder.mkdir()
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("WINDLASS_TRUSTED_FILES", str(folder / "windlass.toml"))
     monkeypatch.chdir(folder)
     with afresh():
         yield folder

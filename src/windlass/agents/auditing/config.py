@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import msgspec
 
@@ -14,6 +15,11 @@ class AuditConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     anchor: str | None = None  # a file outside of the store
     every: Annotated[float, msgspec.Meta(gt=0)] = 60.0  # seconds; also at the end of each run
+
+    @classmethod
+    def widens(cls, path: tuple[str, ...], value: object, weaker: Mapping[str, Any]) -> bool:
+        """Does the setting need the user's trust? The anchor is a file that is written."""
+        return True
 
 
 config.section("audit", AuditConfig)

@@ -1,0 +1,73 @@
+"""Reading files that somebody else may have put there: regular ones, of a sensible size, of this user.
+
+A project folder can be a download. A FIFO in it blocks whoever opens it, a device has no end, and a
+file that another user can write says what that user wants.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+from pathlib import Path
+from typing import Final
+
+LARGEST: Final = 4_000_000  # bytes of a source or a text that a command looks into
+_log = logging.getLogger("windlass")
+
+
+def read_regular(path: str | os.PathLike[str], limit: int = LARGEST) -> bytes:
+    """The content of a regular file of at most `limit` bytes: `read_regular("windlass.toml")`.
+
+    Anything else raises `OSError` and is never waited for.
+    """
+    # O_NONBLOCK: opening a FIFO without it waits for a writer
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+    try:
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(None, "it is not a regular file", os.fspath(path))
+        if status.st_size > limit:
+            raise OSError(None, f"it is larger than {limit:,} bytes", os.fspath(path))
+        content = bytearray()
+        while piece := os.read(handle, min(1 << 20, limit + 1 - len(content))):
+            content += piece
+            if len(content) > limit:  # it grew
+                raise OSError(None, f"it is larger than {limit:,} bytes", os.fspath(path))
+    finally:
+        os.close(handle)
+    _log.debug("read %s", path)
+    return bytes(content)
+
+
+def owner_problem(path: str | os.PathLike[str]) -> str | None:
+    """Why the file cannot speak for this user: another's, or writable by others. None: it can.
+
+    Files of root are taken: root can do anything anyway.
+    """
+    if not hasattr(os, "geteuid"):
+        return None
+    status = os.stat(path)
+    if status.st_uid not in (os.geteuid(), 0):
+        return "it belongs to another user"
+    if status.st_mode & stat.S_IWOTH:
+        return "everybody may write to it (chmod o-w)"
+    if status.st_mode & stat.S_IWGRP and status.st_gid != os.getegid():
+        return "another group may write to it (chmod g-w)"
+    return None
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Replace a file of this user's at once, readable by nobody else."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
