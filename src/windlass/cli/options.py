@@ -225,13 +225,17 @@ def load_tools(paths: Sequence[str], option: str = "--tools") -> list[Any]:
 
 
 def imported(path: str, option: str) -> Any:
-    """What is at `module:name`; modules of the current folder count."""
+    """What is at `module:name`; modules of the current folder count, after all others.
+
+    A folder can be a download: a file in it must not stand in for an installed package. Where Python
+    runs in safe-path mode (`PYTHONSAFEPATH=1`) the folder does not count at all.
+    """
     module_name, _, inside = path.partition(":")
     if not module_name or not inside:
         raise ConfigError(f"{option} {path!r}: write it as module:function")
     here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
+    if here not in sys.path and not sys.flags.safe_path:
+        sys.path.append(here)
     importlib.invalidate_caches()
     try:
         found: Any = importlib.import_module(module_name)
