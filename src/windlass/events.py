@@ -201,6 +201,25 @@ class ToolDecided(Entry, tag="decision", frozen=True):
     ask: str | None = None  # what an answer is bound to
     expires_at: float | None = None  # of an answer
     receipt: dict[str, Any] | None = None  # which rule matched, and why it is there
+    asks: tuple[dict[str, Any], ...] = ()  # the questions: their policy, words, receipt and `about`
+    answered_by: str | None = None  # the person or the function that answered them
+
+    @property
+    def policy_decision(self) -> dict[str, Any]:
+        """The decision as receipts show it: which rule and why, who asked what, and who answered."""
+        told = dict(self.receipt or {})
+        told |= {"action": self.action, "policy": self.rule.partition(":")[0]}
+        told.setdefault("rule", self.rule)
+        told.setdefault("rationale", self.reason or _RATIONALES.get(self.rule, self.rule))
+        if self.asks:
+            told["asker"] = " + ".join([str(ask["rule"]) for ask in self.asks])
+            told["question"] = "; ".join([str(ask["reason"]) for ask in self.asks])
+        if self.answered_by is not None:
+            told |= {"answered_by": self.answered_by, "answer_reason": self.reason}
+        return told
+
+
+_RATIONALES = {"default": "no policy speaks of this call"}
 
 
 class ToolIntended(Entry, tag="tool_intent", frozen=True):

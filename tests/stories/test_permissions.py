@@ -95,7 +95,12 @@ async def test_no_grant_lifts_a_ceiling():
 async def test_lists_by_tool_and_by_argument(permissions: Any, runs: bool):
     out = await writes("b", permissions=permissions)
     assert (results(out)["write"][0] == "ok") is runs
-    assert notes(out) == ([] if runs else [("deny", "write")])
+    granted = (
+        [("grant", "write", "once")]
+        if isinstance(permissions, dict) and "allow" in permissions
+        else []
+    )
+    assert notes(out) == (granted if runs else [("deny", "write")])
 
 
 async def test_a_predicate_may_wait_and_one_that_fails_denies():

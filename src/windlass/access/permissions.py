@@ -128,6 +128,14 @@ class Entry(msgspec.Struct, frozen=True):
                 return f"{self.tool}({getattr(predicate, '__name__', 'a function')})"
 
 
+class Ruling(msgspec.Struct, frozen=True):
+    """What the lists say of a call: whether it may run, which line says so, and why."""
+
+    allowed: bool
+    rule: str | None  # the line in short; None: no line speaks of the call
+    reason: str
+
+
 class Permissions(msgspec.Struct, frozen=True, kw_only=True):
     """What is allowed and denied: `Permissions(allow=("read_*",), deny=("*secret*",))`.
 
@@ -138,14 +146,14 @@ class Permissions(msgspec.Struct, frozen=True, kw_only=True):
     deny: tuple[Entry, ...] = ()
     on_escalation: Callable[..., Any] | None = None
 
-    async def refusal(
+    async def rule_on(
         self,
         tool: str,
         arguments: Mapping[str, Any],
         annotations: Mapping[str, Any] | None = None,
         parameters: Iterable[str] = (),
-    ) -> str | None:
-        """Why the call may not run; None: it may. A predicate that fails denies.
+    ) -> Ruling:
+        """Whether the call may run, and which line says so. A predicate that fails denies.
 
         `annotations` and `parameters` are the tool's own: what it declares of its arguments, and their
         names.
@@ -155,18 +163,18 @@ class Permissions(msgspec.Struct, frozen=True, kw_only=True):
             try:
                 fits = await entry.fits(tool, call, "deny")
             except Exception as error:
-                return f"{entry.words} failed: {said(error)}"
+                return Ruling(False, entry.words, f"{entry.words} failed: {said(error)}")
             if fits:
-                return f"denied by {entry.words}"
+                return Ruling(False, entry.words, f"denied by {entry.words}")
         if self.allow is None:
-            return None
+            return Ruling(True, None, "no line denies it")
         for entry in self.allow:
             try:
                 if await entry.fits(tool, call, "allow"):
-                    return None
+                    return Ruling(True, entry.words, f"allowed by {entry.words}")
             except Exception as error:
-                return f"{entry.words} failed: {said(error)}"
-        return "not in the list of what is allowed"
+                return Ruling(False, entry.words, f"{entry.words} failed: {said(error)}")
+        return Ruling(False, None, "not in the list of what is allowed")
 
 
 class PermissionRequest(msgspec.Struct, frozen=True):

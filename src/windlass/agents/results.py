@@ -26,6 +26,7 @@ from windlass.loop.verdict import Outcome
 from windlass.messages import Message, ToolCall
 from windlass.models.wrappers.native import EMPTY, written
 from windlass.policies.completion import visible
+from windlass.tools.handlers import own
 from windlass.usage import NO_USAGE, Usage
 
 if TYPE_CHECKING:
@@ -211,12 +212,18 @@ class RunResult:
         turn = self._run.turn
         if self.status != "suspended" or turn is None or not turn.open:
             return []
-        asks = {e.call_id: e.reason for e in self.entries if type(e) is ToolDecided}
-        return [
-            PendingCall(c.id, c.name, c.arguments, asks.get(c.id) or self.stop_reason or "waiting")
-            for c in turn.calls
-            if c.id not in turn.results
-        ]
+        decided = {e.call_id: e for e in self.entries if type(e) is ToolDecided}
+        found: list[PendingCall] = []
+        for call in turn.calls:
+            if call.id in turn.results:
+                continue
+            entry, arguments = decided.get(call.id), call.arguments
+            if entry is not None and entry.arguments is not None:
+                arguments = entry.arguments  # as it was decided, or as somebody is asked about it
+            asked = entry.reason if entry is not None and entry.action == "ask" else None
+            words = asked or self.stop_reason or "waiting"
+            found.append(PendingCall(call.id, call.name, own(arguments), words))
+        return found
 
     @property
     def plan(self) -> EffectPlan | None:

@@ -12,6 +12,7 @@ from windlass.agents.driver import Start, conduct
 from windlass.agents.results import RunResult
 from windlass.agents.runtime import Runtime
 from windlass.agents.stream_events import InSevenWords, StreamEvent
+from windlass.detach import detach
 from windlass.events import Event, Replied, TextDelta
 from windlass.loop.verdict import Outcome
 
@@ -112,7 +113,7 @@ class RunStream(Generic[Result]):
                     self._streamed = True
                 elif type(event) is Replied and event.purpose is None:
                     self._streamed = False
-                yield event
+                yield detach(event)
             if pipe.finished:
                 return
             await pipe.more()

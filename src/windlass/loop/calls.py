@@ -25,7 +25,8 @@ from windlass.loop.verdict import Stop, Suspend
 from windlass.messages import Message, ToolCall, ToolResult
 from windlass.store.fold import ViewFold
 from windlass.tools.answer import timed_out
-from windlass.tools.base import Parked, ToolContext
+from windlass.tools.base import Parked, Tool, ToolContext
+from windlass.tools.handlers import own
 
 PATIENCE = 0.05  # seconds a cancelled call gets to end by itself
 
@@ -161,7 +162,7 @@ async def perform(run: Run, ready: Ready) -> ToolResult | Parked:
     if call.id in run.host_results:
         return _from_host(run, call)
     if run.emit is not unwatched:
-        run.emit(ToolCallStarted(call.id, call.name, call.arguments))
+        run.emit(ToolCallStarted(call.id, call.name, own(call.arguments)))
         run.emit(ToolCallUpdate(call.id, "in_progress"))
     if run.early and (early := run.early.pop(call.id, None)) is not None:
         return await early
@@ -171,9 +172,20 @@ async def perform(run: Run, ready: Ready) -> ToolResult | Parked:
 async def execute(run: Run, ready: Ready) -> ToolResult | Parked:
     """The call itself, under its time limit. All that happens is a result but cancellation."""
     call, tool = ready.call, ready.tool
+    decided = call.arguments
     context: ToolContext[Any] = ToolContext(
-        run.deps, run.caller, run.session_id, run.run_id, call.id, tool.name, run, ready.attempt
+        run.deps,
+        run.caller,
+        run.session_id,
+        run.run_id,
+        call.id,
+        tool.name,
+        run,
+        ready.attempt,
+        decided,
     )
+    # what stands around a tool gets a copy, so that a change in place is seen as one
+    arguments = decided if type(tool).call is Tool.call else own(decided)
     seconds = tool.timeout if tool.timeout is not None else run.plan.tool_timeout
     deadline = run.deadline(seconds) if seconds is not None else None
     seams.point("tool.before_call")
@@ -182,9 +194,9 @@ async def execute(run: Run, ready: Ready) -> ToolResult | Parked:
         run.began[call.id] = started
     try:
         if run.around is None:
-            result = await tool.call(call.arguments, context)
+            result = await tool.call(arguments, context)
         else:
-            result = await run.around.call(tool, call.arguments, context)
+            result = await run.around.call(tool, arguments, context)
         if deadline is not None and deadline.missed:
             deadline.task.uncancel()  # stopped too late, it answered all the same
     except asyncio.CancelledError:

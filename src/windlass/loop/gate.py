@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import msgspec
 
 from windlass.errors import nearest, shown
 from windlass.events import ToolCallAudit, ToolCallUpdate, ToolDecided
-from windlass.loop.asks import question, unfit
+from windlass.loop.asks import (
+    Source,
+    merge_sources,
+    question,
+    question_of,
+    reason_of,
+    receipt_of,
+    rule_of,
+    sources_of,
+    unanswered,
+    unfit,
+)
 from windlass.loop.calls import settle
 from windlass.loop.plan import digest_of
-from windlass.loop.policy import misplaced
+from windlass.loop.review import Ended, Review, prepare
 from windlass.loop.run import Run, unwatched
 from windlass.loop.turn import UNNAMED, Ready, Turn
 from windlass.loop.verdict import Suspend
 from windlass.messages import ToolCall, ToolResult
-from windlass.tools.base import Tool
-from windlass.tools.prepare import unparsable
+from windlass.tools.handlers import own
 
 
 async def gate(run: Run, turn: Turn) -> Suspend | None:
@@ -49,7 +60,17 @@ def _fitted(run: Run, call: ToolCall) -> Ready | ToolResult:
     if tool is None:
         return _unknown(run, call)
     fits = prepare(run, tool, call)
-    return fits if isinstance(fits, ToolResult) else _allowed(run, call, fits, tool, "default")
+    if isinstance(fits, ToolResult):
+        return fits
+    changed = None if fits.arguments is call.arguments else fits.arguments
+    digest = digest_of(fits.arguments)
+    who = run.caller_name
+    entry = ToolDecided(call.id, tool.name, "allow", "default", who, digest, None, changed)
+    run.record(entry)
+    if run.emit is unwatched:
+        return Ready(fits, tool)
+    _show(run, call, entry)
+    return Ready(msgspec.structs.replace(fits, arguments=own(fits.arguments)), tool)
 
 
 async def decide(run: Run, call: ToolCall) -> Ready | ToolResult | Suspend:
@@ -57,90 +78,122 @@ async def decide(run: Run, call: ToolCall) -> Ready | ToolResult | Suspend:
     tool = run.tools.get(call.name)
     if tool is None:
         return _unknown(run, call)
-    asked = call
-    call_or_problem = prepare(run, tool, call)
-    if isinstance(call_or_problem, ToolResult):
-        return call_or_problem
-    call = call_or_problem
-    rule, known = "default", run.asked.pop(call.id, None) if run.asked else None
-    for ask in run.moments.before_tool:
-        answer = await ask(run, call)
-        if isinstance(answer, Suspend):
-            known = None
-            rule = _answered(run, call, tool, ask.__self__.name, answer)
-            if not isinstance(rule, str):
-                return rule
-        if isinstance(answer, ToolResult):
+    known = run.asked.pop(call.id, None) if run.asked else None
+    prepared = prepare(run, tool, call)
+    if isinstance(prepared, ToolResult):
+        return prepared
+    review = Review(run, tool, prepared)
+    ended = await review.decide()
+    if ended is not None:
+        return _end(review, ended)
+    sources = merge_sources(known, review.sources)
+    if known is not None or unanswered(sources):
+        return _answer(review, call, known, sources)
+    return _allow_reviewed(review, call, sources)
+
+
+def _end(review: Review, ended: Ended) -> ToolResult:
+    """A policy refused the call, or answered in the tool's place: on the record."""
+    answer = ended.answer
+    if isinstance(answer, ToolResult):
+        if ended.rule is not None:
             action = "deny" if answer.outcome == "denied" else "answer"
-            _decided(run, call, tool, action, ask.__self__.name, answer.text)
-            return answer
-        if answer is None or answer is call or isinstance(answer, Suspend):
-            continue
-        if not isinstance(answer, ToolCall):
-            raise misplaced(ask, answer, "the call, a ToolResult, Suspend or None")
-        rule = ask.__self__.name
-        changed = prepare(run, tool, msgspec.structs.replace(call, arguments=answer.arguments))
-        if isinstance(changed, ToolResult):
-            return changed
-        call = changed
-    if known is not None:  # whoever asked is not here: the question stands all the same
-        rule = _answered(run, call, tool, known.rule, Suspend(known.reason or "may it run?"))
-        if not isinstance(rule, str):
-            return rule
-    return _allowed(run, asked, call, tool, rule)
+            _record(review, action, ended.rule, reason=answer.text)
+        return answer
+    rule = ended.rule or review.rule
+    asks = () if answer.ask is None else (Source(rule, answer.ask, answer.by),)
+    _record(review, "deny", rule, asks, answer.by, answer.reason, answer.receipt)
+    return answer.result
 
 
-def _allowed(run: Run, asked: ToolCall, call: ToolCall, tool: Tool, rule: str) -> Ready:
-    """The call may run, as it is now: on the record."""
-    arguments = None if call.arguments == asked.arguments else call.arguments
-    run.record(
-        ToolDecided(
-            call.id,
-            tool.name,
-            "allow",
-            rule,
-            run.caller_name,
-            digest_of(call.arguments),
-            None,
-            arguments,
-        )  # fmt: skip
-    )
-    return Ready(call, tool)
-
-
-def _answered(
-    run: Run, call: ToolCall, tool: Tool, name: str, ask: Suspend
-) -> str | ToolResult | Suspend:
-    """Who said yes; or the refusal; or the question, once it is on record."""
+def _answer(
+    review: Review, asked: ToolCall, known: ToolDecided | None, sources: Sequence[Source]
+) -> Ready | ToolResult | Suspend:
+    """Somebody must say yes: the call by their answer, or the question, once it is on record."""
+    run, call, tool = review.run, review.call, review.tool
     verdict = run.answers.pop(call.id, None)
-    if verdict is None:
-        run.record(question(run, call, tool, name, ask))
-        _shown(run, call, "ask", name, ask.reason)
-        return ask
-    rule = f"{name}:{verdict.by}"
-    why = unfit(run, call, tool, ask, verdict) if verdict.allowed else verdict.reason
+    known = known or question_of(run, call.id)
+    before = unanswered(sources_of(known)) if known is not None else []
+    asking_now = unanswered(review.sources.values())
+    new = {source.rule for source in asking_now} - {source.rule for source in before}
+    asking = unanswered(sources)
+    if verdict is None or (verdict.allowed and new):
+        entry = question(run, call, tool, sources)
+        run.record(entry)
+        _show(run, call, entry)
+        return _park(asking)
+    rule = f"{rule_of(asking)}:{verdict.by}"
+    why = unfit(run, call, tool, sources, verdict) if verdict.allowed else verdict.reason
+    receipt, by = receipt_of(asking), verdict.person or "host"
     if verdict.allowed and why is None:
-        return rule
+        return _allow(review, asked, rule, sources, by, verdict.reason, receipt)
     refused = denied(call, why)
-    _decided(run, call, tool, "deny", rule, refused.text)
+    _record(review, "deny", rule, sources, by, why or refused.text, receipt)
     return refused
 
 
-def prepare(run: Run, tool: Tool, call: ToolCall) -> ToolCall | ToolResult:
-    """The call with arguments that fit the tool, or the result that says why they do not."""
-    if call.raw is not None:
-        problems = (unparsable(call.raw),)
-    else:
-        prepared = tool.prepare(call.arguments, run.plan.validation)
-        problems = prepared.problems
-        if not problems:
-            if prepared.coerced:
-                run.coerced[call.id] = prepared.coerced
-            if prepared.arguments is call.arguments:
-                return call
-            return msgspec.structs.replace(call, arguments=prepared.arguments)
-    words = "\n".join((f"The arguments for {tool.name} are not valid:", *problems))
-    return ToolResult(call.id, words, True, call.name, "invalid")
+def _park(sources: Sequence[Source]) -> Suspend:
+    first = sources[0].ask
+    if len(sources) == 1:
+        return first
+    return Suspend(reason_of(sources), first.conditions, first.initiator)
+
+
+def _allow_reviewed(review: Review, asked: ToolCall, sources: Sequence[Source]) -> Ready:
+    """Nobody asks any more: the call runs by the rule that let it through."""
+    granted = review.granted.get(review.rule)
+    if granted is None:
+        return _allow(review, asked, review.rule, sources)
+    by = granted.by
+    return _allow(review, asked, review.rule, sources, by, granted.reason, granted.receipt)
+
+
+def _allow(
+    review: Review,
+    asked: ToolCall,
+    rule: str,
+    sources: Sequence[Source] = (),
+    by: str | None = None,
+    reason: str | None = None,
+    receipt: dict[str, Any] | None = None,
+) -> Ready:
+    """The call may run, as it is now: on the record."""
+    call = review.call
+    same = call.arguments is asked.arguments or digest_of(call.arguments) == digest_of(
+        asked.arguments
+    )
+    changed = None if same else call.arguments
+    _record(review, "allow", rule, sources, by, reason, receipt, changed)
+    # Its own copy: whoever holds the reply cannot change what was decided.
+    return Ready(msgspec.structs.replace(call, arguments=own(call.arguments)), review.tool)
+
+
+def _record(
+    review: Review,
+    action: Literal["allow", "deny", "answer"],
+    rule: str,
+    sources: Sequence[Source] = (),
+    by: str | None = None,
+    reason: str | None = None,
+    receipt: dict[str, Any] | None = None,
+    arguments: dict[str, Any] | None = None,
+) -> None:
+    run, call = review.run, review.call
+    entry = ToolDecided(
+        call.id,
+        review.tool.name,
+        action,
+        rule,
+        run.caller_name,
+        digest_of(call.arguments),
+        reason,
+        arguments,
+        receipt=None if receipt is None else {**receipt, "action": action},
+        asks=tuple([source.as_data(bound=False) for source in sources]),
+        answered_by=by,
+    )
+    run.record(entry)
+    _show(run, call, entry)
 
 
 def _unknown(run: Run, call: ToolCall) -> ToolResult:
@@ -155,17 +208,15 @@ def _unknown(run: Run, call: ToolCall) -> ToolResult:
     return ToolResult(call.id, words, True, call.name, "unknown_tool")
 
 
-def _decided(
-    run: Run, call: ToolCall, tool: Tool, action: Any, rule: str, reason: str | None
-) -> None:
-    digest = digest_of(call.arguments)
-    run.record(ToolDecided(call.id, tool.name, action, rule, run.caller_name, digest, reason))
-    _shown(run, call, action, rule, reason)
-
-
-def _shown(run: Run, call: ToolCall, action: str, rule: str, reason: str | None) -> None:
+def _show(run: Run, call: ToolCall, entry: ToolDecided) -> None:
+    """Tell whoever audits what was decided, and why."""
     if run.emit is not unwatched:
-        audit = {"event_type": f"tool_{action}", "rule": rule, "reason": reason}
+        audit = {
+            "event_type": f"tool_{entry.action}",
+            "rule": entry.rule,
+            "reason": entry.reason,
+            "policyDecision": entry.policy_decision,
+        }
         run.emit(ToolCallAudit(call.id, call.name, audit))
 
 

@@ -154,6 +154,12 @@ def plain(value: Any, what: str) -> Any:
     return msgspec.to_builtins(value)
 
 
+def as_journaled(value: Any, what: str) -> Any:
+    """A copy of the value as a journal gives it back; what no journal can hold is refused."""
+    keepable(value, what)
+    return msgspec.json.decode(_encode(value))
+
+
 def keepable(value: Any, what: str) -> None:
     """Refuse what no journal can hold."""
     try:

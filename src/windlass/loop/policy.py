@@ -8,10 +8,19 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
 
 from windlass.errors import ConfigError, ModelError
-from windlass.loop.verdict import Finish, KeepGoing, Outcome, Stop, Suspend, Verdict
+from windlass.loop.verdict import (
+    Finish,
+    Granted,
+    KeepGoing,
+    Outcome,
+    Refused,
+    Stop,
+    Suspend,
+    Verdict,
+)
 from windlass.messages import ToolCall, ToolResult
 from windlass.models.base import Model, Request
 from windlass.tools.base import Tool
@@ -21,6 +30,7 @@ if TYPE_CHECKING:
     from windlass.loop.turn import Turn
 
 Memory = TypeVar("Memory")
+CallVerdict: TypeAlias = ToolCall | ToolResult | Suspend | Granted | Refused | None
 
 
 class TryAgain:
@@ -43,6 +53,8 @@ class Policy(Generic[Memory]):
     lasts: ClassVar[bool] = (
         False  # its before_model also shapes a last word, asked for after the turns
     )
+    decides: ClassVar[bool] = False
+    """Its `before_tool` refuses, asks or allows and never changes the call: it comes after all that do."""
     models: tuple[Model, ...] = ()  # whom it asks beside the run's own: their keys are secrets too
 
     @property
@@ -70,8 +82,12 @@ class Policy(Generic[Memory]):
     async def after_reply(self, run: Run, turn: Turn) -> Stop | Suspend | KeepGoing | None:
         """A door before any call of the reply runs."""
 
-    async def before_tool(self, run: Run, call: ToolCall) -> ToolCall | ToolResult | Suspend | None:
-        """May this call run? The call (changed or not) or None: yes. A result: it is answered."""
+    async def before_tool(self, run: Run, call: ToolCall) -> CallVerdict:
+        """May this call run? The call (changed or not) or None: yes. A result: it is answered.
+
+        A changed call is shown to every policy that has passed an earlier version of it, and then to
+        those that `decides`. Each policy changes a call once at most.
+        """
 
     async def after_tool(self, run: Run, call: ToolCall, result: ToolResult) -> ToolResult | Stop:
         """What the model sees of the result."""
@@ -106,7 +122,7 @@ _REVERSED = ("after_tool", "end")  # an After runs in reverse, so that wrappers 
 class Moments:
     """For each moment the methods to call, collected once from the policies that override it."""
 
-    __slots__ = (*_MOMENTS, "deliberates")
+    __slots__ = (*_MOMENTS, "changing", "deciding", "deliberates")
     start: tuple[Any, ...]
     before_turn: tuple[Any, ...]
     before_model: tuple[Any, ...]
@@ -117,6 +133,8 @@ class Moments:
     after_turn: tuple[Any, ...]
     before_finish: tuple[Any, ...]
     end: tuple[Any, ...]
+    changing: tuple[Any, ...]  # those of before_tool that may change a call
+    deciding: tuple[Any, ...]  # and those that come after them, and may not
     deliberates: bool  # may anybody take their time between two steps of a turn?
 
     def __init__(self, policies: Sequence[Policy[Any]]) -> None:
@@ -128,6 +146,8 @@ class Moments:
                 method = getattr(policy, moment)
                 joined = (method, *asked) if moment in _REVERSED else (*asked, method)
                 setattr(self, moment, joined)
+        self.changing = tuple([each for each in self.before_tool if not each.__self__.decides])
+        self.deciding = tuple([each for each in self.before_tool if each.__self__.decides])
         shapes = any([not method.__self__.brief for method in self.before_model])
         self.deliberates = bool(
             len(self.after_tool) > 1 or self.after_turn or self.before_finish or self.before_turn

@@ -35,6 +35,7 @@ from windlass.events import (
 from windlass.loop.answers import Decision, decision_of, result_of
 from windlass.loop.calls import settle, unanswered
 from windlass.loop.kernel import Stage
+from windlass.loop.plan import digest_of
 from windlass.loop.reminding import aged, joined
 from windlass.loop.run import Run
 from windlass.loop.turn import Ready, Turn
@@ -42,6 +43,7 @@ from windlass.loop.verdict import Finish
 from windlass.messages import ToolCall, ToolResult
 from windlass.models.view import Strand
 from windlass.store.fold import ViewFold
+from windlass.tools.handlers import own
 
 
 class Standing:
@@ -159,6 +161,7 @@ class Standing:
         match entry:
             case ToolDecided(call_id=call_id, action="ask"):
                 self.asked[call_id] = entry
+                self.answers.pop(call_id, None)  # it was to an earlier question
             case ToolDecided(call_id=call_id):
                 self.decided[call_id] = entry
                 self.asked.pop(call_id, None)
@@ -252,8 +255,10 @@ def _stand(run: Run, turn: Turn, call: ToolCall, state: Standing) -> None:
         return
     if tool is None:
         return  # a policy brings it, or it is gone: the gate will see
-    if decided.arguments is not None:
-        call = msgspec.structs.replace(call, arguments=decided.arguments)
+    arguments = own(call.arguments if decided.arguments is None else decided.arguments)
+    if digest_of(arguments) != decided.digest:
+        return  # the record does not have what was decided (a secret was taken out): decide again
+    call = msgspec.structs.replace(call, arguments=arguments)
     attempt = intended.attempt + 1 if intended is not None else 1
     turn.ready[call.id] = Ready(call, tool, attempt)
 

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from windlass.errors import ConfigError, said, shown
+from windlass.messages import ToolResult
 
 _WORDS = ("status", "reason", "initiator")
 
@@ -57,6 +58,28 @@ class Ask(Suspend, frozen=True):
     about: dict[str, Any] | None = None
     receipt: dict[str, Any] | None = None
     expires_in: float | None = None  # seconds; None: for ever
+
+
+class Granted(_Recorded, frozen=True):
+    """At `before_tool`: the call may run, and this says why and who said so.
+
+    `ask` is a question that was answered at once, `by` the person or function that answered it.
+    """
+
+    reason: str | None = None
+    by: str | None = None
+    ask: Ask | None = None
+    receipt: dict[str, Any] | None = None
+
+
+class Refused(_Recorded, frozen=True):
+    """At `before_tool`: the call may not run. `result` is what the model reads; the rest is recorded."""
+
+    result: ToolResult
+    reason: str | None = None
+    by: str | None = None
+    ask: Ask | None = None
+    receipt: dict[str, Any] | None = None
 
 
 class KeepGoing(_Recorded, frozen=True):

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from windlass.detach import detach
 from windlass.events import (
     Event,
     Replied,
@@ -61,7 +62,8 @@ class Watcher:
         self._worker: asyncio.Task[None] | None = None
 
     def __call__(self, event: Event) -> None:
-        answer = self._look(event)
+        # a copy: what is on the record, or about to run, is not theirs to change
+        answer = self._look(detach(event))
         if answer is not None and isawaitable(answer):
             self._waiting.append(answer)
             if self._worker is None or self._worker.done():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from copy import deepcopy
 from typing import Any
 
 import msgspec
@@ -11,19 +12,23 @@ from windlass.access.approval import ApprovalPolicy, PolicyDecision
 from windlass.access.facts import CallFacts, facts_of, resolved
 from windlass.errors import said, shown
 from windlass.events import JournalEntry, ToolDecided
-from windlass.loop.answers import Allow, Deny
-from windlass.loop.asks import parked_by
+from windlass.loop.answers import Allow, Deny, decision_of
+from windlass.loop.asks import answered_before, parked_by
 from windlass.loop.plan import digest_of
-from windlass.loop.policy import Policy
+from windlass.loop.policy import CallVerdict, Policy
 from windlass.loop.run import Run
-from windlass.loop.verdict import Ask, Suspend
-from windlass.messages import ToolCall, ToolResult
+from windlass.loop.verdict import Ask, Granted, Refused
+from windlass.messages import ToolCall
 from windlass.tools.answer import not_permitted
 from windlass.tools.asked import described
+
+_HOST = "request_permission"  # who answered, where it does not say which person did
 
 
 class Approval(Policy[None]):
     """Every call is looked at by the rules; the receipt goes to the record and to whoever is asked."""
+
+    decides = True
 
     def __init__(self, policy: ApprovalPolicy, name: str = "approval_policy") -> None:
         self.policy, self._name = policy, name
@@ -36,18 +41,22 @@ class Approval(Policy[None]):
     def for_child(self, run: Run) -> Approval:
         return Approval(self.policy, f"parent.{self.name}")
 
-    async def before_tool(self, run: Run, call: ToolCall) -> ToolCall | ToolResult | Suspend | None:
+    async def before_tool(self, run: Run, call: ToolCall) -> CallVerdict:
         facts = self._facts(run, call)
         decision = self.policy.decide(facts)
         if decision.action == "deny":
-            return not_permitted(call, decision.rationale, receipt(decision))
+            told = receipt(decision)
+            refused = not_permitted(call, decision.rationale, told)
+            return Refused(refused, decision.rationale, receipt=told)
         if decision.action == "allow":
             if decision.index is None:
                 return None  # no rule speaks of it
-            return msgspec.structs.replace(call)  # a copy: the decision then names this policy
+            return Granted(decision.rationale, receipt=receipt(decision))
         ask = self._ask(call, facts, decision)
         if self.policy.request_permission is None or parked_by(run, self.name, call.id):
             return ask
+        if (by := answered_before(run, self.name, call)) is not None:
+            return Granted(None, by, ask, ask.receipt)
         return await self._answered(run, call, ask)
 
     def _ask(self, call: ToolCall, facts: CallFacts, decision: PolicyDecision) -> Ask:
@@ -59,9 +68,7 @@ class Approval(Policy[None]):
         words = f"may {call.name} run? {decision.rationale}"
         return Ask(words, about=about, receipt=receipt(decision), expires_in=self.policy.expires_in)
 
-    async def _answered(
-        self, run: Run, call: ToolCall, ask: Ask
-    ) -> ToolCall | ToolResult | Suspend:
+    async def _answered(self, run: Run, call: ToolCall, ask: Ask) -> CallVerdict:
         """Ask whoever can answer at once; with None the run parks, and others may answer later."""
         request = self.policy.request_permission
         assert request is not None
@@ -69,23 +76,24 @@ class Approval(Policy[None]):
             run.tools[call.name], call.arguments, call.id, run.session_id, run.run_id,
             run.caller_name,
         )  # fmt: skip
-        about["policyDecision"] = ask.receipt
+        about["policyDecision"] = deepcopy(ask.receipt)
         about["reason"] = ask.reason
         try:
             answer: Any = request(about)
             if inspect.isawaitable(answer):
                 answer = await answer
         except Exception as error:
-            return not_permitted(call, f"request_permission failed: {said(error)}", ask.receipt)
+            return _refused(call, ask, f"request_permission failed: {said(error)}")
         if answer is None or answer == "ask":
             return ask
-        if answer is True or isinstance(answer, Allow):
-            return msgspec.structs.replace(call)
-        if answer is False or isinstance(answer, Deny):
-            reason = answer.reason if isinstance(answer, Deny) else None
-            return not_permitted(call, reason or "it was not approved", ask.receipt)
+        if isinstance(answer, (bool, Allow, Deny)):
+            decision = decision_of(answer)
+            by = decision.person or _HOST
+            if decision.allowed:
+                return Granted(decision.reason, by, ask, ask.receipt)
+            return _refused(call, ask, decision.reason or "it was not approved", by)
         words = f"request_permission answers True, False or None, not {shown(answer)}"
-        return not_permitted(call, words, ask.receipt)
+        return _refused(call, ask, words)
 
     def _facts(self, run: Run, call: ToolCall) -> CallFacts:
         annotations = run.tools[call.name].annotations
@@ -99,6 +107,10 @@ class Approval(Policy[None]):
             mode=(plan.metadata or {}).get("mode"),
             repeats=_repeats(run, call) if self._counts else 1,
         )
+
+
+def _refused(call: ToolCall, ask: Ask, reason: str, by: str = _HOST) -> Refused:
+    return Refused(not_permitted(call, reason, ask.receipt), reason, by, ask, ask.receipt)
 
 
 def receipt(decision: PolicyDecision) -> dict[str, Any]:

@@ -28,6 +28,8 @@ class _Allowed(Reading):
 class CallLimit(Policy[None]):
     """Let `max_calls` calls of a run through; those that others refuse do not count."""
 
+    decides = True
+
     def __init__(self, max_calls: int, message: str | None = None, name: str = "RateLimit") -> None:
         self.max_calls, self._name = max_calls, name
         self.message = message or (

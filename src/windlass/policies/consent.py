@@ -9,23 +9,24 @@ import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, cast
 
-import msgspec
-
 from windlass.errors import said, shown
-from windlass.loop.answers import Allow, Deny
+from windlass.loop.answers import Allow, Deny, decision_of
 from windlass.loop.asks import parked_by
-from windlass.loop.policy import Policy
+from windlass.loop.policy import CallVerdict, Policy
 from windlass.loop.run import Run
-from windlass.loop.verdict import Suspend
+from windlass.loop.verdict import Ask, Granted, Refused, Suspend
 from windlass.messages import ToolCall, ToolResult
 from windlass.tools.asked import AskedCall, described
 
 Asked = Callable[[AskedCall], Any | Awaitable[Any]]
 _KEYS = ("allow", "reason")
+_HOST = "consent"  # who answered, where it does not say which person did
 
 
 class Consent(Policy[None]):
     """Ask the function about every call: True, False, "ask", or `{"allow": …, "reason": …}`."""
+
+    decides = True
 
     def __init__(self, consent: Asked, name: str = "Consent") -> None:
         self.consent, self._name = consent, name
@@ -34,13 +35,14 @@ class Consent(Policy[None]):
     def name(self) -> str:
         return self._name
 
-    async def before_tool(self, run: Run, call: ToolCall) -> ToolCall | ToolResult | Suspend | None:
+    async def before_tool(self, run: Run, call: ToolCall) -> CallVerdict:
         tool = run.tools[call.name]
         if parked_by(run, self.name, call.id):
             return Suspend(f"may {call.name} run?")  # a person has answered: nobody is asked again
         about = described(
             tool, call.arguments, call.id, run.session_id, run.run_id, run.caller_name
         )
+        answer: Any = None
         try:
             answer = self.consent(about)
             if inspect.isawaitable(answer):
@@ -50,16 +52,20 @@ class Consent(Policy[None]):
             allowed, reason = False, f"consent failed: {said(error)}"
         if allowed == "ask":
             return Suspend(reason or f"may {call.name} run?")
+        named = decision_of(answer).person if isinstance(answer, (Allow, Deny)) else None
+        by = named or _HOST
+        ask = Ask(f"may {call.name} run?")
         if allowed:
-            return msgspec.structs.replace(call)  # a copy: the decision then names this rule
-        words = f"Denied: {reason}" if reason else f"Denied: {call.name} was not consented to."
-        return ToolResult(call.id, words, True, call.name, "denied")
+            return Granted(reason, by, ask)
+        why = reason or f"{call.name} was not consented to."
+        result = ToolResult(call.id, f"Denied: {why}", True, call.name, "denied")
+        return Refused(result, why, by, ask)
 
 
 def _read(answer: object) -> tuple[bool | str, str | None]:
     """Yes, no or "ask", and the reason."""
     if answer is True or isinstance(answer, Allow):
-        return True, None
+        return True, answer.reason if isinstance(answer, Allow) else None
     if answer is False:
         return False, None
     if isinstance(answer, Deny):

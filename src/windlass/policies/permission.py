@@ -13,22 +13,24 @@ from typing import Any, Literal, cast
 import msgspec
 
 from windlass.access.ceiling import Ceiling
-from windlass.access.permissions import PermissionRequest, Permissions
+from windlass.access.permissions import PermissionRequest, Permissions, Ruling
 from windlass.errors import said, shown
 from windlass.events import PermissionDeny, PermissionEscalation, PermissionGrant
-from windlass.loop.answers import Allow, Deny
+from windlass.loop.answers import Allow, Deny, decision_of
 from windlass.loop.asks import parked_by
 from windlass.loop.plan import digest_of
-from windlass.loop.policy import Policy
+from windlass.loop.policy import CallVerdict, Policy
 from windlass.loop.run import Run
-from windlass.loop.verdict import Ask, Suspend
-from windlass.messages import ToolCall, ToolResult
+from windlass.loop.verdict import Ask, Granted, Refused
+from windlass.messages import ToolCall
 from windlass.tools.answer import not_permitted
 from windlass.tools.handlers import own
 
 
 class UnderCeiling(Policy[None]):
     """Nothing above the ceiling runs, and nobody can lift it."""
+
+    decides = True
 
     def __init__(self, ceiling: Ceiling, name: str = "policy") -> None:
         self.ceiling, self._name = ceiling, name
@@ -37,10 +39,10 @@ class UnderCeiling(Policy[None]):
     def name(self) -> str:
         return self._name
 
-    async def before_tool(self, run: Run, call: ToolCall) -> ToolResult | None:
+    async def before_tool(self, run: Run, call: ToolCall) -> Refused | None:
         tool = run.tools[call.name]
         reason = self.ceiling.refusal(tool.name, tool.annotations)
-        return None if reason is None else not_permitted(call, reason)
+        return None if reason is None else _refused(call, "ceiling", reason)
 
     def for_child(self, run: Run) -> UnderCeiling:
         return UnderCeiling(self.ceiling, f"parent.{self.name}")
@@ -60,6 +62,7 @@ class Permitted(Policy[Grants]):
 
     memory = Grants
     keeps = "session"
+    decides = True
 
     def __init__(self, permissions: Permissions, name: str = "permissions") -> None:
         self.permissions, self._name = permissions, name
@@ -71,55 +74,92 @@ class Permitted(Policy[Grants]):
     def for_child(self, run: Run) -> Permitted:
         return Permitted(self.permissions, f"parent.{self.name}")
 
-    async def before_tool(self, run: Run, call: ToolCall) -> ToolCall | ToolResult | Suspend | None:
+    async def before_tool(self, run: Run, call: ToolCall) -> CallVerdict:
         digest = digest_of((call.name, call.arguments))
         granted: Grants = run.recall(self)
         if digest in granted.calls:
-            run.record(PermissionGrant(call.name, call.id, "session", "granted before"))
-            return _named(call)
+            why = "granted before"
+            run.record(PermissionGrant(call.name, call.id, "session", why))
+            return Granted(why, receipt=_receipt("allow", "granted for the session", why))
         tool = run.tools[call.name]
         names: Mapping[str, Any] = tool.spec.parameters.get("properties") or {}
-        reason = await self.permissions.refusal(call.name, call.arguments, tool.annotations, names)
-        if reason is None:
-            return None
+        ruling = await self.permissions.rule_on(call.name, call.arguments, tool.annotations, names)
+        if ruling.allowed:
+            if ruling.rule is None:
+                return None
+            run.record(PermissionGrant(call.name, call.id, "once", ruling.reason))
+            return Granted(
+                ruling.reason, receipt=_receipt("allow", f"allow {ruling.rule}", ruling.reason)
+            )
         if self.permissions.on_escalation is None:
-            return self._denied(run, call, reason)
+            return self._denied(run, call, ruling, ruling.reason)
+        ask = Ask(
+            f"may {call.name} run? {ruling.reason}",
+            receipt=_receipt("ask", _line(ruling), ruling.reason),
+        )
         if parked_by(run, self.name, call.id):  # a person has answered: nobody is asked again
-            return Ask(f"may {call.name} run? {reason}")
-        return await self._escalated(run, call, reason, digest)
+            return ask
+        return await self._escalated(run, call, ruling, ask, digest)
 
     async def _escalated(
-        self, run: Run, call: ToolCall, reason: str, digest: str
-    ) -> ToolCall | ToolResult | Suspend:
+        self, run: Run, call: ToolCall, ruling: Ruling, ask: Ask, digest: str
+    ) -> CallVerdict:
+        reason = ruling.reason
         run.record(PermissionEscalation(call.name, call.id, reason))
-        ask = self.permissions.on_escalation
-        assert ask is not None
+        escalate = self.permissions.on_escalation
+        assert escalate is not None
+        request = PermissionRequest(call.name, own(call.arguments), reason, run.session_id)
         try:
-            answer = ask(PermissionRequest(call.name, own(call.arguments), reason, run.session_id))
+            answer = escalate(request)
             if inspect.isawaitable(answer):
                 answer = await answer
             grant = _grant(answer)
         except Exception as error:  # who cannot be asked has not said yes
-            return self._denied(run, call, f"{reason}; on_escalation failed: {said(error)}")
+            why = f"{reason}; on_escalation failed: {said(error)}"
+            return self._denied(run, call, ruling, why, _HOST, ask)
         if grant == "ask":
-            return Ask(f"may {call.name} run? {reason}")
+            return ask
+        named = decision_of(answer).person if isinstance(answer, (Allow, Deny)) else None
+        by = named or _HOST
         if grant is None:
             why = answer.reason if isinstance(answer, Deny) else None
-            return self._denied(run, call, why or reason)
+            return self._denied(run, call, ruling, why or reason, by, ask)
         run.record(PermissionGrant(call.name, call.id, grant, reason))
         if grant == "session":
             known: Grants = run.recall(self)
             run.remember(self, Grants((*known.calls, digest)))
-        return _named(call)
+        why = answer.reason if isinstance(answer, Allow) else None
+        return Granted(why, by, ask, ask.receipt)
 
-    def _denied(self, run: Run, call: ToolCall, reason: str) -> ToolResult:
+    def _denied(
+        self,
+        run: Run,
+        call: ToolCall,
+        ruling: Ruling,
+        reason: str,
+        by: str | None = None,
+        ask: Ask | None = None,
+    ) -> Refused:
         run.record(PermissionDeny(call.name, call.id, reason))
-        return not_permitted(call, reason)
+        return _refused(call, _line(ruling), reason, by, ask)
 
 
-def _named(call: ToolCall) -> ToolCall:
-    """A copy: the decision on record then names the policy that let it through."""
-    return msgspec.structs.replace(call)
+_HOST = "on_escalation"  # who answered, where it does not say which person did
+
+
+def _line(ruling: Ruling) -> str:
+    """The line that denies a call."""
+    return f"deny {ruling.rule}" if ruling.rule is not None else "not allowed"
+
+
+def _receipt(action: str, rule: str, rationale: str) -> dict[str, Any]:
+    return {"action": action, "rule": rule, "rationale": rationale}
+
+
+def _refused(
+    call: ToolCall, rule: str, reason: str, by: str | None = None, ask: Ask | None = None
+) -> Refused:
+    return Refused(not_permitted(call, reason), reason, by, ask, _receipt("deny", rule, reason))
 
 
 def _grant(answer: object) -> Grant | Literal["ask"] | None:

@@ -24,9 +24,9 @@ from windlass.events import (
 )
 from windlass.loop.asks import version
 from windlass.loop.plan import digest_of
-from windlass.loop.policy import Policy
+from windlass.loop.policy import CallVerdict, Policy
 from windlass.loop.run import Run
-from windlass.loop.verdict import Ask, Outcome, Suspend
+from windlass.loop.verdict import Ask, Granted, Outcome, Suspend
 from windlass.messages import ToolCall, ToolResult
 from windlass.policies.planned import (
     EffectPlan,
@@ -54,6 +54,8 @@ class Beforehand(Policy[Any]):
     that would answer at once.
     """
 
+    decides = True
+
     def __init__(self, inner: Policy[Any], silent: Policy[Any]) -> None:
         self.inner, self.silent = inner, silent
         for name in ("memory", "keeps", "models"):  # what is remembered is the inner one's
@@ -70,7 +72,7 @@ class Beforehand(Policy[Any]):
     async def start(self, run: Run) -> Sequence[Tool] | None:
         return await self.inner.start(run)
 
-    async def before_tool(self, run: Run, call: ToolCall) -> ToolCall | ToolResult | Suspend | None:
+    async def before_tool(self, run: Run, call: ToolCall) -> CallVerdict:
         if run.tools[call.name].effect == "read_only":
             return await self.inner.before_tool(run, call)
         answer = await self.silent.before_tool(run, call)
@@ -105,6 +107,8 @@ def _asks(run: Run, call: ToolCall) -> tuple[dict[str, Any], ...]:
 
 class Preview(Policy[None]):
     """No effect happens: each is rehearsed where its tool can be, and goes into the plan."""
+
+    decides = True
 
     def __init__(self, delegates: Callable[[Tool], bool], root: Run | None = None) -> None:
         self.delegates, self.root = delegates, root
@@ -226,10 +230,48 @@ class Claims(msgspec.Struct, frozen=True):
     calls: dict[str, int] = {}
 
 
+class PlanPins(Policy[None]):
+    """Gives a call what the plan found out for it (the id of a new row), before anybody decides."""
+
+    def __init__(self, delegates: Callable[[Tool], bool], root: Run | None = None) -> None:
+        self.delegates, self.root = delegates, root
+
+    @property
+    def name(self) -> str:
+        return "plan_pins" if self.root is None else "parent.plan_pins"
+
+    def for_child(self, run: Run) -> PlanPins:
+        return PlanPins(self.delegates, self.root or run)
+
+    async def before_tool(self, run: Run, call: ToolCall) -> ToolCall | None:
+        root = self.root or run
+        tool, plan = run.tools[call.name], root.readings.get(ByPlan)
+        if plan is None or tool.effect == "read_only" or self.delegates(tool):
+            return None
+        claims: Claims = root.memory.get(NAME) or Claims()
+        at = claims.calls.get(f"{run.session_id}:{call.id}")
+        if at is None:
+            at = _next_effect(plan, claims, call)
+        pinned = None if at is None else plan.effects[at].pinned
+        if not pinned:
+            return None
+        return msgspec.structs.replace(call, arguments={**call.arguments, **pinned})
+
+
+def _next_effect(plan: EffectPlan, claims: Claims, call: ToolCall) -> int | None:
+    """The first effect that is this call, as the model asked for it, and is still to be done."""
+    taken, digest = set(claims.calls.values()), digest_of(call.arguments)
+    for at, effect in enumerate(plan.effects):
+        if at not in taken and effect.tool == call.name and effect.digest == digest:
+            return at
+    return None
+
+
 class ByPlan(Policy[Claims]):
     """What an approved plan says may run, each effect once; anything else that is no read asks."""
 
     memory = Claims
+    decides = True
 
     def __init__(
         self, ref: PlanRef, delegates: Callable[[Tool], bool], root: Run | None = None
@@ -272,7 +314,7 @@ class ByPlan(Policy[Claims]):
             )
         return plan
 
-    async def before_tool(self, run: Run, call: ToolCall) -> ToolCall | Ask | None:
+    async def before_tool(self, run: Run, call: ToolCall) -> Granted | Ask | None:
         tool, asks = run.tools[call.name], _asks(run, call)
         if tool.effect == "read_only" or self.delegates(tool):
             return None
@@ -295,8 +337,13 @@ class ByPlan(Policy[Claims]):
         if key not in claims.calls:
             root.remember(policy, Claims(plan.id, {**claims.calls, key: at}))
             await _first_there(root, run)
-        pinned = plan.effects[at].pinned
-        return msgspec.structs.replace(call, arguments={**call.arguments, **(pinned or {})})
+        why = f"effect {at} of plan {plan.id[:12]}"
+        told = {
+            "action": "allow",
+            "rule": why,
+            "rationale": f"{plan.approved_by} approved the plan",
+        }
+        return Granted(why, plan.approved_by, receipt=told)
 
     async def _claimed(self, run: Run, plan: EffectPlan) -> str:
         """Make the plan this run's own, on the record of the session that made it. "": it is."""
@@ -387,10 +434,21 @@ def _fitting(
     return None, why
 
 
+def _without_pins(effect: PlannedEffect, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments that were asked for, where these have all that the plan pins; else as they are."""
+    pinned = effect.pinned or {}
+    missing = [name for name in pinned if arguments.get(name) != pinned[name]]
+    if not pinned or missing:
+        return dict(arguments)
+    left = {name: value for name, value in arguments.items() if name not in pinned}
+    before = {name: value for name, value in effect.arguments.items() if name in pinned}
+    return {**left, **before}
+
+
 def _misfit(
     effect: PlannedEffect, call: ToolCall, tool: Tool, asks: Sequence[Mapping[str, Any]]
 ) -> str | None:
-    if effect.digest != digest_of(call.arguments):
+    if effect.digest != digest_of(_without_pins(effect, call.arguments)):
         return "the plan has it with other arguments"
     if effect.version != version(tool):
         return "the tool is not what it was when the plan was made"

@@ -35,6 +35,8 @@ from windlass.policies.tally import tally
 class Stall(Policy[None]):
     """Look at each reply before its calls run, and at each result."""
 
+    decides = True
+
     def __init__(
         self,
         diagnostics: StallDiagnostics | None = None,

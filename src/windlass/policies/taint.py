@@ -17,7 +17,7 @@ from windlass.access.taint import (
 from windlass.events import JournalEntry, Remembered, Said, SessionOpened, TaintAdded
 from windlass.loop.policy import Policy
 from windlass.loop.run import Run
-from windlass.loop.verdict import Ask, Suspend
+from windlass.loop.verdict import Ask, Refused, Suspend
 from windlass.messages import ToolCall, ToolResult
 from windlass.tools.answer import not_permitted
 from windlass.tools.base import Tool
@@ -39,6 +39,7 @@ class ThirdLeg(Policy[Tainted]):
 
     memory = Tainted
     keeps = "session"
+    decides = True
 
     def __init__(
         self,
@@ -72,7 +73,7 @@ class ThirdLeg(Policy[Tainted]):
         cautious = self.rules.unlabelled == "cautious"  # nobody here knows what it was
         return frozenset({"reads_private", "reads_untrusted"} if cautious else ())
 
-    async def before_tool(self, run: Run, call: ToolCall) -> ToolCall | ToolResult | Suspend | None:
+    async def before_tool(self, run: Run, call: ToolCall) -> Refused | Suspend | None:
         tool = run.tools[call.name]
         labels = self._labels(tool)
         if not labels:
@@ -96,13 +97,12 @@ class ThirdLeg(Policy[Tainted]):
                 await self._learn(run, f"{run.session_id}.{call.id}")
         return result
 
-    def _held(
-        self, call: ToolCall, known: Tainted, labels: frozenset[Label]
-    ) -> ToolResult | Suspend:
+    def _held(self, call: ToolCall, known: Tainted, labels: frozenset[Label]) -> Refused | Suspend:
         why = known.story(call.name, labels)
         receipt: dict[str, Any] = {"action": "ask", "rule": "trifecta", "rationale": why}
         if self.rules.mode == "refuse":
-            return not_permitted(call, why, {**receipt, "action": "deny"})
+            receipt["action"] = "deny"
+            return Refused(not_permitted(call, why, receipt), why, receipt=receipt)
         return Ask(f"may {call.name} run? {why}", about=dict(known.by), receipt=receipt)
 
     def _labels(self, tool: Tool) -> frozenset[Label]:

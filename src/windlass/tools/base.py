@@ -112,7 +112,8 @@ class ToolContext(Generic[Deps]):
     """
 
     __slots__ = (
-        "attempt", "call_id", "caller", "deps", "run_id", "scope", "session_id", "tool_name",
+        "attempt", "call_id", "caller", "decided", "deps", "run_id", "scope", "session_id",
+        "tool_name",
     )  # fmt: skip
 
     def __init__(
@@ -125,9 +126,11 @@ class ToolContext(Generic[Deps]):
         tool_name: str,
         scope: CallScope,
         attempt: int = 1,
+        decided: dict[str, Any] | None = None,
     ) -> None:
         self.deps, self.caller, self.session_id, self.run_id = deps, caller, session_id, run_id
         self.call_id, self.tool_name, self.scope, self.attempt = call_id, tool_name, scope, attempt
+        self.decided = decided  # the arguments that were decided on, which the tool must be given
 
     @property
     def idempotency_key(self) -> str:
@@ -162,6 +165,10 @@ class ToolContext(Generic[Deps]):
 
 
 Handler: TypeAlias = Callable[..., Any | Awaitable[Any]]
+_NOT_DECIDED = (
+    "not run: a tool runs a call as it was decided, and something around it changed the arguments; "
+    "change them in `prepare`, or in a policy's before_tool"
+)
 
 _encode = msgspec.json.Encoder().encode
 NAME = re.compile(r"[a-zA-Z0-9_.:-]{1,128}")
@@ -347,7 +354,15 @@ class Tool:
         return ()
 
     async def call(self, arguments: dict[str, Any], ctx: ToolContext[Any]) -> ToolResult | Parked:
-        """Run the handler; the result's `id` is left empty for the caller to fill in."""
+        """Run the handler; the result's `id` is left empty for the caller to fill in.
+
+        What was decided is what runs: a tool around this one that changed the arguments is refused.
+        """
+        decided = ctx.decided
+        if decided is not None and arguments is not decided and self.name == ctx.tool_name:
+            if arguments != decided:
+                return refusal(_NOT_DECIDED)
+            arguments = decided
         try:
             if self.is_async:
                 return self._finish(await self._invoke(arguments, ctx))

@@ -63,14 +63,15 @@ def foreseeing(policies: Sequence[Policy[Any]], mode: Mapping[str, Any]) -> list
     what others deny or change is denied and changed before.
     """
     from windlass.agents.subagent import delegates
-    from windlass.policies.preview import ByPlan, PlanRef, Preview
+    from windlass.policies.preview import ByPlan, PlanPins, PlanRef, Preview
 
     quiet = [_quiet(policy) for policy in policies]
     if mode.get("mode") == "preview":
-        last: Policy[Any] = Preview(delegates)
+        last: list[Policy[Any]] = [Preview(delegates)]
     else:
-        last = ByPlan(PlanRef(mode["session_id"], mode.get("id")), delegates)
-    return [*quiet[:-1], last, *quiet[-1:]]  # the cap on results stays where it is: it only cuts
+        by_plan = ByPlan(PlanRef(mode["session_id"], mode.get("id")), delegates)
+        last = [PlanPins(delegates), by_plan]
+    return [*quiet[:-1], *last, *quiet[-1:]]  # the cap on results stays where it is: it only cuts
 
 
 def _quiet(policy: Policy[Any]) -> Policy[Any]:

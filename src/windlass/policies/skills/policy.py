@@ -301,6 +301,8 @@ class Skills(Policy[Active]):
 class GatedSkills(Skills):
     """Skills of which some name their tools, or have files: calls are looked at before they run."""
 
+    decides = True
+
     def _reader(self) -> Tool | None:
         free = [name for name in NAMES if name not in self.surface.names]
         if not free or not any(skill.files for skill in self.registry):

@@ -1,0 +1,124 @@
+"""What the policies say about one call, asked until all of them have seen the call that will run.
+
+First come those that may change it. Whoever passed an earlier version is asked again about the last
+one. Then those that decide are asked, about a call that nobody changes any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from windlass.errors import ConfigError
+from windlass.loop.asks import Source
+from windlass.loop.plan import as_journaled, digest_of
+from windlass.loop.policy import CallVerdict, misplaced
+from windlass.loop.run import Run
+from windlass.loop.verdict import Granted, Refused, Suspend
+from windlass.messages import ToolCall, ToolResult
+from windlass.tools.base import Prepared, Tool
+from windlass.tools.handlers import own
+from windlass.tools.prepare import unparsable
+
+
+class Ended(NamedTuple):
+    """A refusal, or an answer in the tool's place, and whose it is; None: the arguments do not fit."""
+
+    rule: str | None
+    answer: Refused | ToolResult
+
+
+class Review:
+    """One call before the policies: `ended = await Review(run, tool, call).decide()`."""
+
+    __slots__ = ("call", "granted", "rule", "run", "sources", "tool")
+
+    def __init__(self, run: Run, tool: Tool, call: ToolCall) -> None:
+        self.run, self.tool, self.call = run, tool, call
+        self.rule: str = "default"  # the last policy that let it through by name
+        self.sources: dict[str, Source] = {}  # who asks, or asked and was answered at once
+        self.granted: dict[str, Granted] = {}
+
+    async def decide(self) -> Ended | None:
+        """Ask every policy. What ended the asking; None: the call may run, once all asks are answered."""
+        moments = self.run.moments
+        if moments.changing and (ended := await self._ask_those_who_change(moments.changing)):
+            return ended
+        for ask in moments.deciding:
+            answer = await self._ask(ask)
+            if isinstance(answer, (Refused, ToolResult)):
+                return Ended(ask.__self__.name, answer)
+            if isinstance(answer, ToolCall):
+                raise ConfigError(
+                    f"policy {ask.__self__.name!r} decides about calls and may not change them: "
+                    "leave `decides` off, so that it is asked before those that decide"
+                )
+        return None
+
+    async def _ask_those_who_change(self, asks: Sequence[Any]) -> Ended | None:
+        waiting, changed = list(asks), set[Any]()
+        while waiting:
+            ask = waiting.pop(0)
+            answer = await self._ask(ask)
+            if isinstance(answer, (Refused, ToolResult)):
+                return Ended(ask.__self__.name, answer)
+            # Once each: two that undo one another's change must come to an end.
+            if not isinstance(answer, ToolCall) or ask in changed:
+                continue
+            changed.add(ask)
+            self.rule = ask.__self__.name
+            fits = prepare(self.run, self.tool, answer)
+            if isinstance(fits, ToolResult):
+                return Ended(None, fits)
+            self.call = fits
+            waiting += [each for each in asks if each is not ask and each not in waiting]
+        return None
+
+    async def _ask(self, ask: Any) -> CallVerdict:
+        """What one policy says. A call is the answer only if its arguments are others."""
+        given = msgspec.structs.replace(self.call, arguments=own(self.call.arguments))
+        name: str = ask.__self__.name
+        answer = await ask(self.run, given)
+        self.sources.pop(name, None)
+        self.granted.pop(name, None)
+        match answer:
+            case None | ToolResult() | Refused():
+                return answer
+            case Suspend():
+                self.sources[name] = Source(name, answer)
+            case Granted():
+                self.rule, self.granted[name] = name, answer
+                if answer.ask is not None:
+                    self.sources[name] = Source(name, answer.ask, answer.by or name)
+            case ToolCall():
+                return self._changed(name, given, answer)
+            case _:
+                raise misplaced(ask, answer, "the call, a ToolResult, Suspend or None")
+        return answer
+
+    def _changed(self, name: str, given: ToolCall, answer: ToolCall) -> ToolCall | None:
+        arguments = as_journaled(answer.arguments, f"what {name} makes of the arguments")
+        if digest_of(arguments) != digest_of(self.call.arguments):
+            return msgspec.structs.replace(self.call, arguments=arguments)
+        if answer is not given:  # a copy: the decision then names this policy
+            self.rule = name
+        return None
+
+
+def prepare(run: Run, tool: Tool, call: ToolCall) -> ToolCall | ToolResult:
+    """The call with arguments that fit the tool, or the result that says why they do not."""
+    if call.raw is not None:
+        problems: tuple[str, ...] = (unparsable(call.raw),)
+    else:
+        prepared: Prepared = tool.prepare(call.arguments, run.plan.validation)
+        problems = prepared.problems
+        if not problems:
+            if prepared.coerced:
+                run.coerced[call.id] = prepared.coerced
+            if prepared.arguments is call.arguments:
+                return call
+            return msgspec.structs.replace(call, arguments=prepared.arguments)
+    words = "\n".join((f"The arguments for {tool.name} are not valid:", *problems))
+    return ToolResult(call.id, words, True, call.name, "invalid")
