@@ -143,6 +143,7 @@ _HOMES = {
         "Refused",
         "ResourceError",
         "ServerError",
+        "SessionHeld",
         "StaleWriter",
         "StoreError",
         "StreamBroken",

@@ -152,6 +152,7 @@ from windlass.errors import RateLimited as RateLimited
 from windlass.errors import Refused as Refused
 from windlass.errors import ResourceError as ResourceError
 from windlass.errors import ServerError as ServerError
+from windlass.errors import SessionHeld as SessionHeld
 from windlass.errors import StaleWriter as StaleWriter
 from windlass.errors import StoreError as StoreError
 from windlass.errors import StreamBroken as StreamBroken

@@ -17,7 +17,8 @@
       ResourceError              a call to a resource could not be answered
         NotFound  Conflict  InvalidValue
       StoreError                 the journal could not be read or written
-        StaleWriter  Corrupt  Full  Locked  NoSuchSession
+        StaleWriter  Corrupt  Full  NoSuchSession
+        Locked                   SessionHeld: a run is under way on the session
       TestBroken                 only a test runs into it, and it is raised through every run
 
 Errors that end a run carry `.trace` and `.session_id`.
@@ -250,6 +251,26 @@ class Full(StoreError):
 
 class Locked(StoreError):
     """Someone else holds the database or the session."""
+
+
+class SessionHeld(Locked):
+    """A run is under way on the session, here or elsewhere.
+
+    `error.holder` says who writes to it (`.host`, `.pid`, `.caller`, `.since`) and
+    `error.last_active` when it last did, in seconds of the epoch. Whoever means it passes
+    `take_over=True`: the other run then ends with `StaleWriter`.
+
+    ```python
+    try:
+        out = await agent.resume("s1")
+    except w.SessionHeld as held:
+        print(held.holder, held.last_active)
+    ```
+    """
+
+    def __init__(self, message: str, *, holder: Any = None, last_active: float = 0.0) -> None:
+        super().__init__(message)
+        self.holder, self.last_active = holder, last_active
 
 
 class NoSuchSession(StoreError, KeyError):

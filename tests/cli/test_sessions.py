@@ -85,9 +85,7 @@ def test_an_unfinished_session_says_so(windlass, module):
     )
     windlass("run", "x", *MOCK, "-t", "host:fetch", "--session", "s", code=1)
     shown = windlass("sessions", "show", "s").stdout
-    assert (
-        "s  suspended" in shown and "parked   fetch is run by the host; waits for call_7" in shown
-    )
+    assert "s  parked" in shown and "parked   fetch is run by the host; waits for call_7" in shown
     done = windlass("sessions", "resume", "s", "-t", "host:fetch", "--result", "call_7=page")
     assert (
         "Mock reply to: x" in done.stdout and "s  done" in windlass("sessions", "show", "s").stdout

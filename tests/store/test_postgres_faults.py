@@ -219,7 +219,7 @@ async def test_two_may_make_one_session_at_once():
     url = shared_server().schema()
     stores = [PostgresStore(url) for _ in range(4)]
     await stores[0].sessions()
-    journals = await asyncio.gather(*(store.open("s") for store in stores))
+    journals = await asyncio.gather(*(store.open("s", take_over=True) for store in stores))
     for journal in journals:
         journal.append(note(1))
         journal.flush()

@@ -24,9 +24,9 @@ from windlass.errors import StaleWriter
 from windlass.store.postgres import PostgresStore
 from windlass.testing.store_pieces import add, insert, note, result
 
-async def drive(url, turns):
+async def drive(url, turns, take_over):
     store = PostgresStore(url)
-    journal = await store.open("s")
+    journal = await store.open("s", take_over=bool(take_over))
     done = 0
     print("open", flush=True)
     sys.stdin.readline()
@@ -46,9 +46,9 @@ asyncio.run(drive(*sys.argv[1:]))
 """
 
 
-def driver(url: str, turns: int) -> subprocess.Popen[str]:
+def driver(url: str, turns: int, take_over: str = "") -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-c", DRIVER, url, str(turns)],
+        [sys.executable, "-c", DRIVER, url, str(turns), take_over],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -96,7 +96,7 @@ def prepared() -> str:
 
 def test_of_two_that_drive_one_session_the_first_loses_and_nothing_doubles():
     url = prepared()
-    first, second = driver(url, 40), driver(url, 10)
+    first, second = driver(url, 40), driver(url, 10, "yes")
     assert hear(first) == "open"
     go(first)  # it works while the other takes the session from it
     assert hear(second) == "open"

@@ -217,6 +217,7 @@ async def test_a_file_from_before_the_books_is_upgraded_and_says_so(tmp_path, ca
         db.executescript(
             "DROP VIEW windlass_model_calls; DROP TABLE windlass_calls; DROP TABLE windlass_runs;"
             "ALTER TABLE windlass_sessions DROP COLUMN run;"
+            "ALTER TABLE windlass_sessions DROP COLUMN holder; DROP TABLE windlass_beats;"
             "UPDATE windlass_meta SET value = '1' WHERE key = 'schema'"
         )
     db.close()
@@ -449,7 +450,7 @@ async def main():
     store = SqliteStore(sys.argv[1])
     await store.post("s", "cancel", "from elsewhere")
     sys.stdin.readline()
-    journal = await store.open("s")
+    journal = await store.open("s", take_over=True)
     journal.append(IterationStart(2))
     await journal.close()
     await store.aclose()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Unpack, cast, overload
 
 from windlass.access.caller import Caller
 from windlass.agents import driver
@@ -11,6 +11,7 @@ from windlass.agents.abort import Abort
 from windlass.agents.assemble import assemble, check_agent
 from windlass.agents.checking import words
 from windlass.agents.decisions import check_answers
+from windlass.agents.detach import detach
 from windlass.agents.driver import Start, conduct
 from windlass.agents.options import OF_A_RUN, RunOptions, WatchOptions, check_run, unknown
 from windlass.agents.prompt import asked_to_run
@@ -173,6 +174,7 @@ class Agent(Generic[Deps, Output]):
         """
         asked = self._asked(deps, options)
         begun = await asked.begin(prompt)
+        begun.agent = self
         outcome = await conduct(begun, asked.runtime, abort=asked.abort, timeout=asked.timeout)
         return AgentResult(begun.run, outcome)
 
@@ -206,7 +208,9 @@ class Agent(Generic[Deps, Output]):
         asked = self._asked(deps, options)
 
         async def begin(pipe: Callable[[Event], None]) -> Start:
-            return await asked.begin(prompt, (pipe,))
+            begun = await asked.begin(prompt, (pipe,))
+            begun.agent = self
+            return begun
 
         return RunStream(begin, _result, asked.runtime, abort=asked.abort, timeout=asked.timeout)
 
@@ -223,17 +227,22 @@ class Agent(Generic[Deps, Output]):
         abort: Abort | None = None,
         timeout: float | None = None,
         store: str | Store | None = None,
+        take_over: bool = False,
+        on_cancel: Literal["cancel", "park"] = "cancel",
         **watch: Unpack[WatchOptions],
     ) -> AgentResult[Output]:
         """Go on with a parked or killed run, from this or any other process.
 
         `decisions` answer calls that asked for approval, `results` those that the host runs. A run
-        that has ended stays as it ended. It takes the callbacks of `run`.
+        that has ended stays as it ended. It takes the callbacks of `run`. While the run is alive
+        elsewhere this raises `SessionHeld`; `take_over=True` goes on here, and the other run ends
+        with `StaleWriter`.
         """
         if not isinstance(cast("object", session_id), str):
             raise ConfigError(f"session_id is a text, not {shown(session_id)}")
         check_answers(decisions, results)
-        given = {"caller": caller, "abort": abort, "timeout": timeout, "store": store}
+        given = {"caller": caller, "abort": abort, "timeout": timeout, "store": store,
+                 "take_over": take_over, "on_cancel": on_cancel}  # fmt: skip
         for name in watch:
             if name not in WatchOptions.__optional_keys__:
                 raise unknown(name, WatchOptions.__optional_keys__, "Agent.resume")
@@ -248,10 +257,23 @@ class Agent(Generic[Deps, Output]):
             sinks=asked.watchers.sinks,
             decisions=decisions,
             results=results,
+            take_over=asked.take_over,
         )
+        begun.agent, begun.parks = self, asked.parks
         asked.watchers.of(begun.run)
         outcome = await conduct(begun, asked.runtime, abort=asked.abort, timeout=timeout)
         return AgentResult(begun.run, outcome)
+
+    def detach(self, session_id: str | None = None) -> tuple[str, ...]:
+        """Let go of this agent's runs in this process, or of the one on this session.
+
+        ```python
+        loop.add_signal_handler(signal.SIGTERM, agent.detach)
+        ```
+        Each ends here as `suspended` (`detached`), and `resume` goes on with it anywhere, where its
+        journal ends. Returns the sessions that were told; may be called from any thread.
+        """
+        return detach(self, session_id)
 
     def _asked(self, deps: Deps | None, options: Mapping[str, Any]) -> _Asked:
         agent = self
@@ -339,8 +361,8 @@ class Agent(Generic[Deps, Output]):
 class _Asked:
     """What one run is made of: its own arguments, and the agent's where it has none."""
 
-    __slots__ = ("abort", "agent", "caller", "conversation_id", "deps", "request_id", "run_id",
-                 "runtime", "session_id", "store", "timeout", "watchers")  # fmt: skip
+    __slots__ = ("abort", "agent", "caller", "conversation_id", "deps", "parks", "request_id",
+                 "run_id", "runtime", "session_id", "store", "take_over", "timeout", "watchers")  # fmt: skip
 
     def __init__(self, agent: Agent[Any, Any], deps: Any, options: Mapping[str, Any]) -> None:
         self.agent, self.runtime = agent, current_runtime()
@@ -356,6 +378,8 @@ class _Asked:
         self.request_id: str | None = chosen("request_id")
         self.conversation_id: str | None = chosen("conversation_id")
         self.timeout: float | None = options.get("timeout")  # the agent's own is a model call's
+        self.take_over: bool = chosen("take_over", False)
+        self.parks: bool = chosen("on_cancel") == "park"
         place = chosen("store")
         self.store = self.runtime.store if place is None else self.runtime.store_at(place)
         self.watchers = NOBODY
@@ -383,7 +407,9 @@ class _Asked:
             run_id=self.run_id,
             request_id=self.request_id,
             conversation_id=self.conversation_id,
+            take_over=self.take_over,
         )
+        begun.parks = self.parks
         if self.watchers is not NOBODY:
             self.watchers.of(begun.run)
         return begun

@@ -57,7 +57,7 @@ AGENT_OPTIONS = (LOOP_OPTIONS - {"max_iterations", "persistent", "messages", "ru
     "deps_type",
 }
 _PER_RUN = (
-    "session_id", "store", "on_event", "abort", "caller", "deps", "run_id", "messages",
+    "session_id", "take_over", "on_cancel", "store", "on_event", "abort", "caller", "deps", "run_id", "messages",
     "request_id", "conversation_id",
 )  # fmt: skip
 

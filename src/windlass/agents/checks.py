@@ -248,6 +248,8 @@ CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "llm_backoff_ms": _outdated(number(0), "llm_caller=with_retry(backoff_ms=…)"),
     "tool_format": optional(one_of("native", "text")),
     "session_id": optional(text),
+    "take_over": boolean,
+    "on_cancel": one_of("cancel", "park"),
     "on_event": function,
     "abort": instance(Abort, "an Abort"),
     "caller": _caller,

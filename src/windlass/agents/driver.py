@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from windlass import seams
@@ -12,10 +12,12 @@ from windlass.access.caller import Caller
 from windlass.agents.abort import Abort
 from windlass.agents.authority.preview import MODE, as_begun
 from windlass.agents.decisions import must_be_open, post_decisions, take_answers
+from windlass.agents.detach import DETACHED, UnderWay, under_way
 from windlass.agents.identity import of_tenant, same_caller
 from windlass.agents.runtime import Runtime
+from windlass.agents.session_open import open_session
 from windlass.agents.telemetry import in_use
-from windlass.errors import NoSuchSession, TestBroken, whole_text
+from windlass.errors import NoSuchSession, StaleWriter, TestBroken, whole_text
 from windlass.events import Reminded, RunResumed, RunStarted
 from windlass.loop.answers import Allow, Deny
 from windlass.loop.calls import close_recorded
@@ -24,7 +26,7 @@ from windlass.loop.ledger import Ledger
 from windlass.loop.plan import Plan
 from windlass.loop.resume import Standing, continue_session, standing, take_up
 from windlass.loop.run import Run
-from windlass.loop.verdict import Finish, Outcome, Stop
+from windlass.loop.verdict import Finish, Outcome, Stop, Suspend
 from windlass.loop.watch import Sink
 from windlass.messages import Message
 from windlass.notes import Reminder
@@ -38,7 +40,7 @@ CALLBACKS = 10.0  # seconds that async callbacks have to end once their run has
 class Start:
     """A run that is set up: drive it with `conduct`."""
 
-    __slots__ = ("at", "finish", "outcome", "passing", "run")
+    __slots__ = ("agent", "at", "finish", "outcome", "parent", "parks", "passing", "run")
 
     def __init__(
         self, run: Run, at: Stage, finish: Finish | None, outcome: Outcome | None = None
@@ -46,6 +48,9 @@ class Start:
         self.run, self.at, self.finish = run, at, finish
         self.outcome = outcome  # of a run that had ended already
         self.passing: MemoryStore | None = None  # holds a session that nobody has named
+        self.parks = False  # when its caller is cancelled it is left to be taken up
+        self.agent: object = None  # whose run it is
+        self.parent: Run | None = None  # which has called it as a tool
 
 
 async def start(
@@ -64,20 +69,31 @@ async def start(
     request_id: str | None = None,
     conversation_id: str | None = None,
     reminders: Sequence[Reminded] = (),
+    take_over: bool = False,
 ) -> Start:
     """Begin a new run. On a session with history it goes on from there.
 
-    `reminders` are those that whoever hands it the task passes on.
+    `reminders` are those that whoever hands it the task passes on. `take_over` replaces a writer of
+    the session that is alive.
     """
     home = store or runtime.store
     runtime.keeper_for(home)  # says what is wrong with it before anything is opened
-    journal = await home.open(session_id or seams.new_id("session"), parent_id=parent_id)
+    name = session_id or seams.new_id("session")
+    journal = await open_session(
+        home,
+        name,
+        may=lambda state: of_tenant(state.run, caller or Caller.local(), name),
+        caller=caller,
+        take_over=take_over,
+        parent_id=parent_id,
+    )
     try:
         run = _run(plan, home, journal, runtime, caller, deps, sinks, ledger, run_id)
         if len(journal.entries) > 1:
             state = _closed(run)
             of_tenant(state.run, run.caller, journal.session_id)
             continue_session(run, state)
+        run.took_over = take_over
         model = plan.model
         run.first_entry = len(journal.entries)
         run.request_id, run.conversation_id = request_id, conversation_id
@@ -123,11 +139,19 @@ async def resume(
     ledger: Ledger | None = None,
     decisions: Mapping[str, Allow | Deny | bool] | None = None,
     results: Mapping[str, Any] | None = None,
+    take_over: bool = False,
 ) -> Start:
     """Go on with the session's last run where its journal ends; one that has ended stays ended."""
     home = store or runtime.store
     runtime.keeper_for(home)
-    journal = await home.open(session_id, create=False)
+    journal = await open_session(
+        home,
+        session_id,
+        may=lambda state: same_caller(state.run, caller, session_id) if state.run else None,
+        caller=caller,
+        take_over=take_over,
+        create=False,
+    )
     try:
         state = standing(journal.entries)
         if state.run is None:
@@ -136,6 +160,7 @@ async def resume(
         if state.unfinished:
             plan = as_begun(plan, state.run.metadata)
         run = _run(plan, home, journal, runtime, caller, deps, sinks, ledger, state.run.run_id)
+        run.took_over = take_over
         run.request_id = state.run.request_id
         run.conversation_id = state.run.conversation_id
         if state.view.open and not state.open_calls:  # so no run leaves it: mend what can be mended
@@ -214,7 +239,7 @@ async def conduct(
     leave: Abort | None = None,
     timeout: float | None = None,
 ) -> Outcome:
-    """Drive the run in a task of its own. Cancelling the caller cancels the run, on the record."""
+    """Drive the run in a task of its own. Cancelling the caller ends or parks it, on the record."""
     run = begun.run
     if begun.outcome is not None:
         await run.journal.close()
@@ -222,7 +247,9 @@ async def conduct(
     keeper = None if begun.passing is not None else runtime.keeper_for(run.store)
     if keeper is not None:
         keeper.began(run.session_id)
-    hold = _Hold(run, abort, leave, timeout)
+    hold = _Hold(run, abort, leave, timeout, begun.parks)
+    going = UnderWay(run, begun.agent, hold.park)
+    under_way.add(going)
     driving = hold.drive(begun.at, begun.finish)
     if in_use() and run.around is None:
         from windlass.agents.tracing import traced
@@ -232,6 +259,8 @@ async def conduct(
     try:
         await hold.done
     except asyncio.CancelledError:
+        if begun.parks or (begun.parent is not None and begun.parent.interruption is DETACHED):
+            run.interrupt(DETACHED)
         run.halt()
         await _patiently(task)
         if run.drains:
@@ -239,6 +268,7 @@ async def conduct(
         raise
     finally:
         hold.release()
+        under_way.discard(going)
         if not task.done():
             run.lingering.add(task)  # stubborn: it ends when it ends, and its session waits
         if run.threads or run.lingering:
@@ -258,7 +288,7 @@ async def conduct(
         await keeper.settled()
     if begun.passing is not None and outcome.status != "suspended":
         begun.passing.let_go(run.session_id)
-    if isinstance(outcome.exception, TestBroken):
+    if isinstance(outcome.exception, (TestBroken, StaleWriter)):
         outcome.exception.session_id = run.session_id
         raise outcome.exception
     return outcome
@@ -292,12 +322,17 @@ class _Hold:
     __slots__ = ("_aborts", "_timers", "done", "run")
 
     def __init__(
-        self, run: Run, abort: Abort | None, leave: Abort | None, timeout: float | None
+        self,
+        run: Run,
+        abort: Abort | None,
+        leave: Abort | None,
+        timeout: float | None,
+        parks: bool,
     ) -> None:
         self.run = run
         self.done: asyncio.Future[None] = run.loop.create_future()
         self._timers: list[asyncio.TimerHandle] = []
-        self._aborts: list[Abort] = []
+        self._aborts: list[tuple[Abort, Callable[[str], None]]] = []
         seconds = run.ledger.limits.seconds
         if seconds is not None:
             left = max(0.0, seconds - run.ledger.seconds)
@@ -307,7 +342,7 @@ class _Hold:
         if abort is not None:
             self._listen(abort)
         if leave is not None:
-            self._listen(leave)
+            self._listen(leave, self._left if parks else self._pull)
         run.journal.on_mail = self._on_mail
         if run.journal.mail:
             self._on_mail()
@@ -323,27 +358,37 @@ class _Hold:
         """The run has ended, or is left to itself."""
         for timer in self._timers:
             timer.cancel()
-        for abort in self._aborts:
-            abort.forget(self._pull)
+        for abort, heard in self._aborts:
+            abort.forget(heard)
         self.run.journal.on_mail = None
 
     def _wake(self) -> None:
         if not self.done.done():
             self.done.set_result(None)
 
-    def _stop(self, verdict: Stop) -> None:
+    def park(self) -> None:
+        """Let go of the run, from any thread: whoever resumes it goes on where its journal ends."""
+        self._soon(DETACHED)
+
+    def _stop(self, verdict: Stop | Suspend) -> None:
         self.run.interrupt(verdict)
         self._timers.append(self.run.loop.call_later(PATIENCE, self._wake))
 
     def _at(self, seconds: float, verdict: Stop) -> None:
         self._timers.append(self.run.loop.call_later(seconds, self._stop, verdict))
 
-    def _listen(self, abort: Abort) -> None:
-        self._aborts.append(abort)
-        abort.listen(self._pull)
+    def _listen(self, abort: Abort, heard: Callable[[str], None] | None = None) -> None:
+        heard = heard or self._pull
+        self._aborts.append((abort, heard))
+        abort.listen(heard)
 
     def _pull(self, reason: str) -> None:
-        verdict = Stop("cancelled", reason)
+        self._soon(Stop("cancelled", reason))
+
+    def _left(self, _reason: str) -> None:
+        self._soon(DETACHED)
+
+    def _soon(self, verdict: Stop | Suspend) -> None:
         if threading.get_ident() == self.run.thread:
             self._stop(verdict)
         else:

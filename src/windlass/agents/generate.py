@@ -267,7 +267,7 @@ class _Asked:
             else:
                 self.keeper.before = 0  # a list is a history of its own
         place = loop.get("store")
-        return await driver.start(
+        begun = await driver.start(
             self.plan,
             messages,
             self.runtime,
@@ -281,7 +281,10 @@ class _Asked:
             conversation_id=self.keeper.conversation.id
             if self.keeper is not None
             else loop.get("conversation_id"),
+            take_over=loop.get("take_over", False),
         )
+        begun.parks = loop.get("on_cancel") == "park"
+        return begun
 
     def answer(self, result: LoopResult) -> GenerateResult:
         """What came of it; what is no answer is raised, with all that happened."""

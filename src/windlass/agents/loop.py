@@ -60,6 +60,8 @@ async def run_loop(prompt: Any, typed: dict[str, Any], door: str, result: type[R
         run_id=checked.get("run_id"),
         request_id=checked.get("request_id"),
         conversation_id=checked.get("conversation_id"),
+        take_over=checked.get("take_over", False),
     )
+    begun.parks = checked.get("on_cancel") == "park"
     outcome = await conduct(begun, runtime, abort=checked.get("abort"))
     return result(begun.run, outcome)

@@ -6,7 +6,7 @@ Types are written as values, not as text: a TypedDict would compile the text of 
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, cast
 
 from windlass.access.caller import Caller
 from windlass.agents.abort import Abort
@@ -121,6 +121,8 @@ class _SharedOptions(TurnOptions, JudgementOptions, ContextOptions, AuthorityOpt
 
     tool_format: str
     session_id: str
+    take_over: bool
+    on_cancel: Literal["cancel", "park"]
     store: str | Store
     on_event: Callable[[Event], Any]
     abort: Abort
@@ -191,7 +193,7 @@ class RunOptions(_SharedOptions, ProviderOptions, WatchOptions, total=False):
 OF_A_RUN = frozenset(
     {"session_id", "store", "on_event", "abort", "caller", "run_id", "request_id",
      "conversation_id", "timeout", "task_id", "trace_agent", "on_tool_call", "on_tool_result",
-     "on_message", "on_warning", "on_trace"}
+     "on_message", "on_warning", "on_trace", "take_over", "on_cancel"}
 )  # fmt: skip
 
 SUPERSEDED = {

@@ -22,7 +22,7 @@ from windlass.events import (
 )
 from windlass.loop.run import Run
 from windlass.loop.turn import UNNAMED
-from windlass.loop.verdict import Outcome
+from windlass.loop.verdict import Outcome, Suspend
 from windlass.messages import Message, ToolCall
 from windlass.models.wrappers.native import EMPTY, written
 from windlass.policies.completion import visible
@@ -211,6 +211,8 @@ class RunResult:
         """What a parked run waits for: give `resume` a decision or a result for each id."""
         turn = self._run.turn
         if self.status != "suspended" or turn is None or not turn.open:
+            return []
+        if isinstance(self._run.interruption, Suspend):  # let go of: its calls wait for nobody
             return []
         decided = {e.call_id: e for e in self.entries if type(e) is ToolDecided}
         found: list[PendingCall] = []

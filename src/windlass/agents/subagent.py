@@ -70,19 +70,22 @@ async def _delegate(
     plan = await agent.plan_for(ctx.deps, ctx.caller, child_id, store or runtime.store)
     if parent is not None:
         plan = for_child(plan.under(parent), parent.plan, parent.session_id)
+    take_over = parent is not None and parent.took_over
     books = Ledger(plan.limits, parent.ledger if parent is not None else runtime.ledger)
     try:
         begun = await driver.resume(
-            plan, child_id, runtime, store=store, caller=ctx.caller, deps=ctx.deps, ledger=books
-        )
+            plan, child_id, runtime, store=store, caller=ctx.caller, deps=ctx.deps, ledger=books,
+            take_over=take_over,
+        )  # fmt: skip
     except NoSuchSession:
         begun = await driver.start(
             plan, as_messages(task), runtime, session_id=child_id, store=store, caller=ctx.caller,
-            deps=ctx.deps, ledger=books, parent_id=ctx.session_id,
+            deps=ctx.deps, ledger=books, parent_id=ctx.session_id, take_over=take_over,
             request_id=parent.request_id if parent is not None else None,
             conversation_id=parent.conversation_id if parent is not None else None,
             reminders=inherited(parent.reminders) if parent is not None else (),
         )  # fmt: skip
+    begun.parent = parent
     out: AgentResult[Any] = AgentResult(begun.run, await conduct(begun, runtime))
     if out.status == "suspended":
         waiting = [call.id for call in out.pending]

@@ -42,6 +42,7 @@ class Chosen(NamedTuple):
     ask: tuple[str, ...] = ()
     preview: bool = False
     plan: str | None = None
+    take_over: bool = False
 
     def to_go_on(self, session_id: str, command: str = "run") -> str:
         """What to type to go on with this session; its model and system prompt it knows itself."""
@@ -83,6 +84,8 @@ _SESSION_OPTIONS = (
                  help="Do what the approved plan of this session says; anything else parks the run."),
 )  # fmt: skip
 _ANSWER_OPTIONS = (
+    click.option("--take-over", is_flag=True,
+                 help="Go on also where another process is at work on the session; its run ends."),
     click.option("--allow", metavar="CALL", multiple=True,
                  help="With a parked run: this call may run."),
     click.option("--deny", metavar="CALL[=REASON]", multiple=True,

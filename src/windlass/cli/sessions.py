@@ -41,7 +41,11 @@ def sessions() -> None:
 @json_option
 @debug_option
 def list_(store: str | None, limit: int, as_json: bool) -> None:
-    """All sessions, the latest first."""
+    """All sessions, the latest first.
+
+    A status of "alive": a process is at work on it. "dead": its process has ended on the way, and
+    "parked": it waits; `windlass sessions resume` goes on with either.
+    """
     from windlass import seams
     from windlass.cli import text as words
     from windlass.cli.paper import out
@@ -58,7 +62,7 @@ def list_(store: str | None, limit: int, as_json: bool) -> None:
     rows = [
         (
             words.clean(info.id),
-            words.clean(info.status or "unfinished"),
+            words.clean(info.state),
             words.ago(now - info.updated_at),
             f"{info.entries:,}",
             words.one_line(info.title or "", room),
@@ -283,7 +287,7 @@ def _nothing(place: Place) -> None:
 def _info_document(info: SessionInfo) -> dict[str, Any]:
     import msgspec
 
-    return msgspec.to_builtins(info)
+    return {**msgspec.to_builtins(info), "state": info.state}
 
 
 def _summary(paper: Any, info: SessionInfo, entries: list[Any]) -> None:
@@ -295,7 +299,7 @@ def _summary(paper: Any, info: SessionInfo, entries: list[Any]) -> None:
 
     replies = [entry for _, entry in entries if isinstance(entry, Replied)]
     turns = sum(1 for reply in replies if reply.purpose is None)
-    status = info.status or "unfinished"
+    status = info.state
     tone = "green" if status in ("done", "idle") else "yellow"
     facts = [
         words.count(turns, "turn"),
@@ -305,6 +309,8 @@ def _summary(paper: Any, info: SessionInfo, entries: list[Any]) -> None:
     began = datetime.datetime.fromtimestamp(info.created_at).astimezone()
     paper.line((words.clean(info.id), "bold"), "  ", (words.clean(status), tone))
     paper.line((f"{began:%Y-%m-%d %H:%M:%S %Z} · {' · '.join(facts)}", "dim"))
+    if info.alive and info.holder is not None:
+        paper.line((f"written by {words.clean(str(info.holder))}", "dim"))
     if info.parent_id:
         paper.line((f"forked from {words.clean(info.parent_id)}", "dim"))
     if info.child_ids:

@@ -134,7 +134,7 @@ class Work:
                     return await self._resume(agent, task, brake, sink)
                 return await agent.run(
                     task or GO_ON, session_id=self.session_id, store=self.store, abort=brake,
-                    on_event=sink,
+                    on_event=sink, take_over=self.chosen.take_over,
                 )  # fmt: skip
         finally:
             self.past = self.past._replace(unfinished=False) if self.past else None
@@ -149,7 +149,7 @@ class Work:
         decisions, results = self._answers
         return await agent.resume(
             self.session_id, store=self.store, abort=brake, on_event=sink,
-            decisions=decisions, results=results,
+            decisions=decisions, results=results, take_over=self.chosen.take_over,
         )  # fmt: skip
 
     def _stopped(self, number: int) -> None:

@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from windlass.errors import ModelError, StoreError, WindlassError, attribute, said
+from windlass.errors import ModelError, StaleWriter, StoreError, WindlassError, attribute, said
 from windlass.events import IterationEnd, RunEnded
 from windlass.loop.ask import OutOfBudget
-from windlass.loop.calls import PATIENCE, answer, close_calls, close_recorded
+from windlass.loop.calls import PATIENCE, answer, close_calls, close_recorded, drop_early
 from windlass.loop.mail import taken
 from windlass.loop.run import Run
 from windlass.loop.verdict import Finish, Outcome, Stop, Suspend, Verdict
@@ -48,6 +48,11 @@ async def end(run: Run, verdict: Verdict | None, exception: BaseException | None
     """Answer what is open, let the policies close, and put the outcome on the record."""
     turn = run.turn
     if isinstance(verdict, Suspend):
+        if verdict is run.interruption:  # let go of on its way: its calls stay open on the record
+            if run.early:
+                drop_early(run)
+            if run.lingering or run.threads:
+                await _last_wait(run)
         outcome = Outcome("suspended", verdict.reason)
     else:
         assert isinstance(verdict, (Stop, Finish))
@@ -77,6 +82,7 @@ async def end(run: Run, verdict: Verdict | None, exception: BaseException | None
             for item in [item for item in run.journal.mail if item.kind == "cancel"]:
                 taken(run, item)
         run.record(RunEnded(run.run_id, outcome.status, outcome.stop_reason, outcome.error))
+        run.journal.stays_held = bool(run.threads or run.lingering)
         run.journal.flush()
         await run.journal.durable()
         if not (run.threads or run.lingering):
@@ -101,6 +107,8 @@ async def _end_again(run: Run, error: StoreError) -> Outcome:
         await run.journal.durable()
         if not (run.threads or run.lingering):
             await run.journal.close()
+    except StaleWriter:
+        pass  # somebody else has the session: its record is theirs
     except StoreError:
         log.exception("the end of run %s is not on record", run.run_id)
     return outcome

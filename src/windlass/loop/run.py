@@ -38,7 +38,7 @@ from windlass.loop.plan import Plan, framed, keepable, plain
 from windlass.loop.policy import Policy
 from windlass.loop.reminding import joined, reminded
 from windlass.loop.turn import Turn
-from windlass.loop.verdict import Stop
+from windlass.loop.verdict import Stop, Suspend
 from windlass.loop.watch import REPLY_ENDS, CleanShow, Receipt, Sink, Watcher, fan_out, unwatched
 from windlass.messages import Message, Text, ToolResult
 from windlass.models.base import Frame, Model, Request, Response
@@ -63,7 +63,7 @@ class Run:
                  "iteration", "journal", "ledger", "lingering", "loop", "memory", "model",
                  "request_id",
                  "moments", "number", "on_record", "plan", "pool_factory", "readings", "receipts", "record", "redactor", "reminders", "run_id",
-                 "sent", "session_id", "show", "sized", "started_at", "store", "strand", "task", "thread", "threads", "tools", "took", "turn", "watch",
+                 "sent", "session_id", "show", "sized", "started_at", "store", "strand", "task", "thread", "threads", "tools", "took", "took_over", "turn", "watch",
                  "input_tokens", "output_tokens", "_metered", "_pool", "__weakref__")  # fmt: skip
 
     def __init__(
@@ -107,7 +107,8 @@ class Run:
         self.readings: dict[Hashable, Any] = {}  # what policies make of the journal
         self.reminders: list[Reminded] = []  # each with the requests that it still has to go
         self.held: list[Message] = []  # said while calls were open; heard after their results
-        self.interruption: Stop | None = None
+        self.took_over = False  # from a writer that was alive: its children's sessions too
+        self.interruption: Stop | Suspend | None = None
         self._no_calls()
         self.pool_factory, self._pool = pool, None
         self.watch: Watch | None = None
@@ -287,7 +288,7 @@ class Run:
         watch.begin(seconds)
         return watch
 
-    def interrupt(self, stop: Stop) -> None:
+    def interrupt(self, stop: Stop | Suspend) -> None:
         """End the run from outside, now: cancels whatever it waits for."""
         if self.interruption is None:
             self.interruption = stop

@@ -15,7 +15,7 @@ import msgspec
 from windlass import seams
 from windlass.access.approval import LASTS
 from windlass.access.caller import Caller
-from windlass.errors import ConfigError, NoSuchSession, PermissionDenied, StoreError
+from windlass.errors import ConfigError, NoSuchSession, PermissionDenied, SessionHeld, StoreError
 from windlass.events import (
     EffectPlanned,
     PlanMade,
@@ -378,7 +378,10 @@ async def _use(run: Run, used: PlanUsed, session_id: str) -> str | None:
     """One writer at a time has a session: of two runs that come for a plan one finds it used."""
     if not at_rest(await run.store.read(session_id)):
         return f"session {session_id}, which made the plan, is at work"
-    journal = await run.store.open(session_id, create=False)
+    try:
+        journal = await run.store.open(session_id, create=False)
+    except SessionHeld:
+        return f"session {session_id}, which made the plan, is at work"
     try:
         plan = plan_in(journal.entries, session_id)
         if plan is None or plan.id != used.plan:

@@ -13,6 +13,7 @@ import msgspec
 
 from windlass.events import JournalEntry, ToolResulted
 from windlass.store.calls import ModelCall, Which
+from windlass.store.holder import Holder
 
 T = TypeVar("T")
 
@@ -58,6 +59,17 @@ class SessionInfo(msgspec.Struct, frozen=True):
     status: str | None = None  # of its last run; None while one is under way or was killed
     title: str | None = None  # the first user message, cut
     metadata: dict[str, Any] = {}
+    holder: Holder | None = None  # who writes to it, or did when it was killed
+    alive: bool = False  # the holder is there
+
+    @property
+    def state(self) -> str:
+        """`alive`, `parked`, `dead` (a run was killed), `new`, or the status of its last run."""
+        if self.alive:
+            return "alive"
+        if self.status is None:
+            return "dead" if self.entries > 1 else "new"
+        return "parked" if self.status == "suspended" else self.status
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -96,6 +108,7 @@ class Journal(Protocol):
     immediate: bool  # durable() never waits
     mail: list[InboxItem]  # posted and not yet taken; the writer's own view of the inbox
     on_mail: Callable[[], None] | None  # called on the writer's event loop when mail has arrived
+    stays_held: bool  # the end of a run does not give the session up: its threads are at work
 
     def append(self, entry: JournalEntry, /) -> None: ...
 
@@ -138,11 +151,14 @@ class Store(Protocol):
         create: bool = True,
         parent_id: str | None = None,
         metadata: dict[str, Any] | None = None,
+        take_over: bool = False,
+        caller: str | None = None,
     ) -> Journal:
-        """Become the session's writer. Any other writer of it is stale from now on.
+        """Become the session's writer, in the name of `caller`.
 
-        A second writer in the same process is refused with `Locked`; an unknown session with
-        `create=False` is `NoSuchSession`.
+        While another writer is alive, in any process, that is refused with `SessionHeld`; with
+        `take_over` the other is stale from now on. The writer of a process that has died is
+        replaced at once. An unknown session with `create=False` is `NoSuchSession`.
         """
         ...
 

@@ -10,6 +10,7 @@ from windlass.errors import StoreError
 from windlass.events import FORMAT, JournalEntry, SessionOpened
 from windlass.store import books, reading, seals
 from windlass.store import journal as written
+from windlass.store.jobs import Line
 from windlass.store.served import Opening
 
 
@@ -25,11 +26,17 @@ def become_writer(db: sqlite3.Connection, opening: Opening) -> None:
             line.session_id, FORMAT, opening.parent_id, root_id, None, opening.metadata
         )
         opening.entries = [opened]
-        row = _insert(db, opened, [opened], opening.at)
+        row = _insert(db, opened, [opened], opening.at, line.holder)
     else:
+        holder, last_active = db.execute(
+            "SELECT holder, updated_at FROM windlass_sessions WHERE sid = ?", (row[0],)
+        ).fetchone()
+        if holder is not None:
+            opening.refuse_if_held(holder, last_active, reading.silent(db, holder))
         db.execute(
-            "UPDATE windlass_sessions SET epoch = epoch + 1, updated_at = ? WHERE sid = ?",
-            (opening.at, row[0]),
+            "UPDATE windlass_sessions SET epoch = epoch + 1, updated_at = ?, holder = ?"
+            " WHERE sid = ?",
+            (opening.at, line.holder, row[0]),
         )
         row = (row[0], row[1] + 1, *row[2:])
     line.sid, line.epoch, line.stands = row[0], row[1], row[2:]
@@ -38,8 +45,27 @@ def become_writer(db: sqlite3.Connection, opening: Opening) -> None:
     opening.mail = [item for _n, item in numbered]
 
 
+def give_up(db: sqlite3.Connection, line: Line) -> None:
+    """Nobody writes to the session any more, unless it has a new writer."""
+    db.execute(
+        "UPDATE windlass_sessions SET holder = NULL WHERE sid = ? AND epoch = ?",
+        (line.sid, line.epoch),
+    )
+
+
+def beat(db: sqlite3.Connection, store: str) -> None:
+    """The store is there; those that have said nothing for a day are forgotten."""
+    now = seams.now()
+    db.execute("INSERT OR REPLACE INTO windlass_beats VALUES (?, ?)", (store, now))
+    db.execute("DELETE FROM windlass_beats WHERE at < ?", (now - 86_400.0,))
+
+
 def _insert(
-    db: sqlite3.Connection, opened: SessionOpened, entries: list[JournalEntry], at: float
+    db: sqlite3.Connection,
+    opened: SessionOpened,
+    entries: list[JournalEntry],
+    at: float,
+    holder: str | None = None,
 ) -> reading.Found:
     """A new session with its first row."""
     payload = written.encode(entries, opened.session_id)
@@ -50,11 +76,11 @@ def _insert(
     key, run = reading.next_key(db), books.begin(db, opened.session_id, entries)
     cursor = db.execute(
         "INSERT INTO windlass_sessions (id, epoch, rows, entries, head, created_at, updated_at,"
-        " parent_id, root_id, branch_at, status, title, metadata, last_key, run)"
-        " VALUES (?, 1, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " parent_id, root_id, branch_at, status, title, metadata, last_key, run, holder)"
+        " VALUES (?, 1, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (opened.session_id, len(entries), hash_, at, at, opened.parent_id, opened.root_id,
          opened.branch_at, notes.status, notes.title, metadata if opened.metadata else None, key,
-         run),
+         run, holder),
     )  # fmt: skip
     sid = cast(int, cursor.lastrowid)
     payload, cuts, blobs = reading.split(payload)

@@ -226,7 +226,8 @@ def _note(connection: sqlite3.Connection, line: Line, job: Append) -> None:
     notes = job.notes
     if notes.status_changed:
         connection.execute(
-            "UPDATE windlass_sessions SET status = ? WHERE sid = ?", (notes.status, line.sid)
+            "UPDATE windlass_sessions SET status = ?, holder = ? WHERE sid = ?",
+            (notes.status, job.holder, line.sid),
         )
     if notes.title is not None:
         connection.execute(
@@ -254,6 +255,7 @@ def with_record(job: Commit, line: Line) -> Append:
         pending.at,
         pending.notes.then(written.notes_of(job.entries)),
         pending.takes,
+        pending.holder,
     )
 
 

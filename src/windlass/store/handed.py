@@ -6,6 +6,7 @@ What becomes of them comes back through `settled`, `committed` and `delivered`, 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
@@ -18,6 +19,8 @@ from windlass.store.jobs import Again, Append, Commit, Jobs, Line
 from windlass.store.outbox import Outboxes
 
 T = TypeVar("T")
+
+log = logging.getLogger("windlass.store")
 
 
 class Keeper(Protocol):
@@ -41,6 +44,10 @@ class Keeper(Protocol):
         """Let the next writer in."""
         ...
 
+    async def give_up(self, line: Line) -> None:
+        """Store that nobody writes to the session any more."""
+        ...
+
 
 class HandedJournal:
     """A session in a database, in the hands of its writer."""
@@ -48,8 +55,8 @@ class HandedJournal:
     immediate: bool = False
     # `append` is the list's own method. (Spelt as literals, slots make pyright bind it to self.)
     __slots__ = tuple(
-        "_commits _failed _flushed _handed _line _loop _outbox _stalled "
-        "_store _taking _waiting append entries mail on_mail session_id".split()
+        "_commits _failed _flushed _handed _holding _line _loop _outbox _stalled "
+        "_store _taking _waiting append entries mail on_mail session_id stays_held touched".split()
     )
 
     def __init__(self, store: Keeper, session_id: str) -> None:
@@ -64,6 +71,9 @@ class HandedJournal:
         self._handed = 0  # rows given to the writer
         self._failed: StoreError | None = None  # for good
         self._stalled = False  # for now: the rows are kept and tried again
+        self._holding = True  # this writer stands with the session as its holder
+        self.stays_held = False
+        self.touched = seams.now()  # when the last row was closed
         self.mail = []
         self.begin([], [])
 
@@ -103,7 +113,11 @@ class HandedJournal:
             takes = [item.id for item in self._taking]
             self._taking.clear()
         notes = written.notes_of(fresh)
-        return Append(self._line, payload, len(fresh), seams.now(), notes, takes)
+        if notes.status_changed:
+            self._holding = notes.status is None or self.stays_held
+        self.touched = at = seams.now()
+        holder = self._line.holder if self._holding else None
+        return Append(self._line, payload, len(fresh), at, notes, takes, holder)
 
     async def durable(self) -> None:
         """Wait until every row handed on is on disk."""
@@ -154,9 +168,19 @@ class HandedJournal:
             self.flush()
             try:
                 await self.durable()
+                await self.leave()
             finally:
                 if self._failed is not None or self._line.done >= self._handed:
                     self._store.release(self)
+
+    async def leave(self) -> None:
+        """Nobody writes to the session any more: other processes need not ask whether we live."""
+        if self._holding and self._failed is None:
+            self._holding = False
+            try:
+                await self._store.give_up(self._line)
+            except StoreError as error:  # they will see that the process has ended
+                log.warning("session %s: its holder stays on record: %s", self.session_id, error)
 
     # ----------------------------------------------------------------------- from the writer
 

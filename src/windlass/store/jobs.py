@@ -22,8 +22,8 @@ class Line:
     """The writer's side of a journal: where it stands, and what waits to be written."""
 
     __slots__ = (
-        "asks", "awaited", "backlog", "bodies", "done", "epoch", "fresh", "loop", "mail_seen", "next",
-        "owner", "results", "session_id", "sid", "stands",
+        "asks", "awaited", "backlog", "bodies", "done", "epoch", "fresh", "holder", "loop", "mail_seen",
+        "next", "owner", "results", "session_id", "sid", "stands",
     )  # fmt: skip
 
     def __init__(self, owner: Owner, session_id: str, loop: asyncio.AbstractEventLoop) -> None:
@@ -38,6 +38,7 @@ class Line:
         self.backlog: deque[Append | Commit] = deque()
         self.bodies = False  # there is a commit in the backlog
         self.asks: tuple[int, str, str] = (0, "", "")  # a run by number, and whom it asks
+        self.holder = ""  # its writer, as it is stored with the session
 
 
 class Owner(Protocol):
@@ -53,7 +54,7 @@ class Owner(Protocol):
 class Append:
     """A row to be written."""
 
-    __slots__ = ("at", "count", "line", "notes", "payload", "takes")
+    __slots__ = ("at", "count", "holder", "line", "notes", "payload", "takes")
 
     def __init__(
         self,
@@ -63,9 +64,11 @@ class Append:
         at: float,
         notes: written.Notes,
         takes: Sequence[str],
+        holder: str | None = None,
     ) -> None:
         self.line, self.payload, self.count, self.at = line, payload, count, at
         self.notes, self.takes = notes, takes
+        self.holder = holder  # of the session from now on, where the status changes
 
 
 class Commit:

@@ -20,6 +20,7 @@ from windlass.events import (
     Replied,
     ReplyFailed,
     RunEnded,
+    RunResumed,
     RunStarted,
     Said,
     SessionOpened,
@@ -248,6 +249,10 @@ def _started(notes: Notes, entry: RunStarted) -> None:
     notes.paid += (entry,)
 
 
+def _resumed(notes: Notes, _entry: RunResumed) -> None:
+    notes.status, notes.status_changed = None, True
+
+
 def _asked(notes: Notes, entry: Replied | ReplyFailed) -> None:
     notes.paid += (entry,)
 
@@ -264,6 +269,7 @@ def _said(notes: Notes, entry: Said) -> None:
 _NOTED: dict[type, Callable[[Notes, Any], None]] = {
     ToolResulted: _result,
     RunStarted: _started,
+    RunResumed: _resumed,
     Replied: _asked,
     ReplyFailed: _asked,
     RunEnded: _ended,

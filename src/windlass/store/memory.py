@@ -12,9 +12,12 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 from weakref import finalize, ref
 
+from msgspec import structs
+
 from windlass import seams
-from windlass.errors import Locked, NoSuchSession, StoreError, nearest
+from windlass.errors import Locked, NoSuchSession, SessionHeld, StaleWriter, StoreError, nearest
 from windlass.events import FORMAT, JournalEntry, RunStarted, SessionOpened, ToolResulted
+from windlass.store import holder as holders
 from windlass.store import journal as written
 from windlass.store.answers import check_for
 from windlass.store.base import Head, InboxItem, InboxKind, Row, SessionInfo
@@ -46,8 +49,8 @@ class MemoryJournal:
     immediate: bool = True
     # `append` is the list's own method. (Spelt as literals, slots make pyright bind it to self.)
     __slots__ = tuple(
-        "_bounds _coming _held _loop _store _taking "
-        "append entries mail on_mail session_id __weakref__".split()
+        "_bounds _coming _held _loop _replaced _store _taking "
+        "append entries holder mail on_mail session_id stays_held __weakref__".split()
     )
     immediate = True
 
@@ -58,6 +61,7 @@ class MemoryJournal:
         entries: list[JournalEntry],
         bounds: list[float],
         mail: list[InboxItem],
+        holder: tuple[float, str | None] = (0.0, None),
     ) -> None:
         self.session_id, self.entries, self.mail = session_id, entries, mail
         self.append: Callable[[JournalEntry], None] = entries.append
@@ -66,10 +70,15 @@ class MemoryJournal:
         self._taking: tuple[InboxItem, ...] = ()
         self._coming: tuple[InboxItem, ...] = ()  # from another thread, and not yet in the mail
         self._held = True
+        self._replaced = False  # another writer has taken the session over
+        self.stays_held = False
+        self.holder = holder  # since when, and for whom
         self._loop = asyncio.get_running_loop()
 
     def flush(self) -> None:
         """Close the row."""
+        if self._replaced:
+            raise self._gone()
         end, bounds = len(self.entries), self._bounds
         if end != bounds[-2]:
             bounds.append(end)
@@ -80,14 +89,14 @@ class MemoryJournal:
     async def durable(self) -> None:
         """In memory there is nothing to wait for."""
         if not self._held:
-            raise _closed(self.session_id)
+            raise self._gone()
 
     async def commit(
         self, body: Callable[[Any], T], record: Callable[[T], Sequence[JournalEntry]]
     ) -> T:
         """Run the body in a transaction of the store's own in-memory database."""
         if not self._held:
-            raise _closed(self.session_id)
+            raise self._gone()
         try:
             value, entries = self._store.transact(body, record, self._recorded)
             self.entries += entries
@@ -110,8 +119,17 @@ class MemoryJournal:
 
     async def close(self) -> None:
         """Flush and give the session up."""
-        self.flush()
-        self._held = False
+        if not self._replaced:
+            self.flush()
+            self._held = False
+
+    def _gone(self) -> StoreError:
+        if self._replaced:
+            return StaleWriter(
+                f"session {self.session_id!r} was taken over by another writer; nothing was "
+                "written here: open it again to go on from where it stands"
+            )
+        return _closed(self.session_id)
 
     def posted(self, item: InboxItem) -> None:
         """Put an item into the mail, on the writer's own event loop."""
@@ -172,10 +190,12 @@ class MemoryJournal:
         coming = [item for item in self._coming if item not in self.mail]
         return [*self._taking, *self.mail, *coming]
 
-    def reopened(self) -> MemoryJournal:
+    def reopened(self, holder: tuple[float, str | None]) -> MemoryJournal:
         """A new writer's hold; whoever kept the old one can change nothing any more."""
+        if self._held:
+            self._held, self._replaced = False, True
         entries, bounds = self.entries[: self.size], self._bounds.copy()
-        return MemoryJournal(self._store, self.session_id, entries, bounds, self.waiting())
+        return MemoryJournal(self._store, self.session_id, entries, bounds, self.waiting(), holder)
 
 
 class MemoryStore:
@@ -198,22 +218,21 @@ class MemoryStore:
         create: bool = True,
         parent_id: str | None = None,
         metadata: dict[str, Any] | None = None,
+        take_over: bool = False,
+        caller: str | None = None,
     ) -> MemoryJournal:
         """Become the session's writer."""
-        held = self._find(session_id)
+        held, holder = self._find(session_id), (seams.now(), caller)
         if held is None:
             if not create:
                 raise self._unknown(session_id)
             root = None if parent_id is None else self._root_of(parent_id)
             opened = SessionOpened(session_id, FORMAT, parent_id, root, None, metadata)
-            journal = MemoryJournal(self, session_id, [opened], [1, seams.now()], [])
-        elif held.held:
-            raise Locked(
-                f"session {session_id!r} has a writer in this process already: a run is under way on it. "
-                "Wait for its end, or use another session_id"
-            )
+            journal = MemoryJournal(self, session_id, [opened], [1, seams.now()], [], holder)
+        elif held.held and not take_over:
+            raise _held_by(held)
         else:
-            journal = held.reopened()
+            journal = held.reopened(holder)
             if session_id not in self._sessions:  # it was let go, and is here again with its calls
                 others = [kept for kept in self._gone if kept[0] != session_id]
                 self._gone = deque(others, MOST_SESSIONS)
@@ -461,6 +480,19 @@ def _closed(session_id: str) -> StoreError:
     return StoreError(f"session {session_id!r} was closed by this writer; open it again")
 
 
+def _held_by(session: MemoryJournal) -> SessionHeld:
+    holder = _holder(session)
+    assert holder is not None
+    return holders.held(session.session_id, holder, session.touched)
+
+
+def _holder(session: MemoryJournal) -> holders.Holder | None:
+    if not session.held:
+        return None
+    since, caller = session.holder
+    return structs.replace(holders.new_holder("", caller), since=since)
+
+
 def _opening(session: MemoryJournal) -> SessionOpened:
     opened = session.entries[0]
     assert isinstance(opened, SessionOpened)
@@ -487,6 +519,8 @@ def _info(session: MemoryJournal, child_ids: tuple[str, ...]) -> SessionInfo:
         status=notes.status,
         title=notes.title,
         metadata=dict(opened.metadata or {}),
+        holder=_holder(session),
+        alive=session.held,
     )
 
 

@@ -18,7 +18,7 @@ from windlass.store import postgres_changes as changes
 from windlass.store import postgres_reading as reading
 from windlass.store.base import Head, InboxItem, InboxKind, Row, SessionInfo
 from windlass.store.calls import ModelCall, Which, chosen
-from windlass.store.jobs import Call
+from windlass.store.jobs import Call, Line
 from windlass.store.memory import result_in
 from windlass.store.postgres_link import Address, Connection
 from windlass.store.postgres_once import look, once
@@ -40,10 +40,20 @@ class PostgresStore(ServedStore):
         self.address, self.busy_timeout = Address(url), busy_timeout
         self._writer = Writer(self.address, busy_timeout)
         super().__init__(self.address, self._writer)
+        self._writer.token = self.token
 
     async def _become_writer(self, opening: Opening) -> None:
         changes.check_id(opening.line.session_id)
         await self._ask(lambda writer: writer.open(opening))
+
+    def _undoing(self, opening: Opening) -> Callable[[Any], Any]:
+        return lambda writer: writer.undo(opening)
+
+    async def give_up(self, line: Line) -> None:
+        """Store that nobody writes to the session any more."""
+        finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.put(Call(lambda writer: writer.give_up(line), finished, None))
+        await finished
 
     async def read(self, session_id: str) -> list[JournalEntry]:
         """The session's entries, as far as they are stored."""

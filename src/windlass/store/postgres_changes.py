@@ -10,12 +10,14 @@ import msgspec
 from windlass import seams
 from windlass.errors import StoreError
 from windlass.events import FORMAT, JournalEntry, RunStarted, SessionOpened
+from windlass.store import holder as holders
 from windlass.store import journal as written
 from windlass.store import seals
 from windlass.store.answers import check_for
 from windlass.store.base import InboxKind
 from windlass.store.books import Page
 from windlass.store.calls import ModelCall
+from windlass.store.jobs import Line
 from windlass.store.postgres_link import Connection
 from windlass.store.postgres_reading import (
     STANDS,
@@ -24,6 +26,7 @@ from windlass.store.postgres_reading import (
     inbox,
     info,
     mail,
+    silences,
     unknown,
 )
 from windlass.store.postgres_rows import Numbers, plain, share_values
@@ -45,7 +48,7 @@ async def become_writer(connection: Connection, opening: Opening) -> None:
         opened = SessionOpened(
             line.session_id, FORMAT, opening.parent_id, root_id, None, opening.metadata
         )
-        found = await _insert(connection, opened, [opened], opening.at, None)
+        found = await _insert(connection, opened, [opened], opening.at, None, line.holder)
         if found is None:  # somebody else has just made it
             found = await _next_epoch(connection, opening)
         else:
@@ -58,12 +61,58 @@ async def become_writer(connection: Connection, opening: Opening) -> None:
 
 async def _next_epoch(connection: Connection, opening: Opening) -> Found | None:
     row = await connection.fetchrow(
-        "UPDATE windlass_sessions SET epoch = epoch + 1, updated_at = $2 WHERE id = $1"
-        f" RETURNING {STANDS}",
+        "UPDATE windlass_sessions SET epoch = epoch + 1, updated_at = $2, holder = $3"
+        f" WHERE id = $1 AND (holder IS NULL OR $4) RETURNING {STANDS}",
         opening.line.session_id,
         opening.at,
+        opening.line.holder,
+        opening.take_over,
     )
+    if row is None and await _may_replace(connection, opening):
+        row = await connection.fetchrow(
+            "UPDATE windlass_sessions SET epoch = epoch + 1, updated_at = $2, holder = $3"
+            f" WHERE id = $1 RETURNING {STANDS}",
+            opening.line.session_id,
+            opening.at,
+            opening.line.holder,
+        )
     return None if row is None else Found(row)
+
+
+async def _may_replace(connection: Connection, opening: Opening) -> bool:
+    """Is the session there, with a holder that has died? One that is alive is reported."""
+    row = await connection.fetchrow(
+        "SELECT holder, updated_at FROM windlass_sessions WHERE id = $1 FOR UPDATE",
+        opening.line.session_id,
+    )
+    if row is None:
+        return False
+    holder = holders.decode(row[0])
+    if holder is not None:
+        silent = (await silences(connection)).get(holder.store)
+        opening.refuse_if_held(row[0], row[1], silent)
+    return True
+
+
+async def give_up(connection: Connection, line: Line) -> None:
+    """Nobody writes to the session any more, unless it has a new writer."""
+    await connection.execute(
+        "UPDATE windlass_sessions SET holder = NULL WHERE sid = $1 AND epoch = $2",
+        line.sid,
+        line.epoch,
+    )
+
+
+async def beat(connection: Connection, store: str) -> None:
+    """The store is there; those that have said nothing for a day are forgotten."""
+    await connection.execute(
+        "INSERT INTO windlass_beats VALUES ($1, extract(epoch FROM clock_timestamp()))"
+        " ON CONFLICT (store) DO UPDATE SET at = excluded.at",
+        store,
+    )
+    await connection.execute(
+        "DELETE FROM windlass_beats WHERE at < extract(epoch FROM clock_timestamp()) - 86400"
+    )
 
 
 async def _insert(
@@ -72,6 +121,7 @@ async def _insert(
     entries: list[JournalEntry],
     at: float,
     numbers: Numbers | None,
+    holder: str | None = None,
 ) -> Found | None:
     """A new session with its first row; None when the id is taken."""
     payload = written.encode(entries, opened.session_id)
@@ -81,12 +131,12 @@ async def _insert(
     run = 0 if numbers is None else await _last_run(connection, opened.session_id, entries, numbers)
     row = await connection.fetchrow(
         "INSERT INTO windlass_sessions (id, epoch, rows, entries, head, created_at, updated_at,"
-        " parent_id, root_id, branch_at, status, title, metadata, run)"
-        " VALUES ($1, 1, 1, $2, $3, $4, $4, $5, $6, $7, $8, $9, $10, $11)"
+        " parent_id, root_id, branch_at, status, title, metadata, run, holder)"
+        " VALUES ($1, 1, 1, $2, $3, $4, $4, $5, $6, $7, $8, $9, $10, $11, $12)"
         f" ON CONFLICT DO NOTHING RETURNING {STANDS}",
         opened.session_id, len(entries), hash_, at, opened.parent_id, opened.root_id,
         opened.branch_at, notes.status, plain(notes.title), metadata if opened.metadata else None,
-        run,
+        run, holder,
     )  # fmt: skip
     if row is None:
         return None

@@ -68,7 +68,8 @@ async def info(connection: Connection, session_id: str) -> SessionInfo:
     children = await connection.fetch(
         "SELECT id FROM windlass_sessions WHERE parent_id = $1 ORDER BY sid", session_id
     )
-    return info_of(tuple(row), tuple(child[0] for child in children))
+    silent = await silences(connection)
+    return info_of(tuple(row), tuple(child[0] for child in children), silent)
 
 
 async def infos(connection: Connection) -> list[SessionInfo]:
@@ -79,7 +80,16 @@ async def infos(connection: Connection) -> list[SessionInfo]:
     ):
         children.setdefault(parent, []).append(child)
     rows = await connection.fetch(f"{INFO} ORDER BY updated_at DESC, sid DESC")
-    return [info_of(tuple(row), tuple(children.get(row[0], ()))) for row in rows]
+    silent = await silences(connection)
+    return [info_of(tuple(row), tuple(children.get(row[0], ())), silent) for row in rows]
+
+
+async def silences(connection: Connection) -> dict[str, float]:
+    """How many seconds ago each store that holds sessions gave a sign of life, as the server has it."""
+    found = await connection.fetch(
+        "SELECT store, extract(epoch FROM clock_timestamp())::float8 - at FROM windlass_beats"
+    )
+    return {row[0]: row[1] for row in found}
 
 
 # --------------------------------------------------------------------------- rows

@@ -26,7 +26,8 @@ ROWS = 64  # of a session in one group
 
 _FENCE = (
     "sid bigint, epoch bigint, rows bigint, head bytea, to_rows bigint, to_entries bigint,"
-    " to_head bytea, to_run bigint, at float8, changed bool, status text, title text"
+    " to_head bytea, to_run bigint, at float8, changed bool, status text, title text,"
+    " holder text"
 )
 _ROW = "sid bigint, seq bigint, first bigint, at float8, payload bytea, cuts text, hash bytea"
 _RUN = (
@@ -64,7 +65,7 @@ class Batch:
         page = Page(None, numbers.next)
         fresh: set[str] = set()
         rows: list[tuple[Any, ...]] = []
-        status, title, changed, at = None, None, False, 0.0
+        status, title, changed, at, holder = None, None, False, 0.0, None
         takes: list[tuple[int, str]] = []
         blobs: list[tuple[int, bytes, bytes]] = []
         asks = line.asks
@@ -82,7 +83,7 @@ class Batch:
             if notes.paid:
                 run = page.enter(line, notes.paid, run, at)
             if notes.status_changed:
-                status, changed = notes.status, True
+                status, changed, holder = notes.status, True, job.holder
             if title is None:
                 title = notes.title
             takes += [(line.sid, item_id) for item_id in job.takes]
@@ -96,7 +97,7 @@ class Batch:
         self.places[line], self.fresh[line] = (seq, count, head, 0, run), fresh
         self.fences.append(
             (line.sid, line.epoch, before[0], before[2], seq, count, head, run, at, changed, status,
-             plain(title))
+             plain(title), holder)
         )  # fmt: skip
         self.rows += rows
         self.takes += takes
@@ -235,6 +236,7 @@ def _statement(runs: bool, calls: bool, takes: bool, blobs: bool) -> str:
         "fenced AS (UPDATE windlass_sessions AS s SET rows = w.to_rows, entries = w.to_entries,"
         " head = w.to_head, run = w.to_run, updated_at = w.at,"
         " status = CASE WHEN w.changed THEN w.status ELSE s.status END,"
+        " holder = CASE WHEN w.changed THEN w.holder ELSE s.holder END,"
         f" title = coalesce(s.title, w.title) FROM {table('w', _FENCE)}"
         " WHERE s.sid = w.sid AND s.epoch = w.epoch AND s.rows = w.rows AND s.head = w.head"
         " RETURNING s.sid)",

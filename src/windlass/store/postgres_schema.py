@@ -6,7 +6,7 @@ from windlass.errors import Corrupt, StoreError
 from windlass.store.books import VIEW
 from windlass.store.postgres_link import Address, Connection
 
-SCHEMA = 1  # of the tables; the journal's own format is `events.FORMAT`
+SCHEMA = 2  # of the tables; the journal's own format is `events.FORMAT`
 LOCK = 0x77696E646C617373  # "windlass": who makes or changes the tables holds it
 VALUES_LOCK = LOCK + 1  # shared by who stores large values, held alone by who clears them away
 TOKEN_SECONDS = 86_400.0  # after which nobody asks for a token any more
@@ -33,7 +33,8 @@ CREATE TABLE windlass_sessions (
     branch_at bigint,
     status text,
     title text,
-    metadata text
+    metadata text,
+    holder text
 ) WITH (fillfactor = 50);
 CREATE INDEX windlass_children ON windlass_sessions (parent_id) WHERE parent_id IS NOT NULL;
 CREATE TABLE windlass_rows (
@@ -95,8 +96,14 @@ CREATE TABLE windlass_calls (
     via text
 );
 {VIEW}"""
+# When stores that hold sessions last said that they are there, by the server's clock.
+BEATS = """
+CREATE TABLE windlass_beats (store text PRIMARY KEY, at float8 NOT NULL);
+"""
 
-UPGRADES: dict[int, str] = {}  # from a version to the next: statements, run by whoever comes first
+UPGRADES: dict[int, str] = {
+    1: "ALTER TABLE windlass_sessions ADD COLUMN holder text;" + BEATS,
+}  # from a version to the next: statements, run by whoever comes first
 
 
 async def prepare(connection: Connection, address: Address) -> None:
@@ -109,7 +116,7 @@ async def prepare(connection: Connection, address: Address) -> None:
         await connection.execute("SELECT pg_advisory_xact_lock($1)", LOCK)
         found = _number(await _version(connection), address)  # somebody may have been faster
         if found == 0:
-            await connection.execute(TABLES)
+            await connection.execute(TABLES + BEATS)
             await connection.execute("INSERT INTO windlass_meta VALUES ('schema', $1)", str(SCHEMA))
         for version in range(found or SCHEMA, SCHEMA):
             await connection.execute(UPGRADES[version])

@@ -22,10 +22,11 @@ from windlass.store import body as limits
 from windlass.store.base import InboxItem, InboxKind
 from windlass.store.body import refuse_twice
 from windlass.store.group import SecondResult, loss, stale, with_record
+from windlass.store.holder import BEAT_SECONDS
 from windlass.store.jobs import Again, Append, Call, Commit, Forget, Job, Jobs, Line
 from windlass.store.news import SteppedNews
 from windlass.store.postgres_bodies import BodyRaised, run_body
-from windlass.store.postgres_changes import become_writer, post
+from windlass.store.postgres_changes import beat, become_writer, give_up, post
 from windlass.store.postgres_link import Address, Connection, Pool, Statement, meaning, passing
 from windlass.store.postgres_mail import Mail
 from windlass.store.postgres_once import Left, Patience, Trial, look, once
@@ -72,6 +73,9 @@ class Writer:
         self.news = SteppedNews()
         self.mail = Mail(address, patience, self._deliver)
         self._prepared: dict[Connection, dict[str, Statement]] = {}
+        self.token = ""  # of the store
+        self._holds: set[Line] = set()  # sessions that it is the writer of
+        self._beating: asyncio.Task[None] | None = None
         self.stopped = False
         living.add(self)
 
@@ -166,6 +170,9 @@ class Writer:
         left = [line.session_id for line in self._lines]
         if left:
             log.error("%s: closed with unwritten rows of %s", self.address, ", ".join(left))
+        if self._beating is not None:
+            self._beating.cancel()
+            await asyncio.wait({self._beating})
         await self.mail.close()
         await self.pool.close()
         await self.bodies.close()
@@ -204,6 +211,7 @@ class Writer:
                     self._lines[job.line] = None
             case Forget():
                 self.mail.forget(job.line)
+                self._holds.discard(job.line)
             case None:
                 self._stopping.set()
 
@@ -405,6 +413,7 @@ class Writer:
 
     async def open(self, opening: Opening) -> None:
         """Become a session's writer, and hear of its mail from now on."""
+        opening.ended = asyncio.Event()
         await self.mail.begin()
         line: Line | None = None
         try:
@@ -413,8 +422,32 @@ class Writer:
                 session_id = opening.line.session_id
                 opening.entries = await look(self.pool, lambda c: entries(c, session_id))
             line = opening.line
+            self._holds.add(line)
+            if self._beating is None:
+                self._beating = asyncio.get_running_loop().create_task(self._beat())
         finally:
             self.mail.opened(line, opening.mail)
+            opening.ended.set()
+
+    async def undo(self, opening: Opening) -> None:
+        """Whoever opened a session has left: nobody holds it."""
+        if opening.ended is not None:
+            await opening.ended.wait()
+        await self.give_up(opening.line)
+
+    async def _beat(self) -> None:
+        """While it holds sessions, it says now and then that it is there."""
+        while True:
+            try:
+                if self._holds:
+                    await once(self.pool, lambda c, _trial: beat(c, self.token))
+            except Exception as error:
+                log.warning("%s: cannot say that this process is there: %s", self.address, error)
+            await asyncio.sleep(BEAT_SECONDS)
+
+    async def give_up(self, line: Line) -> None:
+        """Store that nobody writes to the session any more."""
+        await once(self.pool, lambda c, _trial: give_up(c, line))
 
     async def post(self, session_id: str, item: tuple[str, InboxKind, bytes, float]) -> None:
         """Leave an item; a writer in this process has it when this returns, as on every store."""

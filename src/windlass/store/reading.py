@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
+from windlass import seams
 from windlass.errors import Corrupt, NoSuchSession, nearest
+from windlass.store import holder as holders
 from windlass.store import journal as written
 from windlass.store.base import Head, InboxItem, Row, SessionInfo
+from windlass.store.served import is_alive
 
 T = TypeVar("T")
 Found: TypeAlias = tuple[int, int, int, int, bytes, int, int]
@@ -31,7 +34,7 @@ def snapshot(connection: sqlite3.Connection, look: Callable[[sqlite3.Connection]
 # --------------------------------------------------------------------------- sessions
 
 INFO = """SELECT id, created_at, updated_at, entries, parent_id, root_id, branch_at,
-    status, title, metadata FROM windlass_sessions"""
+    status, title, metadata, holder FROM windlass_sessions"""
 
 
 def find(connection: sqlite3.Connection, session_id: str) -> Found:
@@ -77,7 +80,7 @@ def info(connection: sqlite3.Connection, session_id: str) -> SessionInfo:
     children = connection.execute(
         "SELECT id FROM windlass_sessions WHERE parent_id = ? ORDER BY sid", (session_id,)
     )
-    return info_of(row, tuple(child[0] for child in children))
+    return info_of(row, tuple(child[0] for child in children), silences(connection))
 
 
 def infos(connection: sqlite3.Connection) -> list[SessionInfo]:
@@ -88,11 +91,32 @@ def infos(connection: sqlite3.Connection) -> list[SessionInfo]:
     ):
         children.setdefault(parent, []).append(child)
     rows = connection.execute(f"{INFO} ORDER BY updated_at DESC, sid DESC")
-    return [info_of(row, tuple(children.get(row[0], ()))) for row in rows]
+    silent = silences(connection)
+    return [info_of(row, tuple(children.get(row[0], ())), silent) for row in rows]
 
 
-def info_of(row: tuple[Any, ...], child_ids: tuple[str, ...]) -> SessionInfo:
-    """A session from the columns of `INFO`."""
+def silences(connection: sqlite3.Connection) -> dict[str, float]:
+    """How many seconds ago each store that holds sessions gave a sign of life."""
+    now = seams.now()
+    return {store: now - at for store, at in connection.execute("SELECT * FROM windlass_beats")}
+
+
+def silent(connection: sqlite3.Connection, stored: str) -> float | None:
+    """The same for the store of a holder; None when there was no sign."""
+    holder = holders.decode(stored)
+    if holder is None:
+        return None
+    found = connection.execute("SELECT at FROM windlass_beats WHERE store = ?", (holder.store,))
+    row = found.fetchone()
+    return None if row is None else seams.now() - row[0]
+
+
+def info_of(
+    row: tuple[Any, ...], child_ids: tuple[str, ...], silent: Mapping[str, float]
+) -> SessionInfo:
+    """A session from the columns of `INFO`; `silent`: since when each store gave no sign of life."""
+    holder = holders.decode(row[10])
+    alive = holder is not None and is_alive(holder, row[0], silent.get(holder.store))
     return SessionInfo(
         id=row[0],
         created_at=row[1],
@@ -105,6 +129,8 @@ def info_of(row: tuple[Any, ...], child_ids: tuple[str, ...]) -> SessionInfo:
         status=row[7],
         title=row[8],
         metadata=_plain(row[9], row[0], dict[str, Any]) if row[9] is not None else {},
+        holder=holder,
+        alive=alive,
     )
 
 

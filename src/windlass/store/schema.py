@@ -12,7 +12,7 @@ from windlass import seams
 from windlass.errors import Corrupt, Full, Locked, StoreError
 from windlass.store.books import VIEW
 
-SCHEMA = 2  # of the tables; the journal's own format is `events.FORMAT`
+SCHEMA = 3  # of the tables; the journal's own format is `events.FORMAT`
 
 log = logging.getLogger("windlass.store")
 
@@ -37,7 +37,8 @@ CREATE TABLE windlass_sessions (
     branch_at INTEGER,
     status TEXT,
     title TEXT,
-    metadata TEXT
+    metadata TEXT,
+    holder TEXT
 );
 CREATE INDEX windlass_children ON windlass_sessions (parent_id) WHERE parent_id IS NOT NULL;
 CREATE TABLE windlass_rows (
@@ -98,6 +99,11 @@ CREATE TABLE windlass_calls (
     purpose TEXT,
     via TEXT
 );
+"""
+
+# When stores that hold sessions last said that they are there: for processes on other machines.
+BEATS = """
+CREATE TABLE windlass_beats (store TEXT PRIMARY KEY, at REAL NOT NULL) WITHOUT ROWID;
 """
 
 # The comment keeps these out of reach of a body: a cached statement is not asked about again.
@@ -174,7 +180,7 @@ def _make_tables(connection: sqlite3.Connection, path: Path) -> None:
         connection.execute(BEGIN)
         try:
             if _version(connection) is None:  # another process may have been faster
-                _run_all(connection, TABLES + BOOKS + VIEW)
+                _run_all(connection, TABLES + BOOKS + VIEW + BEATS)
                 connection.execute("INSERT INTO windlass_meta VALUES ('schema', ?)", (str(SCHEMA),))
             commit(connection)
         except BaseException:
@@ -184,7 +190,7 @@ def _make_tables(connection: sqlite3.Connection, path: Path) -> None:
     found = _version(connection)
     if found is None or not found.isdecimal():
         raise Corrupt(f"{path} says schema {found!r}; restore it from a backup")
-    if int(found) == 1:
+    if int(found) < SCHEMA:
         _upgrade(connection, path)
     if int(found) > SCHEMA:
         raise StoreError(
@@ -198,24 +204,30 @@ def _run_all(connection: sqlite3.Connection, statements: str) -> None:
             connection.execute(statement)
 
 
+# From a version to the next: statements, run by whoever comes first.
+UPGRADES: dict[int, str] = {
+    1: "ALTER TABLE windlass_sessions ADD COLUMN run INTEGER NOT NULL DEFAULT 0;" + BOOKS + VIEW,
+    2: "ALTER TABLE windlass_sessions ADD COLUMN holder TEXT;" + BEATS,
+}
+
+
 def _upgrade(connection: sqlite3.Connection, path: Path) -> None:
-    """A file from before there were books: they begin now."""
+    """Bring a file of an older version up to this one."""
     connection.execute(BEGIN)
     try:
-        if _version(connection) == "1":  # another process may have been faster
-            connection.execute(
-                "ALTER TABLE windlass_sessions ADD COLUMN run INTEGER NOT NULL DEFAULT 0"
-            )
-            _run_all(connection, BOOKS + VIEW)
-            connection.execute(
-                "UPDATE windlass_meta SET value = ? WHERE key = 'schema'", (str(SCHEMA),)
-            )
+        found = int(_version(connection) or SCHEMA)  # another process may have been faster
+        for version in range(found, SCHEMA):
+            _run_all(connection, UPGRADES[version])
+        connection.execute(
+            "UPDATE windlass_meta SET value = ? WHERE key = 'schema'", (str(SCHEMA),)
+        )
         commit(connection)
     except BaseException:
         if connection.in_transaction:
             connection.execute(ROLLBACK)
         raise
-    log.warning("%s was upgraded: model calls made before now are not in its cost table", path)
+    if found == 1:  # from before there were books: they begin now
+        log.warning("%s was upgraded: model calls made before now are not in its cost table", path)
 
 
 def _version(connection: sqlite3.Connection) -> str | None:

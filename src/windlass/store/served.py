@@ -14,12 +14,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
 from windlass import seams
-from windlass.errors import Locked, StoreError
+from windlass.errors import Locked, SessionHeld, StoreError
 from windlass.events import JournalEntry, SessionOpened
+from windlass.store import holder as holders
 from windlass.store import journal as written
 from windlass.store.base import InboxItem
 from windlass.store.handed import HandedJournal, until
-from windlass.store.jobs import Forget, Jobs, Line
+from windlass.store.holder import Holder
+from windlass.store.jobs import Call, Forget, Jobs, Line
 from windlass.store.outbox import Outboxes
 
 T = TypeVar("T")
@@ -51,13 +53,23 @@ class Opening:
         create: bool,
         parent_id: str | None,
         metadata: dict[str, Any] | None,
+        take_over: bool,
     ) -> None:
-        self.line, self.create = line, create
+        self.line, self.create, self.take_over = line, create, take_over
         self.parent_id, self.metadata = parent_id, metadata
         self.entries: list[JournalEntry] | None = None  # None: they are to be read
         self.mail: list[InboxItem] = []
+        self.ended: asyncio.Event | None = None  # on a loop of the thread's
         self.at = seams.now()
         written.encode_value((line.session_id, metadata), "the session's metadata")
+
+    def refuse_if_held(self, stored: str | None, last_active: float, silent: float | None) -> None:
+        """Raise `SessionHeld` while the writer that is on record is alive."""
+        holder = holders.decode(stored)
+        if self.take_over or holder is None or stored == self.line.holder:
+            return
+        if is_alive(holder, self.line.session_id, silent):
+            raise holders.held(self.line.session_id, holder, last_active)
 
 
 class ServedStore:
@@ -66,6 +78,7 @@ class ServedStore:
     def __init__(self, place: object, thread: Thread) -> None:
         self._place, self._thread = place, thread
         self._held: dict[str, HandedJournal] = {}
+        self.token = seams.new_id("store")
         self.outboxes = Outboxes(self.put)
         self._closed = self._forked = False
         self._users, self._counting = 1, threading.Lock()
@@ -82,28 +95,47 @@ class ServedStore:
         create: bool = True,
         parent_id: str | None = None,
         metadata: dict[str, Any] | None = None,
+        take_over: bool = False,
+        caller: str | None = None,
     ) -> HandedJournal:
         """Become the session's writer; a writer elsewhere is stale from now on."""
         self.check_usable()
         journal = HandedJournal(self, session_id)
-        if self._held.setdefault(session_id, journal) is not journal:
-            raise Locked(
-                f"session {session_id!r} has a writer in this process already: a run is under way on it. "
-                "Wait for its end, or use another session_id"
-            )
+        journal.line.holder = holders.encode(holders.new_holder(self.token, caller))
+        other = self._held.setdefault(session_id, journal)
+        if other is not journal:
+            if not take_over:
+                raise _held_by(other)
+            self._held[session_id] = journal
+        opening: Opening | None = None
         try:
-            opening = Opening(journal.line, create, parent_id, metadata)
+            opening = Opening(journal.line, create, parent_id, metadata, take_over)
             seams.point("session.before_open")
             await self._become_writer(opening)
             seams.point("session.after_open")
             journal.begin(opening.entries or [], opening.mail)
-        except BaseException:
+        except BaseException as error:
             self.release(journal)
+            if opening is not None and not isinstance(error, StoreError):
+                self._abandon(opening)
+            if other is not journal:  # which was not taken over after all
+                self._held.setdefault(session_id, other)
             raise
         return journal
 
     async def _become_writer(self, opening: Opening) -> None:
         """Store that it is ours, and find out what it holds."""
+        raise NotImplementedError
+
+    def _abandon(self, opening: Opening) -> None:
+        """Whoever wanted to open it has left: what may be on its way to the store is undone."""
+        if not self._closed and not self._forked:
+            finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._thread.put(Call(self._undoing(opening), finished, None))
+            finished.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+    def _undoing(self, opening: Opening) -> Callable[[Any], Any]:
+        """What the thread does so that nobody holds the session."""
         raise NotImplementedError
 
     def share(self) -> bool:
@@ -125,6 +157,8 @@ class ServedStore:
         if self._forked:
             return
         self.outboxes.send()
+        for journal in list(self._held.values()):
+            await journal.leave()
         await self._end_readers()
         loop, ended = asyncio.get_running_loop(), asyncio.Event()
 
@@ -156,6 +190,17 @@ class ServedStore:
             )
         if self._closed:
             raise StoreError(f"{self._place}: this store was closed; open a new one")
+
+    async def give_up(self, line: Line) -> None:
+        """Store that nobody writes to the session any more, if it is still this writer's."""
+        raise NotImplementedError
+
+    def is_writing(self, session_id: str, holder: Holder) -> bool:
+        """Is this the writer of the session here?"""
+        journal = self._held.get(session_id)
+        if journal is None or self._closed or self._forked:
+            return False
+        return holders.decode(journal.line.holder) == holder
 
     def holds(self, journal: HandedJournal) -> bool:
         """True while the journal is the session's writer here."""
@@ -202,6 +247,20 @@ async def to_the_end(finished: asyncio.Future[T], leave: Callable[[], None] | No
 def without_opening(entries: Sequence[JournalEntry]) -> list[JournalEntry]:
     """What a fork takes over: it has an opening of its own."""
     return [entry for entry in entries if type(entry) is not SessionOpened]
+
+
+def is_alive(holder: Holder, session_id: str, silent: float | None) -> bool:
+    """Does the holder still write to the session? `silent`: seconds since its last sign of life."""
+    if holders.is_own_process(holder):
+        stores = [store for store in _living if store.token == holder.store]
+        return any(store.is_writing(session_id, holder) for store in stores)
+    return holders.lives(holder, silent)
+
+
+def _held_by(journal: HandedJournal) -> SessionHeld:
+    holder = holders.decode(journal.line.holder)
+    assert holder is not None
+    return holders.held(journal.session_id, holder, journal.touched)
 
 
 _living: weakref.WeakSet[ServedStore] = weakref.WeakSet()

@@ -21,7 +21,7 @@ from windlass.store.answers import check_for
 from windlass.store.base import Head, InboxItem, InboxKind, Row, SessionInfo
 from windlass.store.body import Tx, Unguarded
 from windlass.store.calls import ModelCall, Which, chosen
-from windlass.store.jobs import Call
+from windlass.store.jobs import Call, Line
 from windlass.store.memory import result_in
 from windlass.store.served import BUSY_SECONDS, Opening, ServedStore, to_the_end, without_opening
 from windlass.store.writer import Writer
@@ -40,6 +40,7 @@ class SqliteStore(ServedStore):
         self.path, self.busy_timeout = Path(path), busy_timeout
         self._writer = Writer(self.path, busy_timeout)
         super().__init__(self.path, self._writer)
+        self._writer.token = self.token
         self._reader: sqlite3.Connection | None = None
         self._readers: ThreadPoolExecutor | None = None
         self._ready = False
@@ -53,6 +54,15 @@ class SqliteStore(ServedStore):
         await self._write(lambda db: changes.become_writer(db, opening), register)
         if opening.entries is None:
             opening.entries = await self._read(lambda db: _entries(db, line.session_id))
+
+    def _undoing(self, opening: Opening) -> Callable[[Any], Any]:
+        return lambda db: changes.give_up(db, opening.line)
+
+    async def give_up(self, line: Line) -> None:
+        """Store that nobody writes to the session any more."""
+        finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.put(Call(lambda db: changes.give_up(db, line), finished, None))
+        await finished
 
     async def read(self, session_id: str) -> list[JournalEntry]:
         """The session's entries, as far as they are on disk."""

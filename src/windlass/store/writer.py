@@ -14,11 +14,13 @@ from collections.abc import Callable
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
+from windlass import seams
 from windlass.errors import StoreError
-from windlass.store import reading, schema
+from windlass.store import changes, reading, schema
 from windlass.store.base import InboxItem
 from windlass.store.body import Guard
 from windlass.store.group import Redo, fill
+from windlass.store.holder import BEAT_SECONDS
 from windlass.store.jobs import Again, Append, Call, Commit, Forget, Job, Jobs, Line
 from windlass.store.news import News
 
@@ -47,6 +49,8 @@ class Writer:
         self._ended: Callable[[], None] | None = None
         self._news = News()
         self._version, self._mail_seen = -1, 0
+        self._beat_at = -BEAT_SECONDS  # when the store last said that it is there
+        self.token = ""  # of the store
         self.stopped = False
         self.put: Callable[[Jobs], None] = self._first_put
 
@@ -113,6 +117,8 @@ class Writer:
                 if self.lines.get(line.sid) is line:  # it may be open again already
                     del self.lines[line.sid]
             self._look_for_mail()
+            if self.lines:
+                self._beat()
             self._news.say()
         self._disconnect()
         self._refuse_the_rest()
@@ -164,6 +170,20 @@ class Writer:
             else:
                 self._succeeded(lines, calls, lost)
                 return
+
+    def _beat(self) -> None:
+        """Now and then, while it holds sessions, it says that it is there."""
+        connection = self.connection
+        if connection is None or seams.monotonic() - self._beat_at < BEAT_SECONDS:
+            return
+        self._beat_at = seams.monotonic()
+        try:
+            connection.execute(schema.BEGIN)
+            changes.beat(connection, self.token)
+            schema.commit(connection)
+        except sqlite3.Error as error:
+            self._roll_back()
+            log.warning("%s: cannot say that this process is there: %s", self.path, error)
 
     # ----------------------------------------------------------------------- what came of it
 

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 from typing import Protocol
 
 import pytest
 
-from windlass.errors import AlreadyAnswered, Corrupt, Full, Locked, StaleWriter, StoreError
-from windlass.events import FORMAT, InboxTaken
+from windlass.errors import (
+    AlreadyAnswered,
+    Corrupt,
+    Full,
+    Locked,
+    SessionHeld,
+    StaleWriter,
+    StoreError,
+)
+from windlass.events import FORMAT, InboxTaken, RunEnded, RunResumed, RunStarted
+from windlass.store import holder as holders
+from windlass.store.base import Store
 from windlass.testing.answers_kit import answer, question
 from windlass.testing.store_kit import StoreKit
 from windlass.testing.store_pieces import (
@@ -95,7 +106,7 @@ class SharedStoreKit(StoreKit):
             await add(stale, note(1))
             await one.post("s", "steer", "hi")
             await mail(stale)
-            winner = await two.open("s")
+            winner = await two.open("s", take_over=True)
             assert numbers(winner.entries) == [1]
             item = stale.mail[0]
             stale.take(item)
@@ -115,11 +126,76 @@ class SharedStoreKit(StoreKit):
             assert await two.verify("s") == 3
             await winner.close()
 
+    async def test_a_session_that_is_held_elsewhere_is_refused(self, tmp_path: Path) -> None:
+        async with self.opened(tmp_path) as one, self.opened(tmp_path) as two:
+            first = await one.open("s", caller="ann")
+            await add(first, note(1))
+            with pytest.raises(SessionHeld, match="'s'.*take_over") as caught:
+                await two.open("s")
+            holder = caught.value.holder
+            assert (holder.pid, holder.caller) == (os.getpid(), "ann")
+            assert caught.value.last_active == (await two.info("s")).updated_at
+            assert (await two.info("s")).state == "alive"
+            assert [info.alive for info in await two.sessions()] == [True]
+            await add(first, note(2))  # nothing has happened to it
+            await first.close()
+            assert not (await two.info("s")).alive
+            second = await two.open("s")
+            assert numbers(second.entries) == [1, 2]
+            with pytest.raises(SessionHeld):
+                await one.open("s")
+            await second.close()
+
+    async def test_a_run_that_ends_gives_its_session_up_with_its_last_row(
+        self, tmp_path: Path
+    ) -> None:
+        async with self.opened(tmp_path) as one, self.opened(tmp_path) as two:
+            journal = await one.open("s")
+            await add(journal, RunStarted("r", "agent", "local", "mock", "mock"))
+            assert (await two.info("s")).state == "alive"
+            await add(journal, RunEnded("r", "suspended", "waits"))
+            assert (await two.info("s")).state == "parked"
+            other = await two.open("s")  # though the first has not closed it yet
+            await add(other, RunResumed("r", "open"))
+            assert (await one.info("s")).state == "alive"
+            await other.close()
+            assert (await one.info("s")).state == "dead"  # no run is at work on it, and none ended
+
+    async def test_a_store_that_closes_holds_nothing(self, tmp_path: Path) -> None:
+        async with self.opened(tmp_path) as two:
+            async with self.opened(tmp_path) as one:
+                journal = await one.open("s")
+                await add(journal, note(1))
+                assert (await two.info("s")).alive
+            assert (await two.info("s")).holder is None
+            again = await two.open("s")
+            await again.close()
+
+    async def test_a_process_elsewhere_is_alive_while_it_gives_signs(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async with self.opened(tmp_path) as one, self.opened(tmp_path) as two:
+            journal = await one.open("s")
+            await add(journal, note(1))
+            here = holders.is_own_process
+            monkeypatch.setattr(holders, "is_own_process", _no)
+            monkeypatch.setattr(holders, "process_lives", _unknown)  # as on another machine
+            assert await _becomes(two, alive=True)
+            with pytest.raises(SessionHeld):
+                await two.open("s")
+            monkeypatch.setattr(
+                holders, "DEAD_SECONDS", -1.0
+            )  # and now it has been silent too long
+            assert (await two.info("s")).state == "dead"
+            other = await two.open("s")
+            monkeypatch.setattr(holders, "is_own_process", here)
+            await other.close()
+
     async def test_a_stale_body_does_not_run(self, tmp_path: Path) -> None:
         async with self.opened(tmp_path) as one, self.opened(tmp_path) as two:
             stale = await one.open("s")
             await stale.commit(make_table, lambda _: [])
-            winner = await two.open("s")
+            winner = await two.open("s", take_over=True)
             with pytest.raises(StaleWriter):
                 await stale.commit(insert(1), lambda _: [result("c1", "1")])
             assert await winner.commit(effects, lambda _: []) == []
@@ -128,7 +204,7 @@ class SharedStoreKit(StoreKit):
     async def test_a_stale_writer_loses_alone(self, tmp_path: Path) -> None:
         async with self.opened(tmp_path) as one, self.opened(tmp_path) as two:
             journals = [await one.open(f"s{n}") for n in range(8)]
-            thief = await two.open("s3")
+            thief = await two.open("s3", take_over=True)
             for number, journal in enumerate(journals):
                 journal.append(note(number))
                 journal.flush()
@@ -256,3 +332,20 @@ class SharedStoreKit(StoreKit):
         async with self.opened(tmp_path) as store:
             with pytest.raises(Corrupt, match="session 's', row 3"):
                 await store.read("s")
+
+
+async def _becomes(store: Store, *, alive: bool) -> bool:
+    """Wait for a sign of life, which a thread gives on its own."""
+    for _ in range(1000):
+        if (await store.info("s")).alive is alive:
+            return True
+        await asyncio.sleep(0)
+    return False
+
+
+def _no(_holder: holders.Holder) -> bool:
+    return False
+
+
+def _unknown(_holder: holders.Holder) -> None:
+    return None

@@ -12,6 +12,8 @@ A store whose sessions outlive it, or are shared by several, inherits `SharedSto
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -19,7 +21,14 @@ from typing import Any
 
 import pytest
 
-from windlass.errors import Corrupt, Locked, NoSuchSession, StoreError
+from windlass.errors import (
+    Corrupt,
+    Locked,
+    NoSuchSession,
+    SessionHeld,
+    StaleWriter,
+    StoreError,
+)
 from windlass.events import (
     FORMAT,
     InboxTaken,
@@ -201,6 +210,31 @@ class StoreKit(AnswersKit, BooksKit):
             await add(again, note(2))
             await again.close()
             assert numbers(await store.read("s")) == [1, 2]
+
+    async def test_a_second_writer_here_may_take_over(self, tmp_path: Path) -> None:
+        async with self.opened(tmp_path) as store:
+            stale = await store.open("s", caller="ann")
+            await add(stale, note(1))
+            with pytest.raises(SessionHeld) as caught:
+                await store.open("s")
+            assert caught.value.holder.pid == os.getpid()
+            assert caught.value.holder.caller == "ann"
+            assert caught.value.last_active > 0
+            stale.append(note(2))  # on its way, and not handed on
+            winner = await store.open("s", take_over=True)
+            with pytest.raises(StaleWriter):
+                stale.flush()
+                await stale.durable()
+            with pytest.raises(StaleWriter):
+                await stale.commit(make_table, lambda _: [])
+            with contextlib.suppress(StaleWriter):
+                await stale.close()
+            await add(winner, note(3))
+            with pytest.raises(SessionHeld):  # the end of the old one has let nobody in
+                await store.open("s")
+            await winner.close()
+            assert numbers(await store.read("s")) == [1, 3]
+            await (await store.open("s")).close()
 
     async def test_an_unknown_session_is_named_with_its_nearest(self, tmp_path: Path) -> None:
         async with self.opened(tmp_path) as store:

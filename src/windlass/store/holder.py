@@ -1,0 +1,148 @@
+"""Who writes to a session, and whether that process is still there.
+
+On one machine the kernel is asked: a process is told by its id, its start and the boot. Elsewhere
+the last sign of life counts that its store has left in the database.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from windlass import seams
+from windlass.errors import SessionHeld
+
+BEAT_SECONDS = 10.0  # how often a store that holds sessions says that it is there
+DEAD_SECONDS = 30.0  # after which a process on another machine is taken for dead
+
+
+class Holder(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The writer of a session: `info.holder.host`, `.pid`, `.caller` and `.since`."""
+
+    host: str
+    pid: int
+    since: float  # when it became the writer
+    caller: str | None = None
+    store: str = ""  # names the store object through which it writes
+    boot: str = ""
+    started: int = 0  # in ticks of the kernel since the boot
+    space: str = ""  # in which the pid counts
+    opening: int = 0  # tells the openings of one store apart
+
+    def __str__(self) -> str:
+        whose = f" for {self.caller}" if self.caller else ""
+        return f"process {self.pid} on {self.host}{whose}"
+
+
+class _Process(msgspec.Struct, frozen=True):
+    host: str
+    pid: int
+    boot: str
+    started: int
+    space: str
+
+
+_openings = itertools.count(1)
+
+
+def new_holder(store: str, caller: str | None) -> Holder:
+    """This process as a holder."""
+    me = _process(os.getpid())
+    return Holder(
+        me.host, me.pid, seams.now(), caller, store, me.boot, me.started, me.space, next(_openings)
+    )
+
+
+def encode(holder: Holder) -> str:
+    """As it is stored."""
+    return msgspec.json.encode(holder).decode()
+
+
+def decode(text: Any) -> Holder | None:
+    """From the store; what cannot be read holds nothing."""
+    try:
+        return None if text is None else msgspec.json.decode(text, type=Holder)
+    except (msgspec.DecodeError, TypeError):
+        return None
+
+
+def is_own_process(holder: Holder) -> bool:
+    """Is it a store of this very process?"""
+    me = _process(os.getpid())
+    return (holder.pid, holder.host, holder.boot, holder.started, holder.space) == (
+        me.pid, me.host, me.boot, me.started, me.space,
+    )  # fmt: skip
+
+
+def process_lives(holder: Holder) -> bool | None:
+    """Is the process there? None where this machine cannot tell."""
+    me = _process(os.getpid())
+    if (holder.host, holder.space) != (me.host, me.space):
+        return None
+    if holder.boot != me.boot:
+        return False  # the machine has been started again since
+    if holder.started:
+        return _started(holder.pid) == holder.started
+    if os.name == "nt":  # a signal of 0 would end it
+        return None
+    try:
+        os.kill(holder.pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        pass
+    return True
+
+
+def lives(holder: Holder, silent: float | None) -> bool:
+    """Is the holder alive? `silent` is how many seconds ago its store gave a sign of life."""
+    found = process_lives(holder)
+    if found is None:
+        return silent is not None and silent < DEAD_SECONDS
+    return found
+
+
+def held(session_id: str, holder: Holder, last_active: float) -> SessionHeld:
+    """The error for whoever wants a session that somebody else is writing."""
+    ago = max(0.0, seams.now() - last_active)
+    where = "this process" if is_own_process(holder) else str(holder)
+    error = SessionHeld(
+        f"session {session_id!r} has a writer already: a run is under way on it in {where}, last "
+        f"active {ago:.0f} s ago. Wait for its end, use another session_id, or pass take_over=True",
+        holder=holder,
+        last_active=last_active,
+    )
+    error.session_id = session_id
+    return error
+
+
+@functools.lru_cache(maxsize=1)
+def _process(pid: int) -> _Process:
+    boot = _text("/proc/sys/kernel/random/boot_id")
+    try:
+        space = os.readlink("/proc/self/ns/pid")
+    except OSError:
+        space = ""
+    return _Process(socket.gethostname(), pid, boot, _started(pid), space)
+
+
+def _started(pid: int) -> int:
+    """When the process began, in ticks since the boot; 0 when it is gone, or nobody knows."""
+    stat = _text(f"/proc/{pid}/stat")
+    fields = stat.rpartition(")")[2].split()
+    if len(fields) < 20 or fields[0] in ("Z", "X"):
+        return 0
+    return int(fields[19])
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text("utf-8", "replace").strip()
+    except OSError:
+        return ""
