@@ -99,6 +99,8 @@ class RunResumed(Entry, tag="transcript_resume", frozen=True):
 
     run_id: str
     at: str  # the stage it begins at
+    attempt: int = 0  # how many times in a row it goes on after a death without anything new
+    progress: int = 0  # replies and results of the run and its children so far
 
 
 class Suspended(Entry, tag="suspended", frozen=True):
@@ -148,6 +150,21 @@ class IterationStart(Entry, tag="iteration_start", frozen=True):
     number: int
 
 
+class CallReserved(Entry, tag="call_reserved", frozen=True):
+    """A model is about to be asked under a budget: what is held back for the call.
+
+    The reply or the failure that follows says what it took. Where the process ends in between,
+    what was held back counts as spent.
+    """
+
+    input_tokens: int  # estimated
+    output_tokens: int  # the most that the reply may have
+    usd: float
+    provider: str
+    model: str
+    purpose: str | None = None
+
+
 class Replied(Entry, tag="model_reply", frozen=True):
     """A model call, what it answered and what it cost. With a purpose it is not part of the view.
 
@@ -171,6 +188,7 @@ class Replied(Entry, tag="model_reply", frozen=True):
     via: str | None = None  # "cache", "fallback", "escalation": how the caller came by it
     attempts: int = 1  # how often the provider was asked
     same: int = 0  # messages at its front that the last rewritten request of the loop had too
+    shortened: str | None = None  # the limit that left too little room: the reply was cut there
 
 
 class ReplyFailed(Entry, tag="model_error", frozen=True):
@@ -185,6 +203,9 @@ class ReplyFailed(Entry, tag="model_error", frozen=True):
     cost_usd: float = 0.0
     duration_ms: float = 0.0
     attempts: int = 1
+
+
+INTERRUPTED = "interrupted"  # the category of a call that ended with its process
 
 
 class ToolDecided(Entry, tag="decision", frozen=True):
@@ -330,6 +351,7 @@ JournalEntry: TypeAlias = Union[
     Framed,
     Said,
     IterationStart,
+    CallReserved,
     Replied,
     ReplyFailed,
     ToolDecided,

@@ -101,8 +101,8 @@ async def test_an_agent_does_not_run_them():
 
 
 async def test_a_loop_that_spent_exactly_its_tokens_stops():
-    model = scripted(*noting(3), usage={"input_tokens": 40, "output_tokens": 10})
-    out = await w.agent_loop("go", model=model, tools=[note], token_budget=100)
+    model = scripted(*noting(3), usage={"input_tokens": 400, "output_tokens": 100})
+    out = await w.agent_loop("go", model=model, tools=[note], token_budget=1000)
     assert (out.status, out.llm.iterations) == ("budget_exhausted", 2)
 
 
@@ -245,12 +245,12 @@ async def test_no_closing_answer_where_the_run_was_done():
 
 
 async def test_part_of_the_tokens_is_kept_back_for_the_closing_answer():
-    model = scripted(*noting(2), "So far.", usage={"input_tokens": 480, "output_tokens": 0})
+    model = scripted(*noting(2), "So far.", usage={"input_tokens": 4800, "output_tokens": 0})
     out = await w.agent_loop(
-        "go", model=model, tools=[note], token_budget=1000, closing_answer=True
+        "go", model=model, tools=[note], token_budget=10_000, closing_answer=True
     )
     assert (out.stop_reason, out.final_text) == ("tokens", "So far.")
-    assert (model.requests[-1].settings.max_tokens or 0) <= 40
+    assert (model.requests[-1].settings.max_tokens or 0) <= 400
     await kept(out, model)
 
 
@@ -347,13 +347,13 @@ async def test_a_resumed_run_is_not_charged_to_the_runtime_twice():
 
 async def test_a_resumed_run_remembers_what_it_spent():
     host = w.Tool("ask_host", "Ask the host.", {})
-    model = scripted(call("ask_host"), "ok", usage={"input_tokens": 60, "output_tokens": 0})
-    agent = w.Agent(model, tools=[host], budget=w.Budget(tokens=60))
+    model = scripted(call("ask_host"), "ok", usage={"input_tokens": 600, "output_tokens": 0})
+    agent = w.Agent(model, tools=[host], budget=w.Budget(tokens=600))
     out = await agent.run("go", session_id="s")
     assert out.status == "suspended"
     out = await agent.resume("s", results={out.pending[0].id: "yes"})
     assert (out.status, out.stop_reason, len(model.requests)) == ("budget_exhausted", "tokens", 1)
-    assert out.usage.total_tokens == 60
+    assert out.usage.total_tokens == 600
     await kept(out, model)
 
 

@@ -88,8 +88,9 @@ async def kept(out: RunResult, model: Any = None, *, text: bool = False) -> None
     _no_tool_ran_undecided(entries)
     assert messages_of(entries) == list(out.all_messages), "the view is not the fold of the journal"
     assert not audit([*out.all_messages, w.Message("user", "?")]) or out.status == "suspended"
-    recorded = sum((e.usage for e in out.entries if type(e) is Replied), NO_USAGE)
-    assert out.usage == recorded, "I5: usage is the sum of recorded calls"
+    paid = [e for e in out.entries if isinstance(e, (Replied, ReplyFailed))]
+    recorded = sum((e.usage for e in paid), NO_USAGE)
+    assert out.own_usage == recorded, "I5: usage is the sum of recorded calls"
     calls = await store.calls(session=out.session_id, run=out._run.run_id)
     made = [e for e in out.entries if type(e) in (Replied, ReplyFailed)]
     assert len(calls) == len(made), "I5: every call is on the books"

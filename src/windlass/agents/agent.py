@@ -10,6 +10,7 @@ from windlass.agents import driver
 from windlass.agents.abort import Abort
 from windlass.agents.assemble import assemble, check_agent
 from windlass.agents.checking import words
+from windlass.agents.checks import budget_of
 from windlass.agents.decisions import check_answers
 from windlass.agents.detach import detach
 from windlass.agents.driver import Start, conduct
@@ -23,6 +24,7 @@ from windlass.agents.watching import CALLBACKS, NOBODY, Watchers
 from windlass.errors import ConfigError, shown
 from windlass.events import Event
 from windlass.loop.answers import Allow, Deny
+from windlass.loop.ledger import Limits
 from windlass.loop.plan import Plan
 from windlass.loop.verdict import Outcome
 from windlass.loop.watch import log
@@ -229,14 +231,16 @@ class Agent(Generic[Deps, Output]):
         store: str | Store | None = None,
         take_over: bool = False,
         on_cancel: Literal["cancel", "park"] = "cancel",
+        budget: Limits | dict[str, float] | None = None,
         **watch: Unpack[WatchOptions],
     ) -> AgentResult[Output]:
         """Go on with a parked or killed run, from this or any other process.
 
         `decisions` answer calls that asked for approval, `results` those that the host runs. A run
-        that has ended stays as it ended. It takes the callbacks of `run`. While the run is alive
-        elsewhere this raises `SessionHeld`; `take_over=True` goes on here, and the other run ends
-        with `StaleWriter`.
+        that has ended stays as it ended. It goes on with the limits that it began with, or lower
+        ones of this agent; a `budget` given here replaces them. It takes the callbacks of `run`.
+        While the run is alive elsewhere this raises `SessionHeld`; `take_over=True` goes on here,
+        and the other run ends with `StaleWriter`.
         """
         if not isinstance(cast("object", session_id), str):
             raise ConfigError(f"session_id is a text, not {shown(session_id)}")
@@ -258,6 +262,7 @@ class Agent(Generic[Deps, Output]):
             decisions=decisions,
             results=results,
             take_over=asked.take_over,
+            budget=budget_of("budget", budget),
         )
         begun.agent, begun.parks = self, asked.parks
         asked.watchers.of(begun.run)

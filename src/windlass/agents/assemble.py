@@ -26,7 +26,7 @@ from windlass.agents.tool_filter import FILTERS, left_of
 from windlass.agents.tooling import around, tooling, with_progress
 from windlass.errors import ConfigError
 from windlass.loop.ledger import NO_LIMITS, Limits
-from windlass.loop.plan import Plan
+from windlass.loop.plan import BUDGET, RESUME_ATTEMPTS, Plan
 from windlass.loop.policy import Policy
 from windlass.loop.run import Run
 from windlass.loop.starting import adopt
@@ -252,6 +252,7 @@ def _planned(
         watchers=tools_about.watchers,
         offered=offered,
         role=options.get("role"),
+        resume_attempts=options.get("max_resume_attempts", RESUME_ATTEMPTS),
         denied=frozenset(options.get("disallowed_tools") or ()),
     )
 
@@ -297,6 +298,16 @@ def _fixed_limits(options: Mapping[str, Any], iterations: int) -> Limits:
         return _turns_only(turns)
     tokens = limits.tokens if tokens is None else tokens
     return msgspec.structs.replace(limits, iterations=turns, tokens=tokens)
+
+
+def _said_limits(options: Mapping[str, Any]) -> dict[str, float]:
+    """The limits that somebody asked for: whoever resumes the run is held to them."""
+    limits: Limits = options.get("budget") or NO_LIMITS
+    tokens = options.get("token_budget")
+    turns = options.get("max_iterations", limits.iterations)
+    said = {"iterations": turns, "tokens": limits.tokens if tokens is None else tokens,
+            "usd": limits.usd, "seconds": limits.seconds}  # fmt: skip
+    return {name: value for name, value in said.items() if value is not None}
 
 
 @functools.lru_cache(maxsize=64)
@@ -362,6 +373,8 @@ def _metadata(options: Mapping[str, Any], mode: Mode, sentinel: str | None) -> d
         about["sentinel"] = sentinel
     if (foreseen := mode_of(options)) is not None:
         about[MODE] = foreseen
+    if said := _said_limits(options):
+        about[BUDGET] = said
     if options.get("schema_retries"):
         about["schema_retries"] = options["schema_retries"]  # judges read it there
     return about

@@ -102,16 +102,21 @@ def _transcript(name: str, value: Any) -> Any:
     return cast("Mapping[str, Any]", value)
 
 
-def _budget(name: str, value: Any) -> Limits | None:
-    if value is None or isinstance(value, Limits):
-        return value
+def budget_of(name: str, value: Any) -> Limits | None:
+    """The limits of a run, checked."""
     if isinstance(value, dict):
         limits = cast("dict[str, Any]", value)
         for key in limits:
             if key not in Limits.__struct_fields__:
                 raise no_key(name, key, Limits.__struct_fields__)
-        return Limits(**limits)
-    raise ConfigError(f"{name} is a Budget or a dict, not {shown(value)}")
+        value = Limits(**limits)
+    if value is not None and not isinstance(value, Limits):
+        raise ConfigError(f"{name} is a Budget or a dict, not {shown(value)}")
+    if value is not None and value.per is not None:
+        raise ConfigError(
+            f"{name}: per={value.per!r} is for a Runtime, w.Runtime(budget=…); a run has no days"
+        )
+    return value
 
 
 def _dict(name: str, value: Any) -> Any:
@@ -263,7 +268,8 @@ CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "max_concurrent_tools": number(1, whole=True),
     "token_budget": optional(number(1, whole=True)),
     "max_token_budget": optional(number(1, whole=True)),
-    "budget": _budget,
+    "budget": budget_of,
+    "max_resume_attempts": optional(number(0, whole=True)),
     "closing_answer": boolean,
     "llm_options": _dict,
     "eager_tools": boolean,

@@ -101,7 +101,7 @@ def llm_session_cost() -> SessionCost:
     ```
     """
     books = current_runtime().ledger
-    return SessionCost(books.usd, books.input_tokens, books.output_tokens, books.calls)
+    return SessionCost(books.paid_usd, books.input_tokens, books.output_tokens, books.calls)
 
 
 def llm_budget(max_cost: float | None) -> None:

@@ -14,6 +14,7 @@ from windlass.agents.authority.preview import MODE, as_begun
 from windlass.agents.decisions import must_be_open, post_decisions, take_answers
 from windlass.agents.detach import DETACHED, UnderWay, under_way
 from windlass.agents.identity import of_tenant, same_caller
+from windlass.agents.limits import give_up, limits_of
 from windlass.agents.runtime import Runtime
 from windlass.agents.session_open import open_session
 from windlass.agents.telemetry import in_use
@@ -22,10 +23,17 @@ from windlass.events import Reminded, RunResumed, RunStarted
 from windlass.loop.answers import Allow, Deny
 from windlass.loop.calls import close_recorded
 from windlass.loop.kernel import Stage, drive
-from windlass.loop.ledger import Ledger
+from windlass.loop.ledger import Ledger, Limits
 from windlass.loop.plan import Plan
-from windlass.loop.resume import Standing, continue_session, standing, take_up
+from windlass.loop.resume import (
+    Standing,
+    continue_session,
+    restore_totals,
+    standing,
+    take_up,
+)
 from windlass.loop.run import Run
+from windlass.loop.spending import read_children
 from windlass.loop.verdict import Finish, Outcome, Stop, Suspend
 from windlass.loop.watch import Sink
 from windlass.messages import Message
@@ -140,8 +148,12 @@ async def resume(
     decisions: Mapping[str, Allow | Deny | bool] | None = None,
     results: Mapping[str, Any] | None = None,
     take_over: bool = False,
+    budget: Limits | None = None,
 ) -> Start:
-    """Go on with the session's last run where its journal ends; one that has ended stays ended."""
+    """Go on with the session's last run where its journal ends; one that has ended stays ended.
+
+    It goes on with the limits that it began with, or lower ones of the plan; `budget` replaces them.
+    """
     home = store or runtime.store
     runtime.keeper_for(home)
     journal = await open_session(
@@ -165,14 +177,19 @@ async def resume(
         run.conversation_id = state.run.conversation_id
         if state.view.open and not state.open_calls:  # so no run leaves it: mend what can be mended
             state = _closed(run)
+        await read_children(home, session_id, state.spending)
         if not state.unfinished:
             continue_session(run, state)
             run.first_entry, run.iteration = state.first_entry, state.iteration
-            run.input_tokens, run.output_tokens = state.input_tokens, state.output_tokens
+            restore_totals(run, state.spending)
             ended = state.ended
             assert ended is not None
             outcome = Outcome(ended.status, ended.stop_reason, ended.error)
             return Start(run, Stage.OPEN, None, outcome)
+        begun = state.run.metadata if state.run is not None else None
+        run.ledger.limits = limits_of(plan.limits, begun, budget)
+        run.measure()
+        attempt = state.attempt()
         at, finish = await take_up(run, state)
         must_be_open(run, tuple(results or ()))
         if decisions:
@@ -180,9 +197,13 @@ async def resume(
         if (parked := state.suspended) is not None and parked.reason and not parked.waiting:
             words = f"You go on after you were suspended. The reason: {whole_text(parked.reason)}"
             run.remind(Reminder(words, ttl=1, propagate="none"), "suspend")
-        run.record(RunResumed(run.run_id, at.name.lower()))
+        progress = state.spending.tree_progress
+        run.record(RunResumed(run.run_id, at.name.lower(), attempt, progress))
         take_answers(run, results)
         run.reframe(plan.frame, "resume")
+        run.journal.flush()
+        await run.journal.durable()  # else a run that dies at once would never be given up
+        run.interruption = give_up(run, state, at, attempt, plan.resume_attempts)
         return Start(run, at, finish)
     except BaseException:
         await journal.close()

@@ -134,6 +134,7 @@ class _SharedOptions(TurnOptions, JudgementOptions, ContextOptions, AuthorityOpt
     max_concurrent_tools: int
     token_budget: int
     budget: Budget | dict[str, float]
+    max_resume_attempts: int | None
     closing_answer: bool
     llm_options: dict[str, Any]
     eager_tools: bool

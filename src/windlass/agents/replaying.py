@@ -19,6 +19,7 @@ from windlass.agents.driver import conduct
 from windlass.agents.runtime import Runtime
 from windlass.errors import ConfigError, TestBroken
 from windlass.events import (
+    INTERRUPTED,
     Decorated,
     Framed,
     InboxTaken,
@@ -219,7 +220,7 @@ class _Record:
             type(e) is Replied and e.purpose is None for _, e in numbered[run.start : cut]
         )
         self.calls: list[tuple[int, Replied | ReplyFailed]] = [
-            (n, e) for n, e in mine if isinstance(e, (Replied, ReplyFailed))
+            (n, e) for n, e in mine if isinstance(e, (Replied, ReplyFailed)) and not _lost(e)
         ]
         self.results = {e.call_id: e for _, e in mine if type(e) is ToolResulted}
         self.shown: dict[str, ToolResult] = {}
@@ -234,7 +235,7 @@ class _Record:
         turn = 0
         for number, entry in mine:
             match entry:
-                case Replied() | ReplyFailed():
+                case Replied() | ReplyFailed() if not _lost(entry):
                     self.between[number], since = since, []
                     self.turn_of[number] = turn
                 case IterationStart():
@@ -252,6 +253,11 @@ class _Record:
                     pass
             since.append(entry)
         self.rest = since
+
+
+def _lost(entry: Replied | ReplyFailed) -> bool:
+    """Did the call end with its process? Then it was made again."""
+    return type(entry) is ReplyFailed and entry.category == INTERRUPTED
 
 
 def _plan_of(record: _Record, tools: Sequence[Tool] | None, system: str | None) -> Plan:

@@ -15,6 +15,7 @@ from windlass.events import (
     JournalEntry,
     NativeToolRejected,
     Replied,
+    ReplyFailed,
     Said,
     ToolDecided,
     ToolResulted,
@@ -184,15 +185,28 @@ class RunResult:
                 return seen
         return ""
 
-    @property
+    @cached_property
     def cost_usd(self) -> float:
-        """Dollars, as far as the prices are known."""
-        return sum(reply.cost_usd for reply in self._replies)
+        """Dollars of the run and of the agents that it handed work to, as far as prices are known."""
+        return self.own_cost_usd + sum(usd for _, usd in self._run.children.values())
 
     @cached_property
     def usage(self) -> Usage:
-        """All tokens of all calls, judges and summaries included."""
-        return sum((reply.usage for reply in self._replies), NO_USAGE)
+        """All tokens of the run and of the agents that it handed work to, over all resumes.
+
+        Judges, summaries and failed calls are included; `own_usage` is the agent's alone.
+        """
+        return sum((usage for usage, _ in self._run.children.values()), self.own_usage)
+
+    @cached_property
+    def own_usage(self) -> Usage:
+        """The tokens of the run's own calls."""
+        return paid_in(self.entries)[0]
+
+    @cached_property
+    def own_cost_usd(self) -> float:
+        """The dollars of the run's own calls."""
+        return paid_in(self.entries)[1]
 
     @property
     def all_messages(self) -> tuple[Message, ...]:
@@ -437,7 +451,7 @@ class AgentResult(RunResult, Generic[Output]):
 
     @property
     def token_usage(self) -> dict[str, int]:
-        """`{"input_tokens": …, "output_tokens": …}` of the run."""
+        """`{"input_tokens": …, "output_tokens": …}` of the run's own calls."""
         run = self._run
         return {"input_tokens": run.input_tokens, "output_tokens": run.output_tokens}
 
@@ -453,6 +467,20 @@ class AgentResult(RunResult, Generic[Output]):
 
 
 _SPOKEN = frozenset({Said, Replied})
+
+
+def paid_in(entries: Sequence[JournalEntry]) -> tuple[Usage, float]:
+    """The tokens and dollars of the model calls among these entries, failed ones too."""
+    calls = [entry for entry in entries if isinstance(entry, (Replied, ReplyFailed))]
+    return sum((call.usage for call in calls), NO_USAGE), sum(call.cost_usd for call in calls)
+
+
+def tree_of(run: Run) -> tuple[Usage, float]:
+    """The tokens and dollars of a run and of those under it, so far."""
+    usage, usd = paid_in(run.journal.entries[run.first_entry :])
+    for below, paid in run.children.values():
+        usage, usd = usage + below, usd + paid
+    return usage, usd
 
 
 def _assistant(entry: JournalEntry) -> Message | None:

@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextvars import ContextVar, Token
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakSet
 
-from windlass.errors import ConfigError
+from windlass.errors import ConfigError, shown
 from windlass.loop.ledger import NO_LIMITS, Ledger, Limits
+from windlass.loop.period import Period
 from windlass.loop.run import Run
 from windlass.models.mock import MockQueue, current_queue
 from windlass.models.scope import current_book
@@ -91,7 +92,11 @@ class Runtime:
         self._tokens: list[tuple[Token[Any], ...]] = []
         self.memory = MemoryStore()  # for runs without a store
         self.mock: MockQueue = MockQueue()
-        self.ledger = Ledger(budget or NO_LIMITS, lasting=True)
+        if budget is not None and not isinstance(cast("object", budget), Limits):
+            raise ConfigError(f"budget is a Budget, not {shown(budget)}")
+        self.ledger = Ledger(budget or NO_LIMITS)
+        if budget is not None and budget.per is not None:
+            self.ledger.period = Period(budget.per, lambda since: self.store.spent(since))
         self.lingering: set[asyncio.Task[None]] = set()
         _living.add(self)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from windlass.agents import driver
 from windlass.agents.authority.preview import for_child
 from windlass.agents.driver import conduct
-from windlass.agents.results import AgentResult
+from windlass.agents.results import AgentResult, tree_of
 from windlass.agents.runtime import current_runtime
 from windlass.agents.system import check_deps
 from windlass.errors import NoSuchSession
@@ -86,7 +86,11 @@ async def _delegate(
             reminders=inherited(parent.reminders) if parent is not None else (),
         )  # fmt: skip
     begun.parent = parent
-    out: AgentResult[Any] = AgentResult(begun.run, await conduct(begun, runtime))
+    try:
+        out: AgentResult[Any] = AgentResult(begun.run, await conduct(begun, runtime))
+    finally:
+        if parent is not None:
+            parent.children = {**parent.children, child_id: tree_of(begun.run)}
     if out.status == "suspended":
         waiting = [call.id for call in out.pending]
         return Parked(out.stop_reason or "waiting", {"session_id": child_id, "calls": waiting})

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from windlass.callers.caller import Layer
 from windlass.callers.options import number, takes_a_dict, whole
 from windlass.callers.parts import tokens_of
 from windlass.errors import ConfigError
-from windlass.loop.ask import OutOfBudget
-from windlass.loop.ledger import Spent
+from windlass.loop.ask import OutOfBudget, hold_back, limited
+from windlass.loop.ledger import Ledger, Limits, Reserve, Spent
 from windlass.loop.reply import cost_of
 from windlass.models.base import Emit, Model, Request, Response
 from windlass.models.wrappers.holding import Holding
-from windlass.usage import Usage
 
 
 class Budgeted(Holding):
@@ -24,12 +25,11 @@ class Budgeted(Holding):
     async def respond(self, request: Request, emit: Emit) -> Response:
         """The answer; `BudgetExceeded` without asking where the call would cross a limit."""
         layer = self.layer
-        tokens = tokens_of(request) if layer.tokens is not None else 0
-        usd = 0.0
-        if layer.usd is not None:
-            inputs = tokens or tokens_of(request)
-            usd = cost_of(self.model, Usage(input_tokens=inputs)) or 0.0
-        layer.hold(tokens, usd)
+        layer.count()
+        reserve: Reserve | None = None
+        if layer.books.metered:
+            reserve = await layer.hold(self.model, request)
+            request = limited(request, reserve)
         spent_tokens, spent_usd = 0, 0.0
         try:
             response = await self.model.respond(request, emit)
@@ -40,9 +40,11 @@ class Budgeted(Holding):
                 used = aside.response.usage
                 spent_tokens += used.input_tokens + used.output_tokens
                 spent_usd += aside.cost_usd
-            return response
         finally:
-            layer.settle(tokens, usd, spent_tokens, spent_usd)
+            layer.books.settle(reserve, spent_tokens, spent_usd)
+        if reserve is not None and reserve.limit and response.stop_reason == "max_tokens":
+            response = msgspec.structs.replace(response, shortened=reserve.limit)
+        return response
 
 
 class BudgetLayer(Layer):
@@ -52,32 +54,40 @@ class BudgetLayer(Layer):
 
     def __init__(self, usd: float | None, tokens: int | None, calls: int | None) -> None:
         self.usd, self.tokens, self.calls = usd, tokens, calls
-        self.used_usd, self.used_tokens, self.made = 0.0, 0, 0
-        self._held_usd, self._held_tokens = 0.0, 0
+        self.books = Ledger(Limits(usd=usd, tokens=tokens))
+        self.made = 0
+
+    @property
+    def used_usd(self) -> float:
+        """Dollars so far."""
+        return self.books.usd
+
+    @property
+    def used_tokens(self) -> int:
+        """Tokens so far."""
+        return self.books.tokens
 
     def wrap(self, model: Model) -> Model:
         """The model, within the budget."""
         return Budgeted(model, self)
 
-    def hold(self, tokens: int, usd: float) -> None:
-        """Hold back what the call will take at least, or refuse it."""
-        for name, limit, used, more in (
-            ("calls", self.calls, self.made, 1),
-            ("tokens", self.tokens, self.used_tokens + self._held_tokens, tokens),
-            ("usd", self.usd, self.used_usd + self._held_usd, usd),
-        ):
-            if limit is not None and (used >= limit or used + more > limit):
-                raise OutOfBudget(Spent(name, limit, used))
+    def count(self) -> None:
+        """Count one more call, or refuse it."""
+        if self.calls is not None and self.made >= self.calls:
+            raise OutOfBudget(Spent("calls", self.calls, self.made))
         self.made += 1
-        self._held_tokens += tokens
-        self._held_usd += usd
 
-    def settle(self, tokens: int, usd: float, spent_tokens: int, spent_usd: float) -> None:
-        """Put what the call really took in place of what was held back."""
-        self._held_tokens -= tokens
-        self._held_usd -= usd
-        self.used_tokens += spent_tokens
-        self.used_usd += spent_usd
+    async def hold(self, model: Model, request: Request) -> Reserve:
+        """Hold back what the call may take; a call that does not fit beside others waits."""
+        try:
+            output = request.settings.max_tokens or 16384
+            held = await hold_back(self.books, model, tokens_of(request), output)
+            if isinstance(held, Spent):
+                raise OutOfBudget(held)
+            return held
+        except BaseException:
+            self.made -= 1  # nobody is asked
+            raise
 
 
 @takes_a_dict
@@ -86,10 +96,11 @@ def with_budget(
 ) -> BudgetLayer:
     """Spend at most this in all calls through this layer: `with_budget(usd=5.0)`.
 
-    A call whose prompt alone would cross a limit, or that comes when a limit is reached, is not made:
-    the run ends as `budget_exhausted`, `llm_call` raises `BudgetExceeded`. How long a reply gets is
-    known afterwards, so the last one may end a little over. Unlike `budget=`, which is one run's, this
-    is shared by all runs that use the same layer; `used_usd`, `used_tokens` and `made` say where it is.
+    Before each call its prompt is estimated and its longest reply held back, lowered to what is left;
+    calls at the same time wait for each other where they do not fit together. A call for which there
+    is no room is not made: the run ends as `budget_exhausted`, `llm_call` raises `BudgetExceeded`.
+    Unlike `budget=`, which is one run's, this is shared by all runs that use the same layer;
+    `used_usd`, `used_tokens` and `made` say where it is.
     """
     if usd is None and tokens is None and calls is None:
         raise ConfigError("with_budget needs a limit: usd=, tokens= or calls=")

@@ -285,6 +285,7 @@ _TOLD: dict[type, Callable[[Any], Iterator[Step]]] = {
     events.Framed: _framed,
     events.Said: _said,
     events.IterationStart: _turn,
+    events.CallReserved: _nothing,  # the reply or the failure follows
     events.Replied: _replied,
     events.ReplyFailed: _reply_failed,
     events.ToolDecided: _decided,

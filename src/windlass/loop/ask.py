@@ -18,7 +18,13 @@ from windlass.errors import (
     said,
     shown,
 )
-from windlass.events import BudgetExhausted, HistoryRepaired, Replied, ReplyFailed
+from windlass.events import (
+    BudgetExhausted,
+    CallReserved,
+    HistoryRepaired,
+    Replied,
+    ReplyFailed,
+)
 from windlass.loop.ledger import Ledger, Reserve, Spent
 from windlass.loop.policy import misplaced
 from windlass.loop.reminding import aged
@@ -76,6 +82,7 @@ async def ask(run: Run, emit: Emit) -> Turn:
         if run.plan.deliberates:
             run.journal.flush()
         run.turn = turn = Turn(run.number, message, response.stop_reason, response.usage)
+        turn.shortened = response.shortened
         return turn
 
 
@@ -101,7 +108,9 @@ async def call_model(
         model = run.model
     if run.metered:
         request, reserve = await _held_back(run, model, request, closing)
-    request = _on_record(run, request, purpose, reserve)
+    request = _on_record(run, model, request, purpose, reserve)
+    if reserve is not None and not run.journal.immediate:
+        await _stored(run, reserve)
     seams.point("model.before_request")
     started = seams.monotonic()
     try:
@@ -149,6 +158,8 @@ def _booked(
     run.input_tokens += usage.input_tokens
     run.output_tokens += usage.output_tokens
     message = response.message
+    if reserve is not None and reserve.limit is not None and response.stop_reason == "max_tokens":
+        response = msgspec.structs.replace(response, shortened=reserve.limit)
     if run.redactor is not None:
         message = run.redactor.value(message)
         if message is not response.message:
@@ -171,6 +182,7 @@ def _booked(
             response.via,
             response.attempts,
             same,
+            response.shortened,
         )  # fmt: skip
     )
     if rewritten is not None and purpose is None:
@@ -193,7 +205,18 @@ def _same(before: Sequence[Message], now: Sequence[Message]) -> int:
     return at
 
 
-def _on_record(run: Run, request: Request, purpose: str | None, reserve: Reserve | None) -> Request:
+async def _stored(run: Run, reserve: Reserve) -> None:
+    """Wait until what is held back is stored: whoever takes the run up knows what it may have cost."""
+    try:
+        await run.journal.durable()
+    except BaseException:
+        run.ledger.settle(reserve, 0, 0.0)
+        raise
+
+
+def _on_record(
+    run: Run, model: Model, request: Request, purpose: str | None, reserve: Reserve | None
+) -> Request:
     """The request as it may be sent, and all that it is made of handed to the store."""
     try:
         request = _audited(run, request)
@@ -201,6 +224,17 @@ def _on_record(run: Run, request: Request, purpose: str | None, reserve: Reserve
             before = run.frame
             run.reframe(request.frame, purpose or "request")
             run.frame = before
+        if reserve is not None:
+            run.record(
+                CallReserved(
+                    reserve.input_tokens,
+                    reserve.output_tokens,
+                    reserve.usd,
+                    model.provider,
+                    model.name,
+                    purpose,
+                )
+            )
         run.journal.flush()
         return request
     except BaseException:
@@ -366,7 +400,9 @@ async def hold_back(
         if ledger.priced:
             raise ConfigError(f"{shown(model)} has no price, and a budget in dollars needs one")
         usd_in = per_million = 0.0
-    return await ledger.reserve(inputs, output, usd_in, per_million / 1_000_000, closing=closing)
+    kind = f"{model.provider}:{model.name}:{output}"
+    price = per_million / 1_000_000
+    return await ledger.reserve(inputs, output, usd_in, price, closing=closing, kind=kind)
 
 
 def rough_tokens(request: Request) -> int:

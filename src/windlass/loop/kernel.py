@@ -89,10 +89,14 @@ async def _turn(run: Run, at: Stage, finish: Finish | None) -> Verdict:
             verdict = await _may_open(run)
         if verdict is not None or (verdict := _open(run)) is not None:
             return verdict
+    elif at == Stage.ASK and (verdict := _out_of_budget(run)) is not None:
+        return verdict
     if at <= Stage.ASK:
         await _ask(run)
     turn = run.turn
     assert turn is not None
+    if turn.shortened is not None and at <= Stage.CHECK:
+        return await _cut_short(run, turn, turn.shortened)
     if run.moments.after_reply and at <= Stage.CHECK:
         if (verdict := await _check(run, turn)) is not None:
             return verdict
@@ -135,15 +139,29 @@ async def _may_open(run: Run) -> Stop | Suspend | None:
 
 def _open(run: Run) -> Stop | None:
     """Begin a turn, if the limits leave room for it."""
+    if (stop := _out_of_budget(run)) is not None:
+        return stop
+    run.number = number = run.iteration + 1
+    run.record(IterationStart(number))
+    return None
+
+
+def _out_of_budget(run: Run) -> Stop | None:
+    """The end of a run whose limits leave no room for another turn."""
     ledger = run.ledger
     spent = ledger.out_of_turns() or (ledger.spent() if run.metered else None)
     if spent is not None:
         run.record(BudgetExhausted(spent.limit, spent.allowed, spent.used))
         reason = "max_iterations" if spent.limit == "iterations" else spent.limit
         return Stop("budget_exhausted", reason)
-    run.number = number = run.iteration + 1
-    run.record(IterationStart(number))
     return None
+
+
+async def _cut_short(run: Run, turn: Turn, limit: str) -> Verdict:
+    """A budget left too little room for the reply: it is no answer, and there is no next turn."""
+    spent = run.ledger.standing(limit)
+    run.record(BudgetExhausted(limit, spent.allowed, spent.used))
+    return await _ended(run, turn, Stop("budget_exhausted", limit))
 
 
 def _ask(run: Run) -> Awaitable[object]:

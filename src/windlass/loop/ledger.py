@@ -3,29 +3,38 @@
 Money is reserved before it is spent: a call is priced as an estimate, held back, and settled with
 what it really used. A ledger may stand under another (a child run under its parent, every run under
 the Runtime); a reserve must fit them all. A lone run may always spend what is left; siblings wait
-for each other's settling and are refused only when it is gone.
+for each other's settling and are refused only when it is gone. What calls took beyond their
+estimates is held back for those that run beside others, so that they do not all err at once.
 """
 
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from windlass.errors import ConfigError, shown
 from windlass.usage import Usage
 
+if TYPE_CHECKING:
+    from windlass.loop.period import Period
+
+MIN_REPLY_TOKENS = 16  # a reply for which there is less room is not asked for
+
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a run may spend: `w.Budget(usd=0.50, tokens=200_000, seconds=120)`.
 
-    None means no limit of that kind.
+    None means no limit of that kind. `per` is for a Runtime: `w.Runtime(budget=w.Budget(usd=20,
+    per="day"))` counts what its store has on the books of this UTC day.
     """
 
     iterations: int | None = None
     tokens: int | None = None
     usd: float | None = None
     seconds: float | None = None
+    per: Literal["day", "month", "ever"] | None = None
 
     def __post_init__(self) -> None:
         for name in ("iterations", "tokens", "usd", "seconds"):
@@ -36,6 +45,12 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
                     f"a limit on {name} is a {kind} of at least 0, not {shown(value)}; "
                     "None is no limit"
                 )
+        per: Any = self.per
+        if per is not None and (not isinstance(per, str) or per not in PERIODS):
+            raise ConfigError(f"a budget is per {', '.join(PERIODS)} or None, not {shown(per)}")
+
+
+PERIODS = ("day", "month", "ever")
 
 
 def _possible(value: object, whole: bool) -> bool:
@@ -45,6 +60,7 @@ def _possible(value: object, whole: bool) -> bool:
 
 _ENDLESS = 2**63  # counting so far takes longer than anybody has
 NO_LIMITS = Limits()
+_NO_ERROR = (0, 0.0)
 
 
 class Spent(msgspec.Struct, frozen=True):
@@ -58,31 +74,44 @@ class Spent(msgspec.Struct, frozen=True):
 class Reserve:
     """What one call holds back until it is settled."""
 
-    __slots__ = ("max_tokens", "tokens", "usd")
+    __slots__ = ("held_tokens", "held_usd", "input_tokens", "kind", "limit", "max_tokens",
+                 "output_tokens", "usd")  # fmt: skip
 
-    def __init__(self, tokens: int, usd: float, max_tokens: int | None) -> None:
-        self.tokens, self.usd, self.max_tokens = tokens, usd, max_tokens
+    def __init__(self, input_tokens: int, output_tokens: int, usd: float) -> None:
+        self.input_tokens, self.output_tokens, self.usd = input_tokens, output_tokens, usd
+        self.held_tokens, self.held_usd = input_tokens + output_tokens, usd
+        self.kind = ""  # which model is asked: errors of estimates are learned for each
+        self.max_tokens: int | None = None  # the reply's limit, where it had to be lowered
+        self.limit: str | None = None  # by which limit
+
+    @property
+    def tokens(self) -> int:
+        """The estimated prompt and the longest reply."""
+        return self.input_tokens + self.output_tokens
 
 
 class Ledger:
     """The books of one run, or of a tree of runs."""
 
-    __slots__ = ("_held_tokens", "_held_usd", "_waiting", "calls", "input_tokens", "iterations",
-                 "kept_back", "lasting", "limits", "output_tokens", "parent", "root", "seconds",
-                 "tokens", "usd")  # fmt: skip
+    __slots__ = ("_errors", "_held_tokens", "_held_usd", "_open", "_waiting", "calls",
+                 "input_tokens", "iterations", "kept_back", "limits", "output_tokens",
+                 "parent", "paid_usd", "period", "root", "seconds", "tokens", "usd")  # fmt: skip
 
-    def __init__(
-        self, limits: Limits = NO_LIMITS, parent: Ledger | None = None, *, lasting: bool = False
-    ) -> None:
+    def __init__(self, limits: Limits = NO_LIMITS, parent: Ledger | None = None) -> None:
         self.limits, self.parent = limits, parent
         self.root: Ledger = self if parent is None else parent.root  # the books above all others
-        self.lasting = lasting  # it outlives the runs under it
         self.iterations, self.tokens, self.usd = 0, 0, 0.0
         self.seconds = 0.0  # that earlier drives of the run were at work
         self.kept_back = 0.0  # the share of each limit that only a closing answer may spend
+        self.period: Period | None = None  # where what is on the books of a store counts
         self._held_tokens, self._held_usd = 0, 0.0
+        self._open = 0  # calls that hold something
+        # of estimates, the worst so far for each kind of call; None while the first is under way
+        self._errors: dict[str, tuple[int, float] | None] | None = None
         self._waiting: list[asyncio.Future[None]] | None = None
-        self.calls = self.input_tokens = self.output_tokens = 0  # counted at the root alone
+        # counted at the root alone, since it was made
+        self.calls = self.input_tokens = self.output_tokens = 0
+        self.paid_usd = 0.0
 
     def limit(self, limits: Limits) -> None:
         """Set other limits, also for calls that wait for room already."""
@@ -117,6 +146,8 @@ class Ledger:
         """The token or dollar limit that leaves no room for another call, here or above."""
         ledger: Ledger | None = self
         while ledger is not None:
+            if ledger.period is not None:
+                ledger.period.turn_over(ledger)
             share = 1.0 if closing else 1.0 - ledger.kept_back
             tokens, usd = ledger.limits.tokens, ledger.limits.usd
             if tokens is not None and ledger.tokens >= tokens * share:
@@ -139,6 +170,16 @@ class Ledger:
             ledger = ledger.parent
         return None
 
+    def standing(self, limit: str) -> Spent:
+        """How the nearest limit of this name stands, here or above."""
+        ledger: Ledger | None = self
+        while ledger is not None:
+            allowed = getattr(ledger.limits, limit, None)
+            if allowed is not None:
+                return Spent(limit, allowed, getattr(ledger, limit))
+            ledger = ledger.parent
+        return Spent(limit, 0, 0)
+
     def out_of_turns(self) -> Spent | None:
         """The iteration limit, once it is reached."""
         allowed = self.limits.iterations
@@ -154,35 +195,48 @@ class Ledger:
         usd_per_output: float,
         *,
         closing: bool = False,
+        kind: str = "",
     ) -> Reserve | Spent:
-        """Hold back the estimated input and the reply's limit, lowered to what is left."""
+        """Hold back the estimated input and the reply's limit, lowered to what is left.
+
+        `kind` says which model is asked. A call for whose question, or for a useful reply to it,
+        there is no room is refused.
+        """
+        period = self.root.period
+        whole = Reserve(input_tokens, output_tokens, usd_in + output_tokens * usd_per_output)
         while True:
+            if period is not None:
+                await period.refresh(self.root)
             if spent := self.spent(closing=closing):
                 return spent
-            if not self._siblings_hold():
-                break
-            ledger = self._waiting_ledger(input_tokens + output_tokens, usd_in)
+            ledger = self._in_the_way(whole, kind)
             if ledger is None:
                 break
             await ledger.wait_for_settling()
-        room, capped = output_tokens, False
+        room, limit = output_tokens, None
+        least = min(output_tokens, MIN_REPLY_TOKENS)
         ledger = self
         while ledger is not None:
             share = 1.0 if closing else 1.0 - ledger.kept_back
-            if ledger.limits.tokens is not None:
-                left = int(ledger.limits.tokens * share) - ledger.tokens - ledger._held_tokens
-                room, capped = _lower(room, left - input_tokens, capped)
-            if ledger.limits.usd is not None:
-                left_usd = ledger.limits.usd * share - ledger.usd - ledger._held_usd - usd_in
-                if left_usd <= 0:  # the question alone would cross the limit
-                    return Spent("usd", ledger.limits.usd, ledger.usd + usd_in)
-                if usd_per_output > 0:
-                    room, capped = _lower(room, int(left_usd / usd_per_output), capped)
+            tokens, usd = ledger.limits.tokens, ledger.limits.usd
+            if tokens is not None:
+                left = int(tokens * share) - ledger.tokens - ledger._held_tokens - input_tokens
+                if left < least:
+                    return Spent("tokens", tokens, ledger.tokens + input_tokens)
+                if left < room:
+                    room, limit = left, "tokens"
+            if usd is not None:
+                left_usd = usd * share - ledger.usd - ledger._held_usd - usd_in
+                if left_usd <= 0 or left_usd < least * usd_per_output:
+                    return Spent("usd", usd, ledger.usd + usd_in)
+                if left_usd < room * usd_per_output:
+                    room, limit = int(left_usd / usd_per_output), "usd"
             ledger = ledger.parent
-        reserve = Reserve(
-            input_tokens + room, usd_in + room * usd_per_output, room if capped else None
-        )
-        self._hold(reserve.tokens, reserve.usd)
+        reserve = Reserve(input_tokens, room, usd_in + room * usd_per_output)
+        reserve.kind = kind
+        if limit is not None:
+            reserve.limit, reserve.max_tokens = limit, room
+        self._hold(reserve)
         return reserve
 
     def settle(self, reserve: Reserve | None, tokens: int, usd: float) -> None:
@@ -192,57 +246,85 @@ class Ledger:
             ledger.tokens += tokens
             ledger.usd += usd
             if reserve is not None:
-                ledger._held_tokens -= reserve.tokens
-                ledger._held_usd -= reserve.usd
+                ledger._held_tokens -= reserve.held_tokens
+                ledger._held_usd -= reserve.held_usd
+                ledger._open -= 1
+                if ledger._open == 0:
+                    ledger._held_usd = 0.0  # sums of fractions leave crumbs
+                ledger._learn(reserve, tokens, usd)
                 if ledger._waiting is not None:
                     ledger._wake()
             ledger = ledger.parent
+        self.root.paid_usd += usd
 
     def restore(self, iterations: int, tokens: int, usd: float, seconds: float = 0.0) -> None:
-        """A run goes on: enter what it spent before.
+        """A run goes on: enter what it and its children spent before.
 
-        Not into books that outlive runs: they have it already, or are those of another process.
+        Not into the books above: those of a parent have it already, from the journals of its tree.
         """
         self.iterations, self.seconds = iterations, seconds
+        self.tokens += tokens
+        self.usd += usd
+
+    def _hold(self, reserve: Reserve) -> None:
+        """Hold the reserve back, and the error that estimates of its kind had so far."""
         ledger: Ledger | None = self
-        while ledger is not None and not ledger.lasting:
-            ledger.tokens += tokens
-            ledger.usd += usd
+        error_tokens, error_usd = 0, 0.0
+        while ledger is not None:
+            if ledger.limits.tokens is not None or ledger.limits.usd is not None:
+                error = ledger._first_of(reserve.kind)
+                error_tokens, error_usd = max(error_tokens, error[0]), max(error_usd, error[1])
+            ledger = ledger.parent
+        reserve.held_tokens += error_tokens
+        reserve.held_usd += error_usd
+        ledger = self
+        while ledger is not None:
+            ledger._held_tokens += reserve.held_tokens
+            ledger._held_usd += reserve.held_usd
+            ledger._open += 1
             ledger = ledger.parent
 
-    def _hold(self, tokens: int, usd: float) -> None:
-        ledger: Ledger | None = self
-        while ledger is not None:
-            ledger._held_tokens += tokens
-            ledger._held_usd += usd
-            ledger = ledger.parent
+    def _first_of(self, kind: str) -> tuple[int, float]:
+        """The worst error of estimates of this kind so far; the first call is marked as under way."""
+        if self._errors is None:
+            self._errors = {}
+        return self._errors.setdefault(kind, None) or _NO_ERROR
 
-    def _siblings_hold(self) -> bool:
-        ledger: Ledger | None = self
-        while ledger is not None:
-            if ledger._held_tokens > 0 or ledger._held_usd > 0:
-                return True
-            ledger = ledger.parent
-        return False
+    def _learn(self, reserve: Reserve, tokens: int, usd: float) -> None:
+        """Remember by how much an estimate was too low; a call that failed says nothing."""
+        if self._errors is None:
+            return
+        known = self._errors.get(reserve.kind)
+        if tokens > 0:
+            worst = known or _NO_ERROR
+            self._errors[reserve.kind] = (
+                max(worst[0], tokens - reserve.tokens),
+                max(worst[1], usd - reserve.usd),
+            )
+        elif known is None:
+            self._errors.pop(reserve.kind, None)
 
-    def _waiting_ledger(self, need: int, usd_in: float) -> Ledger | None:
-        """The ledger whose open reserves leave no room for this call, if any."""
+    def _in_the_way(self, whole: Reserve, kind: str) -> Ledger | None:
+        """The ledger whose open calls must settle before this one may be made, if there is one.
+
+        While others are open, a call must fit beside them with its whole reply and the error that
+        such calls had so far. As long as no call of its kind is settled, one is made at a time.
+        """
         ledger: Ledger | None = self
         while ledger is not None:
-            limit = ledger.limits.tokens
-            if (
-                limit is not None
-                and ledger._held_tokens > 0
-                and ledger.tokens + ledger._held_tokens + need > limit
-            ):
-                return ledger
-            usd = ledger.limits.usd
-            if (
-                usd is not None
-                and ledger._held_usd > 0
-                and ledger.usd + ledger._held_usd + usd_in >= usd
-            ):
-                return ledger
+            tokens, usd = ledger.limits.tokens, ledger.limits.usd
+            if ledger._open > 0 and (tokens is not None or usd is not None):
+                error = _NO_ERROR
+                if ledger._errors is not None:
+                    error = ledger._errors.get(kind, _NO_ERROR)
+                if error is None:
+                    return ledger
+                held = ledger.tokens + ledger._held_tokens + whole.tokens + error[0]
+                if tokens is not None and held > tokens:
+                    return ledger
+                held_usd = ledger.usd + ledger._held_usd + whole.usd + error[1]
+                if usd is not None and held_usd > usd:
+                    return ledger
             ledger = ledger.parent
         return None
 
@@ -267,8 +349,3 @@ class Ledger:
 def _set(settled: asyncio.Future[None]) -> None:
     if not settled.done():
         settled.set_result(None)
-
-
-def _lower(room: int, left: int, capped: bool) -> tuple[int, bool]:
-    """A reply's limit lowered to what is left; at least one token, so that a lone run may try."""
-    return (max(1, left), True) if left < room else (room, capped)

@@ -21,13 +21,16 @@ if TYPE_CHECKING:
     from windlass.loop.run import Run
     from windlass.loop.watch import Watcher
 
+RESUME_ATTEMPTS = 5
+BUDGET = "budget"  # in a run's metadata: the limits that it was given
+
 
 class Plan:
     """What a run is made of: frozen, assembled once, shared by many runs."""
 
     __slots__ = ("concurrency", "deliberates", "denied", "digest", "door", "eager", "frame",
                  "framed", "limits", "metadata", "model", "moments", "name", "policies",
-                 "reply_tokens", "role", "tool_timeout", "tools", "validation", "watchers")  # fmt: skip
+                 "reply_tokens", "resume_attempts", "role", "tool_timeout", "tools", "validation", "watchers")  # fmt: skip
 
     def __init__(
         self,
@@ -47,6 +50,7 @@ class Plan:
         metadata: dict[str, Any] | None = None,
         offered: tuple[ToolSpec, ...] | None = None,  # None: all of them, as they are
         role: str | None = None,
+        resume_attempts: int | None = RESUME_ATTEMPTS,
         denied: frozenset[str] = frozenset(),  # tools that nobody may bring into a run
         watchers: Sequence[Callable[[Run], Watcher]] = (),  # make those who watch each run
     ) -> None:
@@ -58,6 +62,8 @@ class Plan:
         self.limits, self.concurrency = limits, concurrency
         self.validation: Validation = validation
         self.tool_timeout = tool_timeout
+        # deaths in a row without a new reply or result, after which a run is not taken up again
+        self.resume_attempts = resume_attempts
         settings = settings or _SETTINGS
         self.reply_tokens = settings.max_tokens or 16384
         offer = _offer(system, tuple(tools), settings, offered)
@@ -75,6 +81,7 @@ class Plan:
         other.policies, other.moments, other.limits = self.policies, self.moments, self.limits
         other.deliberates, other.concurrency = self.deliberates, self.concurrency
         other.validation, other.tool_timeout = self.validation, self.tool_timeout
+        other.resume_attempts = self.resume_attempts
         other.tools, other.eager, other.reply_tokens = self.tools, self.eager, self.reply_tokens
         other.frame, other.framed, other.digest = self.frame, self.framed, self.digest
         return other

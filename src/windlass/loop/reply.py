@@ -52,6 +52,7 @@ def take(response: object, ids: set[str]) -> Response:
             if type(message) is Message and message.role == "assistant":
                 fine = type(message.content) is tuple and response.stop_reason in _REASONS
                 fine = fine and message.kind is response.native_id is response.via is None
+                fine = fine and response.shortened is None
                 fine = (
                     fine and response.provider is None and response.asides == response.notes == ()
                 )
@@ -191,6 +192,7 @@ def sound(response: object) -> Response:
         _asides(response.asides),
         max(1, _count(response.attempts)),
         _notes(response.notes),
+        _text_or_none(response.shortened),
     )
 
 

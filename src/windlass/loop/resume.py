@@ -13,6 +13,8 @@ import msgspec
 
 from windlass.errors import Corrupt
 from windlass.events import (
+    INTERRUPTED,
+    CallReserved,
     FinishProposed,
     Framed,
     InboxTaken,
@@ -22,6 +24,7 @@ from windlass.events import (
     Remembered,
     Reminded,
     Replied,
+    ReplyFailed,
     RunEnded,
     RunResumed,
     RunStarted,
@@ -38,6 +41,7 @@ from windlass.loop.kernel import Stage
 from windlass.loop.plan import digest_of
 from windlass.loop.reminding import aged, joined
 from windlass.loop.run import Run
+from windlass.loop.spending import Spending, lost
 from windlass.loop.turn import Ready, Turn
 from windlass.loop.verdict import Finish
 from windlass.messages import ToolCall, ToolResult
@@ -62,8 +66,11 @@ class Standing:
         self.ended: RunEnded | None = None
         self.first_entry = 0
         self.iteration = self.number = 0
-        self.input_tokens = self.output_tokens = 0
-        self.usd = 0.0
+        self.spending = Spending()
+        self.asking = False  # a turn's reply is waited for
+        self.lost_turns = 0  # replies that were waited for when the process ended
+        self.driving = False  # no end of the last drive is on record
+        self.resumed: RunResumed | None = None  # the last time that it was
         self.asking_ms = 0.0
         self.tools_ms: list[list[float]] = []  # of each turn's calls
         self.stage = Stage.OPEN
@@ -89,13 +96,15 @@ class Standing:
     def apply(self, entry: JournalEntry, index: int) -> None:
         """Take one entry into account."""
         self.view.apply(entry)
+        self.spending.apply(entry)
         match entry:
             case RunStarted():
                 self._new_run(entry, index)
             case RunEnded():
-                self.ended = entry
+                self.ended, self.driving, self.asking = entry, False, False
             case RunResumed():
                 self.due = len(self.reminders)
+                self._went_on(entry)
             case Framed():
                 self.frame_digest = entry.digest
                 self.frames.add(entry.digest)
@@ -109,8 +118,13 @@ class Standing:
                 self.number, self.stage = entry.number, Stage.ASK
                 self.due = len(self.reminders)
                 self.ended = self.suspended = None
+                self.asking = True
+            case CallReserved(purpose=None):
+                self.asking = True
             case Replied():
                 self._replied(entry)
+            case ReplyFailed():
+                self._failed(entry)
             case IterationEnd():
                 self.stage, self.finish = Stage.OPEN, None
                 if self.turn is not None:
@@ -132,24 +146,45 @@ class Standing:
     def _new_run(self, entry: RunStarted, index: int) -> None:
         self.run, self.ended, self.first_entry = entry, None, index
         self.frames = {self.frame_digest}
-        self.iteration = self.number = self.input_tokens = self.output_tokens = 0
-        self.usd, self.stage, self.turn, self.finish = 0.0, Stage.OPEN, None, None
+        self.iteration = self.number = self.lost_turns = 0
+        self.driving, self.asking, self.resumed = True, False, None
+        self.stage, self.turn, self.finish = Stage.OPEN, None, None
         self.asking_ms, self.tools_ms = 0.0, []
         self.run_memory, self.suspended = {}, None
         self.reminders = [one for one in self.reminders if one.lasts]
 
+    def _went_on(self, entry: RunResumed) -> None:
+        if self.asking:
+            self.lost_turns += 1
+        self.asking = entry.at == Stage.ASK.name.lower()
+        self.driving, self.resumed = True, entry
+
+    def _failed(self, entry: ReplyFailed) -> None:
+        self.asking_ms += entry.duration_ms
+        if entry.purpose is None:
+            self.lost_turns += entry.category == INTERRUPTED
+            self.asking = False
+
+    def attempt(self) -> int:
+        """How many times in a row the run goes on after a death without anything new, now included."""
+        if not self.driving:
+            return 0
+        last = self.resumed
+        if last is None or last.progress != self.spending.tree_progress:
+            return 1
+        return last.attempt + 1
+
     def _replied(self, entry: Replied) -> None:
-        self.input_tokens += entry.usage.input_tokens
-        self.output_tokens += entry.usage.output_tokens
-        self.usd += entry.cost_usd
         if entry.purpose != "shadow":  # it was asked beside another
             self.asking_ms += entry.duration_ms
         if entry.purpose is not None:
             return
         self.iteration += 1
+        self.asking = False
         self.tools_ms.append([])
         self.reminders = aged(self.reminders, self.due)
         self.turn = Turn(self.number, entry.message, entry.stop_reason, entry.usage)
+        self.turn.shortened = entry.shortened
         self.turn.calls = tuple({call.id: call for call in self.turn.calls}.values())  # each once
         self.call_ids |= {call.id for call in self.turn.calls}
         self.stage = Stage.CHECK
@@ -227,10 +262,8 @@ async def take_up(run: Run, state: Standing) -> tuple[Stage, Finish | None]:
     _recall(run, state.run_memory)
     run.first_entry = state.first_entry
     run.iteration, run.number = state.iteration, state.number
-    run.input_tokens, run.output_tokens = state.input_tokens, state.output_tokens
     run.reminders = state.reminders
-    tokens = state.input_tokens + state.output_tokens
-    run.ledger.restore(state.iteration, tokens, state.usd, state.at_work(run.plan.concurrency))
+    _restore_books(run, state)
     run.turn = turn = state.turn
     if turn is not None and turn.open:
         run.held = list(state.view.held)
@@ -240,6 +273,33 @@ async def take_up(run: Run, state: Standing) -> tuple[Stage, Finish | None]:
             if call.id not in turn.results:
                 _stand(run, turn, call, state)
     return state.stage, state.finish
+
+
+def _restore_books(run: Run, state: Standing) -> None:
+    """Enter what the run and its children have spent; settle what was under way on the record."""
+    spending = state.spending
+    usage, seconds = spending.tree_usage, state.at_work(run.plan.concurrency)
+    turns = state.iteration + state.lost_turns
+    if state.asking:
+        turns += 1
+        state.lost_turns += 1
+    run.ledger.restore(turns, usage.total_tokens, spending.tree_usd, seconds)
+    restore_totals(run, spending)
+    for reserved in spending.in_flight:
+        entry = lost(reserved)
+        run.input_tokens += entry.usage.input_tokens
+        run.output_tokens += entry.usage.output_tokens
+        run.record(entry)
+
+
+def restore_totals(run: Run, spending: Spending) -> None:
+    """What the run has used so far, and each of its children with theirs, for the result."""
+    usage = spending.usage
+    run.input_tokens, run.output_tokens = usage.input_tokens, usage.output_tokens
+    run.children = {
+        child_id: (child.tree_usage, child.tree_usd)
+        for child_id, child in spending.children.items()
+    }
 
 
 def _stand(run: Run, turn: Turn, call: ToolCall, state: Standing) -> None:

@@ -47,6 +47,7 @@ from windlass.notes import Reminder
 from windlass.store.base import Journal, Store
 from windlass.tools.answer import answer
 from windlass.tools.base import AgentInfo, Tool
+from windlass.usage import Usage
 
 if TYPE_CHECKING:
     from windlass.loop.around import Around
@@ -58,7 +59,7 @@ T = TypeVar("T")
 class Run:
     """A run in progress. Policies get it at every moment."""
 
-    __slots__ = ("answers", "around", "asked", "began", "books", "call_ids", "caller", "caller_name", "coerced", "committed", "conversation_id", "deps", "drains", "early",
+    __slots__ = ("answers", "around", "asked", "began", "books", "call_ids", "caller", "caller_name", "children", "coerced", "committed", "conversation_id", "deps", "drains", "early",
                  "emit",                  "first_entry", "frame", "frame_digest", "frames", "held", "host_results", "interruption",
                  "iteration", "journal", "ledger", "lingering", "loop", "memory", "model",
                  "request_id",
@@ -117,6 +118,7 @@ class Run:
         self.thread = threading.get_ident()
         self.started_at = self.loop.time()
         self.input_tokens = self.output_tokens = 0
+        self.children: Mapping[str, tuple[Usage, float]] = _NO_CHILDREN  # what each tree spent
         self.receipts: tuple[Watcher, ...] = ()
         self.show: Sink = unwatched
         self.emit: Sink = unwatched
@@ -396,3 +398,4 @@ class _Threads(Executor):
 
 
 _NO_FRAMES: frozenset[str] = frozenset()
+_NO_CHILDREN: Mapping[str, tuple[Usage, float]] = {}

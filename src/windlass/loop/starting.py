@@ -30,9 +30,10 @@ async def start(run: Run) -> None:
 
 async def adopt(run: Run, plan: Plan, why: str) -> None:
     """Go on under another plan from the next moment on. What policies remember they keep by name."""
+    if plan.limits != run.plan.limits:  # else those stay that the run goes on with
+        run.ledger.limits = plan.limits
     run.plan, run.model, run.moments = plan, plan.model, plan.moments
     run.tools = plan.tools
-    run.ledger.limits = plan.limits
     run.measure()
     run.reframe(plan.frame, why)
     if run.moments.start:

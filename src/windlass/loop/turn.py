@@ -23,8 +23,8 @@ class Ready(msgspec.Struct, frozen=True):
 class Turn:
     """What a policy sees of a turn: `turn.message`, `turn.calls`, `turn.results`."""
 
-    __slots__ = ("_text", "calls", "foreseen", "message", "number", "open", "ready", "results", "shown",
-                 "started", "stop_reason", "usage")  # fmt: skip
+    __slots__ = ("_text", "calls", "foreseen", "message", "number", "open", "ready", "results", "shortened",
+                 "shown", "started", "stop_reason", "usage")  # fmt: skip
 
     def __init__(
         self, number: int, message: Message, stop_reason: str, usage: Usage = NO_USAGE
@@ -38,6 +38,7 @@ class Turn:
         self.started: set[str] = set()  # an intent is on record
         self.results: dict[str, ToolResult] = {}  # as the tools gave them
         self.shown: dict[str, ToolResult] = {}  # as the model sees them
+        self.shortened: str | None = None  # the limit of a budget that cut the reply short
         self._text: str | None = None
 
     @property

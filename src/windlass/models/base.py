@@ -98,6 +98,7 @@ class Response(msgspec.Struct, frozen=True, gc=False):
     asides: tuple[Aside, ...] = ()  # other replies that were paid for on the way
     attempts: int = 1  # how often the provider was asked for it
     notes: tuple[Any, ...] = ()  # events that go on record with the reply
+    shortened: str | None = None  # the limit of a budget that cut the reply short: "tokens", "usd"
 
     @property
     def text(self) -> str:

@@ -155,7 +155,7 @@ def _narrowed(entry: events.SkillNarrowed) -> Said:
 
 # Drawn as bars or heads, said in other marks, or nothing to look at.
 _SILENT = frozenset(
-    {events.SessionOpened, events.RunStarted, events.Framed, events.Said, events.IterationStart, events.Replied, events.ReplyFailed,
+    {events.SessionOpened, events.RunStarted, events.Framed, events.Said, events.IterationStart, events.CallReserved, events.Replied, events.ReplyFailed,
      events.ToolIntended, events.ToolResulted, events.ToolShown, events.ToolMessage, events.FinishProposed, events.Remembered,
      events.Decorated}
 )  # fmt: skip

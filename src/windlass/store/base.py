@@ -229,6 +229,10 @@ class Store(Protocol):
         """
         ...
 
+    async def spent(self, since: float) -> tuple[int, float]:
+        """The tokens and dollars of all calls on the books from this time on (epoch seconds)."""
+        ...
+
     async def record_calls(self, calls: Sequence[ModelCall]) -> None:
         """Put calls on the books that no journal holds: those of `llm_call`."""
         ...

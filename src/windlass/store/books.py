@@ -207,6 +207,18 @@ def calls(connection: sqlite3.Connection, which: Which) -> list[ModelCall]:
     return [call_of(row) for row in found]
 
 
+SPENT = (
+    "SELECT coalesce(sum(input_tokens + output_tokens), 0), coalesce(sum(cost_usd), 0)"
+    " FROM windlass_calls WHERE at >= "
+)
+
+
+def spent(connection: sqlite3.Connection, since: float) -> tuple[int, float]:
+    """The tokens and dollars of all calls from this time on."""
+    tokens, usd = connection.execute(f"{SPENT}?", (since,)).fetchone()
+    return int(tokens), float(usd)
+
+
 def call_of(row: Sequence[Any]) -> ModelCall:
     """A call from the columns of `SELECT`."""
     fields: dict[str, Any] = {}

@@ -438,6 +438,12 @@ class MemoryStore:
         found = [call for name, kept in slips for call in calls_of(kept, name)]
         return among([*self._calls, *found], which)
 
+    async def spent(self, since: float) -> tuple[int, float]:
+        """The tokens and dollars of the calls on the books from this time on."""
+        calls = await self.calls(since=since)
+        tokens = sum(call.input_tokens + call.output_tokens for call in calls)
+        return tokens, sum(call.cost_usd for call in calls)
+
     async def record_calls(self, calls: Sequence[ModelCall]) -> None:
         """Put calls on the books that no journal holds."""
         written.encode_value(calls, "a model call")

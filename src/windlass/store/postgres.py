@@ -152,6 +152,10 @@ class PostgresStore(ServedStore):
         chosen(which)
         return await self._look(lambda db: reading.calls(db, which))
 
+    async def spent(self, since: float) -> tuple[int, float]:
+        """The tokens and dollars of the calls on the books from this time on."""
+        return await self._look(lambda db: reading.spent(db, since))
+
     async def record_calls(self, calls: Sequence[ModelCall]) -> None:
         """Put calls on the books that no journal holds."""
         if calls:

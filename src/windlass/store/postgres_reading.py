@@ -174,6 +174,12 @@ async def inbox(connection: Connection, session_id: str) -> list[InboxItem]:
     return (await mail(connection, {sid: session_id}))[sid]
 
 
+async def spent(connection: Connection, since: float) -> tuple[int, float]:
+    """The tokens and dollars of all calls from this time on."""
+    [row] = await connection.fetch(f"{books.SPENT}$1", plain(since))
+    return int(row[0]), float(row[1])
+
+
 async def calls(connection: Connection, which: Which) -> list[ModelCall]:
     """The calls that are asked for, the oldest first."""
     wheres: list[str] = []

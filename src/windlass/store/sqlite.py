@@ -180,6 +180,10 @@ class SqliteStore(ServedStore):
         chosen(which)
         return await self._read(lambda db: books.calls(db, which))
 
+    async def spent(self, since: float) -> tuple[int, float]:
+        """The tokens and dollars of the calls on the books from this time on."""
+        return await self._read(lambda db: books.spent(db, since))
+
     async def record_calls(self, calls: Sequence[ModelCall]) -> None:
         """Put calls on the books that no journal holds."""
         if calls:

@@ -1,0 +1,127 @@
+"""What a run and the runs under it have spent, read from their journals.
+
+A child's session is named after the call of its parent: `{session}.{call}`. The sum of a tree is
+the sum of its journals; a call that was under way when its process ended counts by its reserve.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from windlass.errors import NoSuchSession
+from windlass.events import (
+    INTERRUPTED,
+    CallReserved,
+    IterationStart,
+    JournalEntry,
+    Replied,
+    ReplyFailed,
+    RunEnded,
+    RunStarted,
+    ToolIntended,
+    ToolResulted,
+)
+from windlass.store.base import Store
+from windlass.usage import NO_USAGE, Usage
+
+
+class Spending:
+    """The model calls of one run: what they took, and which of them have no outcome on record."""
+
+    __slots__ = ("children", "in_flight", "intended", "progress", "usage", "usd")
+
+    def __init__(self) -> None:
+        self._begin()
+
+    def _begin(self) -> None:
+        self.usage, self.usd = NO_USAGE, 0.0
+        self.in_flight: list[CallReserved] = []
+        self.progress = 0  # replies and results
+        self.intended: dict[str, None] = {}  # calls that may have a session of their own
+        self.children: dict[str, Spending] = {}  # by session
+
+    def apply(self, entry: JournalEntry) -> None:
+        """Take one entry into account."""
+        match entry:
+            case Replied() | ReplyFailed():
+                self.usage += entry.usage
+                self.usd += entry.cost_usd
+                self._close(entry.purpose)
+                if type(entry) is Replied:
+                    self.progress += 1
+            case CallReserved():
+                self.in_flight.append(entry)
+            case ToolIntended():
+                self.intended[entry.call_id] = None
+            case ToolResulted() if entry.outcome != INTERRUPTED:
+                self.progress += 1
+            case RunStarted():
+                self._begin()
+            case IterationStart() | RunEnded():  # whoever waited for a reply goes on or has ended
+                self.in_flight = []
+            case _:
+                pass
+
+    def _close(self, purpose: str | None) -> None:
+        for index, reserved in enumerate(self.in_flight):
+            if reserved.purpose == purpose:
+                del self.in_flight[index]
+                return
+
+    @property
+    def tree_usage(self) -> Usage:
+        """The tokens of the run, of the calls without an outcome, and of the runs under it."""
+        usage = self.usage
+        for reserved in self.in_flight:
+            usage += Usage(reserved.input_tokens, reserved.output_tokens)
+        for child in self.children.values():
+            usage += child.tree_usage
+        return usage
+
+    @property
+    def tree_usd(self) -> float:
+        """The dollars of the same."""
+        held = sum(reserved.usd for reserved in self.in_flight)
+        return self.usd + held + sum(child.tree_usd for child in self.children.values())
+
+    @property
+    def tree_progress(self) -> int:
+        """Replies and results of the run and of the runs under it."""
+        return self.progress + sum(child.tree_progress for child in self.children.values())
+
+
+def lost(reserved: CallReserved) -> ReplyFailed:
+    """The entry that settles a call which was under way when its process ended."""
+    return ReplyFailed(
+        INTERRUPTED,
+        "the process ended before the reply was on record; what was held back counts as spent",
+        reserved.provider,
+        reserved.model,
+        reserved.purpose,
+        Usage(reserved.input_tokens, reserved.output_tokens),
+        reserved.usd,
+    )
+
+
+def spending_of(entries: Iterable[JournalEntry]) -> Spending:
+    """What the last run in a journal has spent."""
+    spending = Spending()
+    for entry in entries:
+        spending.apply(entry)
+    return spending
+
+
+async def read_children(store: Store, session_id: str, spending: Spending) -> None:
+    """Add what the runs under this one have spent, from their journals."""
+    if not spending.intended:
+        return
+    prefix = f"{session_id}."
+    for child_id in (await store.info(session_id)).child_ids:
+        if not child_id.startswith(prefix) or child_id[len(prefix) :] not in spending.intended:
+            continue  # a fork, or the child of an earlier run
+        try:
+            child = spending_of(await store.read(child_id))
+        except NoSuchSession:
+            continue  # deleted meanwhile
+        await read_children(store, child_id, child)
+        spending.children[child_id] = child
