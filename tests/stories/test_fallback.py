@@ -15,7 +15,7 @@ from windlass.models.base import Response
 from windlass.testing import call, scripted
 from windlass.usage import Usage
 
-WRITTEN = 'I will. <tool_call>{"name": "add", "arguments": {"a": 1, "b": 2}}</tool_call>'
+WRITTEN = 'I will.\n<tool_call>{"name": "add", "arguments": {"a": 1, "b": 2}}</tool_call>'
 NOTED = '<tool_call>{"name": "note", "arguments": {"text": "x"}}</tool_call>'
 EMPTY = Response(Message("assistant", ()), Usage(7, 0), "end_turn", "scripted")
 ALLOW = {"native_tool_fallback": "allow"}
@@ -80,7 +80,7 @@ async def test_whoever_watches_does_not_see_the_call_as_text():
 
     model = scripted(WRITTEN, "It is < 4.", stream=True)
     await w.agent_loop("go", model=model, tools=[add], on_event=watch, **ALLOW)
-    assert "".join(seen) == "I will. It is < 4."
+    assert "".join(seen) == "I will.\nIt is < 4."
 
 
 async def test_once_is_forgiven_and_then_refused():

@@ -217,6 +217,14 @@ async def test_how_the_model_hears_of_hidden_tools():
     assert len(model.requests[-1].tools) == 2  # to name them would take more than to describe them
 
 
+async def test_a_quoted_call_is_answered_in_your_words():
+    line = 'I will: <tool_call>{"name": "note", "arguments": {"text": "x"}}</tool_call>'
+    model = scripted(line, "ok")
+    prompts = {"agent.quoted_tool_call": {"text": "Alone, please."}}
+    await w.agent_loop("go", model=model, tools=[note], tool_format="text", prompts=prompts)
+    assert model.requests[1].messages[-1].text == "Alone, please."
+
+
 def test_every_id_has_its_story_and_its_name():
     story = Path(__file__).read_text()
     for id, prompt in PROMPTS.items():

@@ -20,7 +20,7 @@ NOTE = written("note", '{"text": "x"}')
 
 async def test_a_written_call_is_run_and_its_result_comes_back_as_one_user_message():
     model = scripted(
-        f"Let me see. {ADD} and {NOTE} thanks",
+        f"Let me see.\n{ADD}\n\n{NOTE}\nThanks.",
         "3 <done>##DONE##</done>",
     )
     out = await w.agent_loop(
@@ -57,7 +57,7 @@ async def test_it_is_not_told_how_providers_are_to_handle_a_tool():
 
 
 async def test_what_it_wrote_is_what_it_reads_again():
-    model = scripted(f"Before {ADD} after", "3")
+    model = scripted(f"Before\n{ADD}\nafter", "3")
     await w.agent_loop("go", model=model, tools=[add], tool_format="text")
     again = model.requests[1].messages[1].text
     assert again.startswith("Before") and again.endswith("after")
@@ -101,13 +101,13 @@ async def test_a_result_cannot_close_its_own_block():
 
 
 async def test_streaming_hides_what_is_inside_a_call():
-    model = scripted(f"Look {ADD} there", "It is 3", stream=True)
+    model = scripted(f"Look\n{ADD}\nthere", "It is 3", stream=True)
     pieces: list[str] = []
     async with w.Agent(model, tools=[add], tool_format="text").stream("go") as run:
         async for piece in run.text():
             pieces.append(piece)
         out = await run.result()
-    assert "".join(pieces) == "Look  thereIt is 3"
+    assert "".join(pieces) == "Look\n\nthereIt is 3"
     assert out.output == "It is 3"
 
 
@@ -137,11 +137,11 @@ async def test_a_stream_that_begins_again_inside_a_call_is_shown_from_its_beginn
         native_tools = False
 
         async def respond(self, request: w.Request, emit: Any) -> w.Response:
-            emit(w.TextDelta("Wait. <tool_call>{"))
+            emit(w.TextDelta("Wait.\n<tool_call>{"))
             emit(StreamRestarted("again"))
             emit(w.TextDelta("Nothing to do."))
             return w.Response(w.Message("assistant", "Nothing to do."))
 
     async with w.Agent(Restarting(), tools=[add]).stream("go") as run:
         seen = [event.text async for event in run if isinstance(event, w.TextDelta)]
-    assert seen == ["Wait. ", "Nothing to do."]
+    assert seen == ["Wait.\n", "Nothing to do."]

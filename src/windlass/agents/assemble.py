@@ -19,7 +19,7 @@ from windlass.agents.judging import judging, turns_of
 from windlass.agents.options import LoopOptions, given
 from windlass.agents.profiles import BARE, with_profile
 from windlass.agents.prompts import override, words_of
-from windlass.agents.reaching import choice_fits, drifts, model_of, named, reached, wrapped
+from windlass.agents.reaching import bind_model, choice_fits, drifts, model_of, named, reached
 from windlass.agents.settings import PLAIN, settings_for, usual_settings, with_defaults
 from windlass.agents.sidecar import transcript_dir
 from windlass.agents.tool_filter import FILTERS, left_of
@@ -130,7 +130,7 @@ def assemble(options: Mapping[str, Any], system: str | None, door: str) -> Plan:
         model = InWords(model, answer.wanted)
     if mode == "none" and options.get("progress_tool") is not None:
         mode = _mode(options, model, True)  # how the one tool there is must be called
-    return plan.of(wrapped(model, mode, drifting))
+    return bind_model(plan, model, mode, drifting, options)
 
 
 def _simple(options: Mapping[str, Any], model: Model, system: str | None, door: str) -> Plan:
@@ -142,7 +142,7 @@ def _simple(options: Mapping[str, Any], model: Model, system: str | None, door: 
     thinks = caps if caps.thinking else None
     turns, name = options.get("max_iterations"), options.get("name")
     plan = _usual(door, system, mode, tools, turns, name, thinks, bounded(model))
-    return plan.of(model if mode != "text" else wrapped(model, mode, False))
+    return plan.of(model) if mode != "text" else bind_model(plan, model, mode, False, options)
 
 
 def _changing(options: Mapping[str, Any], system: str | None, door: str) -> Change:

@@ -11,6 +11,7 @@ from windlass.policies.completion import ACT, CONTRACTS, NUDGES
 from windlass.policies.fallback import WORDS as FALLBACK
 from windlass.policies.gates import SYSTEM as JUDGE
 from windlass.policies.narrowing import LINE
+from windlass.policies.quoted_calls import WORDS as QUOTED
 from windlass.policies.scratchpad.writing import SYSTEM as SCRATCHPAD
 from windlass.policies.step_judge import SYSTEM as STEP_JUDGE
 
@@ -33,6 +34,7 @@ PROMPTS: Final[dict[str, Prompt]] = {
     "agent.nudge": Prompt(NUDGES["native"], ("sentinel",)),
     "agent.action_required": Prompt(ACT, ("sentinel",)),
     "agent.native_tool_fallback": Prompt(FALLBACK),
+    "agent.quoted_tool_call": Prompt(QUOTED),
     "agent.continue": Prompt("Continue."),
     "agent.closing_answer": Prompt(CLOSING),
     "agent.compaction_system": Prompt(TASK),

@@ -37,6 +37,7 @@ class PromptOverrides(TypedDict, total=False):
     agent_nudge: PromptSource
     agent_action_required: PromptSource
     agent_native_tool_fallback: PromptSource
+    agent_quoted_tool_call: PromptSource
     agent_continue: PromptSource
     agent_closing_answer: PromptSource
     agent_compaction_system: PromptSource

@@ -6,7 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from windlass.agents.judging import Named
+from windlass.agents.prompts import words_of
 from windlass.errors import ConfigError, nearest, shown
+from windlass.loop.plan import Plan
+from windlass.loop.policy import moments_of
 from windlass.models.base import Model
 from windlass.policies.completion import Mode
 
@@ -82,6 +85,24 @@ def wrapped(model: Model, mode: Mode, drifting: bool) -> Model:
 
         model = Native(model)
     return model
+
+
+def bind_model(
+    plan: Plan, model: Model, mode: Mode, drifting: bool, options: Mapping[str, Any]
+) -> Plan:
+    """Bind a plan to its model. Where calls are read out of text, the model hears of those that are not."""
+    bound = plan.of(wrapped(model, mode, drifting))
+    if bound.model is model:
+        return bound
+    from windlass.policies.quoted_calls import FEEDBACK, WORDS, QuotedCalls
+
+    words = words_of(options, "agent.quoted_tool_call", WORDS)
+    feedback = FEEDBACK if words is WORDS else QuotedCalls(words)
+    *others, last = bound.policies  # the cap on results stays the last
+    bound.policies = (*others, feedback, last)
+    bound.moments = moments_of(bound.policies)
+    bound.deliberates = bound.moments.deliberates
+    return bound
 
 
 def named(options: Mapping[str, Any]) -> Named:

@@ -49,7 +49,8 @@ class Policy(Generic[Memory]):
 
     memory: ClassVar[Any] = None  # the msgspec struct that holds what it remembers
     keeps: ClassVar[Literal["run", "session"]] = "run"
-    brief: ClassVar[bool] = False  # its before_model is over at once, but for rare turns
+    # its before_model and its after_reply are over at once, but for rare turns
+    brief: ClassVar[bool] = False
     lasts: ClassVar[bool] = (
         False  # its before_model also shapes a last word, asked for after the turns
     )
@@ -151,7 +152,8 @@ class Moments:
         shapes = any([not method.__self__.brief for method in self.before_model])
         self.deliberates = bool(
             len(self.after_tool) > 1 or self.after_turn or self.before_finish or self.before_turn
-            or shapes or self.after_reply or self.before_tool
+            or shapes or any([not method.__self__.brief for method in self.after_reply])
+            or self.before_tool
         )  # fmt: skip
 
 

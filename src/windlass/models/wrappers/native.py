@@ -1,11 +1,12 @@
 """A model with native tools that does not always use them: empty replies, and calls written as text.
 
-An empty reply says nothing and is asked for again. Calls in `<tool_call>` blocks are read as what
-they are; each is marked, so that a policy may refuse them, and the reply carries a note of it.
+An empty reply says nothing and is asked for again. Calls in `<tool_call>` blocks that stand by themselves
+are read as what they are; each is marked, so that a policy may refuse them, and the reply carries a note of it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -14,7 +15,8 @@ from windlass.events import NativeToolFallback
 from windlass.messages import Message, Opaque, Text, ToolCall
 from windlass.models.base import Aside, Emit, Request, Response
 from windlass.models.wrappers.holding import Holding
-from windlass.models.wrappers.text_tools import OPEN, WithoutCalls, read_reply
+from windlass.models.wrappers.text_calls import OPEN, CallBlock, find_calls
+from windlass.models.wrappers.text_tools import WithoutCalls, read_reply
 
 #: The mark of a call that was written as text; bound to no provider, so it is never echoed.
 WRITTEN: Final[dict[str, Any]] = {"written_as_text": True}
@@ -37,17 +39,18 @@ class Native(Holding):
             return await self._again(request, emit, response) if _empty(response) else response
         shown = WithoutCalls(emit)
         response = await self.model.respond(request, shown.feed)
-        shown.flush()
         content = response.message.content
         if content and type(content[-1]) is ToolCall:
+            shown.flush()
             return response  # the usual turn, seen at a glance
         if _empty(response):
-            response = await self._again(request, shown.feed, response)
             shown.flush()
+            response = await self._again(request, shown.feed, response)
         message = response.message
-        if OPEN in message.text and not message.tool_calls:
-            return _read(response)
-        return response
+        text = message.text
+        calls = find_calls(text) if OPEN in text and not message.tool_calls else []
+        shown.flush(text, calls)
+        return _read(response, calls) if calls else response
 
     async def _again(self, request: Request, emit: Emit, empty: Response) -> Response:
         """Ask again; what came of it before is paid for, and goes on the books."""
@@ -67,12 +70,13 @@ def _empty(response: Response) -> bool:
     return all(type(block) is Text and not block.text for block in response.message.content)
 
 
-def _read(response: Response) -> Response:
+def _read(response: Response, calls: Sequence[CallBlock]) -> Response:
     said = response.message.content
     words = next(place for place, block in enumerate(said) if type(block) is Text)
     # what a provider put behind its words was about words that are now read as something else
     kept = (*said[:words], *(block for block in said[words:] if type(block) is not Opaque))
-    read = read_reply(msgspec.structs.replace(response, message=Message("assistant", kept)))
+    held = msgspec.structs.replace(response, message=Message("assistant", kept))
+    read = read_reply(held, calls)
     content = tuple(
         msgspec.structs.replace(block, opaque=WRITTEN) if type(block) is ToolCall else block
         for block in read.message.content

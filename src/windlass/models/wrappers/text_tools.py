@@ -1,30 +1,40 @@
 """Tools for models that have none: calls and results are written as text.
 
-A call is `<tool_call>{"name": "…", "arguments": {…}}</tool_call>`, several to a reply, prose around
-them allowed. The results of a batch return as one user message of `<tool_result>` blocks. A block
-that cannot be read becomes a call without a name, which the loop answers with what is wrong.
+A call is `<tool_call>{"name": "…", "arguments": {…}}</tool_call>`, several to a reply, prose before and
+after them allowed; which blocks are calls and which are quoted is in `text_calls.py`. The results of a
+batch return as one user message of `<tool_result>` blocks. A block that cannot be read becomes a call
+without a name, which the loop answers with what is wrong.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from html import escape
 
 import msgspec
 
 from windlass import seams
-from windlass.events import LiveEvent, StreamRestarted, TextDelta
+from windlass.events import LiveEvent, StreamRestarted, TextDelta, ToolCallReady
 from windlass.messages import Block, Image, Message, Text, ToolCall, ToolResult, ToolSpec
 from windlass.models.base import Emit, Frame, Model, Request, Response
 from windlass.models.view import derive
+from windlass.models.wrappers.text_calls import (
+    CLOSE,
+    OPEN,
+    CallBlock,
+    LineState,
+    find_calls,
+    read_body,
+)
 from windlass.usage import Usage
 
-OPEN, _CLOSE = "<tool_call>", "</tool_call>"
-_CALL = re.compile(r"<tool_call>(.*?)(?:</tool_call>|\Z)", re.DOTALL)
+_LINES = re.compile(r"[^\r\n]*(?:\r\n|\r(?!\Z)|\n)")
+_NEAR = 3 + len(OPEN)  # characters of a line that say whether a block begins it
 
 CONTRACT = """# Tools
 
-To use a tool, write a block like this, one for each call:
+To use a tool, write a block like this on a line of its own, one for each call:
 <tool_call>{"name": "tool_name", "arguments": {"key": "value"}}</tool_call>
 Then stop: the results come back in <tool_result> blocks. These are the tools, with the JSON Schema of
 their arguments:
@@ -47,10 +57,13 @@ class TextTools(Model):
         return self.inner.secrets
 
     async def respond(self, request: Request, emit: Emit) -> Response:
+        if not request.frame.tools:  # nobody is to call anything: what it says is text
+            return await self.inner.respond(as_text(request), emit)
         written = WithoutCalls(emit)
         response = await self.inner.respond(as_text(request), written.feed)
-        written.flush()
-        return read_reply(response)
+        calls = find_calls(response.message.text)
+        written.flush(response.message.text, calls)
+        return read_reply(response, calls)
 
     def check(self) -> None:
         self.inner.check()
@@ -108,9 +121,9 @@ def write(message: Message) -> Message:
 
 def _call_text(call: ToolCall) -> str:
     if call.raw is not None:
-        return f"{OPEN}{call.raw}{_CLOSE}"
+        return f"{OPEN}{call.raw}{CLOSE}"
     body = msgspec.json.encode({"name": call.name, "arguments": call.arguments}).decode()
-    return f"{OPEN}{body}{_CLOSE}"
+    return f"{OPEN}{body}{CLOSE}"
 
 
 def _results(message: Message) -> tuple[Block, ...]:
@@ -128,19 +141,20 @@ def _results(message: Message) -> tuple[Block, ...]:
     return (Text("\n".join(texts)), *pictures)
 
 
-def read_reply(response: Response) -> Response:
+def read_reply(response: Response, calls: Sequence[CallBlock]) -> Response:
     """The reply with its written calls as calls."""
-    text = response.message.text
-    if OPEN not in text:
+    if not calls:
         return response
-    others = [block for block in response.message.content if not isinstance(block, Text)]
-    blocks: list[Block] = [*others]
+    text = response.message.text
+    blocks: list[Block] = [
+        block for block in response.message.content if not isinstance(block, Text)
+    ]
     place = 0
-    for match in _CALL.finditer(text):
-        if prose := text[place : match.start()].strip():
+    for call in calls:
+        if prose := text[place : call.start].strip():
             blocks.append(Text(prose))
-        blocks.append(read_call(match[1]))
-        place = match.end()
+        blocks.append(read_call(call.body))
+        place = call.end
     if rest := text[place:].strip():
         blocks.append(Text(rest))
     message = Message("assistant", tuple(blocks))
@@ -150,60 +164,99 @@ def read_reply(response: Response) -> Response:
 def read_call(body: str) -> ToolCall:
     """One written call; what cannot be read keeps its words in `raw`."""
     call_id = seams.new_id("call")
-    try:
-        written = msgspec.json.decode(body.strip(), type=_Written)
-    except (msgspec.DecodeError, msgspec.ValidationError, RecursionError):
+    written = read_body(body)
+    if written is None:
         return ToolCall(call_id, "", {}, body)
     return ToolCall(call_id, written.name, written.arguments)
 
 
-class _Written(msgspec.Struct):
-    name: str
-    arguments: dict[str, object] = {}
-
-
 class WithoutCalls:
-    """Passes text on as it streams, but for what is inside a call."""
+    """Passes text on as it streams, but for calls.
+
+    Whether a block is a call is known when all is said: from the first line on that begins like one, outside
+    of what quotes it, text is held back until `flush`.
+    """
+
+    __slots__ = ("begun", "emit", "held", "parts", "shown", "state", "streamed")
 
     def __init__(self, emit: Emit) -> None:
-        self.emit, self.held, self.inside = emit, "", False
+        self.emit = emit
+        self._reset()
+
+    def _reset(self) -> None:
+        self.state = LineState()
+        self.streamed: list[str] = []  # all of it
+        self.parts: list[str] = []  # of a line whose end was not seen
+        self.shown = 0  # characters of that line that were passed on
+        self.begun = False  # the line has begun, with no block
+        self.held: list[str] | None = None  # since a block may have begun
 
     def feed(self, event: LiveEvent) -> None:
         """Show what of it may be shown."""
-        if not isinstance(event, TextDelta):
-            if isinstance(event, StreamRestarted):
-                self.held, self.inside = "", False  # what was streamed is void, also half a tag
-            self.emit(event)
+        if type(event) is TextDelta:
+            self._take(event.text)
             return
-        self.held += event.text
-        while True:
-            tag = _CLOSE if self.inside else OPEN
-            place = self.held.find(tag)
-            if place < 0:
-                break
-            if not self.inside:
-                self._show(self.held[:place])
-            self.held = self.held[place + len(tag) :]
-            self.inside = not self.inside
-        if not self.inside:
-            keep = _could_begin(self.held, OPEN)
-            self._show(self.held[: len(self.held) - keep])
-            self.held = self.held[len(self.held) - keep :]
+        if isinstance(event, StreamRestarted):
+            self._reset()  # what was streamed is void, also half a tag
+        elif isinstance(event, ToolCallReady):
+            self.flush()  # beside calls of the provider's kind a written one is prose
+        self.emit(event)
 
-    def flush(self) -> None:
-        """Show what was held back and was no beginning of a call."""
-        if not self.inside:
-            self._show(self.held)
-        self.held = ""
+    def _take(self, text: str) -> None:
+        self.streamed.append(text)
+        if self.held is not None:
+            self.held.append(text)
+        elif self.begun and "\n" not in text and "\r" not in text:
+            self.parts.append(text)
+            self.shown += len(text)
+            self._show(text)
+        else:
+            self._take_lines("".join([*self.parts, text]))
+
+    def _take_lines(self, text: str) -> None:
+        at = 0
+        for line in _LINES.finditer(text):
+            if self._begins_block(line[0]):
+                break
+            self._show(line[0][self.shown :])
+            self.state.read_line(line[0])
+            self.shown, at = 0, line.end()
+        rest = text[at:]
+        self.parts = [rest]
+        if self._begins_block(rest):
+            self.held = [rest[self.shown :]]
+            return
+        may_begin = self._may_begin_block(rest)
+        if not may_begin:
+            self._show(rest[self.shown :])
+            self.shown = len(rest)
+        self.begun = not may_begin and not rest.endswith("\r")
+
+    def _begins_block(self, line: str) -> bool:
+        if OPEN not in line[:_NEAR]:
+            return False
+        indent = len(line) - len(line.lstrip(" "))
+        return indent <= 3 and line.startswith(OPEN, indent) and self.state.is_open
+
+    def _may_begin_block(self, line: str) -> bool:
+        if len(line) >= _NEAR:
+            return False
+        indent = len(line) - len(line.lstrip(" "))
+        return indent <= 3 and OPEN.startswith(line[indent:]) and self.state.is_open
+
+    def flush(self, text: str | None = None, calls: Sequence[CallBlock] = ()) -> None:
+        """Show what was held back, but for the calls of the whole text."""
+        streamed = "".join(self.streamed)
+        rest = "".join(self.parts)[self.shown :] if self.held is None else "".join(self.held)
+        self._reset()
+        if calls and streamed != text:
+            calls = find_calls(streamed)  # somebody changed the reply after it was streamed
+        at = len(streamed) - len(rest)
+        for call in calls:
+            self._show(streamed[at : max(at, call.start)])
+            at = max(at, call.end)
+        self._show(streamed[at:])
 
     def _show(self, text: str) -> None:
         if text:
             self.emit(TextDelta(text))
-
-
-def _could_begin(text: str, tag: str) -> int:
-    """How many last characters could be the beginning of the tag."""
-    for size in range(min(len(tag) - 1, len(text)), 0, -1):
-        if tag.startswith(text[-size:]):
-            return size
-    return 0

@@ -1,0 +1,310 @@
+"""Tool calls in a text: which `<tool_call>` blocks stand by themselves, and which are quoted.
+
+A block is a call where it starts a line, outside fences, quotes, backticks, comments and elements that hold
+other people's words, where nothing else stands on its lines, and where nothing but blocks and blank lines
+stands from the first to the last. Everything else is text. One pass; what is in doubt is text.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Collection, Iterator, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+OPEN: Final = "<tool_call>"
+CLOSE: Final = "</tool_call>"
+_LINE: Final = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)?")
+_START: Final = re.compile(rf" {{0,3}}{OPEN}")
+_NEXT: Final = re.compile(rf"[ \t]*{OPEN}")
+_ANY_TAG: Final = re.compile(r"</?tool_call>")
+_JSON_TAG: Final = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+("?)|</?tool_call>', re.DOTALL)
+_QUOTE: Final = re.compile(r" {0,3}>")
+_QUOTES: Final = re.compile(r" {0,3}>| {4}| {0,3}\t")  # lines that quote by themselves
+_FENCE: Final = re.compile(r"((?: {0,3}(?:[-*+]|\d{1,9}[.)]) +)* {0,3})(`{3,}(?=[^`]*$)|~{3,})")
+_TICKS: Final = re.compile(r"`+")
+_MARKS: Final = frozenset("\"'\u201c\u201d\u201e\u00ab\u00bb\u2039\u203a\u2018\u2019")
+#: Elements whose content is quoted, or thought, and not said.
+_ELEMENTS: Final = (
+    "pre code samp kbd xmp textarea script style template blockquote q cite think thinking thought reasoning "
+    "reflection tool_result tool_response tool_output example examples quote"
+).split()
+_ELEMENT: Final = re.compile(
+    rf"(?<!`)<(?:(!--)|(!\[CDATA\[)|({'|'.join(_ELEMENTS)})(?=[\s/>])[^<>]*>)", re.IGNORECASE
+)
+_THOUGHT: Final = re.compile(r"<(/?)(think|thinking|thought|reasoning)\s*>", re.IGNORECASE)
+
+
+class CallBlock(NamedTuple):
+    """One `<tool_call>` block: where it stands, and what is in it."""
+
+    start: int
+    end: int
+    body: str
+    alone: bool  # nothing but blocks stands on its lines
+
+
+class Written(msgspec.Struct):
+    """The body of a block."""
+
+    name: str
+    arguments: dict[str, object] = {}
+
+
+class LineState:
+    """What holds the lines of a text together: an open fence, a quote, an element. Fed line by line."""
+
+    __slots__ = ("element", "fence", "quote")
+
+    def __init__(self) -> None:
+        self.fence: re.Pattern[str] | None = None  # what closes it
+        self.element: re.Pattern[str] | None = None
+        self.quote = False
+
+    @property
+    def is_open(self) -> bool:
+        """May a call stand on the next line?"""
+        return self.fence is None and self.element is None and not self.quote
+
+    def read_line(self, line: str) -> None:
+        """Take a whole line into account."""
+        line = line.rstrip()
+        if self.fence is not None:
+            if self.fence.fullmatch(line):
+                self.fence = None
+            return
+        if self.element is not None:
+            self.read_words(line)
+            return
+        if not line:
+            self.quote = False
+        elif _QUOTE.match(line):
+            self.quote = True
+        elif not self.quote:  # a line right after a quote belongs to it
+            fence = _FENCE.match(line)
+            if fence is None:
+                self.read_words(line)
+                return
+            mark = fence[2]
+            self.fence = re.compile(rf" {{0,{len(fence[1]) + 3}}}{mark[0]}{{{len(mark)},}}")
+
+    def read_words(self, words: str) -> None:
+        """Take words into account that open or close elements."""
+        at = 0
+        while at <= len(words):
+            if self.element is not None:
+                closing = self.element.search(words, at)
+                if closing is None:
+                    return
+                self.element, at = None, closing.end()
+            opening = _ELEMENT.search(words, at)
+            if opening is None:
+                return
+            at = opening.end()
+            if not opening[0].endswith("/>"):
+                self.element = _closing(opening)
+
+
+def _closing(opening: re.Match[str]) -> re.Pattern[str]:
+    if opening[1]:
+        return re.compile("-->")
+    if opening[2]:
+        return re.compile("]]>")
+    return re.compile(rf"</{opening[3]}\s*>", re.IGNORECASE)
+
+
+class _Scan(NamedTuple):
+    blocks: list[CallBlock]  # that start a line, outside fences, quotes and elements
+    inline: list[CallBlock]  # that stand behind words, and end their line
+    fences: list[tuple[int, int]]  # what is inside fences
+
+
+def _scan(text: str) -> _Scan:
+    state, found = LineState(), _Scan([], [], [])
+    at = 0
+    while at < len(text):
+        line_end = _line_end(text, at)
+        start = _START.match(text, at) if state.is_open else None
+        block = None if start is None else _read_block(text, start.end())
+        if block is not None:
+            at = _read_group(text, block, found, state)
+            continue
+        fenced = state.fence is not None
+        if state.is_open and not _QUOTES.match(text, at):
+            found.inline.extend(_inline_blocks(text, at, line_end))
+        state.read_line(text[at:line_end])
+        if fenced and state.fence is not None:
+            found.fences.append((at, line_end))
+        at = line_end
+    return found
+
+
+def _line_end(text: str, at: int) -> int:
+    line = _LINE.match(text, at)
+    assert line is not None
+    return line.end()
+
+
+def _read_group(text: str, block: CallBlock, found: _Scan, state: LineState) -> int:
+    """Take the blocks of a line; the place where reading goes on."""
+    group = [block]
+    while (start := _NEXT.match(text, group[-1].end)) is not None:
+        following = _read_block(text, start.end())
+        if following is None:
+            break
+        group.append(following)
+    at = group[-1].end
+    line_end = _line_end(text, at)
+    rest = text[at:line_end]
+    alone = not rest.strip(" \t\r\n")
+    found.blocks.extend([one._replace(alone=alone) for one in group])
+    if not alone:
+        state.read_words(rest)
+    return line_end
+
+
+def _read_block(text: str, inside: int) -> CallBlock | None:
+    """The block whose tag ends at `inside`; None: it is a mention of the tag.
+
+    A closing tag within a string of its JSON is part of the string.
+    """
+    start = inside - len(OPEN)
+    json = text[inside : inside + 200].lstrip()[:1] == "{"
+    for tag in (_JSON_TAG if json else _ANY_TAG).finditer(text, inside):
+        if tag[0] == CLOSE:
+            return CallBlock(start, tag.end(), text[inside : tag.start()], True)
+        if tag[0] == OPEN:
+            return CallBlock(start, tag.start(), text[inside : tag.start()], True) if json else None
+        if not tag[1]:
+            break  # a string without an end: all that follows is in it
+    return CallBlock(start, len(text), text[inside:], True) if json else None
+
+
+def _inline_blocks(text: str, at: int, line_end: int) -> Iterator[CallBlock]:
+    place = text.find(OPEN, at, line_end)
+    while place >= 0:
+        block = _read_block(text, place + len(OPEN))
+        if block is None or block.end > line_end:
+            return
+        if not text[block.end : line_end].strip():
+            yield block
+        place = text.find(OPEN, block.end, line_end)
+
+
+# --------------------------------------------------------------------------- backticks
+
+
+def _find_spans(text: str, scan: _Scan, *, paragraphs: bool) -> list[tuple[int, int]]:
+    """The spans between backticks: from a run of them to the next run that is as long.
+
+    By the rule a span ends with its paragraph. Readers do not all know that, so both are looked at.
+    """
+    runs: list[tuple[int, int, int, bool]] = []  # place, length, paragraph, whether it may open
+    blank = [m.start() for m in re.finditer(r"\n[ \t]*\r?\n", text)] if paragraphs else []
+    fences, blocks = [one[0] for one in scan.fences], [one.start for one in scan.blocks]
+    for run in _TICKS.finditer(text):
+        place = run.start()
+        if _covered(place, fences, scan.fences):
+            continue
+        within = _covered(place, blocks, scan.blocks)
+        runs.append((place, len(run[0]), bisect_right(blank, place), not within))
+    following: dict[tuple[int, int], int] = {}
+    matched: list[int | None] = [None] * len(runs)
+    for at in range(len(runs) - 1, -1, -1):
+        _, length, paragraph, _ = runs[at]
+        matched[at] = following.get((length, paragraph))
+        following[length, paragraph] = at
+    spans: list[tuple[int, int]] = []
+    at = 0
+    while at < len(runs):
+        end = matched[at] if runs[at][3] else None
+        if end is not None:
+            spans.append((runs[at][0], runs[end][0] + runs[end][1]))
+            at = end
+        at += 1
+    return spans
+
+
+def _covered(
+    place: int, starts: Sequence[int], ranges: Sequence[tuple[int, ...] | CallBlock]
+) -> bool:
+    at = bisect_right(starts, place) - 1
+    return at >= 0 and place < ranges[at][1]
+
+
+def _outside_backticks(text: str, blocks: Sequence[CallBlock], scan: _Scan) -> list[CallBlock]:
+    first = text.find("`")
+    if not blocks or not 0 <= first < blocks[-1].start:
+        return list(blocks)
+    left = list(blocks)
+    for paragraphs in (True, False):
+        spans = _find_spans(text, scan, paragraphs=paragraphs)
+        starts = [span[0] for span in spans]
+        left = [block for block in left if not _covered(block.start, starts, spans)]
+    return left
+
+
+# --------------------------------------------------------------------------- what is asked
+
+
+def find_calls(text: str) -> list[CallBlock]:
+    """Find the blocks that are calls, in their order; none where any of them does not stand by itself."""
+    if OPEN not in text:
+        return []
+    scan = _scan(text)
+    blocks = _after_thought(text, _outside_backticks(text, scan.blocks, scan))
+    if not blocks or not all([block.alone for block in blocks]):
+        return []
+    for one, other in zip(blocks, blocks[1:], strict=False):
+        if text[one.end : other.start].strip(" \t\r\n"):
+            return []
+    before, after = text[: blocks[0].start].rstrip(), text[blocks[-1].end :].lstrip()
+    if before[-1:] in _MARKS and after[:1] in _MARKS:
+        return []
+    return blocks
+
+
+def _after_thought(text: str, blocks: list[CallBlock]) -> list[CallBlock]:
+    """Without those before a closing tag of thinking that was opened in the prompt."""
+    mark = _THOUGHT.search(text)
+    if mark is None or not mark[1]:
+        return blocks
+    return [block for block in blocks if block.start > mark.start()]
+
+
+def read_body(body: str) -> Written | None:
+    """Read the JSON of a block; None: it cannot be read."""
+    try:
+        return msgspec.json.decode(body.strip(), type=Written)
+    except (msgspec.DecodeError, msgspec.ValidationError, RecursionError, UnicodeEncodeError):
+        return None
+
+
+def find_intended(text: str, tools: Collection[str]) -> int:
+    """Count the blocks of a text without calls that look as if they were meant to be some.
+
+    They name a tool on offer and stand, outside of anything that quotes, at the start or the end of a
+    line; or the whole text is one fence around them.
+    """
+    if OPEN not in text:
+        return 0
+    scan = _scan(text)
+    near = sorted([*scan.blocks, *scan.inline])
+    found = _after_thought(text, _outside_backticks(text, near, scan))
+    if not found:
+        found = _find_fenced(text)
+    bodies = [read_body(block.body) for block in found]
+    return sum([body is not None and body.name in tools for body in bodies])
+
+
+def _find_fenced(text: str) -> list[CallBlock]:
+    lines = text.strip().splitlines()
+    if len(lines) < 3 or not _FENCE.match(lines[0]) or not _FENCE.match(lines[-1]):
+        return []
+    inside = "\n".join(lines[1:-1])
+    blocks = find_calls(inside)
+    if not blocks or inside[: blocks[0].start].strip() or inside[blocks[-1].end :].strip():
+        return []
+    return blocks

@@ -1,0 +1,50 @@
+"""Feedback to a model that wrote a tool call in the middle of other text: it was not run, and why.
+
+Which blocks are calls is decided where a reply is read (`models/wrappers/text_calls.py`). What only
+quotes a call is the model's answer, and is left alone.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+from windlass.loop.policy import Policy
+from windlass.loop.run import Run
+from windlass.loop.turn import Turn
+from windlass.loop.verdict import KeepGoing
+from windlass.models.wrappers.text_calls import OPEN, find_intended
+from windlass.policies.tally import tally
+from windlass.policies.wording import Words, text_of
+
+KIND: Final = "quoted_tool_call"
+WORDS: Final = (
+    "Your last reply held a <tool_call> that does not stand by itself, so it was taken as text and nothing was "
+    "run. To call a tool, send the call by itself: not within a sentence, a code fence, a quote or backticks, and "
+    "with nothing between several calls. If it was only an example, give your answer again without it."
+)
+MOST: Final = 2  # times in a run that it is said; then the text is the answer
+
+
+class QuotedCalls(Policy[None]):
+    """Tell a model that a call it seems to have meant was taken as text, and let it try again."""
+
+    brief: ClassVar[bool] = True
+
+    def __init__(self, words: Words = WORDS) -> None:
+        self.words = words
+
+    async def after_reply(self, run: Run, turn: Turn) -> KeepGoing | None:
+        if turn.calls or OPEN not in turn.text:
+            return None
+        counted = tally(run)
+        told = KIND in counted.heard
+        if not told and (counted.told[KIND] >= MOST or run.ledger.out_of_turns() is not None):
+            return None
+        if not find_intended(turn.text, run.tools):
+            return None
+        if not told:
+            run.say(await text_of(self.words), KIND)
+        return KeepGoing(KIND)
+
+
+FEEDBACK: Final = QuotedCalls()  # agents share it, and so what is collected from their policies
