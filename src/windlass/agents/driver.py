@@ -299,7 +299,7 @@ async def conduct(
     if not task.done():
         stop = run.interruption
         return Outcome("cancelling", stop.reason if stop else "cancelled")
-    outcome = task.result()
+    outcome = hold.outcome or task.result()
     if run.receipts and run.interruption is None:
         for receipts in run.receipts:
             await receipts.flushed()  # they are owed, however long it takes
@@ -340,7 +340,7 @@ class _Hold:
     `PATIENCE` is left to itself.
     """
 
-    __slots__ = ("_aborts", "_timers", "done", "run")
+    __slots__ = ("_aborts", "_timers", "done", "outcome", "run")
 
     def __init__(
         self,
@@ -352,6 +352,9 @@ class _Hold:
     ) -> None:
         self.run = run
         self.done: asyncio.Future[None] = run.loop.create_future()
+        # Kept here: a task that was cancelled in its own last step ends as cancelled, whatever it
+        # returns.
+        self.outcome: Outcome | None = None
         self._timers: list[asyncio.TimerHandle] = []
         self._aborts: list[tuple[Abort, Callable[[str], None]]] = []
         seconds = run.ledger.limits.seconds
@@ -371,7 +374,8 @@ class _Hold:
     async def drive(self, at: Stage, finish: Finish | None) -> Outcome:
         """The run's own task."""
         try:
-            return await drive(self.run, at, finish)
+            self.outcome = await drive(self.run, at, finish)
+            return self.outcome
         finally:
             self._wake()  # in this very step: whoever waits goes on in the next
 

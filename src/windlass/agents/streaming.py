@@ -13,7 +13,7 @@ from windlass.agents.results import RunResult
 from windlass.agents.runtime import Runtime
 from windlass.agents.stream_events import InSevenWords, StreamEvent
 from windlass.detach import detach
-from windlass.events import Event, Replied, TextDelta
+from windlass.events import Event, Replied, RunEnded, TextDelta
 from windlass.loop.verdict import Outcome
 
 Result = TypeVar("Result", bound=RunResult)
@@ -173,8 +173,9 @@ class RunStream(Generic[Result]):
         await self._post("follow_up", text)
 
     async def cancel(self, reason: str = "cancelled") -> None:
-        """End the run; `result()` then says `cancelled`."""
-        await self._post("cancel", reason)
+        """End the run; `result()` then says `cancelled`. One that has ended takes no notice."""
+        if type(self._entered().run.journal.entries[-1]) is not RunEnded:
+            await self._post("cancel", reason)
 
     @property
     def session_id(self) -> str:

@@ -87,7 +87,8 @@ async def _delegate(
         )  # fmt: skip
     begun.parent = parent
     try:
-        out: AgentResult[Any] = AgentResult(begun.run, await conduct(begun, runtime))
+        outcome = await conduct(begun, runtime, abort=agent.options.get("abort"))
+        out: AgentResult[Any] = AgentResult(begun.run, outcome)
     finally:
         if parent is not None:
             parent.children = {**parent.children, child_id: tree_of(begun.run)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from math import inf
 from typing import Any
 
 import msgspec
@@ -119,17 +120,34 @@ async def _side_by_side(
 async def _abandon(
     run: Run, turn: Turn, at_work: Mapping[asyncio.Task[ToolResult | Parked], Ready]
 ) -> None:
-    """Cancel what is at work. What had come to its end counts; what refuses to die is remembered."""
+    """Cancel what is at work. What had come to its end counts; what refuses to die is remembered.
+
+    A commit that has begun is waited for: it decides what the call's result is.
+    """
     for task in at_work:
         task.cancel()
-    if at_work:
-        _, stubborn = await asyncio.wait(at_work, timeout=PATIENCE)
-        run.lingering |= stubborn
+    await _wait_for(run, at_work, PATIENCE)
+    ids = [ready.call.id for ready in at_work.values()]
+    await _wait_for(run, [run.committing[one] for one in ids if one in run.committing])
+    run.lingering |= {task for task in at_work if not task.done()}
     for task, ready in at_work.items():
         if task.done() and not task.cancelled() and task.exception() is None:
             result = task.result()
             if not isinstance(result, Parked):
                 settle(run, turn, ready.call, result)
+
+
+async def _wait_for(run: Run, futures: Iterable[asyncio.Future[Any]], seconds: float = inf) -> None:
+    """Wait so long for them, however often the run is cancelled meanwhile."""
+    until = run.loop.time() + seconds
+    while pending := [future for future in futures if not future.done()]:
+        left = until - run.loop.time()
+        if left <= 0:
+            return
+        try:
+            await asyncio.wait(pending, timeout=None if left == inf else left)
+        except asyncio.CancelledError:
+            continue
 
 
 def _is_hosts(run: Run, ready: Ready) -> bool:

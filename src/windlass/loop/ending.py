@@ -63,7 +63,8 @@ async def end(run: Run, verdict: Verdict | None, exception: BaseException | None
         elif turn is not None and turn.open:
             try:
                 await close_calls(run, turn, verdict.reason or status)
-            except Exception:  # the policy that ended the run, once more
+            except (Exception, asyncio.CancelledError) as raised:  # of a policy that ended it
+                _raise_if_cancelled(raised)
                 log.exception("a policy failed at the end of run %s", run.run_id)
                 answer(run, turn)
             run.record(IterationEnd(turn.number, "stop", verdict.reason, status))
@@ -75,7 +76,8 @@ async def end(run: Run, verdict: Verdict | None, exception: BaseException | None
     for close in run.moments.end:
         try:
             outcome = await close(run, outcome) or outcome
-        except Exception:
+        except (Exception, asyncio.CancelledError) as raised:
+            _raise_if_cancelled(raised)
             log.exception("a policy failed at the end of run %s", run.run_id)
     try:
         if run.journal.mail:
@@ -90,6 +92,13 @@ async def end(run: Run, verdict: Verdict | None, exception: BaseException | None
     except StoreError as error:
         return await _end_again(run, error)
     return outcome
+
+
+def _raise_if_cancelled(error: BaseException) -> None:
+    """Raise a `CancelledError` that is meant for us; one of a policy's own is an error as any other."""
+    task = asyncio.current_task()
+    if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+        raise error
 
 
 async def _end_again(run: Run, error: StoreError) -> Outcome:

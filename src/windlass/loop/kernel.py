@@ -75,10 +75,17 @@ async def drive(run: Run, at: Stage = Stage.OPEN, finish: Finish | None = None) 
     if run.watch is not None:
         run.watch.stop()
     ending = end(run, verdict, exception)
-    waits = run.moments.end or run.lingering or run.threads or run.early
-    if run.journal.immediate and not waits:
+    if run.journal.immediate and not _end_waits(run):
         return await ending  # nothing in it waits, so nothing can disturb it
     return await undisturbed(ending)
+
+
+def _end_waits(run: Run) -> bool:
+    """May the end of the run be suspended by anything but the store?"""
+    moments, turn = run.moments, run.turn
+    if moments.end or run.lingering or run.threads or run.early:
+        return True
+    return bool(moments.after_tool) and turn is not None and turn.open
 
 
 async def _turn(run: Run, at: Stage, finish: Finish | None) -> Verdict:

@@ -59,7 +59,7 @@ T = TypeVar("T")
 class Run:
     """A run in progress. Policies get it at every moment."""
 
-    __slots__ = ("answers", "around", "asked", "began", "books", "call_ids", "caller", "caller_name", "children", "coerced", "committed", "conversation_id", "deps", "drains", "early",
+    __slots__ = ("answers", "around", "asked", "began", "books", "call_ids", "caller", "caller_name", "children", "coerced", "committed", "committing", "conversation_id", "deps", "drains", "early",
                  "emit",                  "first_entry", "frame", "frame_digest", "frames", "held", "host_results", "interruption",
                  "iteration", "journal", "ledger", "lingering", "loop", "memory", "model",
                  "request_id",
@@ -133,6 +133,7 @@ class Run:
         self.asked: dict[str, ToolDecided] = {}  # what an earlier drive parked with, unanswered
         self.host_results: dict[str, ToolResult] = {}  # of calls that the host runs
         self.committed: dict[str, ToolResult] = {}
+        self.committing: dict[str, asyncio.Future[None]] = {}  # done when the commit has ended
         # what was mended in arguments, until the result
         self.coerced: dict[str, tuple[str, ...]] = {}
         self.began: dict[str, float] = {}  # when calls began that may commit
@@ -374,14 +375,24 @@ class Run:
                 return [entry]
             return [ToolIntended(call_id, tool.name, tool.effect, ready.attempt), entry]
 
+        ended = self.committing[call_id] = self.loop.create_future()
         try:
             seams.point("tool.before_commit")
             value = await self.journal.commit(body, record)
             seams.point("tool.after_commit")
         except BaseException:
-            self.committed.pop(call_id, None)
+            if not self._has_result(call_id):  # who is cancelled late has committed all the same
+                self.committed.pop(call_id, None)
             raise
+        finally:
+            del self.committing[call_id]
+            ended.set_result(None)
         return value
+
+    def _has_result(self, call_id: str) -> bool:
+        """Is a result of the call on record?"""
+        entries = reversed(self.journal.entries)
+        return any(type(e) is ToolResulted and e.call_id == call_id for e in entries)
 
 
 class _Threads(Executor):
