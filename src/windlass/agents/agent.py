@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Unpack, cast, overload
+from weakref import WeakKeyDictionary
 
 from windlass.access.caller import Caller
 from windlass.agents import driver
@@ -17,7 +18,7 @@ from windlass.agents.driver import Start, conduct
 from windlass.agents.options import OF_A_RUN, RunOptions, WatchOptions, check_run, unknown
 from windlass.agents.prompt import asked_to_run
 from windlass.agents.results import AgentResult
-from windlass.agents.runtime import current_runtime
+from windlass.agents.runtime import Runtime, current_runtime
 from windlass.agents.system import WRITTEN, check_deps, context_of, written, written_for
 from windlass.agents.tool_filter import FILTERS, left_of
 from windlass.agents.watching import CALLBACKS, NOBODY, Watchers
@@ -54,7 +55,7 @@ class Agent(Generic[Deps, Output]):
     With `output=Invoice` the answer is an `Invoice`. It holds no state of a run: share it freely.
     """
 
-    __slots__ = ("_options", "_plan", "_system")
+    __slots__ = ("_options", "_plans", "_system")
 
     @overload
     def __init__(
@@ -134,15 +135,17 @@ class Agent(Generic[Deps, Output]):
         if system is not None and not callable(system):
             system = words("system", system)
         self._system = system
-        self._plan: Plan | None = None
+        self._plans: WeakKeyDictionary[Runtime, Plan] = WeakKeyDictionary()
 
     @property
     def plan(self) -> Plan:
-        """What its runs are made of; assembled at first use."""
-        if self._plan is None:
+        """What its runs are made of in the current Runtime; assembled at first use."""
+        runtime = current_runtime()
+        plan = self._plans.get(runtime)
+        if plan is None:
             fixed = self._system if isinstance(self._system, str) else None
-            self._plan = assemble(self._options, fixed, "agent")
-        return self._plan
+            plan = self._plans[runtime] = assemble(self._options, fixed, "agent")
+        return plan
 
     @property
     def options(self) -> Mapping[str, Any]:
@@ -210,7 +213,8 @@ class Agent(Generic[Deps, Output]):
         asked = self._asked(deps, options)
 
         async def begin(pipe: Callable[[Event], None]) -> Start:
-            begun = await asked.begin(prompt, (pipe,))
+            with asked.runtime.as_current():  # the block may be entered elsewhere
+                begun = await asked.begin(prompt, (pipe,))
             begun.agent = self
             return begun
 
@@ -310,7 +314,7 @@ class Agent(Generic[Deps, Output]):
                 other._options.pop(name, None)
         elif options.get("model_tier") is not None:
             other._options.pop("model", None)
-        other._system, other._plan = system, None
+        other._system, other._plans = system, WeakKeyDictionary()
         return other
 
     override = with_
@@ -350,7 +354,7 @@ class Agent(Generic[Deps, Output]):
     @property
     def unused(self) -> bool:
         """It has not been run yet."""
-        return self._plan is None
+        return not self._plans
 
     def oddities(self) -> tuple[str, ...]:
         """What is odd about its options, for `on_warning`; else the log has it, once."""

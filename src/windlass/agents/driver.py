@@ -276,7 +276,7 @@ async def conduct(
         from windlass.agents.tracing import traced
 
         driving = traced(run, driving, lambda: runtime.config)
-    task = run.loop.create_task(driving)
+    task = run.loop.create_task(driving, context=runtime.new_context())
     try:
         await hold.done
     except asyncio.CancelledError:

@@ -136,7 +136,8 @@ class Models:
         is run: `out.tool_calls` are yours to run. `BudgetExceeded`, `Aborted` and `ToolFailed` carry
         the `trace` so far.
         """
-        asked = _Asked(self._runtime, dict(options))
+        with self._runtime.as_current():
+            asked = _Asked(self._runtime, dict(options))
         begun = await asked.begin(input, sinks_of(asked.loop.get("on_event")))
         outcome = await driver.conduct(begun, self._runtime, abort=asked.loop.get("abort"))
         return asked.answer(_result(begun, outcome))
@@ -152,7 +153,8 @@ class Models:
         ```
         Whoever leaves cancels the run. What went wrong is raised at the end.
         """
-        asked = _Asked(self._runtime, dict(options))
+        with self._runtime.as_current():
+            asked = _Asked(self._runtime, dict(options))
         sinks = sinks_of(asked.loop.get("on_event"))
         stream: RunStream[LoopResult] = RunStream(
             lambda pipe: asked.begin(input, (pipe, *sinks)),
@@ -258,6 +260,10 @@ class _Asked:
 
     async def begin(self, input: Any, sinks: Sequence[Any]) -> Start:
         """The run that answers."""
+        with self.runtime.as_current():
+            return await self._begin(input, sinks)
+
+    async def _begin(self, input: Any, sinks: Sequence[Any]) -> Start:
         loop = self.loop
         messages = asked_to_run(input, loop.get("session_id"))
         if self.keeper is not None:

@@ -3,7 +3,6 @@
 Types are written as values, not as text: a TypedDict would compile the text of each when it is made.
 """
 
-import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, cast
@@ -24,6 +23,7 @@ from windlass.loop.policy import Policy
 from windlass.messages import Message, ToolResult
 from windlass.models.base import Model
 from windlass.models.endpoints import ENDPOINTS
+from windlass.models.scope import environ
 from windlass.store.base import Store
 
 if TYPE_CHECKING:
@@ -278,7 +278,7 @@ _SAID = {"1": True, "true": True, "yes": True, "on": True,
 
 def with_environment(options: Mapping[str, Any]) -> Mapping[str, Any]:
     """The options of a call that leaves the machine: what nobody chose, a variable may."""
-    said = os.environ.get("WINDLASS_LLM_STREAM")
+    said = environ().get("WINDLASS_LLM_STREAM")
     if not said or "stream" in options or "stream" in (options.get("llm_options") or ()):
         return options
     stream = _SAID.get(said.strip().lower())

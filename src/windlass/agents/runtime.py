@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Iterable, Mapping
+import threading
+from collections.abc import Callable, Generator, Iterable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextvars import ContextVar, Token
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import Context, ContextVar, Token, copy_context
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakSet
@@ -21,7 +23,7 @@ from windlass.loop.ledger import NO_LIMITS, Ledger, Limits
 from windlass.loop.period import Period
 from windlass.loop.run import Run
 from windlass.models.mock import MockQueue, current_queue
-from windlass.models.scope import current_book
+from windlass.models.scope import current_book, current_environ
 from windlass.redact import RedactingFilter, Redactor, Secret
 from windlass.resources.current import current_resources
 from windlass.store.base import Store
@@ -50,7 +52,9 @@ _default: Runtime | None = None
 class Runtime:
     """A place to run agents: `async with w.Runtime(store="sqlite:///agents.db") as scope: …`
 
-    Inside the block it is the current Runtime for everything that names no other. `resources` are
+    Inside the block it is the current Runtime for everything that names no other; several tasks may
+    be inside, and the last that leaves closes it. `environ` are the variables that hold here, in
+    place of the process's: keys, addresses, proxies, `WINDLASS_…`. `resources` are
     the classes it offers as tools, by default all that the process has exported; `tools` are more
     tools beside them; `roles` says who may do what: grants, `fn(caller)`, or `w.Roles`.
     `audit_anchor` is where seals of the record are kept outside of the store: a file, a callable
@@ -89,7 +93,8 @@ class Runtime:
         self._pool: ThreadPoolExecutor | None = None
         self._redactor: Redactor | None = None
         self._secrets = secrets
-        self._tokens: list[tuple[Token[Any], ...]] = []
+        self._inside = 0  # how many blocks of it are open
+        self._counting = threading.Lock()
         self.memory = MemoryStore()  # for runs without a store
         self.mock: MockQueue = MockQueue()
         if budget is not None and not isinstance(cast("object", budget), Limits):
@@ -313,19 +318,57 @@ class Runtime:
 
     # ----------------------------------------------------------------- its life
 
+    def as_current(self) -> AbstractContextManager[None]:
+        """Within, it is the current Runtime of this context: `with runtime.as_current(): …`"""
+        return _HERE if self._is_current() else self._in_context()
+
+    def _is_current(self) -> bool:
+        return (_current.get() or _default) is self
+
+    @contextmanager
+    def _in_context(self) -> Generator[None]:
+        tokens = self._become_current()
+        try:
+            yield
+        finally:
+            _reset(tokens)
+
+    def _become_current(self) -> list[tuple[ContextVar[Any], Token[Any]]]:
+        """Everything that is looked up in the current Runtime is its own from now on."""
+        mine: list[tuple[ContextVar[Any], Any]] = [
+            (_current, self),
+            (current_queue, self.mock),
+            (current_book, lambda: self.book),
+            (current_resources, lambda: self.resources),
+            (current_environ, self._environ),
+        ]
+        if self is _default:  # it is what holds outside of any
+            mine = [(variable, None) for variable, _ in mine]
+        return [(variable, variable.set(value)) for variable, value in mine]
+
+    def new_context(self) -> Context | None:
+        """A copy of this context in which it is current; None where it is so already."""
+        if self._is_current():
+            return None
+        context = copy_context()
+        context.run(self._become_current)
+        return context
+
     async def __aenter__(self) -> Runtime:
-        book = current_book.set(lambda: self.book)
-        around = current_resources.set(lambda: self.resources)
-        self._tokens.append((_current.set(self), current_queue.set(self.mock), book, around))
+        with self._counting:
+            self._inside += 1
+        _entered.set((*_entered.get(), self._become_current()))
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        runtime, queue, book, around = self._tokens.pop()
-        current_resources.reset(around)
-        _current.reset(runtime)
-        current_queue.reset(queue)
-        current_book.reset(book)
-        await self.aclose()
+        *before, tokens = _entered.get() or ([],)
+        _entered.set(tuple(before))
+        _reset(tokens)
+        with self._counting:
+            self._inside -= 1
+            last = self._inside == 0
+        if last:
+            await self.aclose()
 
     def after_fork(self) -> list[object]:
         """In a forked child: begin anew with threads and files; what is left behind."""
@@ -336,26 +379,45 @@ class Runtime:
 
     async def aclose(self) -> None:
         """Let go of the store and the threads."""
+        inside = self._inside
         if self.lingering:
             await asyncio.wait(self.lingering, timeout=1.0)
-        await self._seal_at_the_end()
-        self._store = None
-        while self._opened:
-            _, store = self._opened.popitem()
-            await store.aclose()
+        if self._inside > inside:
+            return  # somebody has come in meanwhile, and will close it
+        # whoever comes in from now on finds nothing that is being closed
+        store, self._store = self._store, None
+        opened, self._opened = self._opened, {}
+        keeper, self._keeper = self._keeper, _UNKNOWN
         pool, self._pool = self._pool, None
+        await self._seal_at_the_end(keeper, store)
+        for one in opened.values():
+            await one.aclose()
         if pool is not None:
             pool.shutdown(wait=False, cancel_futures=True)
 
-    async def _seal_at_the_end(self) -> None:
+    async def _seal_at_the_end(self, known: Keeper | None, store: Store | None) -> None:
         """A host may have called resources without any run."""
-        known, self._keeper = self._keeper, _UNKNOWN
         if known is _UNKNOWN:
-            known, store = None, self._store
+            known = None
             if self._given_anchor is not None and store is not None:
                 known = None if isinstance(store, MemoryStore) else self._new_keeper(store)
         if known is not None:
             await known.aclose()
+
+
+_HERE: AbstractContextManager[None] = nullcontext()
+# what the blocks around have changed in this context, the innermost last
+_entered: ContextVar[tuple[list[tuple[ContextVar[Any], Token[Any]]], ...]] = ContextVar(
+    "windlass_entered", default=()
+)
+
+
+def _reset(tokens: list[tuple[ContextVar[Any], Token[Any]]]) -> None:
+    for variable, token in reversed(tokens):
+        try:
+            variable.reset(token)
+        except ValueError:  # entered in another context, which ends on its own
+            pass
 
 
 _living: WeakSet[Runtime] = WeakSet()

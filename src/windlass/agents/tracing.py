@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import sys
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -24,6 +23,7 @@ from windlass.errors import attribute
 from windlass.loop.verdict import Outcome
 from windlass.messages import Message, Text, Thinking, ToolCall, ToolResult
 from windlass.models.base import Emit, Model, Request, Response
+from windlass.models.scope import environ
 from windlass.tools.base import Parked, Tool, ToolContext
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def _kit(settings: Callable[[], Config]) -> _Kit | None:
     chosen = settings().get(TelemetryConfig)
     if not chosen.enabled:
         return None
-    asked = os.environ.get(CAPTURE, "").strip().lower()
+    asked = environ().get(CAPTURE, "").strip().lower()
     return _Kit(chosen.capture_content or asked in ("true", "1", "span_only", "span_and_event"))
 
 

@@ -27,6 +27,7 @@ from windlass.errors import (
     Timeout,
 )
 from windlass.models import transport
+from windlass.models.scope import current_environ
 from windlass.models.transport import MAX_REPLY, HttpReply
 
 _WRITE: Final = 256 * 1024  # small pieces go out together: a system call for each would be dear
@@ -186,13 +187,29 @@ class _Pool:
         return _Reply(response)
 
     def _proxy(self, url: str) -> str | None:
-        if not self.proxies:
+        given = current_environ.get()
+        proxies = self.proxies if given is None else _proxies(given)
+        if not proxies:
             return None
         parts = urlsplit(url)
         host = parts.hostname or ""
-        if host in _LOCAL or proxy_bypass(host):
+        if host in _LOCAL or (proxy_bypass(host) if given is None else _passed(host, proxies)):
             return None
-        return self.proxies.get(parts.scheme) or self.proxies.get("all")
+        return proxies.get(parts.scheme) or proxies.get("all")
+
+
+def _passed(host: str, proxies: Mapping[str, str]) -> bool:
+    """Is the host among those of `no_proxy`?"""
+    names = [name.strip().lstrip(".").lower() for name in proxies.get("no", "").split(",")]
+    return any(name in ("*", host) or host.endswith(f".{name}") for name in names if name)
+
+
+def _proxies(environ: Mapping[str, str]) -> dict[str, str]:
+    """The proxies that these variables name, as `getproxies` finds those of the process."""
+    named = [(name.lower(), name, value) for name, value in environ.items() if value]
+    ends = [(low, name, value) for low, name, value in named if low.endswith("_proxy")]
+    ends.sort(key=lambda one: one[0] == one[1])  # written small, a name has the last word
+    return {low.removesuffix("_proxy"): value for low, _name, value in ends}
 
 
 class _Reply:

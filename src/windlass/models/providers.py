@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, Final, cast
 
 from windlass.errors import ConfigError, nearest, shown
-from windlass.models import catalog
+from windlass.models import catalog, scope
 from windlass.models.base import Model
 from windlass.models.book import TIERS, Book, current
 from windlass.models.endpoints import ENDPOINTS, Endpoint, Wire
@@ -51,7 +50,7 @@ def resolve(
     for what, given in (("model", model), ("provider", provider), ("model_tier", tier)):
         if given is not None and not isinstance(cast("object", given), str):
             raise ConfigError(f"{what} is a name or a Model object, not {shown(given)}")
-    env = os.environ if environ is None else environ
+    env = scope.environ() if environ is None else environ
     if model is None and provider is None:
         model, provider = env.get("WINDLASS_MODEL"), env.get("WINDLASS_PROVIDER")
     meant, provider, key = _meant(model or None, provider or None, tier)

@@ -1,8 +1,9 @@
-"""Whose configuration of models applies here: a Runtime says so, and `book.current()` asks."""
+"""Whose configuration and environment apply here: a Runtime says so, and those who look ask."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+import os
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
@@ -12,6 +13,15 @@ if TYPE_CHECKING:
 
 #: What gives the book of this context; None: the nearest `windlass.toml` makes it.
 current_book: ContextVar[Callable[[], Book] | None] = ContextVar("windlass_book", default=None)
+
+#: The variables that a Runtime was given; None: those of the process.
+current_environ: ContextVar[Mapping[str, str] | None] = ContextVar("windlass_environ", default=None)
+
+
+def environ() -> Mapping[str, str]:
+    """The variables that hold here: for keys, addresses and proxies."""
+    given = current_environ.get()
+    return os.environ if given is None else given
 
 
 @contextmanager

@@ -6,7 +6,6 @@ A request carries a bearer key, or it is signed (`sigv4.py`, an extra).
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
@@ -28,6 +27,7 @@ from windlass.messages import (
 )
 from windlass.models.base import Emit, Frame, Request, Settings
 from windlass.models.endpoints import ENDPOINTS
+from windlass.models.scope import environ
 from windlass.models.view import chained
 from windlass.models.wires.bedrock_parts import file_block, result_blocks, wire_id
 from windlass.models.wires.bedrock_reply import ConverseDecoder
@@ -90,7 +90,7 @@ class BedrockConverse(HttpModel):
     ) -> None:
         known = access.get("endpoint") or ENDPOINTS["bedrock"]
         variables = known.also_env.get("region", ())
-        self.region = region or next(filter(None, map(os.environ.get, variables)), None)
+        self.region = region or next(filter(None, map(environ().get, variables)), None)
         super().__init__(name, **access)
         if sign is None:
             sign = not self._own_url or profile is not None or ".amazonaws.com" in self.base_url

@@ -7,7 +7,6 @@ journal gives the same bytes.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final, TypedDict, TypeVar, Unpack
 from weakref import ref
@@ -22,6 +21,7 @@ from windlass.models.capabilities import Capabilities
 from windlass.models.endpoints import ENDPOINTS, Endpoint, Wire
 from windlass.models.failures import Source, from_http
 from windlass.models.matrix import capabilities_of
+from windlass.models.scope import environ
 from windlass.models.transport import Deadline, HttpReply, Timeouts, Transport
 from windlass.models.view import pieces
 from windlass.models.wires.decoder import Decoder
@@ -76,7 +76,7 @@ class HttpModel(Model):
         base_url = access.get("base_url") or None
         if endpoint is None:
             endpoint = self._endpoint(provider, base_url)
-            base_url = base_url or endpoint.address(os.environ)
+            base_url = base_url or endpoint.address(environ())
         if not name:
             raise ConfigError(f"provider {endpoint.name!r} needs a model name")
         self.name, self.provider = name, endpoint.name
@@ -128,11 +128,12 @@ class HttpModel(Model):
         return (*found, key) if key is not None else tuple(found)
 
     def _api_key(self) -> str | None:
-        if self._key is None:
-            found = (os.environ.get(variable) for variable in self.endpoint.key_env)
-            if value := next(filter(None, found), None):
-                self._key = Secret(value)
-        return self._key.reveal().strip() or None if self._key is not None else None
+        if self._key is None:  # whose Runtime asks, has its own
+            env = environ()
+            found = next(filter(None, map(env.get, self.endpoint.key_env)), None)
+        else:
+            found = self._key.reveal()
+        return found.strip() or None if found is not None else None
 
     def check(self) -> None:
         """Raise `ConfigError` when the provider wants a key and there is none."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 from typing import ClassVar, Final, Unpack
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 from windlass.errors import ConfigError
 from windlass.models.endpoints import Endpoint
+from windlass.models.scope import environ
 from windlass.models.wires.common import Access, HttpModel
 from windlass.models.wires.dialects import DIALECTS, Dialect, openai_shaped
 from windlass.models.wires.values import joined
@@ -78,7 +78,7 @@ class OpenAIShaped(HttpModel):
                 base = urlunsplit((parts.scheme, parts.netloc, own, parts.query, ""))
             return joined(base, path, when=lambda own: own or "/v1")
         known = self.endpoint.also_env.get("api_version", ())
-        found = next(filter(None, map(os.environ.get, known)), None)
+        found = next(filter(None, map(environ().get, known)), None)
         return azure_address(base, path, self.name, self.api_version or found)
 
 

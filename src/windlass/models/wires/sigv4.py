@@ -15,6 +15,7 @@ from threading import Lock
 from typing import Any
 
 from windlass.errors import AuthFailed, ConfigError
+from windlass.models.scope import current_environ
 
 
 class Signer:
@@ -52,16 +53,28 @@ class Signer:
         )
         try:
             with self._lock:
-                if self._credentials is None:
-                    session = sessions.Session(profile=self.profile)
-                    self._credentials = session.get_credentials()
-                if self._credentials is None:
+                found = self._found(sessions)
+                if found is None:
                     raise AuthFailed(
                         "no AWS credentials: set AWS_BEARER_TOKEN_BEDROCK or AWS_ACCESS_KEY_ID,"
                         " or name a profile"
                     )
-                frozen = self._credentials.get_frozen_credentials()
+                frozen = found.get_frozen_credentials()
         except exceptions.BotoCoreError as error:
             raise AuthFailed(f"AWS credentials cannot be used: {error}") from error
         auth.SigV4Auth(frozen, self.service, region).add_auth(request)
         return {str(name).lower(): str(value) for name, value in request.headers.items()}
+
+    def _found(self, sessions: Any) -> Any:
+        """The credentials; where a Runtime was given variables, those of the process are not seen."""
+        given = current_environ.get()
+        if given is None or self.profile is not None:
+            if self._credentials is None:
+                self._credentials = sessions.Session(profile=self.profile).get_credentials()
+            return self._credentials
+        key, secret = given.get("AWS_ACCESS_KEY_ID"), given.get("AWS_SECRET_ACCESS_KEY")
+        if key and secret:
+            kept = import_module("botocore.credentials")
+            return kept.Credentials(key, secret, given.get("AWS_SESSION_TOKEN"))
+        profile = given.get("AWS_PROFILE")
+        return sessions.Session(profile=profile).get_credentials() if profile else None

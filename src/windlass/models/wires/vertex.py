@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Awaitable, Callable, Sequence
 from inspect import isawaitable
 from typing import Final, TypeAlias, Unpack
@@ -11,6 +10,7 @@ from urllib.parse import urlsplit
 from windlass.errors import ConfigError
 from windlass.models.base import Settings
 from windlass.models.endpoints import ENDPOINTS, Endpoint
+from windlass.models.scope import environ
 from windlass.models.wires.common import Access
 from windlass.models.wires.gemini import GeminiGenerate
 from windlass.models.wires.values import dumps, joined, loads
@@ -88,4 +88,4 @@ class VertexGenerate(GeminiGenerate):
 
 def _env(endpoint: Endpoint, word: str) -> str | None:
     names = endpoint.also_env.get(word, ())
-    return next((value for name in names if (value := os.environ.get(name))), None)
+    return next((value for name in names if (value := environ().get(name))), None)
