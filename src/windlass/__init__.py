@@ -91,6 +91,7 @@ _HOMES = {
         "agent_session_fork_at",
         "agent_session_list",
         "agent_session_open",
+        "agent_session_post",
         "agent_session_read",
         "agent_session_remind",
         "agent_session_reset",

@@ -101,6 +101,7 @@ from windlass.agents.sessions import agent_session_fork as agent_session_fork
 from windlass.agents.sessions import agent_session_fork_at as agent_session_fork_at
 from windlass.agents.sessions import agent_session_list as agent_session_list
 from windlass.agents.sessions import agent_session_open as agent_session_open
+from windlass.agents.sessions import agent_session_post as agent_session_post
 from windlass.agents.sessions import agent_session_read as agent_session_read
 from windlass.agents.sessions import agent_session_remind as agent_session_remind
 from windlass.agents.sessions import agent_session_reset as agent_session_reset

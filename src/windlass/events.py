@@ -101,6 +101,7 @@ class RunResumed(Entry, tag="transcript_resume", frozen=True):
     at: str  # the stage it begins at
     attempt: int = 0  # how many times in a row it goes on after a death without anything new
     progress: int = 0  # replies and results of the run and its children so far
+    by: str | None = None  # who resumed it, where that is not whose run it is
 
 
 class Suspended(Entry, tag="suspended", frozen=True):

@@ -29,6 +29,7 @@ STORED = {
     "test_approval",
     "test_conversation",
     "test_generate",
+    "test_identity",
     "test_parking",
     "test_permissions",
     "test_resources",

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import windlass as w
+from windlass.agents.runtime import current_runtime
 from windlass.events import RunEnded, UndoBegun, UndoEnded
 from windlass.store.base import Store
 from windlass.testing import call, scripted
@@ -298,10 +299,13 @@ async def test_what_the_host_ran_is_listed_too():
 async def test_another_tenant_undoes_nothing():
     await ran(*PAID, caller=ANN)
     for who in (w.Caller("ann", tenant="evil"), w.Caller("eve")):
-        with pytest.raises(w.PermissionDenied, match="another tenant"):
+        with pytest.raises(w.NoSuchSession, match="no session 's'"):
             await w.undo("s", tools=TOOLS, caller=who)
-    boss = w.Caller("boss", tenant="acme")
+    boss = w.Caller("boss", ("lead",), "acme")
+    with pytest.raises(w.NoSuchSession):
+        await w.undo("s", tools=TOOLS, caller=boss)
     LOG.clear()
+    current_runtime().roles.grant("lead", "agent_session.undo")
     await w.undo("s", tools=TOOLS, caller=boss)
     assert LOG[1][3] == str(boss)
 

@@ -2,23 +2,76 @@
 
 from __future__ import annotations
 
+from typing import Any, NoReturn, cast
+
 import msgspec
+
+from windlass.errors import ConfigError, shown
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """An identity: `Caller("ann", roles=("support",), tenant="acme")`."""
+    """An identity: `Caller("ann", roles=("support",), tenant="acme")`.
+
+    No name makes a caller the host: `Caller("local")` is a user called "local", and
+    `Caller.local()` is one object that nothing else compares equal to.
+    """
 
     user: str
     roles: tuple[str, ...] = ()
     tenant: str | None = None
 
+    def __post_init__(self) -> None:
+        # Without a name a caller would be written down as the host is.
+        if not isinstance(cast("object", self.user), str) or not self.user:
+            raise ConfigError(f"a caller's user is a name, not {shown(self.user)}")
+
     @staticmethod
     def local() -> Caller:
-        """The caller of a script without identity."""
-        return _LOCAL
+        """Return the identity of the host program itself, which may read every session."""
+        return _HOST
 
     def __str__(self) -> str:
-        return f"{self.tenant}/{self.user}" if self.tenant else self.user
+        user = _escape(self.user)
+        if self.tenant:
+            return f"{_escape(self.tenant)}/{user}"
+        return f"/{user}" if user == _HOST_NAME else user
 
 
-_LOCAL = Caller("local")
+def is_host(caller: Caller | None) -> bool:
+    """Tell whether this is the host program itself: no caller at all, or `Caller.local()`."""
+    return caller is None or caller is _HOST
+
+
+def _escape(name: object) -> str:
+    """Write a name so that no user of one tenant reads like a user of another."""
+    return str(name).replace("%", "%25").replace("/", "%2F")
+
+
+class _Host(Caller, frozen=True):
+    """The one identity that cannot be made from data: it is known by being that object."""
+
+    def __post_init__(self) -> None:
+        if "_HOST" in globals():
+            raise ConfigError("the host's identity has no variants; make one: Caller('ann')")
+
+    def __str__(self) -> str:
+        return _HOST_NAME
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __copy__(self) -> Caller:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Caller:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise ConfigError("the host's identity is not sent as data; use Caller.local() there")
+
+
+_HOST_NAME = "local"
+_HOST = _Host(_HOST_NAME)

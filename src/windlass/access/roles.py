@@ -18,6 +18,8 @@ from windlass.access.globs import match_name
 from windlass.errors import ConfigError, nearest, shown
 
 EVERYBODY = "*"
+SESSION_GRANT = "agent_session."  # what grants of other people's sessions begin with
+TOOL_GRANT = "tool."  # a Runtime's own tool `add` is granted as `tool.add`
 _GRANT = re.compile(r"!?[\w*?\[\]-]+\.[\w*?\[\]-]+|!?\*")
 Resolver: TypeAlias = Callable[[Caller], Iterable[str]]
 
@@ -60,6 +62,11 @@ class Roles:
         self._taken: set[tuple[str, str, str | None | EllipsisType]] = set()
         for role, patterns in (grants or {}).items():
             self.grant(role, *([patterns] if isinstance(patterns, str) else patterns))
+
+    @property
+    def is_open(self) -> bool:
+        """Nothing is granted to anybody, so that every caller may use every verb."""
+        return self._grants is None
 
     @property
     def grants(self) -> dict[str, tuple[str, ...]]:
@@ -153,6 +160,21 @@ class Roles:
     def allows(self, caller: Caller, action: str) -> bool:
         """May the caller do this now?"""
         return self.refusal(caller, action) is None
+
+    def grants_session(self, caller: Caller, action: str) -> bool:
+        """May the caller use sessions so that others of his tenant began?
+
+        `roles.grant("lead", "agent_session.read")`. Without any grants nobody may, and a grant for
+        everything (`*`, `*.get`) does not mean sessions: theirs begin with `agent_session.`.
+        """
+        name = SESSION_GRANT + action
+        if self._grants is None or self.refusal(caller, name) is not None:
+            return False
+        return any(
+            pattern.startswith(SESSION_GRANT) and match_name((pattern,), name)
+            for role in (EVERYBODY, *self.of(caller))
+            for pattern in self._grants.get(role, ())
+        )
 
 
 def as_roles(given: Any) -> Roles:

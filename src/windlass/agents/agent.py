@@ -15,6 +15,7 @@ from windlass.agents.checks import budget_of
 from windlass.agents.decisions import check_answers
 from windlass.agents.detach import detach
 from windlass.agents.driver import Start, conduct
+from windlass.agents.identity import find_session
 from windlass.agents.options import OF_A_RUN, RunOptions, WatchOptions, check_run, unknown
 from windlass.agents.prompt import asked_to_run
 from windlass.agents.results import AgentResult
@@ -255,6 +256,9 @@ class Agent(Generic[Deps, Output]):
             if name not in WatchOptions.__optional_keys__:
                 raise unknown(name, WatchOptions.__optional_keys__, "Agent.resume")
         asked = self._asked(deps, {**given, **watch, "session_id": session_id})
+        asked.session_id = session_id = await find_session(
+            asked.store, session_id, asked.caller, asked.runtime, "resume"
+        )
         begun = await driver.resume(
             await asked.plan(asked.store),
             session_id,

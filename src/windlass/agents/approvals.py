@@ -13,7 +13,8 @@ import msgspec
 
 from windlass import seams
 from windlass.access.caller import Caller
-from windlass.agents.runtime import current_store
+from windlass.agents.identity import find_session, readable_sessions
+from windlass.agents.runtime import current_runtime, current_store
 from windlass.errors import AlreadyAnswered, ConfigError, WindlassError, nearest, shown
 from windlass.events import (
     InboxTaken,
@@ -61,31 +62,26 @@ class NoSuchApproval(WindlassError, KeyError):
 
 
 async def approvals(
-    store: Store | None = None, session_id: str | None = None, *, caller: Caller | None = None
+    store: Store | None = None,
+    session_id: str | None = None,
+    *,
+    caller: Caller | None = None,
 ) -> list[PendingApproval]:
     """The calls that wait for an answer: `for each in await w.approvals(): print(each.tool)`.
 
-    With a `caller` those that they may answer; without one all, as the host sees them.
+    With `caller`, those of sessions that he began or that a role lets him answer for.
     """
-    home = store or current_store()
+    runtime = current_runtime()
+    home = store or runtime.store
     if session_id is not None:
-        ids = [session_id]
+        ids = [await find_session(home, session_id, caller, runtime, "answer")]
     else:
-        ids = [info.id for info in await home.sessions() if info.status == "suspended"]
+        known = await readable_sessions(home, caller, runtime, "answer")
+        ids = [info.id for info in known if info.status == "suspended"]
     found: list[PendingApproval] = []
     for one in ids:
-        entries = await home.read(one)
-        if may_answer(entries, caller, one):
-            found += _waiting(one, entries, await home.inbox(one))
+        found += _waiting(one, await home.read(one), await home.inbox(one))
     return found
-
-
-def may_answer(entries: Sequence[JournalEntry], caller: Caller | None, session_id: str) -> bool:
-    """Tell whether the caller may see and answer the questions of this session."""
-    if caller is None:
-        return True
-    begun = next((e for e in entries if type(e) is RunStarted), None)
-    return begun is not None and begun.tenant == caller.tenant
 
 
 async def approve(*ids: str, by: Caller | None = None, store: Store | None = None) -> None:

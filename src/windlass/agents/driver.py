@@ -8,15 +8,20 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from windlass import seams
-from windlass.access.caller import Caller
+from windlass.access.caller import Caller, is_host
 from windlass.agents.abort import Abort
 from windlass.agents.authority.preview import MODE, as_begun
-from windlass.agents.decisions import must_be_open, post_decisions, take_answers
+from windlass.agents.decisions import answerers, must_be_open, post_decisions, take_answers
 from windlass.agents.detach import DETACHED, UnderWay, under_way
-from windlass.agents.identity import of_tenant, same_caller
+from windlass.agents.identity import (
+    SessionOwner,
+    caller_of_resumed,
+    check_session_access,
+    owner_of,
+)
 from windlass.agents.limits import give_up, limits_of
 from windlass.agents.runtime import Runtime
-from windlass.agents.session_open import open_session
+from windlass.agents.session_open import Opening
 from windlass.agents.telemetry import in_use
 from windlass.errors import NoSuchSession, StaleWriter, TestBroken, whole_text
 from windlass.events import Reminded, RunResumed, RunStarted
@@ -78,28 +83,28 @@ async def start(
     conversation_id: str | None = None,
     reminders: Sequence[Reminded] = (),
     take_over: bool = False,
+    owner: SessionOwner | None = None,
 ) -> Start:
     """Begin a new run. On a session with history it goes on from there.
 
     `reminders` are those that whoever hands it the task passes on. `take_over` replaces a writer of
-    the session that is alive.
+    the session that is alive. `owner` is whose a child's session is.
     """
     home = store or runtime.store
     runtime.keeper_for(home)  # says what is wrong with it before anything is opened
-    name = session_id or seams.new_id("session")
-    journal = await open_session(
-        home,
-        name,
-        may=lambda state: of_tenant(state.run, caller or Caller.local(), name),
+    opening = Opening(
+        home=home,
+        runtime=runtime,
         caller=caller,
+        owner=owner,
         take_over=take_over,
         parent_id=parent_id,
     )
+    journal = await opening.begin(session_id)
     try:
         run = _run(plan, home, journal, runtime, caller, deps, sinks, ledger, run_id)
         if len(journal.entries) > 1:
             state = _closed(run)
-            of_tenant(state.run, run.caller, journal.session_id)
             continue_session(run, state)
         run.took_over = take_over
         model = plan.model
@@ -117,7 +122,7 @@ async def start(
                 run.caller.tenant,
                 request_id,
                 conversation_id,
-                None if run.caller is Caller.local() else run.caller.user,
+                None if is_host(run.caller) else run.caller.user,
                 run.caller.roles,
             )  # fmt: skip
         )
@@ -149,26 +154,27 @@ async def resume(
     results: Mapping[str, Any] | None = None,
     take_over: bool = False,
     budget: Limits | None = None,
+    owner: SessionOwner | None = None,
 ) -> Start:
     """Go on with the session's last run where its journal ends; one that has ended stays ended.
 
     It goes on with the limits that it began with, or lower ones of the plan; `budget` replaces them.
+    With `owner` it is a child's session, which goes on in the caller's name if it belongs to that owner.
     """
     home = store or runtime.store
     runtime.keeper_for(home)
-    journal = await open_session(
-        home,
-        session_id,
-        may=lambda state: same_caller(state.run, caller, session_id) if state.run else None,
-        caller=caller,
-        take_over=take_over,
-        create=False,
-    )
+    opening = Opening(home=home, runtime=runtime, caller=caller, owner=owner, take_over=take_over)
+    journal = await opening.go_on(session_id)
     try:
         state = standing(journal.entries)
         if state.run is None:
             raise NoSuchSession(f"session {session_id!r} has never run: start it with a prompt")
-        caller_given, caller = caller, same_caller(state.run, caller, session_id)
+        caller_given, resumed_by = caller, None
+        if owner is None:
+            known = owner_of(journal.entries)
+            for who in answerers(decisions or {}, caller):
+                check_session_access(known, who, session_id, runtime, "answer")
+            caller, resumed_by = caller_of_resumed(state.run, known, caller)
         if state.unfinished:
             plan = as_begun(plan, state.run.metadata)
         run = _run(plan, home, journal, runtime, caller, deps, sinks, ledger, state.run.run_id)
@@ -177,7 +183,7 @@ async def resume(
         run.conversation_id = state.run.conversation_id
         if state.view.open and not state.open_calls:  # so no run leaves it: mend what can be mended
             state = _closed(run)
-        await read_children(home, session_id, state.spending)
+        await read_children(home, journal.session_id, state.spending)
         if not state.unfinished:
             continue_session(run, state)
             run.first_entry, run.iteration = state.first_entry, state.iteration
@@ -198,7 +204,7 @@ async def resume(
             words = f"You go on after you were suspended. The reason: {whole_text(parked.reason)}"
             run.remind(Reminder(words, ttl=1, propagate="none"), "suspend")
         progress = state.spending.tree_progress
-        run.record(RunResumed(run.run_id, at.name.lower(), attempt, progress))
+        run.record(RunResumed(run.run_id, at.name.lower(), attempt, progress, resumed_by))
         take_answers(run, results)
         run.reframe(plan.frame, "resume")
         run.journal.flush()

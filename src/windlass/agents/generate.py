@@ -213,7 +213,7 @@ class _Asked:
         """All that the caller may use, or those that are named; tools may be handed in as well."""
         if self.returns and wanted is None:
             return []
-        known = {tool.name: tool for tool in self.runtime.tools(self.caller)}
+        known = {tool.name: tool for tool in self.runtime.tools(self.caller or Caller.local())}
         if wanted is None:
             return list(known.values())
         if isinstance(wanted, str) or not isinstance(wanted, Sequence):

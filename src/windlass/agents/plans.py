@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from windlass import seams
 from windlass.access.approval import LASTS
+from windlass.access.caller import Caller
 from windlass.agents.checking import number
-from windlass.agents.runtime import current_store
+from windlass.agents.identity import find_session
+from windlass.agents.runtime import current_runtime
 from windlass.errors import ConfigError, shown
 from windlass.events import PlanApproved
 from windlass.policies.planned import EffectPlan, at_rest, plan_in
@@ -14,10 +16,14 @@ from windlass.store.base import Store
 _seconds = number(0.001)
 
 
-async def plan_of(session_id: str, *, store: Store | None = None) -> EffectPlan:
+async def plan_of(
+    session_id: str, *, store: Store | None = None, caller: Caller | None = None
+) -> EffectPlan:
     """The plan that a session with `dry_run="plan"` has made: `await w.plan_of("s1")`."""
-    home = store or current_store()
-    found = plan_in(await home.read(session_id), session_id)
+    runtime = current_runtime()
+    home = store or runtime.store
+    key = await find_session(home, session_id, caller, runtime, "read")
+    found = plan_in(await home.read(key), key)
     if found is None:
         raise _none(session_id)
     return found
@@ -29,19 +35,23 @@ async def approve_plan(
     by: str = "approved",
     expires_in: float | None = LASTS,
     store: Store | None = None,
+    caller: Caller | None = None,
 ) -> EffectPlan:
     """Say yes to all effects of a plan, or of the session that made it; the plan as it stands now.
 
     `await w.approve_plan(out.plan, by="ann")`. One run may then do them, each once and exactly so:
     `await agent.run("…", plan=out.plan)`. A plan that you hold must still be the one on record.
+    With `caller` the session must be his, or one that a role lets him answer for.
     """
     if not isinstance(plan, (EffectPlan, str)):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ConfigError(f"a plan is `out.plan` or the id of its session, not {shown(plan)}")
     if not isinstance(by, str) or not by.strip():  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ConfigError(f"by says who approves, not {shown(by)}")
     until = None if expires_in is None else seams.now() + _seconds("expires_in", expires_in)
-    home = store or current_store()
+    runtime = current_runtime()
+    home = store or runtime.store
     session_id = plan if isinstance(plan, str) else plan.session_id
+    session_id = await find_session(home, session_id, caller, runtime, "answer")
     if not at_rest(await home.read(session_id)):
         raise ConfigError(
             f"session {session_id!r} has not ended and may be at work: resume it first"

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from windlass.agents.auditing.desk import Audit
     from windlass.agents.auditing.sealing import Keeper
     from windlass.agents.generate import Models
+    from windlass.agents.tool_roles import RoleTool
     from windlass.config import Config
     from windlass.models.book import Book
     from windlass.resources.exporting import Resources
@@ -56,7 +57,7 @@ class Runtime:
     be inside, and the last that leaves closes it. `environ` are the variables that hold here, in
     place of the process's: keys, addresses, proxies, `WINDLASS_…`. `resources` are
     the classes it offers as tools, by default all that the process has exported; `tools` are more
-    tools beside them; `roles` says who may do what: grants, `fn(caller)`, or `w.Roles`.
+    tools beside them, granted as `tool.<name>`; `roles` says who may do what: grants, `fn(caller)`, or `w.Roles`.
     `audit_anchor` is where seals of the record are kept outside of the store: a file, a callable
     that sends one away, or an object with `put` and `get`.
     """
@@ -164,14 +165,18 @@ class Runtime:
         return Resources(desk, (ConversationResource, ConversationTurn))
 
     @cached_property
-    def _tools(self) -> tuple[Tool, ...]:
+    def _tools(self) -> tuple[RoleTool, ...]:
+        if self._given_tools is None:
+            return ()
+        from windlass.agents.tool_roles import RoleTool
         from windlass.tools.function import as_tools
 
-        return () if self._given_tools is None else as_tools(list(self._given_tools))
+        return tuple([RoleTool(one, lambda: self.roles) for one in as_tools([*self._given_tools])])
 
     def tools(self, caller: Caller | None = None) -> list[Tool]:
-        """Every tool here: the verbs of resources that the caller may call, and `tools=`."""
-        found = [*self.resources.tools(caller), *self._tools]
+        """Every tool here that the caller may call: the verbs of resources, and those of `tools=`."""
+        found: list[Tool] = list(self.resources.tools(caller))
+        found += [one for one in self._tools if caller is None or one.refusal(caller) is None]
         names = [tool.name for tool in found]
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)

@@ -10,7 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
 from windlass import seams
+from windlass.access.caller import Caller
 from windlass.agents.checking import no_key, number, optional
+from windlass.agents.identity import SessionAction, find_session
 from windlass.agents.runtime import current_runtime
 from windlass.errors import ConfigError, Conflict, Locked, shown
 from windlass.events import (
@@ -29,7 +31,9 @@ _OPTIONS: Final = {"expected_version": optional(number(0, whole=True))}
 _TRIES: Final = 40  # for a session whose journal somebody here holds for a moment
 
 
-async def agent_session_scratchpad(id: str, *, store: Store | None = None) -> dict[str, Any] | None:
+async def agent_session_scratchpad(
+    id: str, *, store: Store | None = None, caller: Caller | None = None
+) -> dict[str, Any] | None:
     """The session's scratchpad, with edits that a run at work has not taken yet; None: it has none.
 
     ```python
@@ -37,7 +41,8 @@ async def agent_session_scratchpad(id: str, *, store: Store | None = None) -> di
     print(pad["goals"][0]["text"])
     ```
     """
-    state = await _standing(store or current_runtime().store, id)
+    home, key = await _found(id, store, caller, "read")
+    state = await _standing(home, key)
     return as_data(state.pad)
 
 
@@ -47,6 +52,7 @@ async def agent_session_set_scratchpad(
     options: Mapping[str, Any] | None = None,
     *,
     store: Store | None = None,
+    caller: Caller | None = None,
 ) -> int:
     """Put a pad in the place of the session's own; its version from then on.
 
@@ -63,11 +69,16 @@ async def agent_session_set_scratchpad(
     redactor = current_runtime().redactor
     if redactor is not None:
         checked = redactor.value(checked)
-    return await _edit(id, "set", as_data(checked), options, store)
+    home, key = await _found(id, store, caller, "edit")
+    return await _edit(key, "set", as_data(checked), options, home)
 
 
 async def agent_session_clear_scratchpad(
-    id: str, options: Mapping[str, Any] | None = None, *, store: Store | None = None
+    id: str,
+    options: Mapping[str, Any] | None = None,
+    *,
+    store: Store | None = None,
+    caller: Caller | None = None,
 ) -> int:
     """Take the session's pad away; the version from then on. The next run begins a new one.
 
@@ -75,10 +86,19 @@ async def agent_session_clear_scratchpad(
     await agent_session_clear_scratchpad("review")
     ```
     """
-    return await _edit(id, "clear", None, options, store)
+    home, key = await _found(id, store, caller, "edit")
+    return await _edit(key, "clear", None, options, home)
 
 
 # --------------------------------------------------------------------------- how
+
+
+async def _found(
+    id: str, store: Store | None, caller: Caller | None, action: SessionAction
+) -> tuple[Store, str]:
+    runtime = current_runtime()
+    home = store or runtime.store
+    return home, await find_session(home, id, caller, runtime, action)
 
 
 async def _standing(home: Store, id: str) -> Scratch:
@@ -86,9 +106,8 @@ async def _standing(home: Store, id: str) -> Scratch:
 
 
 async def _edit(
-    id: str, action: str, pad: Any, options: Mapping[str, Any] | None, store: Store | None
+    id: str, action: str, pad: Any, options: Mapping[str, Any] | None, home: Store
 ) -> int:
-    home = store or current_runtime().store
     expected = _expected(options)
     version = (await _standing(home, id)).version
     if expected is not None and version > expected:

@@ -6,11 +6,20 @@ Each function works on the store of the current Runtime, or on the one given.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
 from windlass import seams
+from windlass.access.caller import Caller, is_host
+from windlass.agents.identity import (
+    SessionAction,
+    as_seen_by,
+    find_session,
+    owner_metadata,
+    place_session,
+    readable_sessions,
+)
 from windlass.agents.transcripts import Transcript, transcript_of
 from windlass.errors import ConfigError, Locked, NoSuchSession, shown
 from windlass.events import (
@@ -28,8 +37,13 @@ from windlass.messages import Message
 from windlass.notes import Reminder
 from windlass.policies.scratchpad.edits import standing
 from windlass.policies.scratchpad.pad import as_data
-from windlass.store.base import Journal, SessionInfo, Store
+from windlass.store.base import InboxKind, Journal, SessionInfo, Store
 from windlass.store.fold import ViewFold, messages_of, whole
+
+if TYPE_CHECKING:
+    from windlass.agents.runtime import Runtime
+
+_OF_CALLERS: Final = ("steer", "follow_up", "cancel", "suspend", "resume")
 
 
 class Session(msgspec.Struct, frozen=True):
@@ -66,44 +80,65 @@ async def agent_session_open(
     metadata: dict[str, Any] | None = None,
     parent_id: str | None = None,
     store: Store | None = None,
+    caller: Caller | None = None,
 ) -> Session:
     """Make the session if it is not there yet; opening it again changes nothing.
+
+    It belongs to `caller`; without one, to the host.
 
     ```python
     session = await agent_session_open("review")
     await agent.run("hello", session_id=session.id)
     ```
     """
-    home = _home(store)
+    home, scope = _home(store), _scope(caller)
     name = _named(id) if id is not None else seams.new_id("session")
+    metadata = owner_metadata(caller, metadata)
     try:
-        return await _read(home, name)
+        return await _read(home, await find_session(home, name, caller, scope, "run"), caller)
     except NoSuchSession:
         pass
+    key = await place_session(home, name, caller, scope)
+    if parent_id is not None:
+        parent_id = await find_session(home, parent_id, caller, scope, "run")
     try:
-        journal = await home.open(name, metadata=metadata, parent_id=parent_id)
+        journal = await home.open(key, metadata=metadata, parent_id=parent_id)
         await journal.close()
     except Locked:
         pass  # somebody here was faster: it is there now
-    return await _read(home, name)
+    return await _read(home, await find_session(home, name, caller, scope, "run"), caller)
 
 
-async def agent_session_read(id: str, *, store: Store | None = None) -> Session:
-    """The session as it stands on disk: `(await agent_session_read("review")).messages`."""
-    return await _read(_home(store), id)
+async def agent_session_read(
+    id: str, *, store: Store | None = None, caller: Caller | None = None
+) -> Session:
+    """The session as it stands on disk: `(await agent_session_read("review")).messages`.
+
+    With `caller` it is one that he began, or has a role for; any other is `NoSuchSession`.
+    """
+    home, key = await _found(id, store, caller, "read")
+    return await _read(home, key, caller)
 
 
-async def agent_session_list(*, store: Store | None = None) -> list[SessionInfo]:
-    """All sessions, the latest first."""
-    return await _home(store).sessions()
+async def agent_session_list(
+    *, store: Store | None = None, caller: Caller | None = None
+) -> list[SessionInfo]:
+    """All sessions, the latest first; with `caller`, those that he may read."""
+    found = await readable_sessions(_home(store), caller, _scope(caller))
+    return [as_seen_by(info, caller) for info in found]
 
 
-async def agent_session_reset(id: str, *, store: Store | None = None) -> None:
+async def agent_session_reset(
+    id: str, *, store: Store | None = None, caller: Caller | None = None
+) -> None:
     """Everything said so far leaves the view; the id and the record stay."""
-    await _append(_home(store), id, SessionReset())
+    home, key = await _found(id, store, caller, "edit")
+    await _append(home, key, SessionReset())
 
 
-async def agent_session_trim(id: str, keep_last: int, *, store: Store | None = None) -> int:
+async def agent_session_trim(
+    id: str, keep_last: int, *, store: Store | None = None, caller: Caller | None = None
+) -> int:
     """Keep the last `keep_last` messages in the view; how many were kept.
 
     Fewer are kept where the cut would leave a result without its call, and more where it would
@@ -111,8 +146,8 @@ async def agent_session_trim(id: str, keep_last: int, *, store: Store | None = N
     """
     if keep_last < 0:
         raise ConfigError(f"keep_last is a number of messages, not {keep_last}")
-    home = _home(store)
-    journal = await home.open(id, create=False)
+    home, key = await _found(id, store, caller, "edit")
+    journal = await home.open(key, create=False)
     try:
         messages = messages_of(journal.entries)
         start = _cut(messages, keep_last)
@@ -124,20 +159,30 @@ async def agent_session_trim(id: str, keep_last: int, *, store: Store | None = N
 
 
 async def agent_session_fork(
-    id: str, new_id: str | None = None, *, store: Store | None = None
+    id: str,
+    new_id: str | None = None,
+    *,
+    store: Store | None = None,
+    caller: Caller | None = None,
 ) -> Session:
     """A new session with the same history, up to its last answered call.
 
     What the original is still doing stays its own: an open call is not copied, for it would run twice.
+    The fork belongs to `caller`; what the host forks belongs to whoever began the original.
     """
-    home = _home(store)
-    entries = await home.read(id)
+    home, key = await _found(id, store, caller, "fork")
+    entries = await home.read(key)
     end, size = _last_whole(entries)
-    return await _fork(home, id, new_id, entries[:end], size)
+    return await _fork(home, key, new_id, entries[:end], size, caller)
 
 
 async def agent_session_fork_at(
-    id: str, n: int, new_id: str | None = None, *, store: Store | None = None
+    id: str,
+    n: int,
+    new_id: str | None = None,
+    *,
+    store: Store | None = None,
+    caller: Caller | None = None,
 ) -> Session:
     """A new session with the first `n` messages, or fewer where the n-th asks for tools.
 
@@ -145,14 +190,18 @@ async def agent_session_fork_at(
     """
     if n < 0:
         raise ConfigError(f"a session is forked after some messages, not after {n}")
-    home = _home(store)
-    entries = await home.read(id)
+    home, key = await _found(id, store, caller, "fork")
+    entries = await home.read(key)
     size = whole(messages_of(entries), n)
-    return await _fork(home, id, new_id, _first(entries, size), size)
+    return await _fork(home, key, new_id, _first(entries, size), size, caller)
 
 
 async def agent_session_remind(
-    id: str, reminder: Reminder | str, *, store: Store | None = None
+    id: str,
+    reminder: Reminder | str,
+    *,
+    store: Store | None = None,
+    caller: Caller | None = None,
 ) -> None:
     """Remind the model that works on the session, or will: from its next request on.
 
@@ -164,12 +213,46 @@ async def agent_session_remind(
     words = Reminder(reminder) if isinstance(reminder, str) else reminder
     if type(cast("object", words)) is not Reminder:
         raise ConfigError(f"a reminder is made by system_reminder(…), not {shown(reminder)}")
-    await _home(store).post(id, "remind", msgspec.to_builtins(words))
+    home, key = await _found(id, store, caller, "mail")
+    await home.post(key, "remind", msgspec.to_builtins(words))
 
 
-async def agent_session_close(id: str, *, store: Store | None = None) -> bool:
+async def agent_session_post(
+    id: str,
+    kind: InboxKind,
+    payload: Any = None,
+    *,
+    store: Store | None = None,
+    caller: Caller | None = None,
+) -> str:
+    """Leave something in a session's inbox, in a caller's name; the id of what was left.
+
+    ```python
+    await agent_session_post("review", "steer", "Be brief.", caller=ann)
+    ```
+    A caller posts a text (`steer`, `follow_up`, `cancel`, `suspend`, `resume`). Reminders have
+    `agent_session_remind`, decisions `approve` and `deny`; results are the host's to give.
+    """
+    if not is_host(caller):
+        if kind not in _OF_CALLERS:
+            raise ConfigError(f"a caller posts one of {', '.join(_OF_CALLERS)}, not {shown(kind)}")
+        if payload is not None and not isinstance(payload, str):
+            raise ConfigError(f"a caller posts a text, not {shown(payload)}")
+        if kind == "suspend":
+            payload = {"reason": payload or "suspended"}
+    home, key = await _found(id, store, caller, "mail")
+    return await home.post(key, kind, payload)
+
+
+async def agent_session_close(
+    id: str, *, store: Store | None = None, caller: Caller | None = None
+) -> bool:
     """Remove the session and everything recorded of it; False when there was none."""
-    return await _home(store).delete(id)
+    try:
+        home, key = await _found(id, store, caller, "edit")
+    except NoSuchSession:
+        return False
+    return await home.delete(key)
 
 
 # --------------------------------------------------------------------------- how
@@ -183,14 +266,30 @@ def _home(store: Store | None) -> Store:
     return current_store()
 
 
+def _scope(caller: Caller | None) -> Runtime | None:
+    """Whose roles are asked: those of the current Runtime, where it is not the host who asks."""
+    if is_host(caller):
+        return None
+    from windlass.agents.runtime import current_runtime
+
+    return current_runtime()
+
+
+async def _found(
+    id: str, store: Store | None, caller: Caller | None, action: SessionAction
+) -> tuple[Store, str]:
+    home = _home(store)
+    return home, await find_session(home, id, caller, _scope(caller), action)
+
+
 def _named(id: str) -> str:
     if not id or id != id.strip():
         raise ConfigError(f"a session's id is a name without blanks around it, not {id!r}")
     return id
 
 
-async def _read(home: Store, id: str) -> Session:
-    info, entries = await home.info(id), await home.read(id)
+async def _read(home: Store, id: str, caller: Caller | None) -> Session:
+    info, entries = as_seen_by(await home.info(id), caller), await home.read(id)
     state = standing(entries, await home.inbox(id))
     return Session(
         id=info.id,
@@ -224,11 +323,20 @@ def _cut(messages: Sequence[Message], keep_last: int) -> int:
 
 
 async def _fork(
-    home: Store, id: str, new_id: str | None, entries: list[JournalEntry], size: int
+    home: Store,
+    id: str,
+    new_id: str | None,
+    entries: list[JournalEntry],
+    size: int,
+    caller: Caller | None,
 ) -> Session:
     name = _named(new_id) if new_id is not None else seams.new_id("session")
-    await home.fork(id, name, _ended(entries), size)
-    return await _read(home, name)
+    if is_host(caller):
+        await home.fork(id, name, _ended(entries), size)
+        return await _read(home, name, caller)
+    name = await place_session(home, name, caller, _scope(caller))
+    await home.fork(id, name, _ended(entries), size, owner_metadata(caller))
+    return await _read(home, name, caller)
 
 
 def _ended(entries: list[JournalEntry]) -> list[JournalEntry]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from windlass.agents import driver
 from windlass.agents.authority.preview import for_child
 from windlass.agents.driver import conduct
+from windlass.agents.identity import owner_of
 from windlass.agents.results import AgentResult, tree_of
 from windlass.agents.runtime import current_runtime
 from windlass.agents.system import check_deps
@@ -72,10 +73,11 @@ async def _delegate(
         plan = for_child(plan.under(parent), parent.plan, parent.session_id)
     take_over = parent is not None and parent.took_over
     books = Ledger(plan.limits, parent.ledger if parent is not None else runtime.ledger)
+    owner = owner_of(parent.journal.entries) if parent is not None else None
     try:
         begun = await driver.resume(
             plan, child_id, runtime, store=store, caller=ctx.caller, deps=ctx.deps, ledger=books,
-            take_over=take_over,
+            take_over=take_over, owner=owner,
         )  # fmt: skip
     except NoSuchSession:
         begun = await driver.start(
@@ -84,6 +86,7 @@ async def _delegate(
             request_id=parent.request_id if parent is not None else None,
             conversation_id=parent.conversation_id if parent is not None else None,
             reminders=inherited(parent.reminders) if parent is not None else (),
+            owner=owner,
         )  # fmt: skip
     begun.parent = parent
     try:

@@ -18,7 +18,7 @@ import msgspec
 from windlass import seams
 from windlass.access.caller import Caller
 from windlass.agents.effects import Elsewhere, UndoStep, effects_of, elsewhere
-from windlass.agents.identity import same_caller
+from windlass.agents.identity import caller_of_resumed, find_session, owner_of
 from windlass.agents.runtime import current_runtime
 from windlass.errors import (
     ConfigError,
@@ -77,8 +77,8 @@ async def undo(
 ) -> list[UndoStep]:
     """Undo what a session did, or these calls of it, the newest first: `await w.undo("s1", by="ann")`.
 
-    It runs in the name of the session's caller, or of `caller` (of the same tenant). `tools` are those
-    of the session; its Runtime's resources are known. Each step says what came of it. A session that
+    It runs in the name of the session's caller, or of `caller`, who began the session or has the grant
+    `agent_session.undo`. `tools` are those of the session; its Runtime's resources are known. Each step says what came of it. A session that
     has not ended may be at work somewhere: `force=True` takes it over.
     """
     if not isinstance(by, str) or not by.strip():  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -124,13 +124,17 @@ class _Undoing:
     ) -> _Undoing:
         runtime = current_runtime()
         home = store or runtime.store
+        asked, session_id = (
+            session_id,
+            await find_session(home, session_id, caller, runtime, "undo"),
+        )
         entries = await home.read(session_id)
         begun = next((e for e in reversed(entries) if type(e) is RunStarted), None)
         if begun is None:
-            raise NoSuchSession(f"session {session_id!r} has never run: there is nothing to undo")
+            raise NoSuchSession(f"session {asked!r} has never run: there is nothing to undo")
         known = {tool.name: tool for tool in runtime.resources.tools()}
         known |= {tool.name: tool for tool in as_tools(tools)}
-        who = _in_the_name_of(begun, caller, session_id)
+        who = caller or caller_of_resumed(begun, owner_of(entries), None)[0]
         return cls(session_id, entries, known, who, deps, home, await _parent(home, entries), by)
 
     def steps(self) -> list[UndoStep]:
@@ -331,11 +335,3 @@ def _words(undo: Callable[..., Any]) -> str:
 def _result(step: UndoStep) -> ToolResult:
     assert step.result is not None
     return step.result
-
-
-def _in_the_name_of(begun: RunStarted, caller: Caller | None, session_id: str) -> Caller:
-    if caller is None:
-        return same_caller(begun, None, session_id)
-    if caller.tenant != begun.tenant:
-        raise PermissionDenied(f"session {session_id!r} is of another tenant than {caller}")
-    return caller

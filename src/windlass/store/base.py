@@ -196,11 +196,17 @@ class Store(Protocol):
     async def inbox(self, session_id: str) -> list[InboxItem]: ...
 
     async def fork(
-        self, session_id: str, new_id: str, entries: Sequence[JournalEntry], branch_at: int | None
+        self,
+        session_id: str,
+        new_id: str,
+        entries: Sequence[JournalEntry],
+        branch_at: int | None,
+        metadata: dict[str, Any] | None = None,
     ) -> None:
         """A new session with these entries and its parent's lineage.
 
-        The parent's own `SessionOpened` is left out; the fork has its own.
+        The parent's own `SessionOpened` is left out; the fork has its own. It has the parent's metadata,
+        with those of `metadata` instead of the parent's of the same name.
         """
         ...
 

@@ -101,12 +101,18 @@ def fork(
     new_id: str,
     entries: list[JournalEntry],
     branch_at: int | None,
+    metadata: dict[str, Any] | None,
 ) -> None:
     info = reading.info(db, session_id)
     if db.execute("SELECT 1 FROM windlass_sessions WHERE id = ?", (new_id,)).fetchone():
         raise StoreError(f"session {new_id!r} exists already; fork under another id")
     opened = SessionOpened(
-        new_id, FORMAT, session_id, info.root_id, branch_at, info.metadata or None
+        new_id,
+        FORMAT,
+        session_id,
+        info.root_id,
+        branch_at,
+        {**info.metadata, **(metadata or {})} or None,
     )
     _insert(db, opened, [opened, *entries], seams.now())
 

@@ -379,14 +379,24 @@ class MemoryStore:
         return self._known(session_id).waiting()
 
     async def fork(
-        self, session_id: str, new_id: str, entries: Sequence[JournalEntry], branch_at: int | None
+        self,
+        session_id: str,
+        new_id: str,
+        entries: Sequence[JournalEntry],
+        branch_at: int | None,
+        metadata: dict[str, Any] | None = None,
     ) -> None:
         """A new session with these entries and its parent's lineage."""
-        metadata = _opening(self._known(session_id)).metadata
+        kept = _opening(self._known(session_id)).metadata
         if self._find(new_id) is not None:
             raise StoreError(f"session {new_id!r} exists already; fork under another id")
         opened = SessionOpened(
-            new_id, FORMAT, session_id, self._root_of(session_id), branch_at, metadata
+            new_id,
+            FORMAT,
+            session_id,
+            self._root_of(session_id),
+            branch_at,
+            {**(kept or {}), **(metadata or {})} or None,
         )
         copied = [opened, *(entry for entry in entries if type(entry) is not SessionOpened)]
         journal = MemoryJournal(self, new_id, copied, [len(copied), seams.now()], [])

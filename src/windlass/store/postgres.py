@@ -107,13 +107,18 @@ class PostgresStore(ServedStore):
         return await self._look(lambda db: reading.inbox(db, session_id))
 
     async def fork(
-        self, session_id: str, new_id: str, entries: Sequence[JournalEntry], branch_at: int | None
+        self,
+        session_id: str,
+        new_id: str,
+        entries: Sequence[JournalEntry],
+        branch_at: int | None,
+        metadata: dict[str, Any] | None = None,
     ) -> None:
         """A new session with these entries and its parent's lineage."""
         copied = without_opening(entries)
         await self._change(
             lambda db, writer: changes.fork(
-                db, session_id, new_id, copied, branch_at, writer.numbers
+                db, session_id, new_id, copied, branch_at, metadata, writer.numbers
             )
         )
 

@@ -207,13 +207,19 @@ async def fork(
     new_id: str,
     entries: list[JournalEntry],
     branch_at: int | None,
+    metadata: dict[str, Any] | None,
     numbers: Numbers,
 ) -> None:
     """A new session with these entries and its parent's lineage."""
     parent = await info(connection, session_id)
     check_id(new_id)
     opened = SessionOpened(
-        new_id, FORMAT, session_id, parent.root_id, branch_at, parent.metadata or None
+        new_id,
+        FORMAT,
+        session_id,
+        parent.root_id,
+        branch_at,
+        {**parent.metadata, **(metadata or {})} or None,
     )
     if await _insert(connection, opened, [opened, *entries], seams.now(), numbers) is None:
         raise StoreError(f"session {new_id!r} exists already; fork under another id")

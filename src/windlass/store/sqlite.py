@@ -142,11 +142,18 @@ class SqliteStore(ServedStore):
         )
 
     async def fork(
-        self, session_id: str, new_id: str, entries: Sequence[JournalEntry], branch_at: int | None
+        self,
+        session_id: str,
+        new_id: str,
+        entries: Sequence[JournalEntry],
+        branch_at: int | None,
+        metadata: dict[str, Any] | None = None,
     ) -> None:
         """A new session with these entries and its parent's lineage."""
         copied = without_opening(entries)
-        await self._write(lambda db: changes.fork(db, session_id, new_id, copied, branch_at))
+        await self._write(
+            lambda db: changes.fork(db, session_id, new_id, copied, branch_at, metadata)
+        )
 
     async def delete(self, session_id: str) -> bool:
         """Remove the session, its mail and the values only it used; False when there was none."""

@@ -28,7 +28,7 @@ from tests.hostile.authority.world import (
     post,
     shop,
 )
-from windlass.agents import driver
+from windlass.agents import identity, session_open
 from windlass.resources import work
 from windlass.testing import call, scripted
 
@@ -132,21 +132,26 @@ async def test_a_session_of_another_tenant_goes_on_for_nobody(
 ):
     async with shop(place) as scope:
         await w.Agent(scripted(SECRET)).run("hi", session_id="s", caller=ANN)
-        model = scripted("x", "y")
+        model = scripted(*["x"] * 9)
         doors = [
             lambda: w.Agent(model).run("and?", session_id="s", caller=EVE),
             lambda: w.agent_loop("and?", model=model, session_id="s", caller=EVE),
             lambda: scope.models.generate("and?", model=model, session_id="s", caller=EVE),
-            lambda: w.Agent(model).resume("s", caller=EVE),
         ]
-        for door in doors:
-            with pytest.raises(w.WindlassError) as caught:
-                await door()
-            assert SECRET not in str(caught.value)
-        assert not model.requests
-        monkeypatch.setattr(driver, "of_tenant", lambda *_: None)
-        await doors[0]()
-        assert SECRET in str([m.text for m in model.requests[0].messages])  # the control
+        with pytest.raises(w.NoSuchSession):
+            await w.Agent(model).resume("s", caller=EVE)
+        for door in doors:  # a session of EVE's own tenant under the same id
+            await door()
+        assert SECRET not in str([m.text for r in model.requests for m in r.messages])
+        mate = w.Caller("eve", tenant=ANN.tenant)
+        asked = len(model.requests)
+        with pytest.raises(w.NoSuchSession):
+            await w.Agent(model).run("and?", session_id="s", caller=mate)
+        assert len(model.requests) == asked
+        monkeypatch.setattr(identity, "check_session_access", lambda *_: None)
+        monkeypatch.setattr(session_open, "check_session_access", lambda *_: None)
+        await w.Agent(model).run("and?", session_id="s", caller=mate)
+        assert SECRET in str([m.text for m in model.requests[-1].messages])  # the control
 
 
 # --------------------------------------------------------------------------- names of tools

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Unpack
 
+from windlass.access.caller import Caller, is_host
 from windlass.agents.auditing import anchors, asking, verifying
 from windlass.agents.auditing.anchors import Anchored, AuditAnchor
 from windlass.agents.auditing.asking import AuditPage, AuditQuery
 from windlass.agents.auditing.sealing import Keeper
 from windlass.agents.auditing.verifying import AuditReport
+from windlass.agents.identity import check_caller, find_session, readable_sessions
 from windlass.agents.runtime import current_runtime
 from windlass.errors import ConfigError
 from windlass.store.seals import Seal
@@ -23,7 +25,9 @@ class Audit:
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
 
-    async def query(self, **which: Unpack[AuditQuery]) -> AuditPage:
+    async def query(
+        self, *, viewer: Caller | None = None, **which: Unpack[AuditQuery]
+    ) -> AuditPage:
         """The tool calls that fit, the newest first.
 
         ```python
@@ -32,9 +36,23 @@ class Audit:
             print(entry.tool, entry.rule, entry.outcome, entry.changes)
         more = await scope.audit.query(tenant="acme", cursor=page.cursor)
         ```
-        Filters: tenant, caller, request, conversation, session, tool, resource, since, until.
+        Filters: tenant, caller, request, conversation, session, tool, resource, since, until. With
+        `viewer`, a `Caller`, only calls of sessions that he began or has the grant
+        `agent_session.audit` for; a page may then be shorter than `limit`.
         """
-        return await asking.query(self._runtime.audited, **which)
+        store = self._runtime.audited
+        if is_host(viewer):
+            return await asking.query(store, **which)
+        viewer = check_caller(viewer)
+        if "session" in which:
+            named = which["session"]
+            which["session"] = await find_session(store, named, viewer, self._runtime, "audit")
+        which["tenant"] = viewer.tenant
+        page = await asking.query(store, **which)
+        known = await readable_sessions(store, viewer, self._runtime, "audit")
+        ids = {info.id for info in known}
+        entries = tuple([one for one in page.entries if one.session in ids])
+        return AuditPage(entries, page.cursor)
 
     async def verify(
         self,
@@ -67,9 +85,9 @@ class Audit:
         return await keeper.seal()
 
 
-async def audit_query(**which: Unpack[AuditQuery]) -> AuditPage:
+async def audit_query(*, viewer: Caller | None = None, **which: Unpack[AuditQuery]) -> AuditPage:
     """What agents did, in the store of the current Runtime: `await w.audit_query(session="s1")`."""
-    return await Audit(current_runtime()).query(**which)
+    return await Audit(current_runtime()).query(viewer=viewer, **which)
 
 
 async def audit_verify(
