@@ -164,6 +164,7 @@ class CallReserved(Entry, tag="call_reserved", frozen=True):
     provider: str
     model: str
     purpose: str | None = None
+    again: bool = False  # a further request of the same call, in place of the one before
 
 
 class Replied(Entry, tag="model_reply", frozen=True):

@@ -20,6 +20,7 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     reasoning_tokens: int = 0
     cost_usd: float | None = None  # as the provider billed it; None: priced from the catalog
     gpu_ms: float = 0.0  # where a model is paid by the time it computes
+    estimated: bool = False  # the provider did not count, or not all: the rest is an estimate
 
     @property
     def total_tokens(self) -> int:
@@ -38,6 +39,7 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
             self.reasoning_tokens + other.reasoning_tokens,
             cost,
             self.gpu_ms + other.gpu_ms,
+            self.estimated or other.estimated,
         )
 
 

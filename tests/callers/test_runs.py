@@ -134,7 +134,7 @@ def test_a_run_s_budget_sees_what_callers_spend_beside():
         2,
     )  # 220 a turn, not 110: no room for a third
     replies = [e for e in out.entries if isinstance(e, Replied)]
-    assert sum(e.usage.total_tokens for e in replies) == out.usage.total_tokens == 660
+    assert sum(e.usage.total_tokens for e in replies) == out.usage.total_tokens == 440
 
 
 def test_cancelled_anywhere_nothing_is_left():

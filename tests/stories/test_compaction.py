@@ -751,7 +751,7 @@ async def test_the_journal_keeps_everything():
 
 
 @pytest.mark.parametrize("options", [{"compact_threshold": 60}, {"compact_threshold": 3_000, "tool": "look"},
-                                     {"narrow": 130, "turns": 22}, {"narrow": 4_000, "tool": "look"},
+                                     {"narrow": 200, "turns": 22}, {"narrow": 4_000, "tool": "look"},
                                      {"usage": Usage(90_000, 500), "turns": 16}])  # fmt: skip
 async def test_killed_anywhere_it_goes_on_with_the_same_requests(options: dict[str, Any]):
     tool, most = options.get("tool", "note"), options.get("narrow")

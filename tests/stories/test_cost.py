@@ -196,7 +196,7 @@ async def test_whoever_is_cancelled_gives_back_what_was_held():
     first.cancel()
     await asyncio.wait([first])
     assert (await second).text == "ok"
-    assert w.llm_session_cost().call_count == 1
+    assert w.llm_session_cost().call_count == 2  # a call that is cancelled is one
 
 
 async def test_a_higher_budget_lets_in_who_waits():

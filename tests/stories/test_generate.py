@@ -125,9 +125,9 @@ async def test_dollars_are_limited(scope: w.Runtime):
             return w.Response(message, w.Usage(10, 10), "tool_use")
 
     model = Dear()
-    with pytest.raises(w.BudgetExceeded, match=r"max_cost_usd=0\.25 is reached"):
-        await scope.models.generate("go", model=model, max_cost_usd=0.25)
-    assert model.asked == 3
+    with pytest.raises(w.BudgetExceeded, match=r"max_cost_usd=0\.65 is reached"):
+        await scope.models.generate("go", model=model, max_cost_usd=0.65)
+    assert model.asked == 5  # for a sixth reply less than 16 tokens are left
 
 
 async def test_the_reply_has_a_limit_of_its_own(scope: w.Runtime):
@@ -290,6 +290,20 @@ async def test_who_leaves_cancels_the_run(scope: w.Runtime):
 # --------------------------------------------------------------------------- bad input
 
 
+class Unpriced(w.Model):
+    """A model of one's own that does not say what it costs."""
+
+    provider, name = "own", "unpriced"
+
+    async def respond(self, request: w.Request, emit: Any) -> w.Response:
+        return w.Response(w.Message("assistant", "never"), w.Usage(1, 1))
+
+
+async def test_a_model_without_a_price_answers_where_dollars_are_not_limited(scope: w.Runtime):
+    out = await scope.models.generate("go", model=Unpriced(), max_tokens=100_000)
+    assert out.content == "never"
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -304,7 +318,7 @@ async def test_who_leaves_cancels_the_run(scope: w.Runtime):
         ({"tool_error_mode": "ignore"}, "tool_error_mode is one of"),
         ({"include_tool_trace": 1}, "include_tool_trace is True or False"),
         ({"tools": "add"}, "tools is a list of names"),
-        ({"max_cost_usd": 1.0, "model": "unpriced"}, "has no price|not known|unknown"),
+        ({"max_cost_usd": 1.0, "model": Unpriced()}, "has no price.*own:unpriced.*limit tokens"),
     ],
 )
 async def test_what_cannot_be_meant_is_refused_before_any_call(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -12,12 +13,13 @@ from windlass import seams
 from windlass.access.caller import Caller
 from windlass.agents.runtime import Runtime
 from windlass.errors import BudgetExceeded, StoreError, TestBroken, attribute
-from windlass.loop.ask import OutOfBudget, hold_back, limited, rough_tokens
-from windlass.loop.ledger import NO_LIMITS, Reserve, Spent
-from windlass.loop.reply import attempts_of, cost_of
-from windlass.models.base import Model, Request, Response
-from windlass.store.calls import ModelCall
-from windlass.usage import NO_USAGE
+from windlass.loop.meter import CallMeter, FailedRequest
+from windlass.loop.reply import attempts_of
+from windlass.models.base import Aside, Model, Request, Response
+from windlass.models.estimates import estimate_request, fill_usage
+from windlass.models.metering import current_meter
+from windlass.store.calls import ModelCall, via_of
+from windlass.usage import NO_USAGE, Usage
 
 log = logging.getLogger("windlass")
 
@@ -47,7 +49,7 @@ async def booked(
     runtime: Runtime,
     model: Model,
     request: Request,
-    ask: Callable[[Request], Awaitable[Response]],
+    ask: Callable[[Request, CallMeter], Awaitable[Response]],
     who: Who,
     purpose: str | None,
 ) -> Response:
@@ -56,37 +58,46 @@ async def booked(
     A call that no budget has room for is not made: `BudgetExceeded`.
     """
     ledger = runtime.ledger
-    reserve: Reserve | None = None
-    if ledger.limits is not NO_LIMITS:
-        output = request.settings.max_tokens or 16384
-        held = await hold_back(ledger, model, rough_tokens(request), output)
-        if isinstance(held, Spent):
-            raise OutOfBudget(held)
-        reserve, request = held, limited(request, held)
+    on_the_way: list[ModelCall] = []  # that were paid for and are not the answer
+
+    def book(made: FailedRequest | Aside) -> None:
+        on_the_way.append(
+            _aside(model, made, who)
+            if isinstance(made, Aside)
+            else _failed(made.model, made.error, who, made.purpose, made.duration_ms, made)
+        )
+
+    meter = CallMeter(ledger, estimate_request, 16384, book)
+    request = await meter.begin(model, request)
     started = seams.monotonic()
+    before = current_meter.set(meter)
     try:
-        response = await ask(request)
+        response = await ask(request, meter)
     except BaseException as error:
-        ledger.settle(reserve, 0, 0.0)
-        if isinstance(error, Exception) and not isinstance(error, (BudgetExceeded, TestBroken)):
-            ledger.count(NO_USAGE)
-            await _enter(runtime, [_failed(model, error, who, purpose, _since(started))])
+        made = meter.give_up(error, model)
+        if not isinstance(error, _UNBOOKED):
+            took = _since(started)
+            on_the_way.append(_failed(model, error, who, purpose, took, made))
+        for call in on_the_way:
+            ledger.count(call.usage)
+        if not isinstance(error, GeneratorExit):
+            await _enter(runtime, on_the_way)
         raise
+    finally:
+        current_meter.reset(before)
     took = _since(started)
-    cost = cost_of(model, response.usage)
-    if cost is None:  # who cannot say is charged what was held back
-        cost = reserve.usd if reserve is not None else 0.0
-    calls = [
-        _answered(model, aside.response, who, aside.purpose, aside.cost_usd, aside.duration_ms)
-        for aside in response.asides
-    ]
+    response = fill_usage(model, request, response)
+    cost = meter.settle(response, model)
+    calls = [*on_the_way, *[_aside(model, aside, who) for aside in response.asides]]
     calls.append(_answered(model, response, who, purpose, cost, took))
-    tokens = sum(call.input_tokens + call.output_tokens for call in calls)
-    ledger.settle(reserve, tokens, sum(call.cost_usd for call in calls))
     for call in calls:
         ledger.count(call.usage)
     await _enter(runtime, calls)
     return response
+
+
+#: Nobody was asked, or the process ends.
+_UNBOOKED = (BudgetExceeded, TestBroken, KeyboardInterrupt, SystemExit, GeneratorExit)
 
 
 def _since(started: float) -> float:
@@ -107,40 +118,60 @@ async def _enter(runtime: Runtime, calls: list[ModelCall]) -> None:
 def _answered(
     model: Model, response: Response, who: Who, purpose: str | None, cost: float, took: float
 ) -> ModelCall:
-    usage = response.usage
     return ModelCall(
         at=seams.now(),
         provider=response.provider or model.provider,
         model=response.model or model.name,
-        input_tokens=usage.input_tokens,
-        output_tokens=usage.output_tokens,
-        cache_read_tokens=usage.cache_read_tokens,
-        cache_write_tokens=usage.cache_write_tokens,
-        reasoning_tokens=usage.reasoning_tokens,
-        gpu_ms=usage.gpu_ms,
         cost_usd=cost,
         latency_ms=took,
         attempts=response.attempts,
         tool_calls=len(response.message.tool_calls),
         purpose=purpose,
-        via=response.via,
+        via=via_of(response.via, response.usage),
+        **_counts(response.usage),
         **_names(who),
     )
+
+
+def _aside(model: Model, aside: Aside, who: Who) -> ModelCall:
+    return _answered(model, aside.response, who, aside.purpose, aside.cost_usd, aside.duration_ms)
 
 
 def _failed(
-    model: Model, error: Exception, who: Who, purpose: str | None, took: float
+    model: Model,
+    error: BaseException,
+    who: Who,
+    purpose: str | None,
+    took: float,
+    made: FailedRequest | None,
 ) -> ModelCall:
+    usage, cost = (NO_USAGE, 0.0) if made is None else (made.usage, made.cost_usd)
+    asked = model if made is None else made.model
+    cancelled = isinstance(error, asyncio.CancelledError)
     return ModelCall(
         at=seams.now(),
-        provider=model.provider,
-        model=model.name,
+        provider=asked.provider,
+        model=asked.name,
+        cost_usd=cost,
         latency_ms=took,
         attempts=attempts_of(error),
-        outcome=attribute(error, "category") or "model_error",
+        outcome="cancelled" if cancelled else attribute(error, "category") or "model_error",
         purpose=purpose,
+        via=via_of(None, usage),
+        **_counts(usage),
         **_names(who),
     )
+
+
+def _counts(usage: Usage) -> dict[str, Any]:
+    return {
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "cache_read_tokens": usage.cache_read_tokens,
+        "cache_write_tokens": usage.cache_write_tokens,
+        "reasoning_tokens": usage.reasoning_tokens,
+        "gpu_ms": usage.gpu_ms,
+    }
 
 
 def _names(who: Who) -> dict[str, Any]:

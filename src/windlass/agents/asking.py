@@ -11,6 +11,7 @@ from windlass import seams
 from windlass.agents.accounts import NOBODY, Who, booked
 from windlass.agents.runtime import Runtime, current_runtime
 from windlass.agents.telemetry import in_use
+from windlass.loop.meter import CallMeter
 from windlass.loop.reply import sound
 from windlass.loop.watch import CleanShow
 from windlass.models.base import Emit, Model, Request, Response, silent
@@ -31,8 +32,9 @@ async def ask_once(
     runtime = current_runtime()
     runtime.learn(tuple(model.secrets))
 
-    async def ask(request: Request) -> Response:
-        return await _asked(runtime, model, request, emit)
+    async def ask(request: Request, meter: CallMeter) -> Response:
+        watched = emit if model.reports_parts else meter.watch(emit)
+        return await _asked(runtime, model, request, watched)
 
     async def book(request: Request) -> Response:
         return await booked(runtime, model, request, ask, who, purpose)

@@ -29,6 +29,7 @@ from windlass.loop.answers import Allow, Deny
 from windlass.loop.calls import close_recorded
 from windlass.loop.kernel import Stage, drive
 from windlass.loop.ledger import Ledger, Limits
+from windlass.loop.meter import require_price
 from windlass.loop.plan import Plan
 from windlass.loop.resume import (
     Standing,
@@ -90,6 +91,7 @@ async def start(
     `reminders` are those that whoever hands it the task passes on. `take_over` replaces a writer of
     the session that is alive. `owner` is whose a child's session is.
     """
+    _check_prices(plan, ledger or runtime.ledger)
     home = store or runtime.store
     runtime.keeper_for(home)  # says what is wrong with it before anything is opened
     opening = Opening(
@@ -214,6 +216,16 @@ async def resume(
     except BaseException:
         await journal.close()
         raise
+
+
+def _check_prices(plan: Plan, above: Ledger) -> None:
+    """Refuse models without a price where dollars are limited, before anything is begun."""
+    if plan.limits.usd is None and not above.priced:
+        return
+    require_price(plan.model)
+    for policy in plan.policies:
+        for model in policy.models:
+            require_price(model)
 
 
 def _run(

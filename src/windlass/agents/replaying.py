@@ -43,12 +43,14 @@ from windlass.loop.run import Run
 from windlass.messages import Message, ToolResult
 from windlass.models.base import Aside, Emit, Frame, Model, Request, Response
 from windlass.models.capabilities import Capabilities
+from windlass.models.metering import FAILED
 from windlass.models.mock import MockError, error_from
 from windlass.store.memory import MemoryStore
 from windlass.tools.base import Parked, Tool, ToolContext
 from windlass.usage import Usage
 
-BESIDE = frozenset({"shadow", "escalated", "empty_completion"})  # came with another reply
+# came with another reply
+BESIDE = frozenset({"shadow", "escalated", "empty_completion", FAILED})
 
 
 class RecordEnds(TestBroken):

@@ -12,6 +12,8 @@ from windlass.events import JournalEntry, LiveEvent, ToolCallReady
 from windlass.loop.reply import take
 from windlass.messages import Message, ToolCall, ToolResult
 from windlass.models.base import Aside, Emit, Frame, Model, Request, Response
+from windlass.models.estimates import fill_usage
+from windlass.models.metering import begin_request, carry_reply
 from windlass.models.wrappers.holding import Holding
 from windlass.policies.vault import searched, searched_natively
 from windlass.tools.prepare import unparsable
@@ -49,12 +51,16 @@ class Searching(Holding):
         while True:
             frame = self._framed(vault, request.frame, searching=left > 0)
             asked = Request(messages, frame, request.tail)
+            if left < MOST_ROUNDS:
+                asked = await begin_request(self.model, asked)
             response = take(await self.model.respond(asked, said), ids)
+            response = fill_usage(self.model, asked, response)
             usage, attempts = usage + response.usage, attempts + response.attempts
             asides += response.asides
             calls = response.message.tool_calls
             if left == 0 or not calls or any(call.name != vault.tool.name for call in calls):
                 break
+            carry_reply(self.model, asked, response)
             results = tuple([await self._answer(vault, call) for call in calls])
             messages, left = (*messages, response.message, Message("tool", results)), left - 1
         message = _shown(vault, response.message)

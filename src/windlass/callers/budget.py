@@ -6,13 +6,15 @@ import msgspec
 
 from windlass.callers.caller import Layer
 from windlass.callers.options import number, takes_a_dict, whole
-from windlass.callers.parts import tokens_of
 from windlass.errors import ConfigError
-from windlass.loop.ask import OutOfBudget, hold_back, limited
-from windlass.loop.ledger import Ledger, Limits, Reserve, Spent
-from windlass.loop.reply import cost_of
-from windlass.models.base import Emit, Model, Request, Response
+from windlass.loop.ledger import Ledger, Limits, Spent
+from windlass.loop.meter import CallMeter, FailedRequest, OutOfBudget, require_price
+from windlass.models.base import Aside, Emit, Model, Request, Response
+from windlass.models.estimates import estimate_request, fill_usage
+from windlass.models.metering import Meter, current_meter
 from windlass.models.wrappers.holding import Holding
+
+REPLY_TOKENS = 16384  # that a reply may have which nobody limits
 
 
 class Budgeted(Holding):
@@ -24,27 +26,82 @@ class Budgeted(Holding):
 
     async def respond(self, request: Request, emit: Emit) -> Response:
         """The answer; `BudgetExceeded` without asking where the call would cross a limit."""
-        layer = self.layer
-        layer.count()
-        reserve: Reserve | None = None
-        if layer.books.metered:
-            reserve = await layer.hold(self.model, request)
-            request = limited(request, reserve)
-        spent_tokens, spent_usd = 0, 0.0
+        layer, model = self.layer, self.model
+        meter = CallMeter(layer.books, estimate_request, REPLY_TOKENS, _book_elsewhere)
+        request = await layer.begin(meter, model, request)
+        before = current_meter.set(Both(current_meter.get(), meter))
         try:
-            response = await self.model.respond(request, emit)
-            usage = response.usage
-            spent_tokens = usage.input_tokens + usage.output_tokens
-            spent_usd = cost_of(self.model, usage) or 0.0
-            for aside in response.asides:
-                used = aside.response.usage
-                spent_tokens += used.input_tokens + used.output_tokens
-                spent_usd += aside.cost_usd
+            watched = emit if model.reports_parts else meter.watch(emit)
+            response = await model.respond(request, watched)
+        except BaseException as error:
+            meter.give_up(error, model)
+            raise
         finally:
-            layer.books.settle(reserve, spent_tokens, spent_usd)
+            current_meter.reset(before)
+        response = fill_usage(model, request, response)
+        reserve = meter.reserve
+        meter.settle(response, model)
         if reserve is not None and reserve.limit and response.stop_reason == "max_tokens":
             response = msgspec.structs.replace(response, shortened=reserve.limit)
         return response
+
+
+class Both:
+    """The meter of a layer's budget, and that of the call it is part of."""
+
+    def __init__(self, outer: Meter | None, own: CallMeter) -> None:
+        self.outer, self.own = outer, own
+
+    async def begin(self, model: Model, request: Request) -> Request:
+        """Reserve in both."""
+        request = self.own.restore(request)
+        if self.outer is not None:
+            request = await self.outer.begin(model, request)
+        return await self.own.begin(model, request)
+
+    def fail(self, error: BaseException, *, book: bool) -> None:
+        """Settle in both."""
+        self.own.fail(error, book=book)
+        if self.outer is not None:
+            self.outer.fail(error, book=book)
+
+    def receive(self, response: Response) -> None:
+        """Tell both."""
+        self.own.receive(response)
+        if self.outer is not None:
+            self.outer.receive(response)
+
+    def receive_part(self, part: Response | None) -> None:
+        """Tell both."""
+        self.own.receive_part(part)
+        if self.outer is not None:
+            self.outer.receive_part(part)
+
+    def set_aside(self, aside: Aside) -> None:
+        """Settle in both."""
+        self.own.set_aside(aside)
+        if self.outer is not None:
+            self.outer.set_aside(aside)
+
+    def carry(self, model: Model, request: Request, response: Response) -> None:
+        """Settle in both."""
+        self.own.carry(model, request, response)
+        if self.outer is not None:
+            self.outer.carry(model, request, response)
+
+    def watch(self, emit: Emit) -> Emit:
+        """Watched by both."""
+        emit = self.own.watch(emit)
+        return emit if self.outer is None else self.outer.watch(emit)
+
+    def branch(self, purpose: str) -> Both:
+        """A branch of both."""
+        outer = None if self.outer is None else self.outer.branch(purpose)
+        return Both(outer, self.own.branch(purpose))
+
+
+def _book_elsewhere(_made: FailedRequest | Aside) -> None:
+    """The call that the layer is part of has its own books."""
 
 
 class BudgetLayer(Layer):
@@ -69,6 +126,8 @@ class BudgetLayer(Layer):
 
     def wrap(self, model: Model) -> Model:
         """The model, within the budget."""
+        if self.usd is not None:
+            require_price(model)
         return Budgeted(model, self)
 
     def count(self) -> None:
@@ -77,14 +136,11 @@ class BudgetLayer(Layer):
             raise OutOfBudget(Spent("calls", self.calls, self.made))
         self.made += 1
 
-    async def hold(self, model: Model, request: Request) -> Reserve:
-        """Hold back what the call may take; a call that does not fit beside others waits."""
+    async def begin(self, meter: CallMeter, model: Model, request: Request) -> Request:
+        """Count and hold back a call; one that does not fit beside others waits."""
+        self.count()
         try:
-            output = request.settings.max_tokens or 16384
-            held = await hold_back(self.books, model, tokens_of(request), output)
-            if isinstance(held, Spent):
-                raise OutOfBudget(held)
-            return held
+            return await meter.begin(model, request)
         except BaseException:
             self.made -= 1  # nobody is asked
             raise

@@ -67,7 +67,7 @@ class Caching(Holding):
             except Exception:
                 return response  # no reply at all: whoever asked will find out
             if good.stop_reason in WHOLE:
-                await layer.put(key, answered(self.model, good), tuple(self.model.secrets))
+                await layer.put(key, answered(self.model, request, good), tuple(self.model.secrets))
         return response
 
 

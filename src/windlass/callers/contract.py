@@ -28,10 +28,11 @@ from windlass.errors import (
 from windlass.events import StreamRestarted
 from windlass.messages import Block, Message, Text, Thinking, ToolCall, ToolSpec
 from windlass.models.base import Emit, Frame, Model, Request, Response, Settings, silent
+from windlass.models.metering import begin_request, fail_request, receive_reply
 from windlass.models.mock import ERRORS
 from windlass.models.wrappers.holding import Holding, Shown, show
 from windlass.models.wrappers.retry import attempt_under_way
-from windlass.usage import Usage
+from windlass.usage import NO_USAGE, Usage
 
 #: The turn under way: its number and its session.
 turn_under_way: ContextVar[tuple[int, str | None]] = ContextVar("windlass_turn", default=(1, None))
@@ -115,9 +116,14 @@ async def ask(call: object, around: Callable[[Model], Model]) -> Answer:
         emit, frame = asking.anew("the caller asks again"), asking.request.frame
         if request.frame == frame:  # the same object: wires keep what they made of it
             request = msgspec.structs.replace(request, frame=frame)
+    model = around(model)
     try:
-        response = await around(model).respond(request, emit)
+        if asking is not None:
+            request = await begin_request(model, request)
+        response = await model.respond(request, emit)
     except (ModelError, BudgetExceeded) as error:
+        if asking is not None:
+            fail_request(error)
         status = error.status
         if not isinstance(status, str):
             status = "budget_exhausted" if isinstance(error, BudgetExceeded) else "provider_error"
@@ -126,6 +132,7 @@ async def ask(call: object, around: Callable[[Model], Model]) -> Answer:
         return answer
     if asking is not None:
         asking.last = response
+        receive_reply(response)
     return Answer(ok=True, value=response)
 
 
@@ -228,6 +235,11 @@ class Function(Holding):
     def check(self) -> None:
         """Nothing: the function may never ask the held model."""
 
+    @property
+    def reports_parts(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """No: the function may ask another model, or nobody."""
+        return False
+
 
 def read_answer(answer: object, function: object) -> Response:
     """The reply that an answer holds; raises what it says went wrong."""
@@ -276,14 +288,17 @@ def _failure(given: Mapping[str, Any], function: object) -> WindlassError:
     return failed
 
 
+_UNASKED = Usage(cost_usd=0.0)  # a function's own words: no model was paid for them
+
+
 def _reply(value: Any, function: object) -> Response:
     """A reply in any of the shapes a function may have it in."""
     if isinstance(value, Response):
         return value
     if isinstance(value, str):
-        return Response(Message("assistant", (Text(value),)))
+        return Response(Message("assistant", (Text(value),)), _UNASKED)
     if isinstance(value, Message):
-        return Response(value)
+        return Response(value, _UNASKED)
     if isinstance(value, Mapping):
         return _written(cast("Mapping[str, Any]", value))
     message, usage = getattr(value, "message", None), getattr(value, "usage", None)
@@ -322,6 +337,8 @@ def _written(value: Mapping[str, Any]) -> Response:
             names = [name for name in Usage.__struct_fields__ if value.get(name) is not None]
             counts = {name: value[name] for name in names}
         usage = counts if isinstance(counts, Usage) else msgspec.convert(counts, Usage)
+        if usage == NO_USAGE:
+            usage = _UNASKED
     except (AttributeError, KeyError, TypeError, msgspec.ValidationError) as problem:
         raise BadReply(f"the value of an llm_caller cannot be read: {problem!r}") from None
     reason = value.get("stop_reason") or ("tool_use" if calls else "end_turn")

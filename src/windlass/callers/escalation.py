@@ -17,6 +17,7 @@ from windlass.errors import ConfigError
 from windlass.events import StreamRestarted
 from windlass.loop.reply import cost_of
 from windlass.models.base import Aside, Emit, Model, Request, Response
+from windlass.models.metering import begin_request, receive_reply, set_aside
 from windlass.models.wrappers.holding import Holding, Shown
 from windlass.usage import Usage
 
@@ -39,22 +40,42 @@ class Escalating(Holding):
         layer, cheap = self.layer, self.model
         if layer.predicate is not None:
             if await _said_yes(layer.predicate, call_of(cheap, request)):
-                return answered(self.better, await self.better.respond(request, emit), "escalation")
+                return await self._escalate(request, emit)
         watched = Shown(emit)
         started = seams.monotonic()
         first = await cheap.respond(request, watched)
-        if layer.on_reply is None or not await _said_yes(layer.on_reply, first):
+        if layer.on_reply is None:
+            return first
+        receive_reply(first)
+        if not await _said_yes(layer.on_reply, first):
             return first
         took = (seams.monotonic() - started) * 1000
         if watched.anything:
             emit(StreamRestarted("escalation: the reply does not suffice"))
-        reply = answered(self.better, await self.better.respond(request, emit), "escalation")
-        spent = Aside("escalated", answered(cheap, first), cost_of(cheap, first.usage) or 0.0, took)
-        return _with_asides(reply, spent)
+        first = answered(cheap, request, first)
+        spent = Aside("escalated", first, cost_of(cheap, first.usage) or 0.0, took)
+        set_aside(spent)
+        return _with_asides(await self._escalate(request, emit), spent)
+
+    async def _escalate(self, request: Request, emit: Emit) -> Response:
+        """Ask the better model, at its own price."""
+        better = self.better
+        request = await begin_request(better, request)
+        response = await better.respond(request, emit)
+        return answered(better, request, response, "escalation")
 
     def price(self, usage: Usage) -> float:
         """As whoever answered says; it is written in the usage."""
         return self.model.price(usage) if usage.cost_usd is None else usage.cost_usd
+
+    @property
+    def reports_parts(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether both do."""
+        return self.model.reports_parts and self.better.reports_parts
+
+    def unpriced(self) -> Model | None:
+        """Either of the two."""
+        return self.model.unpriced() or self.better.unpriced()
 
     def check(self) -> None:
         """Both must be able to be asked."""

@@ -11,6 +11,7 @@ from windlass.callers.parts import Other, answered, other, who
 from windlass.errors import ConfigError, ModelError
 from windlass.events import StreamRestarted
 from windlass.models.base import Emit, Model, Request, Response
+from windlass.models.metering import begin_request, fail_request
 from windlass.models.wrappers.holding import Holding, Shown, ended
 from windlass.usage import Usage
 
@@ -39,6 +40,8 @@ class FallingBack(Holding):
         """The first answer that comes; where nobody answers, an error that may pass, or the last."""
         errors: list[ModelError] = []
         for left, model in zip(range(len(self.models) - 1, -1, -1), self.models, strict=True):
+            if errors:
+                request = await begin_request(model, request)
             watched = Shown(emit)
             try:
                 response = await model.respond(request, watched)
@@ -46,10 +49,11 @@ class FallingBack(Holding):
                 errors.append(error)
                 if ended(error) or error.category not in self.on or not left:
                     break
+                fail_request(error, book=True)
                 if watched.anything:
                     emit(StreamRestarted(f"{error.category}: {error}"))
                 continue
-            return response if not errors else answered(model, response, "fallback")
+            return response if not errors else answered(model, request, response, "fallback")
         last = errors[-1]
         if ended(last) or last.category not in self.on:
             raise last
@@ -62,6 +66,15 @@ class FallingBack(Holding):
     def price(self, usage: Usage) -> float:
         """As whoever answered says; it is written in the usage."""
         return self.model.price(usage) if usage.cost_usd is None else usage.cost_usd
+
+    @property
+    def reports_parts(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether all of them do."""
+        return all(model.reports_parts for model in self.models)
+
+    def unpriced(self) -> Model | None:
+        """The first that has no price: any of them may be asked."""
+        return next((found for model in self.models if (found := model.unpriced())), None)
 
     def check(self) -> None:
         """All of them must be able to be asked: a fallback that cannot is found out too late."""

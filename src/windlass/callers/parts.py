@@ -13,6 +13,7 @@ from windlass.errors import ConfigError, shown
 from windlass.loop.reply import cost_of
 from windlass.messages import Message
 from windlass.models.base import Model, Request, Response
+from windlass.models.estimates import fill_usage, weigh_frame
 from windlass.models.view import pieces
 from windlass.models.wrappers.fitted import Fitted
 from windlass.usage import NO_USAGE
@@ -49,8 +50,11 @@ def _fitting(model: Model, like: Model) -> Model:
     return model
 
 
-def answered(model: Model, response: Response, via: str | None = None) -> Response:
-    """The reply with the name and the price of who gave it: whoever holds the model has others."""
+def answered(
+    model: Model, request: Request, response: Response, via: str | None = None
+) -> Response:
+    """The reply with the name, usage and price of who gave it: whoever holds the model has others."""
+    response = fill_usage(model, request, response)
     usage = response.usage
     if usage.cost_usd is None and usage is not NO_USAGE:
         usage = msgspec.structs.replace(usage, cost_usd=cost_of(model, usage))
@@ -80,9 +84,7 @@ def _bytes(message: Message) -> bytes:
 
 def tokens_of(request: Request) -> int:
     """Roughly the tokens of a request: a quarter of its bytes. What was counted stays counted."""
-    size = len(request.system or "")
-    size += sum(len(tool.description) + 200 for tool in request.tools)
-    size += sum(map(len, pieces(request.messages, "plain", _bytes)))
+    size = weigh_frame(request.frame) + sum(map(len, pieces(request.messages, "plain", _bytes)))
     size += sum(len(_bytes(message)) for message in request.tail)
     return size // 4 + 1
 

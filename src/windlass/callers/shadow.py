@@ -21,6 +21,15 @@ from windlass.callers.options import function, number, takes_a_dict
 from windlass.callers.parts import Other, answered, other, who
 from windlass.loop.reply import cost_of, sound
 from windlass.models.base import Aside, Emit, Model, Request, Response, silent
+from windlass.models.metering import (
+    SHADOW,
+    begin_request,
+    current_meter,
+    fail_request,
+    receive_reply,
+    set_aside,
+    watch_reply,
+)
 from windlass.models.wrappers.holding import Holding
 
 log = logging.getLogger("windlass")
@@ -55,6 +64,7 @@ class Shadowed(Holding):
         task = asyncio.ensure_future(self._ask_shadow(request))
         try:
             reply = await self.model.respond(request, emit)
+            receive_reply(reply)
             if not task.done() and layer.wait:
                 await asyncio.wait({task}, timeout=layer.wait)
         finally:
@@ -72,11 +82,26 @@ class Shadowed(Holding):
         return reply
 
     async def _ask_shadow(self, request: Request) -> Aside:
+        shadow, meter = self.shadow, current_meter.get()
+        if meter is not None:  # this task's own from here on
+            meter = meter.branch(SHADOW)
+            current_meter.set(meter)
         started = seams.monotonic()
-        response = sound(await self.shadow.respond(request, silent))
+        request = await begin_request(shadow, request)
+        try:
+            response = sound(await shadow.respond(request, watch_reply(shadow, silent)))
+        except BaseException as error:
+            fail_request(error, book=True)
+            raise
         took = (seams.monotonic() - started) * 1000
-        cost = cost_of(self.shadow, response.usage) or 0.0
-        return Aside("shadow", answered(self.shadow, response), cost, took)
+        response = answered(shadow, request, response)
+        aside = Aside(SHADOW, response, cost_of(shadow, response.usage) or 0.0, took)
+        set_aside(aside)
+        return aside
+
+    def unpriced(self) -> Model | None:
+        """Either of the two."""
+        return self.model.unpriced() or self.shadow.unpriced()
 
     async def aclose(self) -> None:
         """Let go of both."""

@@ -258,6 +258,10 @@ class Cassette(Model):
         """What the model behind would charge."""
         return super().price(usage) if self.model is None else self.model.price(usage)
 
+    def unpriced(self) -> Model | None:
+        """As the model behind says; what is played back costs nothing."""
+        return None if self.model is None else self.model.unpriced()
+
     def _messages(self, request: Request) -> list[TapeMessage]:
         ids: dict[str, str] = {}
         taped: list[TapeMessage] = []

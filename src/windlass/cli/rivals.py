@@ -15,12 +15,13 @@ from windlass.cli import text as words
 from windlass.cli.paper import Paper, out
 from windlass.errors import ModelError
 from windlass.events import JournalEntry, Replied
-from windlass.loop.ask import hold_back, limited, rough_tokens
 from windlass.loop.ledger import Ledger, Limits, Spent
+from windlass.loop.meter import hold_back, limited
 from windlass.loop.replay import requests_of
 from windlass.loop.reply import cost_of
 from windlass.messages import Message
 from windlass.models.base import Model, Request, Response, Settings, silent
+from windlass.models.estimates import estimate_request
 from windlass.models.providers import resolve
 
 # What means the same to every model; the rest was chosen for the one on record.
@@ -120,7 +121,7 @@ async def _ask(model: Model, request: Request, compared: Compared, books: Ledger
     frame = msgspec.structs.replace(request.frame, settings=Settings(stream=False, **kept))
     request = msgspec.structs.replace(request, frame=frame)
     most = settings.max_tokens or REPLY_TOKENS
-    reserve = await hold_back(books, model, rough_tokens(request), most)
+    reserve = await hold_back(books, model, estimate_request(request), most)
     if isinstance(reserve, Spent):
         return f"--max-usd {reserve.allowed:g} leaves no room for more"
     try:

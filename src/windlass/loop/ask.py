@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
 from windlass import seams
 from windlass.errors import (
     BadReply,
-    BudgetExceeded,
     ConfigError,
     ModelError,
     TestBroken,
     attribute,
     said,
-    shown,
 )
 from windlass.events import (
     BudgetExhausted,
@@ -25,27 +23,22 @@ from windlass.events import (
     Replied,
     ReplyFailed,
 )
-from windlass.loop.ledger import Ledger, Reserve, Spent
+from windlass.loop.ledger import Reserve
+from windlass.loop.meter import CallMeter, FailedRequest, OutOfBudget
 from windlass.loop.policy import misplaced
 from windlass.loop.reminding import aged
-from windlass.loop.reply import attempts_of, cost_of, take
+from windlass.loop.reply import attempts_of, take
 from windlass.loop.run import Run
 from windlass.loop.turn import Turn
 from windlass.messages import Message, ToolResult, characters
 from windlass.models.audit import audit, repair
 from windlass.models.base import Aside, Emit, Model, Request, Response, silent
+from windlass.models.estimates import fill_usage, weigh_frame
+from windlass.models.metering import current_meter
 from windlass.models.view import View
 from windlass.usage import NO_USAGE, Usage
 
 MOST_MENDED = 8  # times in one turn; a policy that says TryAgain for ever does not hold the run
-
-
-class OutOfBudget(BudgetExceeded):
-    """A call was not made: a limit leaves no room for it."""
-
-    def __init__(self, spent: Spent) -> None:
-        super().__init__(f"{spent.limit}: {spent.used:g} of {spent.allowed:g} are spent")
-        self.spent = spent
 
 
 async def ask(run: Run, emit: Emit) -> Turn:
@@ -103,30 +96,95 @@ async def call_model(
     model: Model | None = None,
 ) -> Response:
     """Make the call and put it on the record, whatever becomes of it."""
-    reserve: Reserve | None = None
     if model is None:
         model = run.model
-    if run.metered:
-        request, reserve = await _held_back(run, model, request, closing)
-    request = _on_record(run, model, request, purpose, reserve)
-    if reserve is not None and not run.journal.immediate:
-        await _stored(run, reserve)
+    meter = _meter(run, request, purpose, closing)
+    request = await _begun(run, meter, model, request, purpose)
+    meter.on_reserve = _reserved_again(run, purpose)
     seams.point("model.before_request")
     started = seams.monotonic()
+    before = current_meter.set(meter)
     try:
+        watched = emit if model.reports_parts else meter.watch(emit)
         if run.around is None:
-            response = take(await model.respond(request, emit), run.call_ids)
+            answer = await model.respond(request, watched)
         else:
-            answer = await run.around.respond(model, request, emit, purpose)
-            response = take(answer, run.call_ids)
+            answer = await run.around.respond(model, request, watched, purpose)
+        response = take(answer, run.call_ids)
     except BaseException as error:
         took = (seams.monotonic() - started) * 1000
-        failed = _unanswered(run, model, reserve, error, purpose, took)
+        failed = _unanswered(run, model, meter, error, purpose, took)
         if failed is error:
             raise
         raise failed from error
+    finally:
+        current_meter.reset(before)
     seams.point("model.after_reply")
-    return _booked(run, model, request, response, purpose, reserve, started)
+    response = fill_usage(model, request, response)
+    return _booked(run, model, request, response, purpose, meter, started)
+
+
+def _meter(run: Run, request: Request, purpose: str | None, closing: bool) -> CallMeter:
+    """The meter of a call; requests that come to nothing on the way are on the record."""
+
+    def book(made: FailedRequest | Aside) -> None:
+        if isinstance(made, Aside):
+            _beside(run, run.model, request, (made,), tuple(request.messages))
+        else:
+            _failed_on_the_way(run, made)
+
+    return CallMeter(
+        run.ledger,
+        lambda request: tokens_of(run, request),
+        run.plan.reply_tokens,
+        book,
+        closing=closing,
+    )
+
+
+async def _begun(
+    run: Run, meter: CallMeter, model: Model, request: Request, purpose: str | None
+) -> Request:
+    """The request, reserved and on the record."""
+    try:
+        request = await meter.begin(model, request)
+    except OutOfBudget as refused:
+        spent = refused.spent
+        run.record(BudgetExhausted(spent.limit, spent.allowed, spent.used))
+        raise
+    reserve = meter.reserve
+    request = _on_record(run, model, request, purpose, reserve)
+    if reserve is not None and not run.journal.immediate:
+        await _stored(run, reserve)
+    return request
+
+
+def _reserved_again(
+    run: Run, purpose: str | None
+) -> Callable[[Model, Reserve, str | None], Awaitable[None]]:
+    """What puts the reserves of further requests of a call on the record, and waits for them."""
+
+    async def put(model: Model, reserve: Reserve, beside: str | None) -> None:
+        run.record(_reserved(model, reserve, beside or purpose, again=beside is None))
+        run.journal.flush()
+        if not run.journal.immediate:
+            await run.journal.durable()
+
+    return put
+
+
+def _reserved(
+    model: Model, reserve: Reserve, purpose: str | None, *, again: bool = False
+) -> CallReserved:
+    return CallReserved(
+        reserve.input_tokens,
+        reserve.output_tokens,
+        reserve.usd,
+        model.provider,
+        model.name,
+        purpose,
+        again,
+    )
 
 
 def _booked(
@@ -135,28 +193,20 @@ def _booked(
     request: Request,
     response: Response,
     purpose: str | None,
-    reserve: Reserve | None,
+    meter: CallMeter,
     started: float,
 ) -> Response:
     """Settle what the reply cost, and put it on the record."""
-    usage = response.usage
-    cost = cost_of(model, usage)
-    if cost is None:  # who cannot say is charged what was held back
-        cost = reserve.usd if reserve is not None else 0.0
-    tokens, seen = usage.input_tokens + usage.output_tokens, request.messages
+    usage, seen = response.usage, request.messages
     rewritten, same = None, 0
     if type(seen) is not View or seen.strand is not run.strand:
         same = 0 if purpose is not None else _same(run.sent, seen)
         rewritten = tuple(seen[same:])
     if response.asides:
         whole = None if rewritten is None else tuple(seen)
-        used, paid = _beside(run, model, request, response.asides, whole)
-        run.ledger.settle(reserve, tokens + used, cost + paid)
-    else:
-        run.ledger.settle(reserve, tokens, cost)
-    run.books.count(usage)
-    run.input_tokens += usage.input_tokens
-    run.output_tokens += usage.output_tokens
+        _beside(run, model, request, response.asides, whole)
+    reserve, cost = meter.reserve, meter.settle(response, model)
+    _count(run, usage)
     message = response.message
     if reserve is not None and reserve.limit is not None and response.stop_reason == "max_tokens":
         response = msgspec.structs.replace(response, shortened=reserve.limit)
@@ -225,16 +275,7 @@ def _on_record(
             run.reframe(request.frame, purpose or "request")
             run.frame = before
         if reserve is not None:
-            run.record(
-                CallReserved(
-                    reserve.input_tokens,
-                    reserve.output_tokens,
-                    reserve.usd,
-                    model.provider,
-                    model.name,
-                    purpose,
-                )
-            )
+            run.record(_reserved(model, reserve, purpose))
         run.journal.flush()
         return request
     except BaseException:
@@ -242,57 +283,72 @@ def _on_record(
         raise
 
 
-async def _held_back(
-    run: Run, model: Model, request: Request, closing: bool
-) -> tuple[Request, Reserve]:
-    """What the call may cost, held back; its reply is limited to what is left."""
-    reserve = await _reserve(run, model, request, closing)
-    if isinstance(reserve, Spent):
-        run.record(BudgetExhausted(reserve.limit, reserve.allowed, reserve.used))
-        raise OutOfBudget(reserve)
-    return limited(request, reserve), reserve
-
-
-def limited(request: Request, reserve: Reserve) -> Request:
-    """The request with its reply limited to what is held back for it."""
-    if reserve.max_tokens is None:
-        return request
-    settings = msgspec.structs.replace(request.frame.settings, max_tokens=reserve.max_tokens)
-    frame = msgspec.structs.replace(request.frame, settings=settings)
-    return msgspec.structs.replace(request, frame=frame)
-
-
 def _unanswered(
     run: Run,
     model: Model,
-    reserve: Reserve | None,
+    meter: CallMeter,
     error: BaseException,
     purpose: str | None,
     took: float,
 ) -> BaseException:
     """Put a call that gave no reply on the record; the error to go on with."""
-    run.ledger.settle(reserve, 0, 0.0)
-    if isinstance(error, OutOfBudget):  # a caller's own budget: nobody was asked
+    made = meter.give_up(error, model)
+    if isinstance(error, OutOfBudget):  # no room for another request, or a caller's own budget
         spent = error.spent
         run.record(BudgetExhausted(spent.limit, spent.allowed, spent.used))
         return error
     failed = _failure(run, error)
-    if failed is None:
+    if isinstance(error, (KeyboardInterrupt, SystemExit, GeneratorExit)):
         return error
-    category = attribute(failed, "category") or "model_error"
-    run.books.count(NO_USAGE)
+    reason = error if failed is None else failed
+    usage, cost = (NO_USAGE, 0.0) if made is None else (made.usage, made.cost_usd)
+    asked = model if made is None else made.model
+    _count(run, usage)
+    run.record(
+        ReplyFailed(
+            _category(reason),
+            said(reason),
+            asked.provider,
+            asked.name,
+            purpose,
+            usage,
+            cost,
+            took,
+            attempts_of(reason),
+        )
+    )
+    return reason
+
+
+def _failed_on_the_way(run: Run, made: FailedRequest) -> None:
+    """Put a request on the record that failed while its call went on."""
+    _count(run, made.usage)
+    category, words = _category(made.error), said(made.error)
+    model = made.model
     run.record(
         ReplyFailed(
             category,
-            said(failed),
+            words,
             model.provider,
             model.name,
-            purpose,
-            duration_ms=took,
-            attempts=attempts_of(failed),
+            made.purpose,
+            made.usage,
+            made.cost_usd,
+            made.duration_ms,
         )
     )
-    return failed
+
+
+def _category(error: BaseException) -> str:
+    if isinstance(error, asyncio.CancelledError):
+        return "cancelled"
+    return attribute(error, "category") or "model_error"
+
+
+def _count(run: Run, usage: Usage) -> None:
+    run.books.count(usage)
+    run.input_tokens += usage.input_tokens
+    run.output_tokens += usage.output_tokens
 
 
 def _beside(
@@ -301,9 +357,8 @@ def _beside(
     request: Request,
     asides: tuple[Aside, ...],
     rewritten: tuple[Message, ...] | None,
-) -> tuple[int, float]:
-    """Put replies that were paid for on the way on the record; their tokens and dollars."""
-    tokens, usd = 0, 0.0
+) -> None:
+    """Put replies that were paid for on the way on the record."""
     for aside in asides:
         reply, usage = aside.response, aside.response.usage
         run.record(
@@ -325,12 +380,7 @@ def _beside(
                 reply.attempts,
             )
         )
-        run.books.count(usage)
-        run.input_tokens += usage.input_tokens
-        run.output_tokens += usage.output_tokens
-        tokens += usage.input_tokens + usage.output_tokens
-        usd += aside.cost_usd
-    return tokens, usd
+        _count(run, usage)
 
 
 def _failure(run: Run, error: BaseException) -> BaseException | None:
@@ -384,47 +434,17 @@ def _one_more_round(run: Run, size: int) -> bool:
     return True
 
 
-async def _reserve(run: Run, model: Model, request: Request, closing: bool) -> Reserve | Spent:
-    output = request.frame.settings.max_tokens or run.plan.reply_tokens
-    inputs = tokens_of(run, request)
-    return await hold_back(run.ledger, model, inputs, output, closing=closing)
-
-
-async def hold_back(
-    ledger: Ledger, model: Model, inputs: int, output: int, *, closing: bool = False
-) -> Reserve | Spent:
-    """Hold back what a call of so many tokens may cost, or say which limit leaves no room."""
-    usd_in = cost_of(model, Usage(input_tokens=inputs))
-    per_million = cost_of(model, Usage(output_tokens=1_000_000))
-    if usd_in is None or per_million is None:
-        if ledger.priced:
-            raise ConfigError(f"{shown(model)} has no price, and a budget in dollars needs one")
-        usd_in = per_million = 0.0
-    kind = f"{model.provider}:{model.name}:{output}"
-    price = per_million / 1_000_000
-    return await ledger.reserve(inputs, output, usd_in, price, closing=closing, kind=kind)
-
-
-def rough_tokens(request: Request) -> int:
-    """Roughly the tokens of a request: its characters over four."""
-    chars = (
-        len(request.frame.system or "") + characters(request.messages) + characters(request.tail)
-    )
-    return (chars + sum(len(tool.description) + 200 for tool in request.frame.tools)) // 4 + 1
-
-
 def tokens_of(run: Run, request: Request) -> int:
-    """Roughly the tokens of a request: its characters over four. What was counted stays counted."""
+    """Roughly the tokens of a request. What was counted stays counted."""
     messages = request.messages
-    chars = len(request.frame.system or "") + characters(request.tail)
-    chars += sum(len(tool.description) + 200 for tool in request.frame.tools)
+    weight = weigh_frame(request.frame) + characters(request.tail)
     if type(messages) is View:
         strand, size, counted = run.sized
         if strand is not messages.strand:
             size = counted = 0
         counted += characters(messages.strand.items[size : len(messages)])
         run.sized = (messages.strand, len(messages), counted)
-        chars += counted
+        weight += counted
     else:
-        chars += characters(messages)
-    return chars // 4 + 1
+        weight += characters(messages)
+    return weight // 4 + 1

@@ -10,9 +10,9 @@ from typing import Any
 
 from windlass.errors import ModelError, StaleWriter, StoreError, WindlassError, attribute, said
 from windlass.events import IterationEnd, RunEnded
-from windlass.loop.ask import OutOfBudget
 from windlass.loop.calls import PATIENCE, answer, close_calls, close_recorded, drop_early
 from windlass.loop.mail import taken
+from windlass.loop.meter import OutOfBudget
 from windlass.loop.run import Run
 from windlass.loop.verdict import Finish, Outcome, Stop, Suspend, Verdict
 from windlass.loop.watch import log

@@ -196,11 +196,12 @@ class Ledger:
         *,
         closing: bool = False,
         kind: str = "",
+        wait: bool = True,
     ) -> Reserve | Spent:
         """Hold back the estimated input and the reply's limit, lowered to what is left.
 
         `kind` says which model is asked. A call for whose question, or for a useful reply to it,
-        there is no room is refused.
+        there is no room is refused; without `wait`, also one that does not fit beside others.
         """
         period = self.root.period
         whole = Reserve(input_tokens, output_tokens, usd_in + output_tokens * usd_per_output)
@@ -209,9 +210,11 @@ class Ledger:
                 await period.refresh(self.root)
             if spent := self.spent(closing=closing):
                 return spent
-            ledger = self._in_the_way(whole, kind)
+            ledger = self._in_the_way(whole, kind, wait)
             if ledger is None:
                 break
+            if not wait:
+                return self.standing("tokens" if ledger.limits.usd is None else "usd")
             await ledger.wait_for_settling()
         room, limit = output_tokens, None
         least = min(output_tokens, MIN_REPLY_TOKENS)
@@ -304,7 +307,7 @@ class Ledger:
         elif known is None:
             self._errors.pop(reserve.kind, None)
 
-    def _in_the_way(self, whole: Reserve, kind: str) -> Ledger | None:
+    def _in_the_way(self, whole: Reserve, kind: str, wait: bool) -> Ledger | None:
         """The ledger whose open calls must settle before this one may be made, if there is one.
 
         While others are open, a call must fit beside them with its whole reply and the error that
@@ -318,7 +321,9 @@ class Ledger:
                 if ledger._errors is not None:
                     error = ledger._errors.get(kind, _NO_ERROR)
                 if error is None:
-                    return ledger
+                    if wait:
+                        return ledger
+                    error = _NO_ERROR
                 held = ledger.tokens + ledger._held_tokens + whole.tokens + error[0]
                 if tokens is not None and held > tokens:
                     return ledger

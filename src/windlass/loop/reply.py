@@ -151,7 +151,7 @@ def _possible(usage: object) -> bool:
     if not all([type(count) is int and 0 <= count < _MOST for count in others]):
         return False
     usd, gpu = usage.cost_usd, usage.gpu_ms
-    if not (type(gpu) is float and 0 <= gpu < _MOST):
+    if not (type(gpu) is float and 0 <= gpu < _MOST and type(usage.estimated) is bool):
         return False
     if inputs + outputs >= _MOST or not (usd is None or (type(usd) is float and 0 <= usd < _MOST)):
         return False
@@ -350,6 +350,7 @@ def _usage(usage: object) -> Usage:
         _count(usage.reasoning_tokens),
         float(cast("float", cost)) if paid else None,
         _amount(usage.gpu_ms),
+        usage.estimated is True,
     )
 
 

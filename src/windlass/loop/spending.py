@@ -50,6 +50,8 @@ class Spending:
                 if type(entry) is Replied:
                     self.progress += 1
             case CallReserved():
+                if entry.again:
+                    self._close(entry.purpose)
                 self.in_flight.append(entry)
             case ToolIntended():
                 self.intended[entry.call_id] = None

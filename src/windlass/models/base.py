@@ -142,6 +142,7 @@ class Model:
     native_tools: bool = True
     remote: bool = False  # behind a network, so that a failed call is worth trying again
     context_window: int | None = None
+    reports_parts: bool = False  # it says by itself what came of a reply that broke off
 
     #: Keys that must never be written anywhere; the redactor asks for them.
     secrets: ClassVar[tuple[str, ...]] | tuple[str, ...] = ()
@@ -170,8 +171,19 @@ class Model:
         """Let go of connections."""
 
     def price(self, usage: Usage) -> float:
-        """Dollars for this usage; 0 when nobody knows the price."""
+        """Dollars for this usage; 0 when nobody knows the price.
+
+        A model of your own overrides it, with `return 0.0` where it is free: a limit in dollars
+        is refused without it.
+        """
         return usage.cost_usd or 0.0
+
+    def unpriced(self) -> Model | None:
+        """The model, of all that a call may ask, whose price nobody knows before; None: there is none.
+
+        A model has a price where `price` is overridden.
+        """
+        return self if type(self).price is Model.price else None
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.provider}:{self.name}>"

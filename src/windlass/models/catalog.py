@@ -86,6 +86,9 @@ class Tariff(msgspec.Struct, frozen=True):
         return tokens / 1_000_000 + usage.gpu_ms / 1000 * self.gpu_second
 
 
+#: Servers of one's own: what they cost is not asked for by tokens.
+FREE: Final = frozenset({"ollama", "local", "llamacpp", "mlx", "mock"})
+
 _SAME_MODELS: Final = {"vertex": "gemini", "openai-responses": "openai", "azure": "openai"}
 
 

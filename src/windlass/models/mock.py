@@ -216,6 +216,10 @@ class MockModel(Model):
             return super().price(usage)
         return self._price(usage)
 
+    def unpriced(self) -> Model | None:
+        """None: nobody is paid."""
+        return None
+
     async def respond(self, request: Request, emit: Emit) -> Response:
         """The next reply of the queue, or its error; an echo when there is none."""
         queue = self._queue or active_queue()

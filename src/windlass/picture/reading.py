@@ -324,7 +324,7 @@ def _seconds(entry: JournalEntry) -> float:
 
 
 _BESIDE = frozenset(
-    {"shadow", "escalated", "empty_completion"}
+    {"shadow", "escalated", "empty_completion", "failed_attempt"}
 )  # within the time of the reply they stand beside
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from windlass.errors import Corrupt
 from windlass.events import JournalEntry, Replied, ReplyFailed, RunStarted
-from windlass.store.calls import ModelCall, Which, chosen
+from windlass.store.calls import ModelCall, Which, chosen, via_of
 from windlass.store.jobs import Line
 
 # A statement binds as few values as it can: most calls are as their run says, and what was not
@@ -97,7 +97,7 @@ class Page:
         usage = entry.usage
         inputs, outputs = usage.input_tokens, usage.output_tokens
         if isinstance(entry, Replied):
-            calls, outcome, via = len(entry.message.tool_calls), None, entry.via
+            calls, outcome, via = len(entry.message.tool_calls), None, via_of(entry.via, usage)
             seldom = (
                 usage.cache_read_tokens or usage.cache_write_tokens or usage.reasoning_tokens
                 or usage.gpu_ms or entry.attempts != 1 or inputs + outputs > _MOST
@@ -108,7 +108,7 @@ class Page:
                 )  # fmt: skip
                 return
         else:
-            calls, outcome, via = 0, entry.category, None
+            calls, outcome, via = 0, entry.category, via_of(None, usage)
         self.full += (
             run, at, _count(inputs), _count(outputs), entry.cost_usd, entry.duration_ms, calls,
             None if usual else entry.provider, None if usual else entry.model,

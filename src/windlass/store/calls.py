@@ -39,7 +39,7 @@ class ModelCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tool_calls: int = 0  # that the reply asks for
     outcome: str = "ok"  # or the category of the error
     purpose: str | None = None  # of a call beside the turns: "judge", "shadow", …
-    via: str | None = None  # "cache", "fallback", "escalation"
+    via: str | None = None  # "cache", "fallback", "escalation"; "estimated" may follow
     door: str | None = None  # agent_loop, agent, llm_call, …
     tenant: str | None = None
     caller: str | None = None
@@ -47,6 +47,11 @@ class ModelCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     conversation: str | None = None
     session: str | None = None
     run: str | None = None
+
+    @property
+    def estimated(self) -> bool:
+        """Did the provider not count, so that tokens and dollars are an estimate?"""
+        return self.via is not None and ESTIMATED in self.via.split(",")
 
     @property
     def usage(self) -> Usage:
@@ -59,7 +64,19 @@ class ModelCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             self.reasoning_tokens,
             None,
             self.gpu_ms,
+            self.estimated,
         )
+
+
+#: Stands in the column `via` where tokens are an estimate.
+ESTIMATED: Final = "estimated"
+
+
+def via_of(via: str | None, usage: Usage) -> str | None:
+    """How a reply was come by, and whether its tokens are an estimate: `"fallback,estimated"`."""
+    if not usage.estimated:
+        return via
+    return ESTIMATED if via is None else f"{via},{ESTIMATED}"
 
 
 class Which(TypedDict, total=False):
@@ -155,11 +172,11 @@ def _slip(entry: Replied | ReplyFailed, run: RunStarted | None, at: float) -> Sl
         calls = len(entry.message.tool_calls)
         return (
             at, run, entry.usage, entry.provider, entry.model, entry.cost_usd, entry.duration_ms,
-            entry.attempts, calls, entry.purpose, entry.via, "ok",
+            entry.attempts, calls, entry.purpose, via_of(entry.via, entry.usage), "ok",
         )  # fmt: skip
     return (
         at, run, entry.usage, entry.provider, entry.model, entry.cost_usd, entry.duration_ms,
-        entry.attempts, 0, entry.purpose, None, entry.category,
+        entry.attempts, 0, entry.purpose, via_of(None, entry.usage), entry.category,
     )  # fmt: skip
 
 

@@ -64,6 +64,7 @@ def scripted(
     name: str = "scripted",
     provider: str = "scripted",
     native_tools: bool = True,
+    price: Callable[[Usage], float] | float = 0.0,
 ) -> ScriptedModel:
     """A model that gives these replies, one per request.
 
@@ -76,7 +77,8 @@ def scripted(
     to raise, or a function of the request that returns one of these. `then` answers once the replies
     are used up; without it, running out is an error. `model.requests` is what it saw.
 
-    `usage` is charged for every reply, `delay` seconds pass before each. With `stream=True` a reply
+    `usage` is charged for every reply, `delay` seconds pass before each. `price` is what a million
+    tokens cost in dollars, or a function of the usage: a scripted model is free unless it says so. With `stream=True` a reply
     is shown word by word, `pace` seconds apart.
     """
     return ScriptedModel(
@@ -89,6 +91,7 @@ def scripted(
         name=name,
         provider=provider,
         native_tools=native_tools,
+        price=price,
     )
 
 
@@ -107,6 +110,7 @@ class ScriptedModel(Model):
         name: str,
         provider: str,
         native_tools: bool,
+        price: Callable[[Usage], float] | float = 0.0,
     ) -> None:
         for reply in (*replies, then):
             if reply is not None and not callable(reply):
@@ -116,6 +120,7 @@ class ScriptedModel(Model):
         self.usage = usage if isinstance(usage, Usage) else msgspec.convert(usage, Usage)
         self.delay, self.stream, self.pace = delay, stream, pace
         self.name, self.provider, self.native_tools = name, provider, native_tools
+        self._price = price
         self.requests: list[Request] = []
         self._served = 0
         self._last_id = -1  # not yet looked at what the conversation already holds
@@ -124,6 +129,14 @@ class ScriptedModel(Model):
     def left(self) -> int:
         """How many replies have not been given yet."""
         return len(self.replies) - self._served
+
+    def price(self, usage: Usage) -> float:
+        """As the reply says, else as the script does."""
+        if usage.cost_usd is not None:
+            return usage.cost_usd
+        if callable(self._price):
+            return self._price(usage)
+        return usage.total_tokens * self._price / 1_000_000
 
     async def respond(self, request: Request, emit: Emit) -> Response:
         """The next reply."""

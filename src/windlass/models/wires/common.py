@@ -7,6 +7,7 @@ journal gives the same bytes.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final, TypedDict, TypeVar, Unpack
 from weakref import ref
@@ -19,8 +20,10 @@ from windlass.models import catalog, transport
 from windlass.models.base import Emit, Frame, Model, Request, Response, Settings
 from windlass.models.capabilities import Capabilities
 from windlass.models.endpoints import ENDPOINTS, Endpoint, Wire
+from windlass.models.estimates import check_usage
 from windlass.models.failures import Source, from_http
 from windlass.models.matrix import capabilities_of
+from windlass.models.metering import receive_part
 from windlass.models.scope import environ
 from windlass.models.transport import Deadline, HttpReply, Timeouts, Transport
 from windlass.models.view import pieces
@@ -63,6 +66,7 @@ class HttpModel(Model):
     """A model behind an HTTP wire. The wires say what a request and a reply look like."""
 
     remote = True
+    reports_parts = True
     wire: ClassVar[Wire]
     home: ClassVar[str]  # the provider where none is named
 
@@ -225,15 +229,23 @@ class HttpModel(Model):
         """Ask the provider, streamed or plain as the settings say."""
         self.check()
         settings, body = request.frame.settings, self.encode(request)
-        return await self._exchange(settings, body, self.decoder(request, emit))
+        response = await self._exchange(settings, body, self.decoder(request, emit))
+        return check_usage(self, request, response, sum(map(len, body)))
 
     async def _exchange(
         self, settings: Settings, body: Sequence[bytes], decoder: Decoder, at: str | None = None
     ) -> Response:
         """Send a body and read the reply; `at` is another address than the usual one."""
-        return await self._send(
-            settings, body, at, lambda reply, deadline: self._read(reply, decoder, deadline)
-        )
+
+        async def read(reply: HttpReply, deadline: Deadline) -> Response:
+            try:
+                return await self._read(reply, decoder, deadline)
+            except BaseException:
+                if 200 <= reply.status < 300:  # what has come is paid for
+                    receive_part(decoder.partial())
+                raise
+
+        return await self._send(settings, body, at, read)
 
     async def _question(self, settings: Settings, body: Sequence[bytes], at: str) -> dict[str, Any]:
         """Ask something beside the conversation, as how many tokens it has: one object answers."""
@@ -263,9 +275,13 @@ class HttpModel(Model):
         try:
             with Deadline(total=total, idle=idle, first=self._patience(total)) as deadline:
                 url, headers = await self._addressed(settings, body, at)
-                reply = await (self._transport or transport.shared()).send(
-                    "POST", url, headers, body, connect=self.timeouts.connect
-                )
+                try:
+                    reply = await (self._transport or transport.shared()).send(
+                        "POST", url, headers, body, connect=self.timeouts.connect
+                    )
+                except asyncio.CancelledError:  # or out of time: the provider may be at work
+                    receive_part(None)
+                    raise
                 request_id = next(
                     (reply.headers[n] for n in _REQUEST_ID if n in reply.headers), None
                 )
@@ -348,6 +364,10 @@ class HttpModel(Model):
         if usage.cost_usd is not None:
             return usage.cost_usd
         return catalog.priced(self.tariff, self.provider, self.name, usage)
+
+    def unpriced(self) -> Model | None:
+        """Itself, unless the catalog or `[llm.prices]` knows it; a server of one's own is free."""
+        return None if self.tariff.known or self.provider in catalog.FREE else self
 
 
 async def _drain(reply: HttpReply) -> None:

@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol, cast
 
-from windlass.errors import BadReply, StreamBroken
+from windlass.errors import BadReply, ModelError, StreamBroken
 from windlass.events import TextDelta, ThinkingDelta, ToolCallReady
-from windlass.messages import Origin, Text, Thinking, ToolCall
-from windlass.models.base import Emit, Response
+from windlass.messages import Message, Origin, Text, Thinking, ToolCall
+from windlass.models.base import Emit, Response, silent
 from windlass.models.failures import Source, error_fields, from_stream
 from windlass.models.sse import MAX_EVENT, SSEDecoder
 from windlass.models.wires.values import loads
@@ -76,6 +76,19 @@ class Decoder:
         if body.get("error") or body.get("type") == "error":
             raise from_stream(body.get("error") or error_fields(body), self.source)
         return self._told(self._whole(body))
+
+    def partial(self) -> Response | None:
+        """What came of a reply that was cut: its blocks and its usage so far; None: nothing."""
+        self.emit = silent
+        if self._frames is None:
+            body = b"".join(self._body).strip()
+            if not body.startswith(b"{"):
+                return None
+            return Response(Message("assistant", (Text(body.decode("utf-8", "replace")),)))
+        try:
+            return self._response()
+        except ModelError:
+            return None
 
     def _begin(self, chunk: bytes) -> Framing | None:
         """A decoder for an event stream once the bytes look like one; else they are one body."""

@@ -49,6 +49,15 @@ class Holding(Model):
         """As the held model says."""
         return self.model.price(usage)
 
+    def unpriced(self) -> Model | None:
+        """As the held model says."""
+        return self.model.unpriced()
+
+    @property
+    def reports_parts(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """As the held model says."""
+        return self.model.reports_parts
+
     async def aclose(self) -> None:
         """Let go of the held model's connections."""
         await self.model.aclose()

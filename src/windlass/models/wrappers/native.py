@@ -14,6 +14,8 @@ import msgspec
 from windlass.events import NativeToolFallback
 from windlass.messages import Message, Opaque, Text, ToolCall
 from windlass.models.base import Aside, Emit, Request, Response
+from windlass.models.estimates import fill_usage
+from windlass.models.metering import begin_request, set_aside
 from windlass.models.wrappers.holding import Holding
 from windlass.models.wrappers.text_calls import OPEN, CallBlock, find_calls
 from windlass.models.wrappers.text_tools import WithoutCalls, read_reply
@@ -56,7 +58,11 @@ class Native(Holding):
         """Ask again; what came of it before is paid for, and goes on the books."""
         asides: tuple[Aside, ...] = ()
         for _ in range(RETRIES):
-            asides += (*empty.asides, Aside(EMPTY, empty, self.model.price(empty.usage)))
+            empty = fill_usage(self.model, request, empty)
+            aside = Aside(EMPTY, empty, self.model.price(empty.usage))
+            asides += (*empty.asides, aside)
+            set_aside(aside)
+            request = await begin_request(self.model, request)
             empty = await self.model.respond(request, emit)
             if not _empty(empty):
                 break

@@ -12,6 +12,7 @@ from windlass import seams
 from windlass.errors import ConfigError, ModelError, nearest, shown
 from windlass.events import StreamRestarted
 from windlass.models.base import Emit, Model, Request, Response
+from windlass.models.metering import begin_request, fail_request
 from windlass.models.wrappers.holding import Holding, Shown, ended
 
 Backoff: TypeAlias = Literal["exponential", "linear", "constant", "none"]
@@ -70,6 +71,7 @@ class Retrying(Holding):
                 if wait is None or not self._worth_it(error):
                     error.attempts = in_vain
                     raise
+                fail_request(error)
                 if watched.anything:
                     emit(StreamRestarted(f"{error.category}: {error}"))
             await seams.sleep(wait)
@@ -85,6 +87,7 @@ class Retrying(Holding):
     async def _again(self, attempt: int, request: Request, emit: Emit, in_vain: int) -> Response:
         before = attempt_under_way.set(attempt)
         try:
+            request = await begin_request(self.model, request)
             response = await self.model.respond(request, emit)
         finally:
             attempt_under_way.reset(before)

@@ -71,6 +71,13 @@ class TextTools(Model):
     def price(self, usage: Usage) -> float:
         return self.inner.price(usage)
 
+    def unpriced(self) -> Model | None:
+        return self.inner.unpriced()
+
+    @property
+    def reports_parts(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.inner.reports_parts
+
     async def aclose(self) -> None:
         await self.inner.aclose()
 

@@ -1,0 +1,321 @@
+"""The meter of a model call: every request reserved at its own model's price, settled and booked.
+
+A call may be made of several requests (see `models/metering.py`). One of them is under way at a time;
+what goes on beside it has a branch of its own. Who makes the call says how requests that came to
+nothing are booked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from windlass import seams
+from windlass.errors import BudgetExceeded, ConfigError, Timeout, shown
+from windlass.events import LiveEvent, TextDelta, ThinkingDelta, ToolCallReady
+from windlass.loop.ledger import Ledger, Reserve, Spent
+from windlass.loop.reply import cost_of
+from windlass.messages import Block, Message, Text
+from windlass.models.base import Aside, Emit, Model, Request, Response
+from windlass.models.estimates import fill_usage, usage_of_part, usage_of_request
+from windlass.models.metering import FAILED, SHADOW, Watched
+from windlass.usage import NO_USAGE, Usage
+
+
+class OutOfBudget(BudgetExceeded):
+    """A call was not made: a limit leaves no room for it."""
+
+    def __init__(self, spent: Spent) -> None:
+        super().__init__(f"{spent.limit}: {spent.used:g} of {spent.allowed:g} are spent")
+        self.spent = spent
+
+
+class FailedRequest(msgspec.Struct, frozen=True):
+    """A request that gave no reply, and what was received of it all the same."""
+
+    model: Model
+    error: BaseException
+    usage: Usage
+    cost_usd: float
+    duration_ms: float
+    purpose: str
+
+
+class _Attempt:
+    """A request under way."""
+
+    __slots__ = ("model", "part", "reply", "request", "reserve", "sent", "started")
+
+    def __init__(self, model: Model, request: Request, reserve: Reserve | None) -> None:
+        self.model, self.request, self.reserve = model, request, reserve
+        self.reply: Response | None = None
+        self.part: Response | None = None
+        self.sent = False
+        self.started = seams.monotonic()
+
+
+class CallMeter:
+    """The requests of one model call: `CallMeter(ledger, estimate_request, 16384, book)`.
+
+    `estimate` gives the tokens of a request, `output` what a reply may have that nobody limits.
+    """
+
+    __slots__ = ("_asked", "_attempt", "_book", "_carried", "_closing", "_estimate", "_events", "_kept",
+                 "_ledger", "_output", "_parent", "_purpose", "_settled", "on_reserve")  # fmt: skip
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        estimate: Callable[[Request], int],
+        output: int,
+        book: Callable[[FailedRequest | Aside], None],
+        *,
+        closing: bool = False,
+    ) -> None:
+        self._ledger, self._estimate, self._output, self._book = ledger, estimate, output, book
+        self._closing, self._purpose = closing, FAILED
+        self._parent: CallMeter | None = None
+        #: told of every reserve, with the purpose of one beside the call
+        self.on_reserve: Callable[[Model, Reserve, str | None], Awaitable[None]] | None = None
+        self._attempt: _Attempt | None = None
+        self._asked: tuple[int | None, int | None] = (None, None)  # the caller's limit, and ours
+        self._events: list[LiveEvent] | None = None
+        self._kept: list[Aside] = []  # settled; they are booked with the answer
+        self._carried = (NO_USAGE, 0.0)  # settled; it is part of the answer's
+        self._settled = (0, 0.0)  # tokens and dollars of both
+
+    # ----------------------------------------------------------------- for wrappers and wires
+
+    async def begin(self, model: Model, request: Request) -> Request:
+        """Reserve for the next request; one that was reserved for and not made gives it back."""
+        self._discard()
+        request = self.restore(request)
+        reserve: Reserve | None = None
+        if self._ledger.metered:
+            limit = request.frame.settings.max_tokens
+            held = await hold_back(
+                self._ledger,
+                model,
+                self._estimate(request),
+                limit or self._output,
+                closing=self._closing,
+                wait=self._purpose != SHADOW,  # it is not worth waiting for
+            )
+            if isinstance(held, Spent):
+                raise OutOfBudget(held)
+            reserve, request = held, limited(request, held)
+            self._asked = (limit, held.max_tokens)
+        self._attempt = _Attempt(model, request, reserve)
+        if reserve is not None and self.on_reserve is not None:
+            await self.on_reserve(model, reserve, self._purpose if self._parent else None)
+        return request
+
+    def restore(self, request: Request) -> Request:
+        """The request with the reply limit that the caller asked for, not what a reserve had left."""
+        asked, lowered = self._asked
+        if lowered is None or request.frame.settings.max_tokens != lowered:
+            return request
+        return with_max_tokens(request, asked)
+
+    def fail(self, error: BaseException, *, book: bool) -> None:
+        """Settle the request under way with what was received of it, while the call goes on."""
+        failed = self._settle_failed(error)
+        if failed is not None and (book or failed.usage is not NO_USAGE):
+            self._book(failed)
+
+    def receive(self, response: Response) -> None:
+        """Remember the reply to the request under way."""
+        if self._attempt is not None:
+            self._attempt.reply = response
+
+    def receive_part(self, part: Response | None) -> None:
+        """Remember what came of a reply that broke off."""
+        if self._attempt is not None:
+            self._attempt.sent, self._attempt.part = True, part
+
+    def set_aside(self, aside: Aside) -> None:
+        """Settle a reply that is paid for and is not the answer."""
+        attempt, self._attempt = self._attempt, None
+        usage = aside.response.usage
+        tokens = usage.input_tokens + usage.output_tokens
+        self._ledger.settle(None if attempt is None else attempt.reserve, tokens, aside.cost_usd)
+        main = self._parent or self
+        main._settled = (main._settled[0] + tokens, main._settled[1] + aside.cost_usd)
+        main._kept.append(aside)
+
+    def carry(self, model: Model, request: Request, response: Response) -> None:
+        """Settle a reply whose usage is part of the answer's."""
+        reserve, self._attempt = self.reserve, None
+        usage = fill_usage(model, request, response).usage
+        cost, tokens = cost_of(model, usage) or 0.0, usage.input_tokens + usage.output_tokens
+        self._ledger.settle(reserve, tokens, cost)
+        self._carried = (self._carried[0] + usage, self._carried[1] + cost)
+        self._settled = (self._settled[0] + tokens, self._settled[1] + cost)
+
+    def watch(self, emit: Emit) -> Emit:
+        """An emit that remembers what it passes on as received."""
+        if self._events is None:
+            self._events = []
+        return Watched(emit, self._events)
+
+    def branch(self, purpose: str) -> CallMeter:
+        """A meter for requests beside this call's own."""
+        beside = CallMeter(
+            self._ledger, self._estimate, self._output, self._book, closing=self._closing
+        )
+        beside._purpose, beside._parent = purpose, self._parent or self
+        beside.on_reserve = self.on_reserve
+        return beside
+
+    # ----------------------------------------------------------------- for who makes the call
+
+    @property
+    def reserve(self) -> Reserve | None:
+        """What is held for the request under way."""
+        return None if self._attempt is None else self._attempt.reserve
+
+    def settle(self, response: Response, model: Model) -> float:
+        """Settle the call with its answer and what was paid for beside it; the cost of the answer."""
+        reserve, self._attempt = self.reserve, None
+        usage = response.usage
+        cost = cost_of(model, usage)
+        if cost is None:  # who cannot say is charged what was held back
+            cost = 0.0 if reserve is None else reserve.usd
+        tokens, usd = usage.input_tokens + usage.output_tokens, cost
+        for aside in response.asides:
+            used = aside.response.usage
+            tokens += used.input_tokens + used.output_tokens
+            usd += aside.cost_usd
+        self._kept.clear()
+        self._ledger.settle(reserve, tokens - self._settled[0], usd - self._settled[1])
+        return cost
+
+    def give_up(self, error: BaseException, model: Model) -> FailedRequest | None:
+        """Settle a call that has no answer, and book what was paid for beside it.
+
+        The request that was under way is given back, for who made the call to book.
+        """
+        failed = self._settle_failed(error)
+        kept, self._kept = self._kept, []
+        for aside in kept:
+            self._book(aside)
+        before, paid = self._carried
+        if before is NO_USAGE:
+            return failed
+        if failed is None:
+            return FailedRequest(model, error, before, paid, 0.0, self._purpose)
+        usage, cost = failed.usage + before, failed.cost_usd + paid
+        return msgspec.structs.replace(failed, usage=usage, cost_usd=cost)
+
+    # ----------------------------------------------------------------- details
+
+    def _discard(self) -> None:
+        """The request under way is over: it was not made, or its reply is not the answer."""
+        attempt, self._attempt = self._attempt, None
+        if self._events is not None:
+            self._events.clear()
+        if attempt is None:
+            return
+        if attempt.reply is None:
+            self._ledger.settle(attempt.reserve, 0, 0.0)
+            return
+        reply = fill_usage(attempt.model, attempt.request, attempt.reply)
+        cost, usage = _cost(attempt, reply.usage), reply.usage
+        self._ledger.settle(attempt.reserve, usage.input_tokens + usage.output_tokens, cost)
+        took = (seams.monotonic() - attempt.started) * 1000
+        self._book(Aside(FAILED, reply, cost, took))
+
+    def _settle_failed(self, error: BaseException) -> FailedRequest | None:
+        attempt, self._attempt = self._attempt, None
+        if attempt is None:
+            return None
+        usage = self._received(attempt, error)
+        cost = _cost(attempt, usage)
+        self._ledger.settle(attempt.reserve, usage.input_tokens + usage.output_tokens, cost)
+        took = (seams.monotonic() - attempt.started) * 1000
+        return FailedRequest(attempt.model, error, usage, cost, took, self._purpose)
+
+    def _received(self, attempt: _Attempt, error: BaseException) -> Usage:
+        """What a request that failed has used."""
+        events = list(self._events) if self._events else []
+        if self._events:
+            self._events.clear()
+        if attempt.reply is not None:
+            return fill_usage(attempt.model, attempt.request, attempt.reply).usage
+        part = attempt.part
+        if part is None and events:
+            part = Response(Message("assistant", _blocks(events)))
+        if part is not None:
+            return usage_of_part(attempt.request, part)
+        stopped = isinstance(error, (asyncio.CancelledError, Timeout))
+        if attempt.sent or (stopped and attempt.model.remote and not attempt.model.reports_parts):
+            return usage_of_request(attempt.request)
+        return NO_USAGE
+
+
+def _cost(attempt: _Attempt, usage: Usage) -> float:
+    if usage is NO_USAGE:
+        return 0.0
+    cost = cost_of(attempt.model, usage)
+    if cost is None:
+        return 0.0 if attempt.reserve is None else attempt.reserve.usd
+    return cost
+
+
+def _blocks(events: list[LiveEvent]) -> tuple[Block, ...]:
+    """What was shown of a reply, as blocks: enough to estimate its tokens."""
+    words = "".join([e.text for e in events if isinstance(e, (TextDelta, ThinkingDelta))])
+    calls = [event.call for event in events if isinstance(event, ToolCallReady)]
+    return (Text(words), *calls) if words else tuple(calls)
+
+
+def with_max_tokens(request: Request, max_tokens: int | None) -> Request:
+    """The request with another limit on its reply."""
+    settings = msgspec.structs.replace(request.frame.settings, max_tokens=max_tokens)
+    frame = msgspec.structs.replace(request.frame, settings=settings)
+    return msgspec.structs.replace(request, frame=frame)
+
+
+def limited(request: Request, reserve: Reserve) -> Request:
+    """The request with its reply limited to what is held back for it."""
+    if reserve.max_tokens is None:
+        return request
+    return with_max_tokens(request, reserve.max_tokens)
+
+
+def require_price(model: Model) -> None:
+    """Refuse a model without a price where dollars are limited."""
+    if (one := model.unpriced()) is None:
+        return
+    raise ConfigError(
+        f"{shown(one)} has no price, and a limit in dollars needs one: say it in "
+        f'[llm.prices."{one.provider}:{one.name}"] of windlass.toml (0 where it is free), in a '
+        "model of your own override price(), or limit tokens instead"
+    )
+
+
+async def hold_back(
+    ledger: Ledger,
+    model: Model,
+    inputs: int,
+    output: int,
+    *,
+    closing: bool = False,
+    wait: bool = True,
+) -> Reserve | Spent:
+    """Hold back what a call of so many tokens may cost, or say which limit leaves no room."""
+    if ledger.priced:
+        require_price(model)
+    usd_in = cost_of(model, Usage(input_tokens=inputs))
+    per_million = cost_of(model, Usage(output_tokens=1_000_000))
+    if usd_in is None or per_million is None:
+        if ledger.priced:
+            raise ConfigError(f"{shown(model)} has no price, and a budget in dollars needs one")
+        usd_in = per_million = 0.0
+    kind = f"{model.provider}:{model.name}:{output}"
+    price = per_million / 1_000_000
+    return await ledger.reserve(
+        inputs, output, usd_in, price, closing=closing, kind=kind, wait=wait
+    )

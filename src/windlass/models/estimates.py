@@ -1,0 +1,120 @@
+"""Tokens of requests and replies, estimated: for reserves, and for providers that do not count.
+
+An estimate is no less than two thirds of what tokenizers with a large vocabulary take.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+from weakref import ref
+
+import msgspec
+
+from windlass.messages import Message, characters, weigh_text
+from windlass.models.base import Frame, Model, Request, Response
+from windlass.usage import Usage
+
+log = logging.getLogger("windlass")
+
+#: Counts of fewer tokens than this share of the estimate are no counts.
+LEAST_SHARE = 1 / 50
+_BYTES = 4 / LEAST_SHARE  # of a request, that cannot be one token
+_FEW = 200  # tokens of a reply; less is compared with its words
+_uncounted: set[tuple[str, str]] = set()  # models of which it was said that they do not count
+_frames: dict[int, tuple[ref[Frame], int]] = {}
+_encode = msgspec.json.Encoder().encode
+
+
+def weigh_frame(frame: Frame) -> int:
+    """The characters of a system prompt, tools and a schema; counted once as long as the frame lives."""
+    key = id(frame)
+    found = _frames.get(key)
+    if found is not None and found[0]() is frame:
+        return found[1]
+    weight = weigh_text(frame.system) if frame.system else 0
+    weight += sum([len(_json(tool)) for tool in frame.tools])
+    if frame.settings.schema is not None:
+        weight += len(_json(frame.settings.schema))
+    _frames[key] = (ref(frame, lambda _gone: _frames.pop(key, None)), weight)
+    return weight
+
+
+def _json(value: Any) -> bytes:
+    try:
+        return _encode(value)
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return repr(value).encode("utf-8", "backslashreplace")
+
+
+def estimate_request(request: Request) -> int:
+    """Roughly the tokens of a request: `estimate_request(Request(messages, frame))`."""
+    weight = weigh_frame(request.frame) + characters(request.messages) + characters(request.tail)
+    return weight // 4 + 1
+
+
+def estimate_reply(message: Message) -> int:
+    """Roughly the tokens of a reply, however far it came."""
+    return -(-characters((message,)) // 4)
+
+
+def fill_usage(model: Model, request: Request, response: Response) -> Response:
+    """The reply with its usage; that of a model which counts nothing is estimated, which is said once.
+
+    A reply that names its price and no tokens was not asked for: it comes from a cache, say.
+    """
+    usage = response.usage
+    if usage.input_tokens or usage.output_tokens or usage.cost_usd is not None:
+        return response
+    return _filled(model, request, response)
+
+
+def check_usage(model: Model, request: Request, response: Response, size: int) -> Response:
+    """The reply with a usage that can be true; `size` is that of the request, in bytes as sent.
+
+    A server may count nothing, or next to nothing.
+    """
+    usage = response.usage
+    if usage.input_tokens * _BYTES >= size and usage.output_tokens >= _FEW:
+        return response
+    return _filled(model, request, response)
+
+
+def _filled(model: Model, request: Request, response: Response) -> Response:
+    usage = response.usage
+    inputs, outputs = estimate_request(request), estimate_reply(response.message)
+    lost_input = usage.input_tokens < inputs * LEAST_SHARE
+    lost_output = usage.output_tokens < outputs * LEAST_SHARE
+    if not (lost_input or lost_output):
+        return response
+    _say_once(model)
+    counted = msgspec.structs.replace(
+        usage,
+        input_tokens=inputs if lost_input else usage.input_tokens,
+        output_tokens=outputs if lost_output else usage.output_tokens,
+        estimated=True,
+    )
+    return msgspec.structs.replace(response, usage=counted)
+
+
+def usage_of_part(request: Request, part: Response) -> Usage:
+    """What a reply that broke off has cost: counted as far as the server did, estimated for the rest."""
+    usage = part.usage
+    return msgspec.structs.replace(
+        usage,
+        input_tokens=usage.input_tokens or estimate_request(request),
+        output_tokens=max(usage.output_tokens, estimate_reply(part.message)),
+        estimated=True,
+    )
+
+
+def usage_of_request(request: Request) -> Usage:
+    """What a request has cost that was sent and brought nothing."""
+    return Usage(estimate_request(request), estimated=True)
+
+
+def _say_once(model: Model) -> None:
+    name = (model.provider, model.name)
+    if name not in _uncounted:
+        _uncounted.add(name)
+        log.warning("%s:%s does not count its tokens: they are estimated", *name)
