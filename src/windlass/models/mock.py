@@ -238,10 +238,15 @@ class MockModel(Model):
                 await seams.sleep(0)  # so that whoever watches sees it now
         return Response(
             message,
-            Usage(**{"input_tokens": len(text), "output_tokens": OUTPUT_TOKENS, **entry.usage}),
+            _usage(len(text), entry),
             entry.stop_reason or ("tool_use" if entry.tool_calls else "end_turn"),
             self.name,
         )
+
+
+def _usage(inputs: int, entry: MockEntry) -> Usage:
+    counts: dict[str, Any] = {"input_tokens": inputs, "output_tokens": OUTPUT_TOKENS, **entry.usage}
+    return Usage(**counts)
 
 
 def matches(glob: str, text: str) -> bool:
