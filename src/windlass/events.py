@@ -483,5 +483,8 @@ def kind_of(event: Event) -> str:
 
 
 def as_dict(event: Event) -> dict[str, Any]:
-    """The event as plain data, with its `kind`."""
-    return msgspec.to_builtins(event)
+    """The event as plain data, with its `kind`; a decision with its `policyDecision`."""
+    data: dict[str, Any] = msgspec.to_builtins(event)
+    if type(event) is ToolDecided:
+        data["policyDecision"] = event.policy_decision
+    return data

@@ -451,3 +451,19 @@ async def test_watcher_sees_the_arguments_that_run():
         "go", model=model, tools=[pay_tool([])], policies=[Rewrite(cents=6)], on_event=watch
     )
     assert seen == [{"to": "bob", "cents": 6}]
+
+
+async def test_answer_in_the_tools_place_waits_for_those_who_may_refuse():
+    class Cached(w.Policy[None]):
+        async def before_tool(self, run: w.Run, call: w.ToolCall) -> w.ToolResult:
+            return w.ToolResult(content="from memory")
+
+    async def outcome(**options: Any) -> tuple[str, str | None]:
+        model = scripted(call("pay", **BOB), "ok")
+        agent = w.Agent(model, tools=[pay_tool([])], policies=[Cached()], **options)
+        out = await agent.run("go")
+        return (out.status, out.tool_calls[0].outcome if out.tool_calls else None)
+
+    assert await outcome() == ("done", "ok")
+    assert await outcome(policy={"tools": ["look"]}) == ("done", "denied")
+    assert await outcome(approval_policy={"rules": [{"ask": "pay"}]}) == ("suspended", None)

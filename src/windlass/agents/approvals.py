@@ -15,6 +15,7 @@ from windlass import seams
 from windlass.access.caller import Caller
 from windlass.agents.identity import find_session, readable_sessions
 from windlass.agents.runtime import current_runtime, current_store
+from windlass.detach import detach
 from windlass.errors import AlreadyAnswered, ConfigError, WindlassError, nearest, shown
 from windlass.events import (
     InboxTaken,
@@ -180,13 +181,13 @@ def _waiting(
             session_id,
             ask.call_id,
             ask.tool,
-            ask.arguments or {},
+            detach(ask.arguments or {}),
             ask.caller,
             run.tenant if run is not None else None,
             run.name if run is not None else None,
             ask.rule,
             ask.reason,
-            ask.receipt,
+            detach(ask.receipt),
             ask.expires_at,
             *_said(answers.get(ask.call_id)),
         )

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from windlass import seams
+from windlass.detach import detach
 from windlass.events import (
     Event,
     IterationStart,
@@ -97,6 +98,8 @@ def _receipt(run: Run, event: ToolResulted) -> dict[str, Any]:
         "rule": None,
         "reason": None,
         "digest": None,
+        "answered_by": None,
+        "policyDecision": None,
         "attempt": 0,
         "outcome": event.outcome,
         "ok": not event.result.is_error,
@@ -108,6 +111,10 @@ def _receipt(run: Run, event: ToolResulted) -> dict[str, Any]:
             case ToolDecided(call_id=event.call_id):
                 record |= {"action": entry.action, "rule": entry.rule}
                 record |= {"digest": entry.digest, "reason": entry.reason}
+                record |= {
+                    "answered_by": entry.answered_by,
+                    "policyDecision": detach(entry.policy_decision),
+                }
                 if entry.arguments is not None:
                     record["arguments"] = own(entry.arguments)
             case ToolIntended(call_id=event.call_id):

@@ -30,6 +30,7 @@ from windlass.events import (
     ToolResulted,
     ToolSearchQueried,
     ToolSearchResulted,
+    as_dict,
     kind_of,
 )
 from windlass.messages import Message, Opaque, Thinking, ToolResult
@@ -156,7 +157,7 @@ class _Reader:
 
 
 def _without_kind(entry: JournalEntry) -> dict[str, Any]:
-    data = _plain(entry)
+    data = _listed(as_dict(entry))
     data.pop("kind", None)
     return data
 

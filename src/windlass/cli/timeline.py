@@ -156,6 +156,8 @@ def _decided(entry: events.ToolDecided) -> Iterator[Step]:
     why = f": {entry.reason}" if entry.reason else ""
     tone = "dim" if entry.action == "allow" else "yellow"
     by = f"by rule {entry.rule!r} for {entry.caller}"
+    if entry.answered_by is not None:
+        by += f", answered by {entry.answered_by}"
     yield Step(entry.action, f"{entry.tool} {by}, arguments {entry.digest[:8]}{why}", tone)
 
 

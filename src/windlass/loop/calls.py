@@ -19,6 +19,7 @@ from windlass.events import (
     ToolResulted,
     ToolShown,
 )
+from windlass.loop.decision import audit_event, refusal_by_tool
 from windlass.loop.policy import misplaced
 from windlass.loop.run import Run, unwatched
 from windlass.loop.turn import Ready, Turn
@@ -255,10 +256,18 @@ def settle(
     if not recorded and call.id not in run.committed:
         coerced = run.coerced.pop(call.id, ()) if run.coerced else ()
         took = run.took.pop(call.id, 0.0)
+        if result.outcome == "denied" and (ready := turn.ready.get(call.id)) is not None:
+            refusal = refusal_by_tool(ready, result, run.caller_name)
+            run.record(refusal)
+            run.emit(audit_event(refusal))
         run.record(ToolResulted(call.id, call.name, result.outcome, result, took, coerced))
     if run.emit is not unwatched:
         if call.id in run.committed:  # its record was stored with its effect; nobody saw it yet
             took = run.took.pop(call.id, 0.0)
+            if result.outcome == "denied" and (ready := turn.ready.get(call.id)) is not None:
+                refusal = refusal_by_tool(ready, result, run.caller_name)
+                run.emit(refusal)
+                run.emit(audit_event(refusal))
             run.emit(ToolResulted(call.id, call.name, result.outcome, result, took))
         run.emit(ToolCallUpdate(call.id, "failed" if result.is_error else "completed"))
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from windlass.errors import nearest, shown
-from windlass.events import ToolCallAudit, ToolCallUpdate, ToolDecided
+from windlass.events import ToolCallUpdate, ToolDecided
 from windlass.loop.asks import (
     Source,
     merge_sources,
@@ -22,6 +22,7 @@ from windlass.loop.asks import (
     unfit,
 )
 from windlass.loop.calls import settle
+from windlass.loop.decision import audit_event
 from windlass.loop.plan import digest_of
 from windlass.loop.review import Ended, Review, prepare
 from windlass.loop.run import Run, unwatched
@@ -69,7 +70,7 @@ def _fitted(run: Run, call: ToolCall) -> Ready | ToolResult:
     run.record(entry)
     if run.emit is unwatched:
         return Ready(fits, tool)
-    _show(run, call, entry)
+    run.emit(audit_event(entry))
     return Ready(msgspec.structs.replace(fits, arguments=own(fits.arguments)), tool)
 
 
@@ -93,12 +94,11 @@ async def decide(run: Run, call: ToolCall) -> Ready | ToolResult | Suspend:
 
 
 def _end(review: Review, ended: Ended) -> ToolResult:
-    """A policy refused the call, or answered in the tool's place: on the record."""
+    """A policy refused the call: on the record."""
     answer = ended.answer
     if isinstance(answer, ToolResult):
         if ended.rule is not None:
-            action = "deny" if answer.outcome == "denied" else "answer"
-            _record(review, action, ended.rule, reason=answer.text)
+            _record(review, "deny", ended.rule, reason=answer.text)
         return answer
     rule = ended.rule or review.rule
     asks = () if answer.ask is None else (Source(rule, answer.ask, answer.by),)
@@ -120,7 +120,7 @@ def _answer(
     if verdict is None or (verdict.allowed and new):
         entry = question(run, call, tool, sources)
         run.record(entry)
-        _show(run, call, entry)
+        run.emit(audit_event(entry))
         return _park(asking)
     rule = f"{rule_of(asking)}:{verdict.by}"
     why = unfit(run, call, tool, sources, verdict) if verdict.allowed else verdict.reason
@@ -139,7 +139,9 @@ def _park(sources: Sequence[Source]) -> Suspend:
     return Suspend(reason_of(sources), first.conditions, first.initiator)
 
 
-def _allow_reviewed(review: Review, asked: ToolCall, sources: Sequence[Source]) -> Ready:
+def _allow_reviewed(
+    review: Review, asked: ToolCall, sources: Sequence[Source]
+) -> Ready | ToolResult:
     """Nobody asks any more: the call runs by the rule that let it through."""
     granted = review.granted.get(review.rule)
     if granted is None:
@@ -156,9 +158,12 @@ def _allow(
     by: str | None = None,
     reason: str | None = None,
     receipt: dict[str, Any] | None = None,
-) -> Ready:
-    """The call may run, as it is now: on the record."""
+) -> Ready | ToolResult:
+    """The call may run, as it is now, or has its answer: on the record."""
     call = review.call
+    if (answer := review.answer) is not None:
+        _record(review, "answer", review.rule, sources, by, reason or answer.text, receipt)
+        return answer
     same = call.arguments is asked.arguments or digest_of(call.arguments) == digest_of(
         asked.arguments
     )
@@ -193,7 +198,8 @@ def _record(
         answered_by=by,
     )
     run.record(entry)
-    _show(run, call, entry)
+    if run.emit is not unwatched:
+        run.emit(audit_event(entry))
 
 
 def _unknown(run: Run, call: ToolCall) -> ToolResult:
@@ -206,18 +212,6 @@ def _unknown(run: Run, call: ToolCall) -> ToolResult:
         hint = nearest(call.name, run.tools) or "."
         words = f"There is no tool {shown(call.name)}{hint} Available: {names}."
     return ToolResult(call.id, words, True, call.name, "unknown_tool")
-
-
-def _show(run: Run, call: ToolCall, entry: ToolDecided) -> None:
-    """Tell whoever audits what was decided, and why."""
-    if run.emit is not unwatched:
-        audit = {
-            "event_type": f"tool_{entry.action}",
-            "rule": entry.rule,
-            "reason": entry.reason,
-            "policyDecision": entry.policy_decision,
-        }
-        run.emit(ToolCallAudit(call.id, call.name, audit))
 
 
 def denied(call: ToolCall, reason: str | None) -> ToolResult:

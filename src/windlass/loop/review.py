@@ -24,7 +24,7 @@ from windlass.tools.prepare import unparsable
 
 
 class Ended(NamedTuple):
-    """A refusal, or an answer in the tool's place, and whose it is; None: the arguments do not fit."""
+    """A refusal, and whose it is; None: the arguments do not fit."""
 
     rule: str | None
     answer: Refused | ToolResult
@@ -33,13 +33,14 @@ class Ended(NamedTuple):
 class Review:
     """One call before the policies: `ended = await Review(run, tool, call).decide()`."""
 
-    __slots__ = ("call", "granted", "rule", "run", "sources", "tool")
+    __slots__ = ("answer", "call", "granted", "rule", "run", "sources", "tool")
 
     def __init__(self, run: Run, tool: Tool, call: ToolCall) -> None:
         self.run, self.tool, self.call = run, tool, call
         self.rule: str = "default"  # the last policy that let it through by name
         self.sources: dict[str, Source] = {}  # who asks, or asked and was answered at once
         self.granted: dict[str, Granted] = {}
+        self.answer: ToolResult | None = None  # given in the tool's place, by the policy `rule`
 
     async def decide(self) -> Ended | None:
         """Ask every policy. What ended the asking; None: the call may run, once all asks are answered."""
@@ -48,7 +49,7 @@ class Review:
             return ended
         for ask in moments.deciding:
             answer = await self._ask(ask)
-            if isinstance(answer, (Refused, ToolResult)):
+            if isinstance(answer, (Refused, ToolResult)) and self._ends(ask, answer):
                 return Ended(ask.__self__.name, answer)
             if isinstance(answer, ToolCall):
                 raise ConfigError(
@@ -63,18 +64,26 @@ class Review:
             ask = waiting.pop(0)
             answer = await self._ask(ask)
             if isinstance(answer, (Refused, ToolResult)):
-                return Ended(ask.__self__.name, answer)
+                return Ended(ask.__self__.name, answer) if self._ends(ask, answer) else None
             # Once each: two that undo one another's change must come to an end.
             if not isinstance(answer, ToolCall) or ask in changed:
                 continue
             changed.add(ask)
-            self.rule = ask.__self__.name
+            self._name(ask.__self__.name)
             fits = prepare(self.run, self.tool, answer)
             if isinstance(fits, ToolResult):
                 return Ended(None, fits)
             self.call = fits
             waiting += [each for each in asks if each is not ask and each not in waiting]
         return None
+
+    def _ends(self, ask: Any, answer: Refused | ToolResult) -> bool:
+        """Is it a refusal? An answer in the tool's place waits for those that may refuse the call."""
+        if isinstance(answer, Refused) or answer.outcome == "denied":
+            return True
+        if self.answer is None:
+            self.rule, self.answer = ask.__self__.name, answer
+        return False
 
     async def _ask(self, ask: Any) -> CallVerdict:
         """What one policy says. A call is the answer only if its arguments are others."""
@@ -89,7 +98,8 @@ class Review:
             case Suspend():
                 self.sources[name] = Source(name, answer)
             case Granted():
-                self.rule, self.granted[name] = name, answer
+                self.granted[name] = answer
+                self._name(name)
                 if answer.ask is not None:
                     self.sources[name] = Source(name, answer.ask, answer.by or name)
             case ToolCall():
@@ -103,8 +113,13 @@ class Review:
         if digest_of(arguments) != digest_of(self.call.arguments):
             return msgspec.structs.replace(self.call, arguments=arguments)
         if answer is not given:  # a copy: the decision then names this policy
-            self.rule = name
+            self._name(name)
         return None
+
+    def _name(self, name: str) -> None:
+        """The decision names the last policy that let the call through, or the one that answered it."""
+        if self.answer is None:
+            self.rule = name
 
 
 def prepare(run: Run, tool: Tool, call: ToolCall) -> ToolCall | ToolResult:

@@ -33,6 +33,7 @@ from windlass.events import (
 )
 from windlass.loop.answers import Decision
 from windlass.loop.deadline import Deadline, Watch
+from windlass.loop.decision import refusal_by_tool
 from windlass.loop.ledger import NO_LIMITS, Ledger
 from windlass.loop.plan import Plan, framed, keepable, plain
 from windlass.loop.policy import Policy
@@ -370,10 +371,13 @@ class Run:
                 result = self.redactor.value(result)
             self.committed[call_id] = result
             took = (seams.monotonic() - started) * 1000
-            entry = ToolResulted(call_id, tool.name, result.outcome, result, took)
-            if call_id in turn.started:
-                return [entry]
-            return [ToolIntended(call_id, tool.name, tool.effect, ready.attempt), entry]
+            entries: list[JournalEntry] = []
+            if call_id not in turn.started:
+                entries.append(ToolIntended(call_id, tool.name, tool.effect, ready.attempt))
+            if result.outcome == "denied":
+                entries.append(refusal_by_tool(ready, result, self.caller_name))
+            entries.append(ToolResulted(call_id, tool.name, result.outcome, result, took))
+            return entries
 
         ended = self.committing[call_id] = self.loop.create_future()
         try:

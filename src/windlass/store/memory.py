@@ -9,14 +9,23 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, Unpack
 from weakref import finalize, ref
 
 from msgspec import structs
 
 from windlass import seams
 from windlass.errors import Locked, NoSuchSession, SessionHeld, StaleWriter, StoreError, nearest
-from windlass.events import FORMAT, JournalEntry, RunStarted, SessionOpened, ToolResulted
+from windlass.events import (
+    FORMAT,
+    JournalEntry,
+    RunStarted,
+    SessionOpened,
+    ToolDecided,
+    ToolIntended,
+    ToolResulted,
+)
+from windlass.messages import ToolResult
 from windlass.store import holder as holders
 from windlass.store import journal as written
 from windlass.store.answers import check_for
@@ -38,9 +47,11 @@ if TYPE_CHECKING:
     from windlass.store.body import Guard
 
 T = TypeVar("T")
+_Gone: TypeAlias = tuple[str, float, list[JournalEntry]]  # a session's id, its end, and entries
 MOST_CALLS = 10_000  # on the books that no journal here holds: the latest stay
 FEW = 16  # entries: a turn or two
 MOST_SESSIONS = 128  # let go, whose calls stay on the books
+MOST_AUDITED = 4096  # let go before those, whose decisions about tool calls stay for the audit
 
 
 class MemoryJournal:
@@ -178,7 +189,7 @@ class MemoryJournal:
         """
         kept = self.entries
         if len(kept) > FEW:  # of a short run all may stay: that is less than looking for what must
-            kept = [entry for entry in kept if type(entry) in ON_BOOKS]
+            kept = _for_audit(kept, ON_BOOKS)
         return self.session_id, self._bounds[-1], kept
 
     def slips(self) -> list[Slip]:
@@ -206,7 +217,8 @@ class MemoryStore:
         self._passing: dict[str, ref[MemoryJournal]] = {}
         self._sweep_at = 256
         self._calls: deque[ModelCall] = deque(maxlen=MOST_CALLS)
-        self._gone: deque[tuple[str, float, list[JournalEntry]]] = deque(maxlen=MOST_SESSIONS)
+        self._gone: deque[_Gone] = deque(maxlen=MOST_SESSIONS)
+        self._audited: deque[_Gone] = deque(maxlen=MOST_AUDITED)
         self._transaction, self._answering = threading.Lock(), threading.Lock()
         self._connection: sqlite3.Connection | None = None
         self._guard: Guard | None = None
@@ -236,6 +248,8 @@ class MemoryStore:
             if session_id not in self._sessions:  # it was let go, and is here again with its calls
                 others = [kept for kept in self._gone if kept[0] != session_id]
                 self._gone = deque(others, MOST_SESSIONS)
+                older = [kept for kept in self._audited if kept[0] != session_id]
+                self._audited = deque(older, MOST_AUDITED)
         self._sessions[session_id] = journal
         return journal
 
@@ -245,10 +259,23 @@ class MemoryStore:
         if session is None:
             return
         self._passing[session_id] = ref(session)
+        if len(self._gone) == MOST_SESSIONS:
+            self._keep_decisions(self._gone.popleft())
         self._gone.append(session.kept())
         if len(self._passing) > self._sweep_at:  # now and then: a callback for each would be dear
             self._passing = {name: kept for name, kept in self._passing.items() if kept()}
             self._sweep_at = 2 * len(self._passing) + 256
+
+    def _keep_decisions(self, gone: _Gone) -> None:
+        """Keep what the audit tells of a session, which is little, if tools were called in it."""
+        name, at, entries = gone
+        if not any([type(entry) is ToolDecided for entry in entries]):
+            return
+        self._audited.append((name, at, _for_audit(entries, _RUNS)))
+
+    def gone(self) -> list[_Gone]:
+        """What is kept of sessions that nobody has named: their ids, when they ended, and entries."""
+        return [*self._audited, *self._gone]
 
     def _find(self, session_id: str) -> MemoryJournal | None:
         found = self._sessions.get(session_id)
@@ -477,6 +504,26 @@ class MemoryStore:
     def _root_of(self, parent_id: str) -> str:
         parent = self._find(parent_id)
         return parent_id if parent is None else _opening(parent).root_id or parent_id
+
+
+_RUNS: Final = frozenset({RunStarted})
+_NO_RESULT: Final = ToolResult()
+
+
+def _for_audit(
+    entries: Sequence[JournalEntry], also: frozenset[type[JournalEntry]]
+) -> list[JournalEntry]:
+    """Decisions and outcomes without their arguments and results, which may be long; and these."""
+    kept: list[JournalEntry] = []
+    for entry in entries:
+        kind = type(entry)
+        if kind in also or kind is ToolIntended:
+            kept.append(entry)
+        elif kind is ToolDecided:
+            kept.append(structs.replace(entry, arguments=None))
+        elif kind is ToolResulted:
+            kept.append(structs.replace(entry, result=_NO_RESULT))
+    return kept
 
 
 def result_in(entries: Sequence[JournalEntry], call_id: str) -> ToolResulted | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict, Unpack, cast
 
 import msgspec
@@ -57,6 +57,9 @@ class AuditEntry(msgspec.Struct, frozen=True):
     verb: str | None = None
     row: str | None = None
     changes: tuple[dict[str, Any], ...] = ()
+    asker: str | None = None  # the policies that asked somebody
+    answered_by: str | None = None  # who answered them
+    policy_decision: dict[str, Any] | None = None  # which rule and why, what was asked and answered
 
     @property
     def key(self) -> tuple[float, str, str, str]:
@@ -182,7 +185,27 @@ async def _recorded(store: Store, asked: _Asked) -> list[AuditEntry]:
                 heapq.heappush(newest, entry.at)
                 if len(newest) > asked.limit + 1:
                     heapq.heappop(newest)
+    if isinstance(store, MemoryStore):
+        found += filter(asked.fits, await _of_gone(store, asked))
     return found
+
+
+async def _of_gone(store: MemoryStore, asked: _Asked) -> list[AuditEntry]:
+    """The calls of sessions that nobody has named, which the memory store keeps for the audit alone."""
+    only = asked.exactly.get("session")
+    gone = [one for one in store.gone() if only is None or one[0] == only]
+    if not gone:
+        return []
+    chains = tuple([f"session:{name}" for name, _, _ in gone])
+    marks = ", ".join("?" * len(chains))
+    by_session: dict[str | None, list[audit.AuditRow]] = {}
+    for row in await _log(store, f"chain IN ({marks})", chains):
+        by_session.setdefault(row.session, []).append(row)
+    return [
+        entry
+        for name, at, entries in gone
+        for entry in _entries_of_gone(name, at, entries, by_session.get(name, ()))
+    ]
 
 
 async def _sessions(store: Store, asked: _Asked) -> list[tuple[float, str]]:
@@ -265,6 +288,28 @@ def entries_of(
                 call.hear(entry)
                 # What a fork was given stands in its first row, and is its parent's doing.
                 call.own = call.own or row.seq > 0
+    return _join(session, calls, logged)
+
+
+def _entries_of_gone(
+    session: str, at: float, entries: Sequence[JournalEntry], logged: Sequence[audit.AuditRow]
+) -> list[AuditEntry]:
+    """The calls of a session that the memory store let go, with what the log says of each."""
+    calls: dict[tuple[str, bool], _Call] = {}
+    run: RunStarted | None = None
+    for entry in entries:
+        if isinstance(entry, RunStarted):
+            run = entry
+        elif isinstance(entry, _KINDS):
+            call = calls.setdefault((entry.call_id, False), _Call(at, run))
+            call.own = True
+            call.hear(entry)
+    return _join(session, calls, logged)
+
+
+def _join(
+    session: str, calls: Mapping[tuple[str, bool], _Call], logged: Sequence[audit.AuditRow]
+) -> list[AuditEntry]:
     said: dict[tuple[str | None, bool], audit.AuditRow] = {}
     rest: list[audit.AuditRow] = []
     for row in logged:  # a read that a crash interrupted was done, and logged, twice
@@ -316,6 +361,7 @@ class _Call:
         if logged is not None and logged.reason is not None:
             reason = logged.reason
         verb = UNDO if self.by is not None else None
+        told = None if decided is None else decided.policy_decision
         return AuditEntry(
             at=self.at,
             tool=self.tool,
@@ -337,6 +383,9 @@ class _Call:
             verb=verb if logged is None else logged.verb,
             row=None if logged is None else logged.row,
             changes=() if logged is None else _changes(logged),
+            asker=None if told is None else told.get("asker"),
+            answered_by=None if decided is None else decided.answered_by,
+            policy_decision=told,
         )
 
 
@@ -363,6 +412,7 @@ async def _logged(store: Store, asked: _Asked) -> list[AuditEntry]:
             values.append(float(value))
     if isinstance(store, MemoryStore):
         names = [info.id for info in await store.sessions()]
+        names += [name for name, _, _ in store.gone()]
         wheres.append(f"(session IS NULL OR session NOT IN ({', '.join('?' * len(names))}))")
         values += names
     else:

@@ -440,6 +440,9 @@ class _Verification:
             late = [seal for seal in self.sealed if seal.number > last.get(seal.tenant, 0)]
             if late:
                 yield f"{len(late)} seals are in the store alone: they wait for the anchor"
+        unnamed = len(self.store.gone()) if isinstance(self.store, MemoryStore) else 0
+        if unnamed:
+            yield f"{unnamed} sessions that nobody has named are kept in memory, without a chain"
         if not self.sealed:
             yield "nothing was ever sealed: a chain whose end was cut off would not show"
         elif open_ends:
