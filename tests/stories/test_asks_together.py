@@ -139,3 +139,14 @@ async def test_shortest_time_of_all_sources_counts():
     [brief] = [e for e in alone.entries if type(e) is ToolDecided and e.action == "ask"]
     assert question.expires_at is not None and brief.expires_at is not None
     assert abs(question.expires_at - brief.expires_at) < 30
+
+
+async def test_yes_to_a_call_that_waits_only_for_others_of_its_turn_is_no_error():
+    ran: list[str] = []
+    model = scripted([call("read_mail"), call("send", to="bob")], "done")
+    tools = [read_mail, send_tool(ran)]
+    agent = w.Agent(model, tools=tools, taint=False, eager_tools=False, **RULE)
+    out = await agent.run("go", session_id="s")
+    assert {each.name for each in out.pending} == {"read_mail", "send"}
+    out = await agent.resume("s", decisions={each.id: True for each in out.pending})
+    assert out.status == "done" and ran == ["bob"]

@@ -46,6 +46,8 @@ async def post_decisions(run: Run, decisions: Given, caller: Caller | None) -> N
     """
     payload: dict[str, Any] = {}
     for given, one in decisions.items():
+        if decision_of(one).allowed and _runs_anyway(run, given):
+            continue
         question = _find_question(run, given, one.ask if isinstance(one, (Allow, Deny)) else None)
         if question is None:
             continue
@@ -88,6 +90,12 @@ def must_be_open(run: Run, call_ids: Sequence[str]) -> None:
         if call_id not in waiting:
             open_calls = ", ".join(waiting) or "none"
             raise ConfigError(f"no open call {call_id!r}; open are: {open_calls}")
+
+
+def _runs_anyway(run: Run, call_id: str) -> bool:
+    """Was the call allowed already, and waits only for others of its turn? A yes changes nothing."""
+    ready = run.turn.ready.get(call_id) if run.turn is not None else None
+    return ready is not None and ready.tool.handler is not None
 
 
 def _find_question(run: Run, given: str, ask: str | None) -> ToolDecided | None:
