@@ -69,6 +69,7 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "alias").symlink_to("notes")
     (tmp_path / "secret").mkdir()
     (tmp_path / "open").symlink_to("secret")
+    monkeypatch.setenv("UP", "..")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -121,6 +122,11 @@ NOTES: Any = {"allow": {"write_*": "notes/*", "save": "notes/*", "copy": "notes/
         ("copy", {"source": "notes/a", "target": "notes/b"}, True),
         ("copy", {"source": "/etc/passwd", "target": "notes/b"}, False),
         ("copy", {"target": "notes/b"}, False),
+        ("write_file", {"path": "notes/%2e%2e/%2e%2e/x"}, False),
+        ("write_file", {"path": "notes/$UP/x"}, False),
+        ("write_file", {"path": "file:///etc/passwd"}, False),
+        ("write_file", {"path": "https://notes/a"}, False),
+        ("write_file", {"path": "notes/100% a$ b.txt"}, True),
     ],
 )
 async def test_allow_needs_every_path_inside(tool: str, arguments: Any, allowed: bool):
@@ -137,6 +143,8 @@ async def test_allow_needs_every_path_inside(tool: str, arguments: Any, allowed:
         ("**", "notes/deep/a", True),
         ("**", "/etc/passwd", False),
         ("**", "../x", False),
+        ("**", "file:///etc/passwd", False),
+        ("**", "s3://bucket/x", False),
         ("*", "/etc/passwd", True),  # alone it stands for anything
         ("*.md", "a.md", True),
         ("*.md", "notes/a.md", False),
@@ -213,6 +221,15 @@ async def test_deny_by_path_whatever_its_spelling(path: str, denied: bool):
         arguments = {"path": "a", name: path}
         got = await runs({"deny": {"write_file": "secret/*"}}, "write_file", **arguments)
         assert got is not denied or (name == "text" and "\0" in path), name
+
+
+@pytest.mark.parametrize(
+    "text", ["", " ", "\n", "a\0b", "%00", "\ud800", "x" * 9000, "https://a@b/", "file:///x"]
+)
+async def test_deny_by_path_leaves_other_text_alone(text: str):
+    assert await runs({"deny": {"write_file": "secret/*"}}, "write_file", path="a", text=text)
+    rules: Any = {"rules": [{"deny": {"path": "secret/*"}}, {"deny": {"path": "*.pem"}}]}
+    assert await decided(rules, "write_file", path="a", text=text) == "ok"
 
 
 async def test_deny_by_absolute_path(workspace: Path):
@@ -388,3 +405,50 @@ async def test_an_allowing_rule_is_on_the_receipt_only_where_every_value_fits():
     out = await agent.run("go", session_id="s")
     entries = [entry for entry in out.entries if type(entry).__name__ == "ToolDecided"]
     assert [entry.rule for entry in entries] == ["approval_policy", "default"]
+
+
+async def test_ceilings_roles_and_skills_use_the_same_globs():
+    async def outcome(**options: Any) -> str:
+        agent = w.Agent(scripted(call("save", target="a"), "ok"), tools=[save, copy], **options)
+        return (await agent.run("go")).tool_calls[0].outcome
+
+    for globs, expected in (
+        (["s*"], "ok"),
+        (["?ave"], "ok"),
+        (["[st]ave"], "ok"),
+        (["S*"], "denied"),
+    ):
+        assert await outcome(policy={"tools": globs}) == expected
+        assert await outcome(permissions={"allow": globs}) == expected
+        skill = w.skill_define("one", description="x", prompt="y", allowed_tools=globs)
+        match = w.SkillMatch(invoke=("one",))
+        assert await outcome(skills=[skill], skill_match=match) == expected
+        roles = w.Roles({"clerk": [f"tool.{glob}" for glob in globs]})
+        assert roles.allows(w.Caller("ann", ("clerk",)), "tool.save") is (expected == "ok")
+        refusing = w.Roles({"clerk": ["*.*", *[f"!tool.{glob}" for glob in globs]]})
+        assert refusing.allows(w.Caller("ann", ("clerk",)), "tool.save") is (expected != "ok")
+
+
+async def test_a_parents_lists_look_at_the_arguments_of_its_sub_agents():
+    for path, expected in (("notes/a", "ok"), ("/etc/x", "denied"), ("notes/../x", "denied")):
+        child_model = scripted(call("write_file", path=path, text="notes/hello"), "done")
+        child = w.Agent(child_model, name="helper", tools=[write_file])
+        lists: Any = {"allow": {"helper": True, "write_file": "notes/*"}}
+        parent = scripted(call("helper", task="notes/a"), "ok")
+        await w.Agent(parent, tools=[child.as_tool()], permissions=lists).run("go")
+        [answer] = [m for m in child_model.requests[1].messages if m.role == "tool"]
+        assert answer.content[0].outcome == expected
+
+
+async def test_a_predicate_cannot_change_what_the_next_line_sees():
+    def changes(args: dict[str, Any]) -> bool:
+        args["path"] = "notes/a"
+        args["paths"] = []
+        return False
+
+    lists: Any = {"allow": [{"write_file": changes}, {"write_file": "notes/*"}]}
+    assert not await runs(lists, "write_file", path="/etc/x")
+    assert await runs(lists, "write_file", path="notes/b")
+    denied: Any = {"deny": [{"write_files": changes}, {"write_files": "secret/*"}]}
+    assert not await runs(denied, "write_files", paths=["secret/x"])
+    assert await runs(denied, "write_files", paths=["x"])

@@ -20,7 +20,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 from windlass.access.addresses import fits_host, fits_url, host_spellings, parse_address
 from windlass.access.facts import KINDS, Kind, declared_names, kind_of_argument
 from windlass.access.globs import like, path_like
-from windlass.access.paths import LONGEST, fits_path, read_path, relate_to, touches_path
+from windlass.access.paths import fits_path, is_url, read_path, relate_to, touches_path
 from windlass.access.values import iterate_values, spell_scalar
 
 Sense: TypeAlias = Literal["allow", "deny"]
@@ -163,11 +163,21 @@ def touches_value(pattern: str, kind: Kind, value: object, root: str) -> bool:
         return any([like(pattern, one) for one in split_command(value)])
     if kind == "url":
         return touches_address(pattern, value)
-    if len(value) > LONGEST or ("\0" in value and kind != "path"):
-        return False
     if kind == "text" and any([like(pattern, one) for one in host_spellings(value)]):
         return True
-    return touches_path(pattern, value, root, crossing=True)
+    if kind == "text" and "." in pattern and is_url(value) and not _parses(value):
+        return True  # an address that two parsers may read differently
+    return touches_path(pattern, value, root, crossing=True, unreadable=kind == "path")
+
+
+def _parses(text: str) -> bool:
+    if any([letter.isspace() for letter in text.strip()]):
+        return True  # words that begin with an address
+    try:
+        parse_address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def touches_address(pattern: str, text: str) -> bool:
@@ -215,8 +225,11 @@ def fits_place(pattern: str, text: str, root: str, sense: Sense) -> bool:
         return True
     if "/" in pattern:
         return False
-    names = [place.rpartition("/")[2] for place in read_path(text, root, named=True)]
-    return any([path_like(pattern, name) for name in names])
+    try:
+        places = read_path(text, root, named=True)
+    except ValueError:
+        return False
+    return any([path_like(pattern, place.rpartition("/")[2]) for place in places])
 
 
 def split_command(text: str) -> tuple[str, ...]:

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import os
 import os.path
+import re
 import sys
 import unicodedata
 from collections.abc import Sequence
 from typing import Final
+from urllib.parse import unquote
 
 from windlass.access.globs import like, path_like
 
 LONGEST: Final = 4096  # characters: no file system of ours opens a longer path
+_URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[/\\]{2}")
+_FILE_URL: Final = re.compile(r"\s*file:(?://(?:localhost)?)?/+", re.IGNORECASE)
 _MAGIC: Final = frozenset("*?[")
 _FOLDS: Final = sys.platform in ("darwin", "win32")  # file systems that do not tell cases apart
 
@@ -46,16 +50,24 @@ def current_folder() -> str:
 
 
 def _spellings(text: str) -> dict[str, None]:
-    found = {text: None}
-    if "\\" in text:
-        found[text.replace("\\", "/")] = None
+    """What a tool may make of a text before it opens it."""
+    found = {text: None, text.strip(): None}
+    if "%" in text:
+        found[unquote(text)] = None
+    if _FILE_URL.match(text):
+        found[unquote(_FILE_URL.sub("/", text, count=1))] = None
     if not text.isascii():
-        for form in ("NFC", "NFKC"):
-            found[unicodedata.normalize(form, text)] = None
-            found[unicodedata.normalize(form, text).replace("\\", "/")] = None
+        found[unicodedata.normalize("NFC", text)] = None
+        found[unicodedata.normalize("NFKC", text)] = None
     for one in tuple(found):
+        if "$" in one:
+            found[os.path.expandvars(one)] = None
+        if "\\" in one:
+            found[one.replace("\\", "/")] = None
         if one.startswith("~"):
             found[os.path.expanduser(one)] = None
+    if not all(found) or any(["\0" in one for one in found]):
+        raise ValueError("it is no path")
     return found
 
 
@@ -77,8 +89,15 @@ def relate_to(place: str, root: str) -> str | None:
     return place[len(start) :] if place.startswith(start) else None
 
 
+def is_url(text: str) -> bool:
+    """Is this an address, which some tools open where others expect a path?"""
+    return _URL.match(text.strip()) is not None
+
+
 def fits_path(pattern: str, text: str, root: str) -> bool:
     """Does every reading of a path lie within a glob over paths? `*` stays in a folder, `**` does not."""
+    if is_url(text) and "://" not in pattern:
+        return False
     try:
         places = read_path(text, root)
     except ValueError:
@@ -87,18 +106,21 @@ def fits_path(pattern: str, text: str, root: str) -> bool:
     return all([any([_fits_place(glob, place, root) for glob in globs]) for place in places])
 
 
-def touches_path(pattern: str, text: str, root: str, *, crossing: bool) -> bool:
-    """Does any reading of a path fall under a glob over paths? What no file can be named falls under all.
+def touches_path(
+    pattern: str, text: str, root: str, *, crossing: bool, unreadable: bool = True
+) -> bool:
+    """Does any reading of a path fall under a glob over paths?
 
-    But for what is too long: nothing opens that, whatever its tool makes of it.
     With `crossing` a `*` crosses folders too, and the folder itself falls under what is in it.
+    `unreadable` is the answer for what no file can be named; what is empty or too long is nothing that
+    a tool could open.
     """
-    if len(text) > LONGEST:
+    if not text.strip() or len(text) > LONGEST:
         return False
     try:
         places = read_path(text, root, named=True)
     except ValueError:
-        return True
+        return unreadable
     globs = _resolve(pattern, root, follow=True)
     return any(
         [
@@ -129,7 +151,7 @@ def _resolve(pattern: str, root: str, *, follow: bool) -> Sequence[str]:
     With `follow` the links in its fixed part are followed as well: a denied folder is denied by each
     of its names. For an allowed one this would let whoever turns the link say what is allowed.
     """
-    glob = os.path.expanduser(pattern)
+    glob = os.path.expanduser(unicodedata.normalize("NFC", pattern) if follow else pattern)
     if not _MAGIC.intersection(pattern) or ".." in pattern.split("/") or "./" in pattern:
         glob = _squeeze(os.path.normpath(glob))
     if glob.startswith("../") or glob == "..":

@@ -12,7 +12,7 @@ import msgspec
 
 from windlass.access.globs import match_name
 from windlass.access.match import CallValues, Sense, fits_arguments
-from windlass.access.paths import current_folder, read_path, relate_to
+from windlass.access.paths import current_folder, is_url, read_path, relate_to
 from windlass.access.values import iterate_values
 from windlass.errors import ConfigError, nearest, said, shown
 
@@ -61,7 +61,7 @@ class PathScope(msgspec.Struct, frozen=True):
         return bool(hits) and (all(hits) if sense == "allow" else any(hits))
 
     def _lies_inside(self, value: object, anchor: str, roots: list[str], sense: Sense) -> bool:
-        if not isinstance(value, str):
+        if not isinstance(value, str) or (sense == "allow" and is_url(value)):
             return False
         try:
             places = read_path(value, anchor)
