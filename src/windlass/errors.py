@@ -188,7 +188,9 @@ class Aborted(WindlassError):
 
 
 class Suspended(WindlassError):
-    """The run is parked: resume it by `session_id`."""
+    """The run is parked: resume it by `session_id`, once `pending` has its answers."""
+
+    pending: Any = ()  # the calls that wait: each has an id, a name, arguments and a reason
 
 
 class OutputMissing(WindlassError):

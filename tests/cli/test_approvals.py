@@ -82,3 +82,39 @@ def test_what_cannot_be_meant(windlass, waiting, args, words):
 def test_an_answer_is_given_once(windlass, waiting):
     windlass("approvals", "approve", waiting)
     assert "answered already" in windlass("approvals", "deny", waiting, code=2).output
+    told = windlass("approvals", "show", waiting).stdout
+    assert "answered by" in told
+
+
+def test_answer_is_good_for_a_program_that_does_not_ask(windlass, waiting):
+    """The rule that asked is not named again; the question stands on the record, and so does its answer."""
+    windlass("approvals", "approve", waiting, "--by", "ann")
+    done = windlass("sessions", "resume", "s1", "-t", "shop:pay")
+    assert "pay: paid 5 to Bob" in done.output and "done" in done.output
+    assert "approval_policy:ann" in windlass("sessions", "show", "s1").stdout
+
+
+def test_late_answer_is_told_who_was_first(windlass, waiting):
+    windlass("approvals", "deny", waiting, "--by", "ann")
+    done = windlass("approvals", "approve", waiting, code=2)
+    assert "answered already, by ann: deny" in done.output
+    done = windlass("run", "--resume", "s1", *TOOL, "--allow", "mock_call_1", code=2)
+    assert "answered already, by ann: deny" in done.output
+    done = windlass("sessions", "resume", "s1", "-t", "shop:pay")
+    assert "paid" not in done.output
+
+
+def test_task_for_a_parked_session_is_not_taken(windlass, waiting):
+    done = windlass("run", "something else", *MOCK, *TOOL, "--session", "s1", code=1)
+    assert "suspended" in done.output and "waits: mock_call_1" in done.output
+    assert json.loads(windlass("approvals", "list", "--json").stdout)[0]["id"] == waiting
+    windlass("approvals", "approve", waiting)
+    assert "paid 5" in windlass("sessions", "resume", "s1", "-t", "shop:pay").output
+
+
+def test_task_for_a_parked_session_that_is_to_be_discarded(windlass, waiting):
+    more = ("--session", "s1", "--on-pending", "discard")
+    done = windlass("run", "something else", *MOCK, "-t", "shop:pay", *more)
+    assert "done" in done.output and "paid" not in done.output
+    assert "Not run: discarded" in windlass("sessions", "show", "s1").stdout
+    assert "nothing waits" in windlass("approvals", "list").stderr

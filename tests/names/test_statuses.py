@@ -97,7 +97,7 @@ async def test_every_transcript_kind_is_shown():
     await agent.resume("s", results={out.pending[0].id: "yes"})
     await w.agent_session_reset("s")
     await agent.with_(model=scripted(call("ask"))).run("again", session_id="s")
-    await agent.run("never mind", session_id="s")
+    await agent.run("never mind", session_id="s", on_pending="discard")
     fork = await w.agent_session_fork("s", "f")
     seen = {e["kind"] for e in transcript_of((await w.agent_session_read("s")).entries)["events"]}
     seen |= {e["kind"] for e in fork.transcript["events"]}

@@ -34,7 +34,7 @@ def who(headers: Mapping[str, str]) -> w.Caller | None:
 @asynccontextmanager
 async def served(model: w.Model, **options: Any) -> AsyncIterator[tuple[str, w.Runtime]]:
     """The app on a server of its own."""
-    host: Any = {key: options.pop(key) for key in ("origins",) if key in options}
+    host: Any = {key: options.pop(key) for key in ("origins", "client_decisions") if key in options}
     tools = options.pop("own_tools", [add])
     async with w.Runtime(store="memory:", tools=tools, environ={}) as runtime:
         app = generate_app(runtime, who, model=model, **host, **options)

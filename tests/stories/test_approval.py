@@ -344,8 +344,66 @@ async def test_an_approval_is_for_the_call_as_it_was(changed: Any, caller: w.Cal
     except w.NoSuchSession:
         assert caller is not None and caller.user == "eve"  # the session is somebody else's
         return
-    assert out.tool_calls[0].outcome == "denied"
-    assert "no longer what was approved" in out.tool_calls[0].result
+    assert (out.status, out.tool_calls) == ("suspended", [])
+    assert "no longer what was approved" in out.pending[0].reason
+    [again] = await w.approvals()
+    assert again.id != waiting.id and again.answered is None
+    out = await agent.resume("s", caller=ANN)  # the answer was not used up by that
+    assert results(out)["write"][0] == "ok"
+
+
+async def test_question_about_a_changed_call_has_an_answer_of_its_own():
+    agent, _, waiting = await parked()
+    await w.approve(waiting.id)
+    loud = agent.with_(tools=[LOUD])
+    for _ in range(2):
+        out = await loud.resume("s", caller=ANN)
+        assert out.status == "suspended"
+    [again] = await w.approvals()
+    asks = [e for e in out.entries if isinstance(e, ToolDecided) and e.action == "ask"]
+    assert [e.ask for e in asks] == [waiting.id, again.id]  # asked once each
+    await w.approve(again.id)
+    out = await loud.resume("s", caller=ANN)
+    assert results(out)["write"] == ("ok", "elsewhere")
+
+
+async def test_question_stands_though_the_session_is_resumed_without_an_answer():
+    agent, _, waiting = await parked()
+    for _ in range(2):
+        assert (await agent.resume("s", caller=ANN)).status == "suspended"
+    assert [one.id for one in await w.approvals()] == [waiting.id]
+    await w.approve(waiting.id)
+    assert results(await agent.resume("s", caller=ANN))["write"][0] == "ok"
+
+
+@pytest.mark.parametrize("changed", [{}, {"rules": []}, {"rules": [{"ask": "look"}]}])
+async def test_answer_is_good_whoever_resumes(changed: Any):
+    """The program that resumes does not know the rule that asked."""
+    _, _, waiting = await parked()
+    await w.approve(waiting.id)
+    policy = {"approval_policy": changed} if changed else {}
+    other = w.Agent(scripted("ok"), tools=[write], **policy)
+    out = await other.resume("s", caller=ANN)
+    assert results(out)["write"] == ("ok", "wrote b")
+
+
+async def test_refusal_of_the_program_that_resumes_outranks_an_answer():
+    _, _, waiting = await parked()
+    await w.approve(waiting.id)
+    other = w.Agent(scripted("ok"), tools=[write], approval_policy={"rules": [{"deny": "write"}]})
+    out = await other.resume("s", caller=ANN)
+    assert results(out)["write"][0] == "denied"
+
+
+async def test_program_that_asks_for_more_is_answered_for_that():
+    _, _, waiting = await parked()
+    await w.approve(waiting.id)
+    other = w.Agent(scripted("ok"), tools=[write], approval_policy=ASK, policies=[Asking()])
+    out = await other.resume("s", caller=ANN)
+    assert out.status == "suspended" and "Asking had not asked" in out.pending[0].reason
+    [again] = await w.approvals()
+    await w.approve(again.id)
+    assert results(await other.resume("s", caller=ANN))["write"][0] == "ok"
 
 
 async def test_an_approval_does_not_outlive_its_time(monkeypatch: pytest.MonkeyPatch):
@@ -381,7 +439,11 @@ async def test_a_link_that_is_turned_after_the_approval_is_noticed(tmp_path: Pat
     await w.approve(waiting.id)
     link.unlink()
     link.symlink_to(second)
-    assert results(await agent.resume("s"))["write"][0] == "denied"
+    out = await agent.resume("s")
+    assert (out.status, out.tool_calls) == ("suspended", [])
+    link.unlink()
+    link.symlink_to(first)
+    assert results(await agent.resume("s"))["write"][0] == "ok"
 
 
 async def test_an_approval_of_another_session_is_none():
@@ -409,7 +471,10 @@ async def test_what_runs_is_what_was_shown():
     await w.approve(waiting.id)
     after.on = True
     out = await agent.resume("s")
-    assert results(out)["write"][0] == "denied"
+    assert (out.status, out.tool_calls) == ("suspended", [])
+    assert "its arguments" in out.pending[0].reason
+    after.on = False
+    assert results(await agent.resume("s"))["write"] == ("ok", "wrote b")
 
 
 class Asking(w.Policy[None]):

@@ -17,6 +17,7 @@ from windlass.agents.detach import detach
 from windlass.agents.driver import Start, conduct
 from windlass.agents.identity import find_session
 from windlass.agents.options import OF_A_RUN, RunOptions, WatchOptions, check_run, unknown
+from windlass.agents.pending import OnPending
 from windlass.agents.prompt import asked_to_run
 from windlass.agents.results import AgentResult
 from windlass.agents.runtime import Runtime, current_runtime
@@ -288,6 +289,21 @@ class Agent(Generic[Deps, Output]):
         """
         return detach(self, session_id)
 
+    def resume_sync(
+        self,
+        session_id: str,
+        *,
+        decisions: Mapping[str, Allow | Deny | bool] | None = None,
+        results: Mapping[str, Any] | None = None,
+        deps: Deps | None = None,
+        **options: Any,
+    ) -> AgentResult[Output]:
+        """`resume`, blocking: `agent.resume_sync("s1", decisions={call_id: w.Allow()})`."""
+        from windlass.sync import wait
+
+        given = {"decisions": decisions, "results": results, "deps": deps}
+        return wait(self.resume(session_id, **given, **options))
+
     def _asked(self, deps: Deps | None, options: Mapping[str, Any]) -> _Asked:
         agent = self
         if options:
@@ -374,7 +390,7 @@ class Agent(Generic[Deps, Output]):
 class _Asked:
     """What one run is made of: its own arguments, and the agent's where it has none."""
 
-    __slots__ = ("abort", "agent", "caller", "conversation_id", "deps", "parks", "request_id",
+    __slots__ = ("abort", "agent", "caller", "conversation_id", "deps", "on_pending", "parks", "request_id",
                  "run_id", "runtime", "session_id", "store", "take_over", "timeout", "watchers")  # fmt: skip
 
     def __init__(self, agent: Agent[Any, Any], deps: Any, options: Mapping[str, Any]) -> None:
@@ -390,6 +406,7 @@ class _Asked:
         self.run_id: str | None = chosen("run_id")
         self.request_id: str | None = chosen("request_id")
         self.conversation_id: str | None = chosen("conversation_id")
+        self.on_pending: OnPending = chosen("on_pending", "keep")
         self.timeout: float | None = options.get("timeout")  # the agent's own is a model call's
         self.take_over: bool = chosen("take_over", False)
         self.parks: bool = chosen("on_cancel") == "park"
@@ -421,6 +438,7 @@ class _Asked:
             request_id=self.request_id,
             conversation_id=self.conversation_id,
             take_over=self.take_over,
+            on_pending=self.on_pending,
         )
         begun.parks = self.parks
         if self.watchers is not NOBODY:

@@ -58,7 +58,7 @@ AGENT_OPTIONS = (LOOP_OPTIONS - {"max_iterations", "persistent", "messages", "ru
 }
 _PER_RUN = (
     "session_id", "take_over", "on_cancel", "store", "on_event", "abort", "caller", "deps", "run_id", "messages",
-    "request_id", "conversation_id",
+    "request_id", "conversation_id", "on_pending",
 )  # fmt: skip
 
 _LOOP_DEFAULTS = {"max_iterations": 50, "max_concurrent_tools": 1}

@@ -24,6 +24,7 @@ from windlass.agents.checking import (
     texts,
     words,
 )
+from windlass.agents.pending import ON_PENDING
 from windlass.errors import ConfigError, shown
 from windlass.loop.ledger import Limits
 from windlass.loop.policy import Policy
@@ -255,6 +256,7 @@ CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "session_id": optional(text),
     "take_over": boolean,
     "on_cancel": one_of("cancel", "park"),
+    "on_pending": one_of(*ON_PENDING),
     "on_event": function,
     "abort": instance(Abort, "an Abort"),
     "caller": _caller,

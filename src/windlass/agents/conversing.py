@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from windlass.access.caller import Caller
 from windlass.errors import ConfigError, NotFound, shown
@@ -31,6 +31,7 @@ class Conversation:
     def __init__(self, runtime: Runtime, id: str, caller: Caller | None) -> None:
         self._rows = runtime.conversations
         self.id, self.caller = id, caller
+        self.waits_for: str | None = None  # the session whose calls have no results here
 
     async def opened(self) -> list[Message]:
         """What was said so far; a conversation that is not there yet begins."""
@@ -40,7 +41,9 @@ class Conversation:
         except NotFound:
             await talks.create({"id": self.id}, caller=self.caller)
             return []
-        return messages_in(await self.turns())
+        turns = await self.turns()
+        self.waits_for = turns[-1].session if turns and turns[-1].tool_calls else None
+        return messages_in(turns)
 
     async def turns(self) -> list[ConversationTurn]:
         """All turns, in their order."""
@@ -104,12 +107,20 @@ class _Turns(Reading):
         self.messages.append(Message("tool", tuple([shown[call] for call in entry.calls])))
 
 
+KEPT: Final = "conversation"  # in a run's metadata: where its turns are written, and from which on
+
+
 class Keeper(Policy[None]):
     """Writes each turn of one run down once it is on the record."""
 
-    def __init__(self, conversation: Conversation) -> None:
+    def __init__(self, conversation: Conversation, before: int = 0) -> None:
         self.conversation = conversation
-        self.before = 0  # messages that the run begins with and the conversation has already
+        self.before = before  # messages that the run begins with and the conversation has already
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """What a run that is resumed must know to go on writing."""
+        return {KEPT: {"id": self.conversation.id, "before": self.before}}
 
     async def opened(self) -> list[Message]:
         """What was said before."""

@@ -14,7 +14,7 @@ import msgspec
 from windlass.access.caller import Caller
 from windlass.errors import AlreadyAnswered, ConfigError, shown
 from windlass.events import InboxTaken, ToolDecided
-from windlass.loop.answers import Allow, Deny, answer_as_data, decision_of, result_of
+from windlass.loop.answers import Allow, Deny, answer_as_data, decision_of, keep_answer, result_of
 from windlass.loop.run import Run
 from windlass.store.answers import HOST
 
@@ -46,13 +46,13 @@ async def post_decisions(run: Run, decisions: Given, caller: Caller | None) -> N
     """
     payload: dict[str, Any] = {}
     for given, one in decisions.items():
-        if decision_of(one).allowed and _runs_anyway(run, given):
+        decision = decision_of(one)
+        if decision.allowed and _runs_anyway(run, given):
             continue
-        question = _find_question(run, given, one.ask if isinstance(one, (Allow, Deny)) else None)
+        question = _find_question(run, given, decision.ask, decision.allowed)
         if question is None:
             continue
         by = (one.by if isinstance(one, (Allow, Deny)) else None) or caller
-        decision = decision_of(one)
         payload[question.call_id] = answer_as_data(
             decision.allowed, None if by is None else str(by), question.ask, decision.reason
         )
@@ -79,7 +79,9 @@ def take_answers(run: Run, results: Mapping[str, Any] | None) -> None:
                 if item.kind == "result":
                     run.host_results[call_id] = result_of(value)
                 else:
-                    run.answers.setdefault(call_id, decision_of(value))
+                    asked = run.asked.get(call_id)
+                    last_ask = None if asked is None else asked.ask
+                    keep_answer(run.answers, call_id, decision_of(value), last_ask)
 
 
 def must_be_open(run: Run, call_ids: Sequence[str]) -> None:
@@ -98,20 +100,19 @@ def _runs_anyway(run: Run, call_id: str) -> bool:
     return ready is not None and ready.tool.handler is not None
 
 
-def _find_question(run: Run, given: str, ask: str | None) -> ToolDecided | None:
+def _find_question(run: Run, given: str, ask: str | None, allowed: bool) -> ToolDecided | None:
     """The question that is meant: by its own id, or the last about a call.
 
-    None where the answer says that it is to another question than any about this call: then it is
-    none to this one, which stands.
+    None where nobody was asked, as about the siblings of a call that waits; and where the answer says
+    that it is to another question than any about this call: then it is none to this one, which stands.
     """
     asked = [e for e in run.journal.entries if type(e) is ToolDecided and e.action == "ask"]
     found = next((e for e in reversed(asked) if given in (e.ask, e.call_id)), None)
     must_be_open(run, [given if found is None else found.call_id])
     if found is None:
-        raise ConfigError(
-            f"nobody was asked about call {given!r}: a decision answers a question, "
-            "results={…} says what a call returned"
-        )
+        if not allowed:
+            raise ConfigError(f"nobody was asked about call {given!r}: there is nothing to deny")
+        return None
     if ask is not None and ask != found.ask:
         return next((e for e in asked if (e.call_id, e.ask) == (found.call_id, ask)), None)
     return found

@@ -20,6 +20,7 @@ from windlass.agents.identity import (
     owner_of,
 )
 from windlass.agents.limits import give_up, limits_of
+from windlass.agents.pending import OnPending, discard_pending, keep_parked
 from windlass.agents.runtime import Runtime
 from windlass.agents.session_open import Opening
 from windlass.agents.telemetry import in_use
@@ -85,11 +86,13 @@ async def start(
     reminders: Sequence[Reminded] = (),
     take_over: bool = False,
     owner: SessionOwner | None = None,
+    on_pending: OnPending = "keep",
 ) -> Start:
     """Begin a new run. On a session with history it goes on from there.
 
     `reminders` are those that whoever hands it the task passes on. `take_over` replaces a writer of
-    the session that is alive. `owner` is whose a child's session is.
+    the session that is alive. `owner` is whose a child's session is. A session whose last run is parked
+    takes no prompt and stays as it is, unless what it waits for is to be discarded.
     """
     _check_prices(plan, ledger or runtime.ledger)
     home = store or runtime.store
@@ -106,6 +109,12 @@ async def start(
     try:
         run = _run(plan, home, journal, runtime, caller, deps, sinks, ledger, run_id)
         if len(journal.entries) > 1:
+            state = standing(journal.entries)
+            if state.parked and on_pending == "keep":
+                await read_children(home, journal.session_id, state.spending)
+                return Start(run, Stage.OPEN, None, keep_parked(run, state))
+            if state.parked:
+                discard_pending(run)
             state = _closed(run)
             continue_session(run, state)
         run.took_over = take_over

@@ -5,7 +5,8 @@ The tools are those of the Runtime that the caller may use; every call runs in t
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Unpack, cast
 
 import msgspec
@@ -17,6 +18,13 @@ from windlass.agents.assemble import assemble, check_loop
 from windlass.agents.checking import boolean, number, one_of, optional
 from windlass.agents.conversing import Keeper, conversation_of
 from windlass.agents.driver import Start
+from windlass.agents.generate_resume import (
+    DISCARDED,
+    OF_THE_SESSION,
+    Continuation,
+    find_parked,
+    read_continuation,
+)
 from windlass.agents.options import LoopOptions, unknown
 from windlass.agents.prompt import asked_to_run
 from windlass.agents.results import LoopResult
@@ -24,6 +32,7 @@ from windlass.agents.streaming import RunStream
 from windlass.agents.watching import sinks_of
 from windlass.errors import BudgetExceeded, ConfigError, ToolFailed, WindlassError, nearest, shown
 from windlass.events import Replied, TextDelta, ToolCallReady, ToolResulted
+from windlass.loop.answers import Allow, Deny
 from windlass.loop.ledger import Limits
 from windlass.loop.plan import Plan
 from windlass.loop.policy import Policy
@@ -142,6 +151,55 @@ class Models:
         outcome = await driver.conduct(begun, self._runtime, abort=asked.loop.get("abort"))
         return asked.answer(_result(begun, outcome))
 
+    async def resume(
+        self,
+        session_id: str,
+        /,
+        *,
+        decisions: Mapping[str, Allow | Deny | bool] | None = None,
+        results: Mapping[str, Any] | None = None,
+        **options: Unpack[GenerateOpts],
+    ) -> GenerateResult:
+        """Go on with a `generate` that is parked or was killed, to its answer.
+
+        ```python
+        try:
+            out = await scope.models.generate("Refund order 7.", caller=ann, approval_policy=rules)
+        except w.Suspended as parked:
+            yes = {call.id: w.Allow() for call in parked.pending}
+            out = await scope.models.resume(parked.session_id, decisions=yes, caller=ann)
+        ```
+        Its conversation goes on as well. The options are those of `generate`: the model and the tools
+        are named again, the questions that were asked stand anyway.
+        """
+        found = await read_continuation(
+            self._runtime, session_id, decisions, results, dict(options)
+        )
+        with self._runtime.as_current():
+            asked = _Asked(self._runtime, found.options, found)
+        begun = await asked.go_on(sinks_of(asked.loop.get("on_event")))
+        outcome = await driver.conduct(begun, self._runtime, abort=asked.loop.get("abort"))
+        return asked.answer(_result(begun, outcome))
+
+    async def resume_stream(
+        self,
+        session_id: str,
+        /,
+        *,
+        decisions: Mapping[str, Allow | Deny | bool] | None = None,
+        results: Mapping[str, Any] | None = None,
+        **options: Unpack[GenerateOpts],
+    ) -> AsyncIterator[GenerateChunk]:
+        """`resume` in pieces: `async for chunk in scope.models.resume_stream(id, caller=ann): …`"""
+        found = await read_continuation(
+            self._runtime, session_id, decisions, results, dict(options)
+        )
+        with self._runtime.as_current():
+            asked = _Asked(self._runtime, found.options, found)
+        async with aclosing(self._pieces(asked, asked.go_on)) as pieces:
+            async for chunk in pieces:
+                yield chunk
+
     async def generate_stream(
         self, input: Any, **options: Unpack[GenerateOpts]
     ) -> AsyncIterator[GenerateChunk]:
@@ -155,9 +213,17 @@ class Models:
         """
         with self._runtime.as_current():
             asked = _Asked(self._runtime, dict(options))
+        pieces = self._pieces(asked, lambda sinks: asked.begin(input, sinks))
+        async with aclosing(pieces):  # who leaves us leaves the run
+            async for chunk in pieces:
+                yield chunk
+
+    async def _pieces(
+        self, asked: _Asked, begin: Callable[[Sequence[Any]], Awaitable[Start]]
+    ) -> AsyncGenerator[GenerateChunk]:
         sinks = sinks_of(asked.loop.get("on_event"))
         stream: RunStream[LoopResult] = RunStream(
-            lambda pipe: asked.begin(input, (pipe, *sinks)),
+            lambda pipe: begin((pipe, *sinks)),
             _result,
             self._runtime,
             abort=asked.loop.get("abort"),
@@ -191,7 +257,9 @@ def _result(begun: Start, outcome: Outcome) -> LoopResult:
 class _Asked:
     """One question: its options checked, the run that answers it, and what it came to."""
 
-    def __init__(self, runtime: Runtime, given: dict[str, Any]) -> None:
+    def __init__(
+        self, runtime: Runtime, given: dict[str, Any], found: Continuation | None = None
+    ) -> None:
         known = GenerateOpts.__optional_keys__
         for name in given:
             if name in _NOT:
@@ -199,9 +267,10 @@ class _Asked:
             if name not in known:
                 raise unknown(name, known, "generate")
         own = {n: _CHECKS[n](n, given[n]) if n in _CHECKS else given[n] for n in given if n in _OWN}
-        self.runtime, self.own = runtime, own
+        self.runtime, self.own, self.given = runtime, own, given
         self.caller: Caller | None = given.get("caller")
-        self.keeper: Keeper | None = None
+        self.found = found
+        self.keeper: Keeper | None = None if found is None else found.keeper
         if own.get("conversation") is not None:
             self.keeper = Keeper(conversation_of(runtime, own["conversation"], self.caller))
         self.returns = own.get("tool_mode") == "return"
@@ -269,9 +338,12 @@ class _Asked:
         if self.keeper is not None:
             before = await self.keeper.opened()
             if isinstance(input, str):
+                if await self._waits(self.keeper.conversation.waits_for):
+                    before = await self.keeper.opened()  # with what was discarded
                 messages = (*before, *messages)
             else:
                 self.keeper.before = 0  # a list is a history of its own
+            self.plan.metadata = {**(self.plan.metadata or {}), **self.keeper.metadata}
         place = loop.get("store")
         begun = await driver.start(
             self.plan,
@@ -287,6 +359,44 @@ class _Asked:
             conversation_id=self.keeper.conversation.id
             if self.keeper is not None
             else loop.get("conversation_id"),
+            take_over=loop.get("take_over", False),
+            on_pending=loop.get("on_pending", "keep"),
+        )
+        begun.parks = loop.get("on_cancel") == "park"
+        return begun
+
+    async def _waits(self, session_id: str | None) -> bool:
+        """Does the conversation wait for a parked run? It takes no prompt, or that is discarded."""
+        if session_id is None:
+            return False
+        place = self.loop.get("store")
+        home = self.runtime.store if place is None else self.runtime.store_at(place)
+        parked = await find_parked(home, session_id)
+        if parked is None:
+            return False
+        if self.loop.get("on_pending") != "discard":
+            raise parked
+        options = {n: v for n, v in self.given.items() if n not in OF_THE_SESSION}
+        found = await read_continuation(self.runtime, session_id, None, None, options)
+        with self.runtime.as_current():
+            asked = _Asked(self.runtime, found.options, found)
+        await driver.conduct(await asked.go_on(()), self.runtime, abort=DISCARDED)
+        return True
+
+    async def go_on(self, sinks: Sequence[Any]) -> Start:
+        """The run that was parked or killed."""
+        found, loop = self.found, self.loop
+        assert found is not None
+        begun = await driver.resume(
+            self.plan,
+            found.session_id,
+            self.runtime,
+            store=found.home,
+            caller=found.given_caller,
+            deps=loop.get("deps"),
+            sinks=sinks,
+            decisions=found.decisions,
+            results=found.results,
             take_over=loop.get("take_over", False),
         )
         begun.parks = loop.get("on_cancel") == "park"

@@ -61,6 +61,7 @@ async def run_loop(prompt: Any, typed: dict[str, Any], door: str, result: type[R
         request_id=checked.get("request_id"),
         conversation_id=checked.get("conversation_id"),
         take_over=checked.get("take_over", False),
+        on_pending=checked.get("on_pending", "keep"),
     )
     begun.parks = checked.get("on_cancel") == "park"
     outcome = await conduct(begun, runtime, abort=checked.get("abort"))

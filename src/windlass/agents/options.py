@@ -16,6 +16,7 @@ from windlass.agents.context import CHECKS as CONTEXT
 from windlass.agents.context import ContextOptions
 from windlass.agents.judgement import CHECKS as JUDGEMENT
 from windlass.agents.judgement import JudgementOptions
+from windlass.agents.pending import OnPending
 from windlass.errors import ConfigError, nearest, shown
 from windlass.events import Event
 from windlass.loop.ledger import Limits
@@ -123,6 +124,7 @@ class _SharedOptions(TurnOptions, JudgementOptions, ContextOptions, AuthorityOpt
     session_id: str
     take_over: bool
     on_cancel: Literal["cancel", "park"]
+    on_pending: OnPending
     store: str | Store
     on_event: Callable[[Event], Any]
     abort: Abort
@@ -194,7 +196,8 @@ class RunOptions(_SharedOptions, ProviderOptions, WatchOptions, total=False):
 OF_A_RUN = frozenset(
     {"session_id", "store", "on_event", "abort", "caller", "run_id", "request_id",
      "conversation_id", "timeout", "task_id", "trace_agent", "on_tool_call", "on_tool_result",
-     "on_message", "on_warning", "on_trace", "take_over", "on_cancel"}
+     "on_message", "on_warning", "on_trace", "take_over", "on_cancel",
+     "on_pending"}
 )  # fmt: skip
 
 SUPERSEDED = {

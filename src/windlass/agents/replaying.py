@@ -36,7 +36,7 @@ from windlass.events import (
     ToolResulted,
     ToolShown,
 )
-from windlass.loop.answers import decision_of
+from windlass.loop.answers import Answers, decision_of, keep_answer
 from windlass.loop.plan import Plan, frame_of
 from windlass.loop.replay import requests_of
 from windlass.loop.run import Run
@@ -174,7 +174,7 @@ async def replay_run(
     begun.run.around = playback
     playback.store, playback.session_id = (store, session_id) if own else (None, "")
     await playback.post()  # what was there before the first request
-    begun.run.answers = dict(record.decisions)
+    begun.run.answers = record.decisions
     begun.run.host_results = {
         id: found.result for id, found in record.results.items() if _by_host(begun.run, found)
     }
@@ -227,7 +227,7 @@ class _Record:
         self.results = {e.call_id: e for _, e in mine if type(e) is ToolResulted}
         self.shown: dict[str, ToolResult] = {}
         self.verdicts: dict[int, IterationEnd] = {}
-        self.decisions: dict[str, Any] = {}
+        self.decisions: Answers = {}
         self.between: dict[int, list[JournalEntry]] = {}  # since the call before, by call
         self.turn_of: dict[int, int] = {}
         self._look(mine)
@@ -250,7 +250,8 @@ class _Record:
                     self.shown.update(entry.shown or {})
                 case InboxTaken(item="decision", payload=dict()):
                     payload = cast("dict[str, Any]", entry.payload)
-                    self.decisions.update({id: decision_of(v) for id, v in payload.items()})
+                    for call_id, value in payload.items():
+                        keep_answer(self.decisions, call_id, decision_of(value), None)
                 case _:
                     pass
             since.append(entry)

@@ -311,7 +311,9 @@ class RunResult:
         if status in ("cancelled", "cancelling"):
             return errors.Aborted(words)
         if status == "suspended":
-            return errors.Suspended(f"{words}; resume it by its session id")
+            parked = errors.Suspended(f"{words}; resume it by its session id")
+            parked.pending = tuple(self.pending)
+            return parked
         if status == "provider_error":
             return errors.ModelError((self.error or {}).get("message") or words)
         return errors.WindlassError(words)

@@ -90,9 +90,9 @@ def show(id: str, store: str | None, as_json: bool) -> None:
     for label, value in (
         ("approval", one.id), ("session", one.session_id), ("agent", one.agent or "-"),
         ("caller", one.caller), ("tool", one.tool), ("rule", str(rule)), ("why", str(why)),
-        ("state", _state(one)),
+        ("state", _state(one)), ("answered by", one.answered_by or "-"),
     ):  # fmt: skip
-        click.echo(f"{label:10}{words.one_line(value, 2000)}")  # a line is ours alone
+        click.echo(f"{label:13}{words.one_line(value, 2000)}")  # a line is ours alone
     click.echo(words.json_text(one.arguments))
 
 
@@ -109,7 +109,7 @@ def approve(
     """Say yes: the call may run, once, as it is."""
     from windlass.agents.approvals import answer
 
-    chosen, name = _chosen(store, ids, everything, session), by or user_name()
+    chosen, name = _chosen(store, ids, everything, session), _person(by)
     _looked(store, lambda home: answer(chosen, True, name=name, store=home))
     click.echo(f"approved {len(chosen)}; `windlass sessions resume` goes on")
 
@@ -133,7 +133,7 @@ def deny(
     """Say no: the call does not run, and the model is told."""
     from windlass.agents.approvals import answer
 
-    chosen, name = _chosen(store, ids, everything, session), by or user_name()
+    chosen, name = _chosen(store, ids, everything, session), _person(by)
     _looked(store, lambda home: answer(chosen, False, name=name, reason=reason, store=home))
     click.echo(f"denied {len(chosen)}; `windlass sessions resume` goes on")
 
@@ -188,6 +188,13 @@ def _state(one: PendingApproval) -> str:
     if one.expires_at is None:
         return "waits"
     return f"waits ({words.duration(one.expires_at - seams.now())} left)"
+
+
+def _person(by: str | None) -> str:
+    """Who is written down as the one who answered: the host does, for whoever sits here."""
+    from windlass.access.caller import Caller
+
+    return str(Caller(by or user_name()))
 
 
 def user_name() -> str:

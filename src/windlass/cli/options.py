@@ -43,6 +43,7 @@ class Chosen(NamedTuple):
     preview: bool = False
     plan: str | None = None
     take_over: bool = False
+    on_pending: str = "keep"
 
     def to_go_on(self, session_id: str, command: str = "run") -> str:
         """What to type to go on with this session; its model and system prompt it knows itself."""
@@ -78,6 +79,8 @@ _SESSION_OPTIONS = (
     click.option("--session", metavar="ID", help="Start or continue the session of this name."),
     click.option("--resume", metavar="ID",
                  help="Go on with a session that was killed, cancelled or parked."),
+    click.option("--on-pending", type=click.Choice(["keep", "discard"]), default="keep",
+                 help="With a parked session: take no task (keep), or go on without the calls that wait."),
     click.option("--preview", is_flag=True,
                  help="Only look: effects go into a plan (`windlass plan show`) and do not happen."),
     click.option("--plan", metavar="ID",

@@ -130,11 +130,13 @@ class Work:
         self.view.begin()
         try:
             with _signals(brake, self._stopped):
-                if resume and self.unfinished:
+                discards = self.chosen.on_pending == "discard"
+                if resume and self.unfinished and not discards:
                     return await self._resume(agent, task, brake, sink)
                 return await agent.run(
                     task or GO_ON, session_id=self.session_id, store=self.store, abort=brake,
                     on_event=sink, take_over=self.chosen.take_over,
+                    on_pending="discard" if discards else "keep",
                 )  # fmt: skip
         finally:
             self.past = self.past._replace(unfinished=False) if self.past else None

@@ -5,7 +5,7 @@ Whoever gives an answer gives it once, so it is on the record before it is used.
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import msgspec
 
@@ -55,6 +55,15 @@ class Decision(msgspec.Struct, frozen=True):
     by: str = ""  # for the rule: who gave it, or what the host did that named nobody
     ask: str | None = None  # what it is bound to; None: to what was asked last
     person: str | None = None  # who gave it; None: the host
+
+
+#: Answers on record that are not used yet: by call, then by the question that they answer.
+Answers: TypeAlias = dict[str, dict[str, Decision]]
+
+
+def keep_answer(answers: Answers, call_id: str, decision: Decision, last_ask: str | None) -> None:
+    """Keep an answer under its question, or under the last one; the first answer is the answer."""
+    answers.setdefault(call_id, {}).setdefault(decision.ask or last_ask or "", decision)
 
 
 def decision_of(value: object) -> Decision:

@@ -8,8 +8,8 @@ answer to anything else is no answer.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -40,6 +40,8 @@ class Source(NamedTuple):
         told: dict[str, Any] = {"rule": self.rule, "reason": self.ask.reason}
         if bound and self.about is not None:
             told["about"] = self.about
+        if bound and isinstance(self.ask, Ask) and self.ask.expires_in is not None:
+            told["expires_in"] = self.ask.expires_in
         if isinstance(self.ask, Ask) and self.ask.receipt is not None:
             told["receipt"] = self.ask.receipt
         if self.by is not None:
@@ -55,7 +57,12 @@ def sources_of(known: ToolDecided) -> list[Source]:
     return [
         Source(
             one["rule"],
-            Ask(one["reason"], about=one.get("about"), receipt=one.get("receipt")),
+            Ask(
+                one["reason"],
+                about=one.get("about"),
+                receipt=one.get("receipt"),
+                expires_in=one.get("expires_in"),
+            ),
             one.get("by"),
         )
         for one in known.asks
@@ -67,9 +74,12 @@ def unanswered(sources: Iterable[Source]) -> list[Source]:
     return [source for source in sources if source.by is None]
 
 
-def question(run: Run, call: ToolCall, tool: Tool, sources: Sequence[Source]) -> ToolDecided:
-    """The question, for the record."""
+def question(
+    run: Run, call: ToolCall, tool: Tool, sources: Sequence[Source], again: str | None = None
+) -> ToolDecided:
+    """The question, for the record; `again` says why an earlier answer does not count."""
     asking = unanswered(sources)
+    reason = reason_of(asking)
     asks = [source.ask for source in asking]
     lasting = [a.expires_in for a in asks if isinstance(a, Ask) and a.expires_in is not None]
     until = seams.now() + min(lasting) if lasting else None
@@ -80,7 +90,7 @@ def question(run: Run, call: ToolCall, tool: Tool, sources: Sequence[Source]) ->
         rule_of(asking),
         run.caller_name,
         digest_of(call.arguments),
-        reason_of(asking),
+        reason if again is None else f"{reason} (asked again: {again})",
         call.arguments,
         binding(run, call, tool, _abouts(sources), until),
         until,
@@ -130,22 +140,86 @@ def version(tool: Tool) -> str:
     return digest_of((msgspec.to_builtins(tool.spec), tool.effect, repr(facts)))
 
 
-def unfit(
-    run: Run, call: ToolCall, tool: Tool, sources: Sequence[Source], verdict: Decision
+class Found(NamedTuple):
+    """An answer on record, to the question of these sources; `unfit` says why it does not count now."""
+
+    verdict: Decision
+    sources: list[Source]
+    unfit: str | None
+
+
+EXPIRED: Final = "the approval has expired"
+
+
+def find_answer(
+    run: Run,
+    call: ToolCall,
+    tool: Tool,
+    asking: Mapping[str, Source],
+    given: Mapping[str, Decision],
+) -> Found | None:
+    """Find the answer that counts for the call as it would run now, else the last and why it does not.
+
+    A call that is no longer as it was is asked about again. The answer to the earlier question stays
+    good for the call as it was: whoever goes on with that one needs no other.
+    """
+    last: Found | None = None
+    for known in _questions(run, call.id):
+        verdict = given.get(known.ask or "")
+        if verdict is None:
+            continue
+        sources = merge_sources(known, asking)
+        why = _unfit(run, call, tool, known, asking) if verdict.allowed else None
+        if why is None:
+            return Found(verdict, sources, None)
+        last = last or Found(verdict, sources, why)
+    return last
+
+
+def standing_question(
+    run: Run, call: ToolCall, tool: Tool, asking: Mapping[str, Source]
+) -> ToolDecided | None:
+    """The last question about the call, if it is still the one to ask: then nobody asks another."""
+    last = question_of(run, call.id)
+    if last is None or last.ask is None or _unfit(run, call, tool, last, asking) is not None:
+        return None
+    return last
+
+
+def _questions(run: Run, call_id: str) -> Iterator[ToolDecided]:
+    """The questions about a call of the turn under way, the last first."""
+    for entry in reversed(run.journal.entries):
+        if type(entry) is ToolDecided and entry.call_id == call_id and entry.action == "ask":
+            yield entry
+        if type(entry) is IterationStart:
+            break
+
+
+def _unfit(
+    run: Run, call: ToolCall, tool: Tool, known: ToolDecided, asking: Mapping[str, Source]
 ) -> str | None:
-    """Why a yes does not hold for the call as it would run now; None: it does."""
-    known = question_of(run, call.id)
-    if known is None or known.ask is None:
-        return "nobody was asked about this call"
-    if verdict.ask is not None and verdict.ask != known.ask:
-        return "the approval is for another call"
+    """Why a yes to this question does not hold for the call as it would run now; None: it does."""
     if known.expires_at is not None and seams.now() > known.expires_at:
-        return "the approval has expired"
+        return EXPIRED
+    before = {source.rule for source in unanswered(sources_of(known))}
+    new = [source.rule for source in unanswered(asking.values()) if source.rule not in before]
+    if new:
+        return f"{' and '.join(new)} had not asked"
+    sources = merge_sources(known, asking)
     # what an older version asked is bound to what its one policy looked at
     about = _abouts(sources) if known.asks else sources[0].about
     if binding(run, call, tool, about, known.expires_at) != known.ask:
-        return "the call is no longer what was approved (its arguments, its tool or its caller)"
+        return f"the call is no longer what was approved ({_changes(run, call, known)})"
     return None
+
+
+def _changes(run: Run, call: ToolCall, known: ToolDecided) -> str:
+    """What is different from when it was asked about."""
+    if known.digest != digest_of(call.arguments):
+        return "its arguments"
+    if known.caller != run.caller_name:
+        return "its caller"
+    return "its session, its tool, its caller's roles or what the rule looked at"
 
 
 def merge_sources(known: ToolDecided | None, asking: Mapping[str, Source]) -> list[Source]:

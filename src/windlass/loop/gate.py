@@ -10,16 +10,15 @@ import msgspec
 from windlass.errors import nearest, shown
 from windlass.events import ToolCallUpdate, ToolDecided
 from windlass.loop.asks import (
+    EXPIRED,
     Source,
+    find_answer,
     merge_sources,
     question,
-    question_of,
-    reason_of,
     receipt_of,
     rule_of,
-    sources_of,
+    standing_question,
     unanswered,
-    unfit,
 )
 from windlass.loop.calls import settle
 from windlass.loop.decision import audit_event
@@ -89,7 +88,7 @@ async def decide(run: Run, call: ToolCall) -> Ready | ToolResult | Suspend:
         return _end(review, ended)
     sources = merge_sources(known, review.sources)
     if known is not None or unanswered(sources):
-        return _answer(review, call, known, sources)
+        return _answer(review, call, sources)
     return _allow_reviewed(review, call, sources)
 
 
@@ -107,36 +106,36 @@ def _end(review: Review, ended: Ended) -> ToolResult:
 
 
 def _answer(
-    review: Review, asked: ToolCall, known: ToolDecided | None, sources: Sequence[Source]
+    review: Review, asked: ToolCall, sources: Sequence[Source]
 ) -> Ready | ToolResult | Suspend:
     """Somebody must say yes: the call by their answer, or the question, once it is on record."""
     run, call, tool = review.run, review.call, review.tool
-    verdict = run.answers.pop(call.id, None)
-    known = known or question_of(run, call.id)
-    before = unanswered(sources_of(known)) if known is not None else []
-    asking_now = unanswered(review.sources.values())
-    new = {source.rule for source in asking_now} - {source.rule for source in before}
-    asking = unanswered(sources)
-    if verdict is None or (verdict.allowed and new):
-        entry = question(run, call, tool, sources)
-        run.record(entry)
+    given = run.answers.pop(call.id, None)
+    found = None if given is None else find_answer(run, call, tool, review.sources, given)
+    if found is None or found.unfit not in (None, EXPIRED):
+        entry = standing_question(run, call, tool, review.sources)
+        if entry is None:
+            entry = question(run, call, tool, sources, found.unfit if found else None)
+            run.record(entry)
         run.emit(audit_event(entry))
-        return _park(asking)
+        return _park(unanswered(sources), entry.reason)
+    verdict, sources = found.verdict, found.sources
+    asking = unanswered(sources)
     rule = f"{rule_of(asking)}:{verdict.by}"
-    why = unfit(run, call, tool, sources, verdict) if verdict.allowed else verdict.reason
     receipt, by = receipt_of(asking), verdict.person or "host"
-    if verdict.allowed and why is None:
+    if verdict.allowed and found.unfit is None:
         return _allow(review, asked, rule, sources, by, verdict.reason, receipt)
+    why = found.unfit or verdict.reason
     refused = denied(call, why)
     _record(review, "deny", rule, sources, by, why or refused.text, receipt)
     return refused
 
 
-def _park(sources: Sequence[Source]) -> Suspend:
+def _park(sources: Sequence[Source], reason: str | None) -> Suspend:
     first = sources[0].ask
-    if len(sources) == 1:
+    if reason is None or reason == first.reason:
         return first
-    return Suspend(reason_of(sources), first.conditions, first.initiator)
+    return Suspend(reason, first.conditions, first.initiator)
 
 
 def _allow_reviewed(

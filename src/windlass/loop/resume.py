@@ -28,6 +28,7 @@ from windlass.events import (
     RunEnded,
     RunResumed,
     RunStarted,
+    SessionReset,
     Suspended,
     ToolDecided,
     ToolIntended,
@@ -35,7 +36,7 @@ from windlass.events import (
     ToolResulted,
     ToolShown,
 )
-from windlass.loop.answers import Decision, decision_of, result_of
+from windlass.loop.answers import Answers, decision_of, keep_answer, result_of
 from windlass.loop.calls import settle, unanswered
 from windlass.loop.kernel import Stage
 from windlass.loop.plan import digest_of
@@ -64,6 +65,7 @@ class Standing:
         self.due = 0  # how many of them the next request carries
         self.run: RunStarted | None = None
         self.ended: RunEnded | None = None
+        self.reset = False  # since the last run ended
         self.first_entry = 0
         self.iteration = self.number = 0
         self.spending = Spending()
@@ -80,13 +82,18 @@ class Standing:
         self.intended: dict[str, ToolIntended] = {}
         self.suspended: Suspended | None = None
         self.asked: dict[str, ToolDecided] = {}  # calls that wait for an answer
-        self.answers: dict[str, Decision] = {}  # given on record, and not used yet
+        self.answers: Answers = {}  # given on record, and not used yet
         self.host_results: dict[str, ToolResult] = {}
 
     @property
     def unfinished(self) -> bool:
         """Is there a run to go on with: killed on its way, or parked?"""
         return self.run is not None and (self.ended is None or self.ended.status == "suspended")
+
+    @property
+    def parked(self) -> bool:
+        """Does the last run wait for somebody? One whose view was reset since waits for nothing."""
+        return self.unfinished and self.ended is not None and not self.reset
 
     def at_work(self, concurrency: int) -> float:
         """Seconds of model calls and tools so far; what was parked or dead meanwhile is not work."""
@@ -102,6 +109,9 @@ class Standing:
                 self._new_run(entry, index)
             case RunEnded():
                 self.ended, self.driving, self.asking = entry, False, False
+                self.reset = False
+            case SessionReset():
+                self.reset = True
             case RunResumed():
                 self.due = len(self.reminders)
                 self._went_on(entry)
@@ -196,7 +206,6 @@ class Standing:
         match entry:
             case ToolDecided(call_id=call_id, action="ask"):
                 self.asked[call_id] = entry
-                self.answers.pop(call_id, None)  # it was to an earlier question
             case ToolDecided(call_id=call_id):
                 self.decided[call_id] = entry
                 self.asked.pop(call_id, None)
@@ -224,7 +233,9 @@ class Standing:
     def _woken(self, kind: str, payload: dict[str, Any]) -> None:
         for call_id, value in payload.items():
             if kind == "decision":
-                self.answers[call_id] = decision_of(value)
+                asked = self.asked.get(call_id)
+                last_ask = None if asked is None else asked.ask
+                keep_answer(self.answers, call_id, decision_of(value), last_ask)
             elif kind == "result":
                 self.host_results[call_id] = result_of(value)
 

@@ -31,7 +31,7 @@ from windlass.events import (
     ToolIntended,
     ToolResulted,
 )
-from windlass.loop.answers import Decision
+from windlass.loop.answers import Answers
 from windlass.loop.deadline import Deadline, Watch
 from windlass.loop.decision import refusal_by_tool
 from windlass.loop.ledger import NO_LIMITS, Ledger
@@ -130,7 +130,7 @@ class Run:
 
     def _no_calls(self) -> None:
         """What becomes of calls, before there are any."""
-        self.answers: dict[str, Decision] = {}  # to calls that asked someone
+        self.answers: Answers = {}  # to calls that asked someone
         self.asked: dict[str, ToolDecided] = {}  # what an earlier drive parked with, unanswered
         self.host_results: dict[str, ToolResult] = {}  # of calls that the host runs
         self.committed: dict[str, ToolResult] = {}

@@ -23,15 +23,18 @@ import msgspec
 
 from windlass.access.caller import Caller
 from windlass.agents.generate import GenerateChunk, GenerateResult
+from windlass.agents.generate_resume import OF_THE_SESSION
 from windlass.agents.prompt import asked as messages_of
 from windlass.agents.runtime import Runtime
 from windlass.errors import (
     Aborted,
+    AlreadyAnswered,
     BudgetExceeded,
     ConfigError,
     Conflict,
     InvalidValue,
     ModelError,
+    NoSuchSession,
     NotFound,
     PermissionDenied,
     Suspended,
@@ -40,6 +43,7 @@ from windlass.errors import (
     nearest,
     said,
 )
+from windlass.loop.answers import Allow, Deny
 from windlass.tools.function import as_tools
 
 Scope: TypeAlias = MutableMapping[str, Any]
@@ -50,16 +54,21 @@ Identify: TypeAlias = Callable[[Mapping[str, str]], Caller | None | Awaitable[Ca
 #: What a client may say; all else is the host's to decide.
 CLIENT: Final = (
     "input", "stream", "tools", "tool_mode", "max_tool_iterations", "max_tokens",
-    "max_output_tokens", "max_cost_usd", "include_tool_trace", "conversation",
+    "max_output_tokens", "max_cost_usd", "include_tool_trace", "conversation", "on_pending",
+    "resume", "decisions",
 )  # fmt: skip
+#: What a client says to go on with a parked answer does not go with what begins one.
+_BEGINS: Final = ("input", "conversation", "on_pending")
 _LIMITS: Final = ("max_tool_iterations", "max_tokens", "max_output_tokens", "max_cost_usd")
 _LARGEST: Final = 1 << 20  # bytes of a request
 BEAT: Final = 15.0  # seconds of silence after which a comment keeps the connection open
 _STATUS: Final[dict[type[WindlassError], tuple[int, str]]] = {
+    AlreadyAnswered: (409, "already_answered"),
     ConfigError: (400, "invalid_request"),
     InvalidValue: (400, "invalid_request"),
     PermissionDenied: (403, "permission_denied"),
     NotFound: (404, "not_found"),
+    NoSuchSession: (404, "not_found"),
     Conflict: (409, "conflict"),
     BudgetExceeded: (402, "budget_exceeded"),
     ToolFailed: (502, "tool_failed"),
@@ -74,6 +83,7 @@ def generate_app(
     identify: Identify,
     *,
     origins: Sequence[str] = (),
+    client_decisions: bool = False,
     **options: Any,
 ) -> Callable[[Scope, Receive, Send], Awaitable[None]]:
     """An ASGI app that answers `POST {"input": "…"}` with server-sent events.
@@ -84,10 +94,14 @@ def generate_app(
     ```
     `options` are `generate`'s and the host's: a client may lower a limit and choose among its tools,
     nothing more. A browser's request is refused unless its origin is among `origins`.
+
+    An answer that is parked comes as `409 suspended` with a `session_id` and what is `pending`;
+    `POST {"resume": "…"}` goes on with it once somebody has answered. With `client_decisions` the
+    client itself may: `{"resume": "…", "decisions": {"call_1": true}}`.
     """
     if not callable(cast("object", identify)):
         raise ConfigError("identify is fn(headers) that answers a Caller, or None for nobody")
-    return _App(runtime, identify, frozenset(origins), options)
+    return _App(runtime, identify, frozenset(origins), client_decisions, options)
 
 
 class _App:
@@ -96,9 +110,11 @@ class _App:
         runtime: Runtime,
         identify: Identify,
         origins: frozenset[str],
+        client_decisions: bool,
         options: dict[str, Any],
     ) -> None:
         self.runtime, self.identify, self.origins = runtime, identify, origins
+        self.client_decisions = client_decisions
         self.options = options
         self.offered = _offered(options.get("tools"))
 
@@ -156,7 +172,10 @@ class _App:
             if name not in CLIENT:
                 hint = nearest(name, CLIENT)
                 raise _Refused(400, "invalid_request", f"there is no field {name!r}{hint}")
-        _said_by_client(asked)
+        if "resume" in asked:
+            self._check_resume(asked)
+        else:
+            _said_by_client(asked)
         tools = asked.get("tools")
         if tools is not None:
             asked["tools"] = self._among_ours(tools)
@@ -171,6 +190,19 @@ class _App:
             asked[name] = min(mine, theirs)
         return asked
 
+    def _check_resume(self, asked: dict[str, Any]) -> None:
+        """What goes on with a parked answer; decisions only where the host lets clients decide."""
+        if not isinstance(asked["resume"], str) or not asked["resume"]:
+            raise _Refused(400, "invalid_request", "resume is the session_id of a parked answer")
+        for name in _BEGINS:
+            if name in asked:
+                raise _Refused(400, "invalid_request", f"resume takes no {name}")
+        if "decisions" not in asked:
+            return
+        if not self.client_decisions:
+            raise _Refused(403, "permission_denied", "clients do not decide about calls here")
+        asked["decisions"] = _decisions(asked["decisions"])
+
     def _among_ours(self, tools: object) -> list[Any]:
         """What a client chooses of what the host offers; where that is everything, by name alone."""
         if not _names(tools):
@@ -184,9 +216,19 @@ class _App:
                 raise _Refused(400, "invalid_request", f"there is no tool {name!r} here{hint}")
         return [offered[name] for name in names]
 
+    def _typed(self, asked: dict[str, Any]) -> Any:
+        """The host's options, and the client's; a session that goes on knows its own."""
+        typed = {**self.options, **asked}
+        if "resume" in asked:
+            typed = {name: value for name, value in typed.items() if name not in OF_THE_SESSION}
+        return typed
+
     async def _chunks(self, asked: dict[str, Any], caller: Caller) -> AsyncIterator[GenerateChunk]:
-        typed: Any = {**self.options, **asked}
-        stream = self.runtime.models.generate_stream(typed.pop("input"), caller=caller, **typed)
+        models, typed = self.runtime.models, self._typed(asked)
+        if "resume" in typed:
+            stream = models.resume_stream(typed.pop("resume"), caller=caller, **typed)
+        else:
+            stream = models.generate_stream(typed.pop("input"), caller=caller, **typed)
         try:
             async for chunk in stream:
                 yield chunk
@@ -196,9 +238,11 @@ class _App:
     async def _whole(
         self, asked: dict[str, Any], caller: Caller, receive: Receive, send: Send
     ) -> None:
-        typed: Any = {**self.options, **asked}
+        models, typed = self.runtime.models, self._typed(asked)
         answering = asyncio.ensure_future(
-            self.runtime.models.generate(typed.pop("input"), caller=caller, **typed)
+            models.resume(typed.pop("resume"), caller=caller, **typed)
+            if "resume" in typed
+            else models.generate(typed.pop("input"), caller=caller, **typed)
         )
         async with _departure(receive) as leaving:
             try:
@@ -277,6 +321,8 @@ def _failed(error: WindlassError) -> tuple[int, dict[str, Any]]:
         document["trace"] = msgspec.to_builtins(error.trace)
     if error.session_id is not None:
         document["session_id"] = error.session_id
+    if isinstance(error, Suspended):
+        document["pending"] = msgspec.to_builtins(error.pending)
     return status, document
 
 
@@ -317,6 +363,27 @@ def _said_by_client(asked: dict[str, Any]) -> None:
         raise _Refused(400, "invalid_request", said(error)) from None
     if any(message.role == "system" for message in messages):
         raise _Refused(400, "invalid_request", "what the system says is the host's to say")
+
+
+def _decisions(given: object) -> dict[str, Allow | Deny]:
+    """Decisions by call: true, false, or `{"allow": false, "reason": "…"}`."""
+    try:
+        said = msgspec.convert(given, dict[str, bool | _Said])
+    except msgspec.ValidationError as error:
+        words = f'decisions is {{call: true | false | {{"allow": …, "reason": …}}}}: {error}'
+        raise _Refused(400, "invalid_request", words) from None
+    plain = {call: _Said(one) if isinstance(one, bool) else one for call, one in said.items()}
+    return {
+        call: Allow(reason=one.reason) if one.allow else Deny(one.reason)
+        for call, one in plain.items()
+    }
+
+
+class _Said(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A decision as a client writes it."""
+
+    allow: bool
+    reason: str | None = None
 
 
 def _names(value: object) -> bool:
