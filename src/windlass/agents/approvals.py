@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from windlass import seams
-from windlass.access.caller import Caller
+from windlass.access.caller import Caller, is_host
 from windlass.agents.identity import find_session, readable_sessions
 from windlass.agents.runtime import current_runtime, current_store
 from windlass.detach import detach
@@ -121,7 +121,7 @@ async def answer(
             raise _answered(one, one.answered, one.answered_by or HOST)
         if one.expired and allowed:
             raise ConfigError(f"{one.tool} ({one.id[:12]}) can no longer be approved: it expired")
-    who = name if by is None else str(by)
+    who = name if is_host(by) else str(by)
     for session_id in dict.fromkeys([one.session_id for one in chosen]):
         asked = {one.call_id: one for one in chosen if one.session_id == session_id}
         said = {call: answer_as_data(allowed, who, one.id, reason) for call, one in asked.items()}

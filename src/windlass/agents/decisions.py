@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, cast
 
 import msgspec
 
-from windlass.access.caller import Caller
+from windlass.access.caller import Caller, is_host
 from windlass.errors import AlreadyAnswered, ConfigError, shown
 from windlass.events import InboxTaken, ToolDecided
 from windlass.loop.answers import Allow, Deny, answer_as_data, decision_of, keep_answer, result_of
@@ -54,7 +54,7 @@ async def post_decisions(run: Run, decisions: Given, caller: Caller | None) -> N
             continue
         by = (one.by if isinstance(one, (Allow, Deny)) else None) or caller
         payload[question.call_id] = answer_as_data(
-            decision.allowed, None if by is None else str(by), question.ask, decision.reason
+            decision.allowed, None if is_host(by) else str(by), question.ask, decision.reason
         )
     while payload:  # all that are new together, so that a batch is stored wholly or not at all
         try:
