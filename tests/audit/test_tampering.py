@@ -303,7 +303,10 @@ def rechain(run: Database, session: str, at: int) -> None:
             "UPDATE windlass_rows SET at = ?, hash = ? WHERE sid = ? AND seq = ?",
             (when, head, sid, seq),
         )
-    run("UPDATE windlass_sessions SET head = ? WHERE sid = ?", (head, sid))
+    run(
+        "UPDATE windlass_sessions SET head = ?, updated_at = updated_at + 1 WHERE sid = ?",
+        (head, sid),
+    )
 
 
 def rechain_log(run: Database, chain: str, at: int) -> None:

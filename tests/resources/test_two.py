@@ -49,7 +49,7 @@ def both_at_once(rounds: int, folder: Path, server: str | None) -> None:
         done = [one == "all done" for one in pair]
         assert any(done), pair  # somebody came to the end
         for one in pair:
-            assert one == "all done" or "StaleWriter" in one or "SessionBusy" in one, one
+            assert one == "all done" or "StaleWriter" in one or "SessionHeld" in one, one
         params = {"width": 1 + 2 * (number % 2), "rounds": 1, "postgres": server}
         scene = Scene(folder / str(number), params)
         assert asyncio.run(scenes.scenario(scene)) == "all done"

@@ -34,7 +34,8 @@ def become_writer(db: sqlite3.Connection, opening: Opening) -> None:
         if holder is not None:
             opening.refuse_if_held(holder, last_active, reading.silent(db, holder))
         db.execute(
-            "UPDATE windlass_sessions SET epoch = epoch + 1, updated_at = ?, holder = ?"
+            "UPDATE windlass_sessions SET epoch = epoch + 1, updated_at = max(updated_at, ?),"
+            " holder = ?"
             " WHERE sid = ?",
             (opening.at, line.holder, row[0]),
         )

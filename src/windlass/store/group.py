@@ -6,6 +6,7 @@ not fit (a stale writer, a second result) is the group done again, each session 
 
 from __future__ import annotations
 
+import math
 import sqlite3
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -17,8 +18,10 @@ from windlass.store.body import Guard, refuse_twice
 from windlass.store.jobs import Append, Call, Commit, Line
 
 _FENCE = """UPDATE windlass_sessions
-    SET rows = ?, entries = ?, head = ?, last_key = ?, run = ?, updated_at = ?
+    SET rows = ?, entries = ?, head = ?, last_key = ?, run = ?,
+    created_at = min(created_at, ?), updated_at = max(updated_at, ?)
     WHERE sid = ? AND epoch = ? AND rows = ? AND head = ?"""
+# A clock may be set back: the times of a session stay around those of all its rows.
 _STANDS = "SELECT 1 FROM windlass_sessions WHERE sid = ? AND epoch = ? AND rows = ? AND head = ?"
 
 
@@ -85,11 +88,15 @@ def _append_rows(
     beside: list[tuple[Line, Append]] = []
     blobs: list[tuple[Line, bytes, bytes]] = []
     for line, appends in group:
-        sid, at = line.sid, 0.0
+        sid, at, earliest, latest = line.sid, 0.0, math.inf, 0.0
         seq, count, head, last, run = line.stands
         for job in appends:
             assert type(job) is Append
             payload, at = job.payload, job.at
+            if at < earliest:
+                earliest = at
+            if at > latest:
+                latest = at
             head = written.chained(head, seq, at, payload)
             cuts = None
             if len(payload) > reading.BLOB_BYTES:
@@ -111,7 +118,7 @@ def _append_rows(
         line.next = (seq, count, head, last, run)
         before = line.stands
         if seq != before[0]:
-            fences.append((*line.next, at, sid, line.epoch, before[0], before[2]))
+            fences.append((*line.next, earliest, latest, sid, line.epoch, before[0], before[2]))
     if not fences:
         return
     if connection.executemany(_FENCE, fences).rowcount != len(fences):

@@ -61,7 +61,8 @@ async def become_writer(connection: Connection, opening: Opening) -> None:
 
 async def _next_epoch(connection: Connection, opening: Opening) -> Found | None:
     row = await connection.fetchrow(
-        "UPDATE windlass_sessions SET epoch = epoch + 1, updated_at = $2, holder = $3"
+        "UPDATE windlass_sessions SET epoch = epoch + 1,"
+        " updated_at = greatest(updated_at, $2), holder = $3"
         f" WHERE id = $1 AND (holder IS NULL OR $4) RETURNING {STANDS}",
         opening.line.session_id,
         opening.at,
@@ -70,7 +71,8 @@ async def _next_epoch(connection: Connection, opening: Opening) -> Found | None:
     )
     if row is None and await _may_replace(connection, opening):
         row = await connection.fetchrow(
-            "UPDATE windlass_sessions SET epoch = epoch + 1, updated_at = $2, holder = $3"
+            "UPDATE windlass_sessions SET epoch = epoch + 1,"
+            " updated_at = greatest(updated_at, $2), holder = $3"
             f" WHERE id = $1 RETURNING {STANDS}",
             opening.line.session_id,
             opening.at,

@@ -26,7 +26,7 @@ ROWS = 64  # of a session in one group
 
 _FENCE = (
     "sid bigint, epoch bigint, rows bigint, head bytea, to_rows bigint, to_entries bigint,"
-    " to_head bytea, to_run bigint, at float8, changed bool, status text, title text,"
+    " to_head bytea, to_run bigint, earliest float8, latest float8, changed bool, status text, title text,"
     " holder text"
 )
 _ROW = "sid bigint, seq bigint, first bigint, at float8, payload bytea, cuts text, hash bytea"
@@ -65,7 +65,7 @@ class Batch:
         page = Page(None, numbers.next)
         fresh: set[str] = set()
         rows: list[tuple[Any, ...]] = []
-        status, title, changed, at, holder = None, None, False, 0.0, None
+        status, title, changed, holder = None, None, False, None
         takes: list[tuple[int, str]] = []
         blobs: list[tuple[int, bytes, bytes]] = []
         asks = line.asks
@@ -91,12 +91,14 @@ class Batch:
             count += job.count
         if not rows:
             return
+        times = [row[3] for row in rows]
         numbers.next += len(page.runs) // 10
         before = line.stands
         self.lines.append(line)
         self.places[line], self.fresh[line] = (seq, count, head, 0, run), fresh
         self.fences.append(
-            (line.sid, line.epoch, before[0], before[2], seq, count, head, run, at, changed, status,
+            (line.sid, line.epoch, before[0], before[2], seq, count, head, run, min(times),
+             max(times), changed, status,
              plain(title), holder)
         )  # fmt: skip
         self.rows += rows
@@ -234,7 +236,8 @@ def _statement(runs: bool, calls: bool, takes: bool, blobs: bool) -> str:
 
     steps = [
         "fenced AS (UPDATE windlass_sessions AS s SET rows = w.to_rows, entries = w.to_entries,"
-        " head = w.to_head, run = w.to_run, updated_at = w.at,"
+        " head = w.to_head, run = w.to_run, created_at = least(s.created_at, w.earliest),"
+        " updated_at = greatest(s.updated_at, w.latest),"
         " status = CASE WHEN w.changed THEN w.status ELSE s.status END,"
         " holder = CASE WHEN w.changed THEN w.holder ELSE s.holder END,"
         f" title = coalesce(s.title, w.title) FROM {table('w', _FENCE)}"

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import math
 from collections.abc import Mapping, Sequence
-from typing import Any, TypedDict, Unpack, cast
+from typing import Any, TypeAlias, TypedDict, Unpack, cast
 
 import msgspec
 
@@ -27,6 +28,9 @@ LIMIT = 100
 _PAGE = 500
 _AT_ONCE = 16  # sessions whose journals are read together
 _COLUMNS = ", ".join(f'"{name}"' for name in audit.COLUMNS)
+
+
+Key: TypeAlias = tuple[float, str, int, str, str]
 
 
 class AuditEntry(msgspec.Struct, frozen=True):
@@ -60,11 +64,15 @@ class AuditEntry(msgspec.Struct, frozen=True):
     asker: str | None = None  # the policies that asked somebody
     answered_by: str | None = None  # who answered them
     policy_decision: dict[str, Any] | None = None  # which rule and why, what was asked and answered
+    seq: int = 0  # of the row of its chain where it begins
+    placed_at: float = 0.0  # `at`, or that of an earlier row where a clock was set back
 
     @property
-    def key(self) -> tuple[float, str, str, str]:
-        """Its place among all, the newest first."""
-        return (-self.at, self.session or "", self.call or "", self.verb or "")
+    def key(self) -> Key:
+        """Its place among all, the newest first: within a chain by its sequence."""
+        return (
+            -self.placed_at, self.session or "", -self.seq, self.call or "", self.digest or ""
+        )  # fmt: skip
 
 
 class AuditPage(msgspec.Struct, frozen=True):
@@ -158,9 +166,9 @@ def _check(name: str, value: Any) -> None:
         raise ConfigError(f"audit.query: {name} is {kind.get(name, 'text')}, not {shown(value)}")
 
 
-def _place(cursor: str) -> tuple[float, str, str, str]:
+def _place(cursor: str) -> Key:
     try:
-        return msgspec.json.decode(cursor, type=tuple[float, str, str, str])
+        return msgspec.json.decode(cursor, type=Key)
     except (msgspec.DecodeError, UnicodeError) as error:
         raise ConfigError(
             f"audit.query: {shown(cursor)} is no cursor; pass on that of the page before"
@@ -173,7 +181,9 @@ def _place(cursor: str) -> tuple[float, str, str, str]:
 async def _recorded(store: Store, asked: _Asked) -> list[AuditEntry]:
     """The calls of sessions; journals are read from the latest on, as far as a page needs."""
     found: list[AuditEntry] = []
-    newest: list[float] = []  # the times of the best so far, as many as a page and one more
+    newest: list[
+        float
+    ] = []  # the places in time of the best so far, as many as a page and one more
     sessions = await _sessions(store, asked)
     for start in range(0, len(sessions), _AT_ONCE):
         some = sessions[start : start + _AT_ONCE]
@@ -182,7 +192,7 @@ async def _recorded(store: Store, asked: _Asked) -> list[AuditEntry]:
         for entry in await _of_sessions(store, [name for _, name in some]):
             if asked.fits(entry):
                 found.append(entry)
-                heapq.heappush(newest, entry.at)
+                heapq.heappush(newest, entry.placed_at)
                 if len(newest) > asked.limit + 1:
                     heapq.heappop(newest)
     if isinstance(store, MemoryStore):
@@ -213,7 +223,7 @@ async def _sessions(store: Store, asked: _Asked) -> list[tuple[float, str]]:
     if isinstance(store, MemoryStore):
         only = asked.exactly.get("session")
         return [
-            (info.updated_at, info.id)
+            (math.inf, info.id)
             for info in await store.sessions()
             if only is None or info.id == only
         ]
@@ -278,13 +288,15 @@ def entries_of(
     """The calls in a session's journal, with what the log of resources says of each."""
     calls: dict[tuple[str, bool], _Call] = {}
     run: RunStarted | None = None
+    placed_at = 0.0
     for row in rows:
+        placed_at = max(placed_at, row.at)
         for entry in written.decode(row.payload, session, row.seq):
             if isinstance(entry, RunStarted):
                 run = entry
             elif isinstance(entry, _KINDS):
                 key = (entry.call_id, isinstance(entry, (UndoBegun, UndoEnded)))
-                call = calls.setdefault(key, _Call(row.at, run))
+                call = calls.setdefault(key, _Call(row.at, placed_at, row.seq, run))
                 call.hear(entry)
                 # What a fork was given stands in its first row, and is its parent's doing.
                 call.own = call.own or row.seq > 0
@@ -297,11 +309,11 @@ def _entries_of_gone(
     """The calls of a session that the memory store let go, with what the log says of each."""
     calls: dict[tuple[str, bool], _Call] = {}
     run: RunStarted | None = None
-    for entry in entries:
+    for place, entry in enumerate(entries):
         if isinstance(entry, RunStarted):
             run = entry
         elif isinstance(entry, _KINDS):
-            call = calls.setdefault((entry.call_id, False), _Call(at, run))
+            call = calls.setdefault((entry.call_id, False), _Call(at, at, place, run))
             call.own = True
             call.hear(entry)
     return _join(session, calls, logged)
@@ -329,10 +341,12 @@ _KINDS = (ToolDecided, ToolIntended, ToolResulted, UndoBegun, UndoEnded)
 class _Call:
     """What a journal says of one call, or of its undoing."""
 
-    __slots__ = ("at", "by", "decided", "detail", "outcome", "own", "run", "took", "tool")
+    __slots__ = ("at", "by", "decided", "detail", "outcome", "own", "placed_at", "run", "seq",
+                 "took", "tool")  # fmt: skip
 
-    def __init__(self, at: float, run: RunStarted | None) -> None:
-        self.at, self.run, self.own, self.tool, self.took = at, run, False, "", 0.0
+    def __init__(self, at: float, placed_at: float, seq: int, run: RunStarted | None) -> None:
+        self.at, self.placed_at, self.seq, self.run = at, placed_at, seq, run
+        self.own, self.tool, self.took = False, "", 0.0
         self.decided: ToolDecided | None = None
         self.by: str | None = None  # who has undone it
         self.outcome: str | None = None
@@ -386,6 +400,8 @@ class _Call:
             asker=None if told is None else told.get("asker"),
             answered_by=None if decided is None else decided.answered_by,
             policy_decision=told,
+            seq=self.seq,
+            placed_at=self.placed_at,
         )
 
 
@@ -462,6 +478,8 @@ def _entry(row: audit.AuditRow) -> AuditEntry:
         verb=row.verb,
         row=row.row,
         changes=_changes(row),
+        seq=row.seq,
+        placed_at=row.at,
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from windlass.agents.auditing.anchors import Anchored
+from windlass.agents.auditing.index import Facts, Index, Journaled, times_of
 from windlass.errors import Corrupt, NoSuchSession, StoreError
 from windlass.events import JournalEntry, RunStarted, ToolDecided, ToolIntended
 from windlass.resources import audit
@@ -98,6 +99,7 @@ class _Verification:
         self.sealed: list[Seal] = []
         self.named: dict[tuple[str, str], set[int]] = {}  # by chain, rows that seals name
         self.graves: list[tuple[End, bool]] = []
+        self.journaled: dict[str, Journaled] = {}  # what the index must agree with
 
     def find(self, what: What, problem: str, **more: Any) -> None:
         self.findings.append(Finding(what, problem, **more))
@@ -105,25 +107,43 @@ class _Verification:
     # ----------------------------------------------------------------- journals
 
     async def journals(self) -> None:
-        """Every session's chain, its head, its decisions, and what the books say of its runs."""
+        """Every session's chain, its head, its decisions, and what a query reads beside them."""
         books = await self.store.consult(self._books)
         for name in await self._names():
-            if self._others(name, books.get(name)):
-                continue
             try:
                 head, rows = await self.store.head(name), await self.store.rows(name)
             except NoSuchSession:
                 continue  # deleted while we looked
             except StoreError as error:
-                self.find("journal", str(error), session=name, row=_row_in(str(error)))
-                self.followed["journal", name] = _Chain(broken=True)
+                if not self._others(name, books.get(name)):
+                    self.find("journal", str(error), session=name, row=_row_in(str(error)))
+                    self.followed["journal", name] = _Chain(broken=True)
                 continue
-            self.followed["journal", name] = self._journal(name, rows, head.rows, head.hash)
-            if not self.followed["journal", name].broken:
-                self._entries(name, rows, books.get(name, {}))
+            found = len(self.findings)
+            chain = self._journal(name, rows, head.rows, head.hash)
+            if not chain.broken:
+                self._entries(name, rows, chain)
+            if self._of_others(name, chain, books.get(name)):
+                del self.findings[found:]
+                self.journaled.pop(name, None)
+                continue
+            self.followed["journal", name] = chain
+        if not isinstance(self.store, MemoryStore):
+            index = Index(*await self.store.consult(lambda tx: (times_of(tx), self._books(tx))))
+            for name, said in self.journaled.items():
+                for row, problem in index.problems(name, said):
+                    self.find("books", problem, session=name, row=row)
 
-    def _others(self, name: str, runs: dict[str, tuple[Any, ...]] | None) -> bool:
-        """The session is another tenant's: no run of this one is in it, and no seal names it."""
+    def _of_others(self, name: str, chain: _Chain, runs: dict[str, Facts] | None) -> bool:
+        """The session is another tenant's, as its own journal says where that can be read."""
+        if self.tenant is None or ("journal", name) in self.named:
+            return False
+        if chain.broken or not chain.tenants:
+            return self._others(name, runs)
+        return self.tenant not in chain.tenants
+
+    def _others(self, name: str, runs: dict[str, Facts] | None) -> bool:
+        """The index has no run of this tenant in the session, and no seal names it."""
         if self.tenant is None or not runs or ("journal", name) in self.named:
             return False
         return all((facts[0] or "") != self.tenant for facts in runs.values())
@@ -158,7 +178,7 @@ class _Verification:
                 )
         return [name for name in names if isinstance(name, str)]
 
-    def _books(self, tx: Any) -> dict[str, dict[str, tuple[Any, ...]]]:
+    def _books(self, tx: Any) -> dict[str, dict[str, Facts]]:
         """What the index of runs says, by session and run."""
         if isinstance(self.store, MemoryStore):
             return {}
@@ -167,7 +187,7 @@ class _Verification:
             + ("" if self.session is None else " WHERE session = ?"),
             () if self.session is None else (self.session,),
         )
-        found: dict[str, dict[str, tuple[Any, ...]]] = {}
+        found: dict[str, dict[str, Facts]] = {}
         for name, run, *facts in rows.fetchall():
             if name is not None and run is not None:
                 found.setdefault(name, {})[run] = tuple(facts)
@@ -190,35 +210,19 @@ class _Verification:
             self.find("journal", str(error), session=name, row=_row_in(str(error)))
         return chain
 
-    def _entries(self, name: str, rows: Sequence[Row], books: dict[str, tuple[Any, ...]]) -> None:
+    def _entries(self, name: str, rows: Sequence[Row], chain: _Chain) -> None:
         decided: set[str] = set()
-        chain = self.followed["journal", name]
+        said = self.journaled[name] = Journaled()
         for row in rows:
+            said.earliest, said.latest = min(said.earliest, row.at), max(said.latest, row.at)
             for entry in written.decode(row.payload, name, row.seq):
-                self._entry(name, row.seq, entry, decided, books, chain)
+                if type(entry) is RunStarted:
+                    chain.tenants.add(entry.tenant or "")
+                    said.begun(row.seq, entry)
+                self._entry(name, row.seq, entry, decided)
 
-    def _entry(
-        self,
-        name: str,
-        row: int,
-        entry: JournalEntry,
-        decided: set[str],
-        books: dict[str, tuple[Any, ...]],
-        chain: _Chain,
-    ) -> None:
-        if type(entry) is RunStarted:
-            chain.tenants.add(entry.tenant or "")
-            facts = (entry.tenant, entry.caller, entry.request_id, entry.conversation_id)
-            said = books.get(entry.run_id)
-            if said is not None and said not in (facts, tuple(map(_plain, facts))):
-                self.find(
-                    "books",
-                    f"session {name!r}, row {row}: the index of runs says otherwise of "
-                    f"run {entry.run_id}; queries go by it",
-                    session=name,
-                    row=row,
-                )
-        elif type(entry) is ToolDecided:
+    def _entry(self, name: str, row: int, entry: JournalEntry, decided: set[str]) -> None:
+        if type(entry) is ToolDecided:
             if entry.rule and entry.digest:
                 decided.add(entry.call_id)
         elif type(entry) is ToolIntended and entry.call_id not in decided:
@@ -475,10 +479,6 @@ def _session(chain: str) -> str | None:
 
 def _whose(tenant: str) -> str:
     return f"tenant {tenant!r}" if tenant else "no tenant"
-
-
-def _plain(value: str | None) -> str | None:
-    return value.replace("\0", "\ufffd") if value and "\0" in value else value
 
 
 def _row_in(words: str) -> int | None:

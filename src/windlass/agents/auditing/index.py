@@ -1,0 +1,86 @@
+"""What queries go by beside the journals: which runs a session has, and between which times.
+
+None of it is chained, so that a verification compares it with the journals, which are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeAlias
+
+from windlass.events import RunStarted
+
+Facts: TypeAlias = tuple[Any, ...]  # of a run: tenant, caller, request, conversation
+
+
+class Journaled:
+    """What a journal says that the index repeats."""
+
+    __slots__ = ("copied", "earliest", "latest", "runs")
+
+    def __init__(self) -> None:
+        self.earliest, self.latest = math.inf, -math.inf
+        self.runs: dict[str, tuple[int, Facts]] = {}
+        self.copied: str | None = None  # the run that stands in a fork's first row
+
+    def begun(self, row: int, run: RunStarted) -> None:
+        """A run begins. Of those that a fork was given only the last is its own."""
+        if row == 0:
+            if self.copied is not None:
+                self.runs.pop(self.copied, None)
+            self.copied = run.run_id
+        facts = (run.tenant, run.caller, run.request_id, run.conversation_id)
+        self.runs[run.run_id] = (row, facts)
+
+
+class Index:
+    """What the store's tables of sessions and runs say."""
+
+    def __init__(
+        self, sessions: Mapping[str, tuple[Any, Any, Any]], runs: Mapping[str, Mapping[str, Facts]]
+    ) -> None:
+        self.sessions, self.runs = sessions, runs
+
+    def problems(self, name: str, said: Journaled) -> Iterator[tuple[int, str]]:
+        """Where the index disagrees with the session's journal: the row, and how."""
+        listed = self.sessions.get(name)
+        if listed is None:
+            return  # deleted while we looked
+        created, updated, last = listed
+        known = self.runs.get(name, {})
+        if not (type(created) is type(updated) is float and type(last) is int):
+            yield 0, f"session {name!r}: its times or its run are not what they were"
+            return
+        if not (created <= said.earliest and said.latest <= updated):
+            yield (
+                0,
+                f"session {name!r}: was written to at other times than the list of sessions says;"
+                " queries go by it",
+            )
+        for run, (row, facts) in said.runs.items():
+            found = known.get(run)
+            if found is None and last == 0:
+                continue  # the index knows nothing of the session, and queries read it in any case
+            if found is None:
+                problem = "does not know"
+            elif found not in (facts, tuple(map(_plain, facts))):
+                problem = "says otherwise of"
+            else:
+                continue
+            yield (
+                row,
+                f"session {name!r}, row {row}: the index of runs {problem} run {run};"
+                " queries go by it",
+            )
+
+
+def times_of(tx: Any) -> dict[str, tuple[Any, Any, Any]]:
+    """When each session was begun and last written to, and the number of its last run."""
+    rows = tx.execute("SELECT id, created_at, updated_at, run FROM windlass_sessions").fetchall()
+    return {row[0]: (row[1], row[2], row[3]) for row in rows if isinstance(row[0], str)}
+
+
+def _plain(value: Any) -> Any:
+    """Text as Postgres can hold it."""
+    return value.replace("\0", "\ufffd") if isinstance(value, str) else value
