@@ -128,11 +128,8 @@ def test_a_run_s_budget_sees_what_callers_spend_beside():
         return out, model.calls, shadow.calls
 
     out, calls, shadows = run_virtual(main())
-    assert (out.status, calls, shadows) == (
-        "budget_exhausted",
-        2,
-        2,
-    )  # 220 a turn, not 110: no room for a third
+    # 220 a turn, not 110: there is no room for a third
+    assert (out.status, calls, shadows) == ("budget_exhausted", 2, 2)
     replies = [e for e in out.entries if isinstance(e, Replied)]
     assert sum(e.usage.total_tokens for e in replies) == out.usage.total_tokens == 440
 

@@ -24,7 +24,7 @@ from tests.policies.test_any_context import legal, thinned
 from tests.stories.judged import sent_as
 from tests.stories.world import written
 from windlass import seams
-from windlass.events import JournalEntry, Replied, RunStarted, ToolResulted
+from windlass.events import CallReserved, JournalEntry, Replied, RunStarted, ToolResulted
 from windlass.loop.replay import requests_of
 from windlass.messages import Message, Text
 from windlass.models.audit import audit
@@ -241,6 +241,9 @@ def test_any_mixture_is_legal_whole_and_the_same_from_any_row(
     rest, _, _ = asyncio.run(ran(again, options, before))
     met = sum(type(entry) is Replied for entry in before)
     where = f"row {place} of {len(rows)}, after {before[-1]!r:.100}"
+    if type(before[-1]) is CallReserved:  # what was held back for the reply is spent too
+        assert rest.usage.total_tokens > out.usage.total_tokens or rest.status != out.status, where
+        return
     assert [sent_as(request) for request in again.requests] == sent[met:], where
     assert rest.final_text == out.final_text and rest.usage == out.usage
     assert (rest.status, rest.stop_reason) == (out.status, out.stop_reason)

@@ -10,7 +10,7 @@ import msgspec
 
 import windlass as w
 from tests.stories.world import written
-from windlass.events import JournalEntry, Replied, RunStarted, Said
+from windlass.events import IterationStart, JournalEntry, Replied, RunStarted, Said
 from windlass.testing import call
 from windlass.testing.script import ScriptedModel
 
@@ -109,6 +109,10 @@ async def from_every_place(
         out = await agent.resume(f"cut-{cut}")
         where = f"cut {cut} after {before[-1]!r:.120}"
         answered = sum(type(entry) is Replied for entry in before)
+        if type(before[-1]) is IterationStart and out.stop_reason == "max_iterations":
+            # the reply that was waited for was a turn too: there may be one less after it
+            assert [sent_as(r) for r in model.requests] == sent[answered:][: len(model.requests)]
+            continue
         assert [sent_as(r) for r in model.requests] == sent[answered:], where
         assert fields_of(out) == expected, where
     return first

@@ -267,26 +267,26 @@ async def test_a_brake_that_was_pulled_before_keeps_a_run_from_asking():
 
 
 async def test_a_token_budget_is_looked_at_before_the_turns_tools_run():
-    model = scripted(["Let me.", call("note", text="x")], "never")
-    out = await w.Agent(model, tools=[note], max_token_budget=14).run("go")
+    model = scripted(["Let me.", call("note", text="x")], "never", usage=w.Usage(900, 600))
+    out = await w.Agent(model, tools=[note], max_token_budget=1400).run("go")
     assert (out.status, out.budget_exceeded, out.output) == ("budget_exhausted", True, "Let me.")
     assert [(r.tool_name, r.outcome) for r in out.tool_calls] == [("note", "not_run")]
     with pytest.raises(w.TokenBudgetExceededError) as caught:
         out.raise_for_status()
-    assert (caught.value.tokens_used, caught.value.budget) == (15, 14)
+    assert (caught.value.tokens_used, caught.value.budget) == (1500, 1400)
     await kept(out, model)
 
 
 async def test_a_run_that_has_ended_still_knows_what_it_spent():
-    model = scripted("Too long.")
-    agent = w.Agent(model, max_token_budget=14)
+    model = scripted("Too long.", usage=w.Usage(900, 600))
+    agent = w.Agent(model, max_token_budget=1400)
     await agent.run("go", session_id="s")
-    with pytest.raises(w.TokenBudgetExceededError, match="used 15 tokens of a budget of 14"):
+    with pytest.raises(w.TokenBudgetExceededError, match="used 1500 tokens of a budget of 1400"):
         (await agent.resume("s")).raise_for_status()
 
 
 async def test_a_budget_that_is_just_spent_is_not_exceeded():
-    out = await w.Agent(scripted("fits"), max_token_budget=15).run("go")
+    out = await w.Agent(scripted("fits", usage=w.Usage(10, 15)), max_token_budget=25).run("go")
     assert (out.status, out.budget_exceeded, out.output) == ("done", False, "fits")
 
 

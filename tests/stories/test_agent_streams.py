@@ -59,12 +59,13 @@ def test_results_come_in_the_order_asked():
 
 
 async def test_a_spent_budget_is_said_and_no_call_is_left_half_told():
-    model = scripted(["Let me.", call("add", a=1, b=2)], stream=True)
-    events = await told(w.Agent(model, name="clerk", tools=[add], max_token_budget=14))
+    usage = w.Usage(900, 600)
+    model = scripted(["Let me.", call("add", a=1, b=2)], stream=True, usage=usage)
+    events = await told(w.Agent(model, name="clerk", tools=[add], max_token_budget=1400))
     assert [event.type for event in events] == ["text", "text", "budget_exceeded", "done"]
     error = events[2].data
     assert isinstance(error, w.TokenBudgetExceededError) and isinstance(error, w.BudgetExceeded)
-    assert (error.agent, error.tokens_used, error.budget) == ("clerk", 15, 14)
+    assert (error.agent, error.tokens_used, error.budget) == ("clerk", 1500, 1400)
     assert "clerk" in str(error)
     assert events[-1].data.budget_exceeded is True
     await kept(events[-1].data, model)

@@ -104,9 +104,8 @@ async def test_a_tool_that_fails_is_traced_and_one_that_was_not_run_is_not():
     await named(scripted(call("broken"), "ok")).run("go", on_trace=spans.append)
     assert [span.is_error for span in spans] == [False, True, False]
     spans.clear()
-    out = await named(scripted(call("add", a=1, b=2)), max_token_budget=14).run(
-        "go", on_trace=spans.append
-    )
+    model = scripted(call("add", a=1, b=2), usage=w.Usage(900, 600))
+    out = await named(model, max_token_budget=1400).run("go", on_trace=spans.append)
     assert out.tool_calls[0].outcome == "not_run"
     assert [span.type for span in spans] == ["llm_call"]
 

@@ -235,6 +235,8 @@ def _booked(
             response.shortened,
         )  # fmt: skip
     )
+    if reserve is not None and run.ledger.shared:
+        run.journal.flush()  # on its way before others can spend what it left
     if rewritten is not None and purpose is None:
         run.sent = seen
     for note in response.notes:
@@ -317,6 +319,8 @@ def _unanswered(
             attempts_of(reason),
         )
     )
+    if run.ledger.shared:
+        run.journal.flush()
     return reason
 
 
@@ -337,6 +341,8 @@ def _failed_on_the_way(run: Run, made: FailedRequest) -> None:
             made.duration_ms,
         )
     )
+    if run.ledger.shared:
+        run.journal.flush()
 
 
 def _category(error: BaseException) -> str:

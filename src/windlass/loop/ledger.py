@@ -135,6 +135,11 @@ class Ledger:
         return False
 
     @property
+    def shared(self) -> bool:
+        """Do others spend from a limit above as well?"""
+        return self.parent is not None and self.parent.metered
+
+    @property
     def priced(self) -> bool:
         """Is there a limit in dollars, here or above?"""
         ledger: Ledger | None = self

@@ -89,8 +89,9 @@ def state_of(run: Run, budget: BudgetState, required: Groups = ()) -> LoopState:
 def limit_of(run: Run, extensions: int = 0, most: int | None = None) -> BudgetState:
     """The limit on turns as it stands."""
     limit = run.ledger.limits.iterations
-    limit = run.iteration if limit is None else limit
-    return BudgetState(limit, limit if most is None else most, limit - run.iteration, extensions)
+    taken = run.ledger.iterations  # those too whose reply was lost with a process
+    limit = taken if limit is None else limit
+    return BudgetState(limit, limit if most is None else most, limit - taken, extensions)
 
 
 def _summary(calls: int, vetoed: bool, chars: int) -> str:

@@ -115,7 +115,7 @@ class StepJudging(Policy[None]):
         limit = run.ledger.limits.iterations
         if limit is not None:
             # the turn under way counts as remaining: with one left, no other could replace it
-            if limit - (run.iteration - 1) <= judge.skip_when_iterations_remaining:
+            if limit - (run.ledger.iterations - 1) <= judge.skip_when_iterations_remaining:
                 return "low_iteration_budget"
         if judge.skip_when_empty and not turn.calls and not turn.text.strip():
             return "empty_response"
