@@ -21,7 +21,7 @@ import msgspec
 import windlass as w
 from windlass.errors import NoSuchSession
 from windlass.events import JournalEntry, Replied, ReplyFailed, SessionOpened
-from windlass.loop.ask import rough_tokens
+from windlass.models.estimates import estimate_request
 from windlass.store.memory import MemoryStore
 from windlass.testing import run_virtual
 
@@ -111,7 +111,7 @@ class Wild(w.Model):
         world, dice = self.world, self.world.dice
         if world.image is not None:
             await world.end_here()
-        inputs, most = rough_tokens(request), request.settings.max_tokens or 16_384
+        inputs, most = estimate_request(request), request.settings.max_tokens or 16_384
         reserved = inputs + most
         wanted = dice.choice([5, 20, 100, 600])
         broken = dice.random() < self.fails

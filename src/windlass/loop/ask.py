@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -100,7 +100,7 @@ async def call_model(
         model = run.model
     meter = _meter(run, request, purpose, closing)
     request = await _begun(run, meter, model, request, purpose)
-    meter.on_reserve = _reserved_again(run, purpose)
+    meter.recorder = _Recorder(run, purpose)
     seams.point("model.before_request")
     started = seams.monotonic()
     before = current_meter.set(meter)
@@ -159,27 +159,51 @@ async def _begun(
     return request
 
 
-def _reserved_again(
-    run: Run, purpose: str | None
-) -> Callable[[Model, Reserve, str | None], Awaitable[None]]:
-    """What puts the reserves of further requests of a call on the record, and waits for them."""
+class _Recorder:
+    """Puts what further requests of a call hold back on the record, and waits for it to be stored."""
 
-    async def put(model: Model, reserve: Reserve, beside: str | None) -> None:
-        run.record(_reserved(model, reserve, beside or purpose, again=beside is None))
+    def __init__(self, run: Run, purpose: str | None) -> None:
+        self.run, self.purpose = run, purpose
+
+    async def reserved(
+        self,
+        model: Model,
+        reserve: Reserve,
+        beside: str | None,
+        paid: tuple[int, float],
+        *,
+        again: bool,
+    ) -> None:
+        """A request is about to be made."""
+        run = self.run
+        run.record(_reserved(model, reserve, beside or self.purpose, paid, again=again))
         run.journal.flush()
         if not run.journal.immediate:
             await run.journal.durable()
 
-    return put
+    def released(self, model: Model, beside: str | None, paid: tuple[int, float]) -> None:
+        """Nothing is held for a while; others may spend it."""
+        run = self.run
+        if run.ledger.shared:
+            run.record(_reserved(model, None, beside or self.purpose, paid, again=True))
+            run.journal.flush()
 
 
 def _reserved(
-    model: Model, reserve: Reserve, purpose: str | None, *, again: bool = False
+    model: Model,
+    reserve: Reserve | None,
+    purpose: str | None,
+    paid: tuple[int, float] = (0, 0.0),
+    *,
+    again: bool = False,
 ) -> CallReserved:
+    tokens, usd = paid
+    if reserve is None:
+        return CallReserved(tokens, 0, usd, model.provider, model.name, purpose, again)
     return CallReserved(
-        reserve.input_tokens,
+        reserve.input_tokens + tokens,
         reserve.output_tokens,
-        reserve.usd,
+        reserve.usd + usd,
         model.provider,
         model.name,
         purpose,

@@ -8,7 +8,8 @@ nothing are booked.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from typing import Protocol
 
 import msgspec
 
@@ -43,6 +44,25 @@ class FailedRequest(msgspec.Struct, frozen=True):
     purpose: str
 
 
+class ReserveRecorder(Protocol):
+    """Who puts on the record what further requests of a call hold back, and when nothing is held.
+
+    `paid` are tokens and dollars of replies that go on the record with the answer.
+    """
+
+    async def reserved(
+        self,
+        model: Model,
+        reserve: Reserve,
+        beside: str | None,
+        paid: tuple[int, float],
+        *,
+        again: bool,
+    ) -> None: ...
+
+    def released(self, model: Model, beside: str | None, paid: tuple[int, float]) -> None: ...
+
+
 class _Attempt:
     """A request under way."""
 
@@ -63,7 +83,8 @@ class CallMeter:
     """
 
     __slots__ = ("_asked", "_attempt", "_book", "_carried", "_closing", "_estimate", "_events", "_kept",
-                 "_ledger", "_output", "_parent", "_purpose", "_settled", "on_reserve")  # fmt: skip
+                 "_ledger", "_on_record", "_output", "_paid", "_parent", "_purpose", "_settled",
+                 "recorder")  # fmt: skip
 
     def __init__(
         self,
@@ -77,8 +98,9 @@ class CallMeter:
         self._ledger, self._estimate, self._output, self._book = ledger, estimate, output, book
         self._closing, self._purpose = closing, FAILED
         self._parent: CallMeter | None = None
-        #: told of every reserve, with the purpose of one beside the call
-        self.on_reserve: Callable[[Model, Reserve, str | None], Awaitable[None]] | None = None
+        self.recorder: ReserveRecorder | None = None
+        self._on_record = False  # a reserve of this call is
+        self._paid = (0, 0.0)  # tokens and dollars of replies that are booked with the answer
         self._attempt: _Attempt | None = None
         self._asked: tuple[int | None, int | None] = (None, None)  # the caller's limit, and ours
         self._events: list[LiveEvent] | None = None
@@ -108,9 +130,21 @@ class CallMeter:
             reserve, request = held, limited(request, held)
             self._asked = (limit, held.max_tokens)
         self._attempt = _Attempt(model, request, reserve)
-        if reserve is not None and self.on_reserve is not None:
-            await self.on_reserve(model, reserve, self._purpose if self._parent else None)
+        if reserve is not None:
+            again, self._on_record = self._on_record, True
+            if self.recorder is not None:
+                await self.recorder.reserved(model, reserve, self._beside, self._paid, again=again)
         return request
+
+    @property
+    def _beside(self) -> str | None:
+        return self._purpose if self._parent is not None else None
+
+    def _release(self, model: Model, tokens: int = 0, usd: float = 0.0) -> None:
+        """Nothing is held for the call now: what is paid for already is all that it may cost."""
+        self._paid = (self._paid[0] + tokens, self._paid[1] + usd)
+        if self._on_record and self.recorder is not None:
+            self.recorder.released(model, self._beside, self._paid)
 
     def restore(self, request: Request) -> Request:
         """The request with the reply limit that the caller asked for, not what a reserve had left."""
@@ -122,8 +156,10 @@ class CallMeter:
     def fail(self, error: BaseException, *, book: bool) -> None:
         """Settle the request under way with what was received of it, while the call goes on."""
         failed = self._settle_failed(error)
-        if failed is not None and (book or failed.usage is not NO_USAGE):
-            self._book(failed)
+        if failed is not None:
+            if book or failed.usage is not NO_USAGE:
+                self._book(failed)
+            self._release(failed.model)
 
     def receive(self, response: Response) -> None:
         """Remember the reply to the request under way."""
@@ -144,6 +180,8 @@ class CallMeter:
         main = self._parent or self
         main._settled = (main._settled[0] + tokens, main._settled[1] + aside.cost_usd)
         main._kept.append(aside)
+        if attempt is not None:
+            self._release(attempt.model, tokens, aside.cost_usd)
 
     def carry(self, model: Model, request: Request, response: Response) -> None:
         """Settle a reply whose usage is part of the answer's."""
@@ -153,6 +191,7 @@ class CallMeter:
         self._ledger.settle(reserve, tokens, cost)
         self._carried = (self._carried[0] + usage, self._carried[1] + cost)
         self._settled = (self._settled[0] + tokens, self._settled[1] + cost)
+        self._release(model, tokens, cost)
 
     def watch(self, emit: Emit) -> Emit:
         """An emit that remembers what it passes on as received."""
@@ -166,7 +205,7 @@ class CallMeter:
             self._ledger, self._estimate, self._output, self._book, closing=self._closing
         )
         beside._purpose, beside._parent = purpose, self._parent or self
-        beside.on_reserve = self.on_reserve
+        beside.recorder = self.recorder
         return beside
 
     # ----------------------------------------------------------------- for who makes the call
@@ -220,12 +259,14 @@ class CallMeter:
             return
         if attempt.reply is None:
             self._ledger.settle(attempt.reserve, 0, 0.0)
+            self._release(attempt.model)
             return
         reply = fill_usage(attempt.model, attempt.request, attempt.reply)
         cost, usage = _cost(attempt, reply.usage), reply.usage
         self._ledger.settle(attempt.reserve, usage.input_tokens + usage.output_tokens, cost)
         took = (seams.monotonic() - attempt.started) * 1000
         self._book(Aside(FAILED, reply, cost, took))
+        self._release(attempt.model)
 
     def _settle_failed(self, error: BaseException) -> FailedRequest | None:
         attempt, self._attempt = self._attempt, None
