@@ -232,7 +232,7 @@ def test_every_option_is_known_to_the_walk():
         "model", "provider", "messages", "tools", "tool_format", "session_id", "store", "on_event",
         "abort", "caller", "deps", "loop_until_done", "persistent", "done_sentinel",
         "max_iterations", "max_nudges", "nudge", "max_concurrent_tools", "token_budget", "budget",
-        "max_resume_attempts", "closing_answer", "llm_options", "eager_tools", "tool_timeout", "tool_result_max_bytes",
+        "max_resume_attempts", "take_over", "on_cancel", "closing_answer", "llm_options", "eager_tools", "tool_timeout", "tool_result_max_bytes",
         "tool_arg_validation", "policies", "name", "run_id", "system", "max_turns",
         "max_token_budget", "llm_caller", "llm_retries", "llm_backoff_ms",
         "tool_search", "request_id", "conversation_id",
