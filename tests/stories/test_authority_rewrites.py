@@ -286,7 +286,14 @@ WATCHERS: dict[str, dict[str, Any]] = {
         }
     },
     "predicate": {"permissions": {"allow": {"pay": lambda args: spoil(args) or True}}},
-    "dry_run off": {},
+    "context_callback": {"context_callback": spoil},
+    "transcript_projection": {
+        "transcript_projection": {
+            "policy": "custom",
+            "project": lambda messages, context: [spoil(m) or m for m in messages],
+        }
+    },
+    "message_decorator": {"message_decorator": lambda message, context: spoil(message)},
 }
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import msgspec
+
 from windlass import seams
 from windlass.detach import detach
 from windlass.events import (
@@ -132,7 +134,7 @@ def _left(run: Run, event: RunEnded) -> dict[str, Any]:
     turn = run.turn
     pending: list[ToolCall] = []
     if turn is not None and event.status == "suspended":
-        pending = [call for call in turn.calls if call.id not in turn.results]
+        pending = [_as_decided(run, call) for call in turn.calls if call.id not in turn.results]
     return {
         "event": "handoff",
         "session_id": run.session_id,
@@ -144,6 +146,14 @@ def _left(run: Run, event: RunEnded) -> dict[str, Any]:
         "text": turn.text if turn is not None else "",
         "at": seams.now(),
     }
+
+
+def _as_decided(run: Run, call: ToolCall) -> ToolCall:
+    """The call with the arguments that were decided on, or that somebody is asked about."""
+    for entry in _turn(run):
+        if type(entry) is ToolDecided and entry.call_id == call.id and entry.arguments is not None:
+            call = msgspec.structs.replace(call, arguments=entry.arguments)
+    return call
 
 
 def _turn(run: Run) -> Iterator[JournalEntry]:

@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias, cast
 
 import msgspec
 
+from windlass.detach import detach
 from windlass.errors import ConfigError, said, shown
 from windlass.events import HistoryRepaired
 from windlass.loop.plan import keepable
@@ -47,7 +48,7 @@ class Compressing(Policy[Asked]):
         if asked.turn == run.number or not under_way(run):
             return request
         before = list(run.strand.items)
-        answer = self.compress(list(before), estimated(run))
+        answer = self.compress(detach(before), estimated(run))
         if inspect.isawaitable(answer):
             answer = await answer
         after, problems = repair(taken(answer))

@@ -18,7 +18,7 @@ from windlass.loop.policy import Policy
 from windlass.loop.run import Run
 from windlass.messages import Message, ToolResult
 from windlass.models.base import Frame, Request
-from windlass.policies.rewriting import read, untouched, whole
+from windlass.policies.rewriting import lend, read, take_back, untouched, whole
 from windlass.store.fold import ViewFold
 
 RECENT: Final = 10  # messages in the lists of recent ones
@@ -31,7 +31,7 @@ class ContextInfo(msgspec.Struct, frozen=True, gc=False):
     """What `context_callback` is given: `ctx.visible_messages`, `ctx.system`, …
 
     Visible is what the model would see, recorded is all that was said in the session. The lists are
-    your own; the messages in them are shared and frozen.
+    your own, and so are the arguments of the calls in them.
     """
 
     iteration: int  # counted from 0
@@ -73,7 +73,8 @@ class ContextCallback(Policy[None]):
             answer = await answer
         if answer is None:
             return request
-        messages, system = self._checked(answer)
+        given_back, system = self._checked(answer)
+        messages = take_back(run, given_back)
         frame = request.frame
         if system is not None and system != (frame.system or ""):
             frame = _framed(run, frame, system)
@@ -141,7 +142,7 @@ class _Recorded:
 
 def _info(run: Run, request: Request) -> ContextInfo:
     recorded = run.readings.setdefault(_Recorded, _Recorded()).upto_now(run)
-    visible = list(request.messages)
+    recorded, visible = lend(run, recorded), lend(run, request.messages)
     return ContextInfo(
         run.iteration,
         request.frame.system,

@@ -24,7 +24,7 @@ from windlass.messages import Block, Message, Opaque, Text, Thinking, ToolCall, 
 from windlass.models.base import Request
 from windlass.models.view import Strand, View
 from windlass.notes import MadeUp
-from windlass.policies.rewriting import message_in
+from windlass.policies.rewriting import lend, message_in
 from windlass.store.base import Row
 from windlass.store.fold import ViewFold
 
@@ -197,10 +197,11 @@ class Decorating(Policy[None]):
     async def _asked(self, run: Run, message: Message, at: int, time: float) -> Message | None:
         assert self.decorator is not None
         context = DecorationContext(run.session_id, run.iteration, at, _iso(time))
-        answer = self.decorator(message, context)
+        [copy] = lend(run, [message])
+        answer = self.decorator(copy, context)
         if inspect.isawaitable(answer):
             answer = await answer
-        if answer is None:
+        if answer is None or answer is copy:
             return None
         decorated = message_in(run, answer, WHO, message.kind)
         _same_parts(message, decorated)

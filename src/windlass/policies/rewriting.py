@@ -12,6 +12,7 @@ from typing import Any, Final, cast, get_args
 
 import msgspec
 
+from windlass.detach import detach
 from windlass.errors import ConfigError, nearest, shown
 from windlass.loop.plan import keepable
 from windlass.loop.run import Run
@@ -31,6 +32,42 @@ def read(run: Run, answer: object, who: str) -> tuple[Message, ...]:
     if not any(_says_something(message) for message in messages):
         raise ConfigError(f"{who} left no message: no provider answers a request without one")
     return messages
+
+
+def lend(run: Run, messages: Sequence[Message]) -> list[Message]:
+    """The messages for a function of yours; one that could be changed in place is a copy."""
+    lent: _Lent = run.readings.setdefault(_Lent, _Lent())
+    return [lent.copy_of(message) for message in messages]
+
+
+def take_back(run: Run, answer: object) -> object:
+    """The answer with the messages themselves in place of their copies."""
+    if not isinstance(answer, (list, tuple)):
+        return answer
+    lent: _Lent = run.readings.setdefault(_Lent, _Lent())
+    several = cast("Sequence[object]", answer)
+    return [lent.originals.get(id(item), (item, item))[1] for item in several]
+
+
+class _Lent:
+    """Copies of messages and whose they are, by id; both are held, so that their ids stay theirs."""
+
+    __slots__ = ("copies", "originals")
+
+    def __init__(self) -> None:
+        self.copies: dict[int, tuple[Message, Message]] = {}
+        self.originals: dict[int, tuple[Message, Message]] = {}
+
+    def copy_of(self, message: Message) -> Message:
+        if message.role != "assistant":
+            return message  # nothing in it can be changed
+        known = self.copies.get(id(message))
+        if known is None:
+            made = detach(message)
+            known = self.copies[id(message)] = (message, made)
+            if made is not message:
+                self.originals[id(made)] = (made, message)
+        return known[1]
 
 
 def untouched(answer: object, view: Sequence[Message]) -> bool:

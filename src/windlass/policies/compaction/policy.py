@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias, cast, g
 
 import msgspec
 
+from windlass.detach import detach
 from windlass.errors import BudgetExceeded, ConfigError, ContextOverflow, ModelError, shown
 from windlass.events import Compacted, TranscriptCompacted
 from windlass.loop.policy import Policy, TryAgain
@@ -313,7 +314,7 @@ class Compacting(Policy[Compactions]):
     async def _called(self, run: Run, gone: list[Message]) -> str:
         assert self.callback is not None
         reminders = [one.message for one in run.reminders]
-        answer = self.callback(gone, reminders, self.policy or CompactionPolicy())
+        answer = self.callback(detach(gone), reminders, self.policy or CompactionPolicy())
         if inspect.isawaitable(answer):
             answer = await answer
         return summary_in(answer)

@@ -12,7 +12,7 @@ from windlass.loop.policy import Policy
 from windlass.loop.run import Run
 from windlass.models.base import Request
 from windlass.policies.compaction.work import view_tokens
-from windlass.policies.rewriting import read, untouched, whole
+from windlass.policies.rewriting import lend, read, take_back, untouched, whole
 
 WHO: Final = "transcript_projection.project"
 
@@ -47,9 +47,10 @@ class CustomProjection(Policy[None]):
         context = ProjectionContext(
             run.session_id, run.iteration, request.frame.system, view_tokens(run)
         )
-        answer = self.project(list(request.messages), context)
+        answer = self.project(lend(run, request.messages), context)
         if inspect.isawaitable(answer):
             answer = await answer
+        answer = take_back(run, answer)
         if answer is None:
             raise ConfigError(
                 f"{WHO} answers a list of messages; to leave them, answer them as they are"
