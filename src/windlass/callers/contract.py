@@ -26,8 +26,10 @@ from windlass.errors import (
     whole_text,
 )
 from windlass.events import StreamRestarted
+from windlass.loop.reply import cost_of
 from windlass.messages import Block, Message, Text, Thinking, ToolCall, ToolSpec
 from windlass.models.base import Emit, Frame, Model, Request, Response, Settings, silent
+from windlass.models.estimates import fill_usage
 from windlass.models.metering import begin_request, fail_request, receive_reply
 from windlass.models.mock import ERRORS
 from windlass.models.wrappers.holding import Holding, Shown, show
@@ -41,10 +43,10 @@ turn_under_way: ContextVar[tuple[int, str | None]] = ContextVar("windlass_turn",
 class _Asking:
     """A function at work: what it was asked with, where replies are shown, and what was shown last."""
 
-    __slots__ = ("emit", "last", "request", "shown")
+    __slots__ = ("emit", "last", "model", "request", "shown")
 
-    def __init__(self, request: Request, emit: Emit) -> None:
-        self.request, self.emit, self.shown = request, emit, Shown(emit)
+    def __init__(self, model: Model, request: Request, emit: Emit) -> None:
+        self.model, self.request, self.emit, self.shown = model, request, emit, Shown(emit)
         self.last: Response | None = None
 
     def anew(self, why: str) -> Emit:
@@ -131,9 +133,27 @@ async def ask(call: object, around: Callable[[Model], Model]) -> Answer:
         answer.exception = error
         return answer
     if asking is not None:
+        if model is not asking.model:
+            response = _priced(model, request, response)
         asking.last = response
         receive_reply(response)
     return Answer(ok=True, value=response)
+
+
+def _priced(model: Model, request: Request, response: Response) -> Response:
+    """The reply of another model than the run's own, with the price and the name of that one."""
+    if type(response) is not Response:
+        return response  # no reply at all: whoever asked will find out
+    response = fill_usage(model, request, response)
+    usage = response.usage
+    if usage.cost_usd is None:
+        usage = msgspec.structs.replace(usage, cost_usd=cost_of(model, usage))
+    return msgspec.structs.replace(
+        response,
+        usage=usage,
+        provider=response.provider or model.provider,
+        model=response.model or model.name,
+    )
 
 
 def _described(error: WindlassError) -> dict[str, Any]:
@@ -219,7 +239,7 @@ class Function(Holding):
     async def respond(self, request: Request, emit: Emit) -> Response:
         """What the function answers; its `status`, where it says not ok, becomes the run's."""
         call = call_of(self.model, request)
-        asking = _Asking(request, emit)
+        asking = _Asking(self.model, request, emit)
         before = _under_way.set(asking)
         try:
             answer = self.function(call)
@@ -234,6 +254,10 @@ class Function(Holding):
 
     def check(self) -> None:
         """Nothing: the function may never ask the held model."""
+
+    def price(self, usage: Usage) -> float:
+        """As whoever answered says, where that is written in the usage."""
+        return self.model.price(usage) if usage.cost_usd is None else usage.cost_usd
 
     @property
     def reports_parts(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
