@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 
 from windlass.events import LiveEvent, TextDelta
 from windlass.messages import Message
@@ -134,6 +136,41 @@ def test_whatever_is_run_starts_a_line_and_ends_one(pieces: list[str]):
         assert "\n```" not in "\n" + before or before.count("```") > 1
 
 
+# --------------------------------------------------------------------------- a second opinion
+
+MARKDOWN = st.sampled_from([
+    "\n", "\n\n", "`", "``", "```", "~~~", "> ", ">", "- ", "1. ", "    ", "  ", "\t", "words", "\\", "<!--", "-->", "<pre>x", "x</pre>", "# ", "***",
+    "[", "](", ")", "\n```\n", "\n~~~\n", "<?", "?>", "\r", "\r\n", "* ", "    - ",
+])  # fmt: skip
+
+
+def spoken(text: str) -> set[str]:
+    """The blocks that a reader of Markdown takes for words at the start of a line, by their names."""
+    quotes, found = 0, set[str]()
+    for token in MarkdownIt("commonmark").parse(text):
+        quotes += (token.type == "blockquote_open") - (token.type == "blockquote_close")
+        starts = True
+        for child in token.children or () if not quotes else ():
+            if starts and child.type == "text":
+                found.update(re.findall(r'^<tool_call>{"name": "(\w+)"', child.content))
+            starts = child.type in ("softbreak", "hardbreak")
+    return found
+
+
+@settings(max_examples=600)
+@given(st.lists(st.one_of(st.just(None), MARKDOWN), min_size=2, max_size=12))
+def test_no_call_is_quoted_to_a_reader_of_markdown(pieces: list[str | None]):
+    text = "".join([block(f"n{at}") if one is None else one for at, one in enumerate(pieces)])
+    heard = spoken(text)
+    for at, call in enumerate(find_calls(text)):
+        body = read_body(call.body)
+        assert body is not None
+        if (
+            at == 0 or text[: call.start].rstrip(" \t")[-1:] in "\r\n"
+        ):  # else it follows on its line
+            assert body.name in heard, text
+
+
 # --------------------------------------------------------------------------- time
 
 
@@ -150,7 +187,7 @@ class Counting(str):
 
 HOSTILE = [
     "<tool_call>", "<tool_call>\n", '<tool_call>{"', '<tool_call>{"a": "\n', "x <tool_call>{\n", 'x <tool_call>{"\n', "`\n<tool_call>", "``` ` ", "<!--\n", "<pre <pre\n",
-    "> x\n", "<think>\n</think>\n", '<tool_call>{}</tool_call>\n', "\\\"<tool_call>{", "\r", "- - - - ```\n", "<tool_call>{}</tool_call> x\n", "`" * 3 + "\n\n",
+    "> x\n", "<think>\n</think>\n", '<tool_call>{}</tool_call>\n', "\\\"<tool_call>{", "\r", "- - - - ```\n", "-   ", "- " * 40 + "x\n", "1.   ", "<tool_call>{}</tool_call> x\n", "`" * 3 + "\n\n",
 ]  # fmt: skip
 
 

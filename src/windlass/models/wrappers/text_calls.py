@@ -21,9 +21,10 @@ _START: Final = re.compile(rf" {{0,3}}{OPEN}")
 _NEXT: Final = re.compile(rf"[ \t]*{OPEN}")
 _ANY_TAG: Final = re.compile(r"</?tool_call>")
 _JSON_TAG: Final = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+("?)|</?tool_call>', re.DOTALL)
-_QUOTE: Final = re.compile(r" {0,3}>")
+_LISTED: Final = r"(?: {0,3}+(?:[-*+]|\d{1,9}[.)])[ \t]++)*+"  # within items of lists
+_QUOTE: Final = re.compile(rf"{_LISTED} {{0,3}}>")
 _QUOTES: Final = re.compile(r" {0,3}>| {4}| {0,3}\t")  # lines that quote by themselves
-_FENCE: Final = re.compile(r"((?: {0,3}(?:[-*+]|\d{1,9}[.)]) +)* {0,3})(`{3,}(?=[^`]*$)|~{3,})")
+_FENCE: Final = re.compile(rf"({_LISTED}) {{0,3}}(`{{3,}}(?=[^`]*$)|~{{3,}})")
 _TICKS: Final = re.compile(r"`+")
 _MARKS: Final = frozenset("\"'\u201c\u201d\u201e\u00ab\u00bb\u2039\u203a\u2018\u2019")
 #: Elements whose content is quoted, or thought, and not said.
@@ -32,9 +33,10 @@ _ELEMENTS: Final = (
     "reflection tool_result tool_response tool_output example examples quote"
 ).split()
 _ELEMENT: Final = re.compile(
-    rf"(?<!`)<(?:(!--)|(!\[CDATA\[)|({'|'.join(_ELEMENTS)})(?=[\s/>])[^<>]*>)", re.IGNORECASE
+    rf"(?<!`)<(?:(!--)|(!\[CDATA\[)|(\?)|({'|'.join(_ELEMENTS)})(?=[\s/>])[^<>]*>)", re.IGNORECASE
 )
-_THOUGHT: Final = re.compile(r"<(/?)(think|thinking|thought|reasoning)\s*>", re.IGNORECASE)
+_THOUGHTS: Final = ("think", "thinking", "thought", "reasoning", "reflection")
+_THOUGHT: Final = re.compile(rf"<(/?)(?:{'|'.join(_THOUGHTS)})\s*>", re.IGNORECASE)
 
 
 class CallBlock(NamedTuple):
@@ -56,12 +58,13 @@ class Written(msgspec.Struct):
 class LineState:
     """What holds the lines of a text together: an open fence, a quote, an element. Fed line by line."""
 
-    __slots__ = ("element", "fence", "quote")
+    __slots__ = ("element", "fence", "quote", "thought")
 
     def __init__(self) -> None:
         self.fence: re.Pattern[str] | None = None  # what closes it
         self.element: re.Pattern[str] | None = None
         self.quote = False
+        self.thought = False  # the element holds thoughts, which may break off anywhere
 
     @property
     def is_open(self) -> bool:
@@ -75,20 +78,17 @@ class LineState:
             if self.fence.fullmatch(line):
                 self.fence = None
             return
-        if self.element is not None:
+        if self.element is not None and (self.thought or not _FENCE.match(line)):
             self.read_words(line)
-            return
-        if not line:
+        elif not line:
             self.quote = False
         elif _QUOTE.match(line):
             self.quote = True
-        elif not self.quote:  # a line right after a quote belongs to it
-            fence = _FENCE.match(line)
-            if fence is None:
-                self.read_words(line)
-                return
-            mark = fence[2]
-            self.fence = re.compile(rf" {{0,{len(fence[1]) + 3}}}{mark[0]}{{{len(mark)},}}")
+        elif (fence := _FENCE.match(line)) is not None:
+            indent, mark, self.quote = len(fence[1]), fence[2], False
+            self.fence = re.compile(rf" {{{indent},{indent + 3}}}{mark[0]}{{{len(mark)},}}")
+        else:  # a line of words right after a quote belongs to it, unless it begins something
+            self.read_words(line)
 
     def read_words(self, words: str) -> None:
         """Take words into account that open or close elements."""
@@ -105,6 +105,7 @@ class LineState:
             at = opening.end()
             if not opening[0].endswith("/>"):
                 self.element = _closing(opening)
+                self.thought = opening[4] is not None and opening[4].lower() in _THOUGHTS
 
 
 def _closing(opening: re.Match[str]) -> re.Pattern[str]:
@@ -112,7 +113,9 @@ def _closing(opening: re.Match[str]) -> re.Pattern[str]:
         return re.compile("-->")
     if opening[2]:
         return re.compile("]]>")
-    return re.compile(rf"</{opening[3]}\s*>", re.IGNORECASE)
+    if opening[3]:
+        return re.compile(r"\?>")
+    return re.compile(rf"</{opening[4]}\s*>", re.IGNORECASE)
 
 
 class _Scan(NamedTuple):
