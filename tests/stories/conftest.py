@@ -30,6 +30,7 @@ STORED = {
     "test_conversation",
     "test_generate",
     "test_identity",
+    "test_parked_sessions",
     "test_parking",
     "test_permissions",
     "test_resources",

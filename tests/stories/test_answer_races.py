@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import windlass as w
+from windlass.agents.runtime import current_store
 from windlass.testing import call, scripted
 
 ASK: Any = {"rules": [{"ask": "pay"}]}
@@ -173,3 +174,85 @@ def _race(folder: Path) -> dict[str, list[str]]:
         process.stdin.write("go\n")
         process.stdin.flush()
     return {action: process.communicate()[0].splitlines() for action, process in racing.items()}
+
+
+# --------------------------------------------------------------------------- who may answer
+
+LEAD = w.Caller("lea", roles=("lead",), tenant="acme")
+STRANGERS = [
+    w.Caller("ann", tenant="evil"), w.Caller("ann"), w.Caller("lea", roles=("lead",), tenant="evil"),
+    w.Caller("local"), w.Caller("bob", tenant="acme"), w.Caller("bob", ("clerk",), "acme"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("stranger", STRANGERS, ids=repr)
+async def test_answer_of_somebody_without_the_right_is_none(stranger: w.Caller):
+    ran: list[str] = []
+    roles: Any = {"lead": ["agent_session.answer"], "clerk": ["*"]}
+    async with w.Runtime(store=current_store(), resources=[], roles=roles):
+        agent = paying(ran)
+        out = await agent.run("go", session_id="s", caller=ANN)
+        [waiting] = await w.approvals()
+        assert await w.approvals(caller=stranger) == []
+        for answer in (w.approve, w.deny):
+            with pytest.raises(w.NoSuchApproval):
+                await answer(waiting.id, by=stranger)
+        for decision in (w.Allow(by=stranger), w.Deny(by=stranger)):
+            for resumes in (None, ANN):
+                with pytest.raises(w.NoSuchSession):
+                    said = {out.pending[0].id: decision}
+                    await agent.resume("s", decisions=said, caller=resumes)
+        assert [one.answered for one in await w.approvals()] == [None] and ran == []
+        await w.approve(waiting.id, by=LEAD)
+        out = await agent.resume("s", caller=ANN)
+        assert (out.status, ran) == ("done", ["bob"])
+
+
+@pytest.mark.parametrize("by", [None, ANN, LEAD], ids=repr)
+async def test_answer_of_somebody_with_the_right_counts_and_names_them(by: w.Caller | None):
+    ran: list[str] = []
+    roles: Any = {"lead": ["agent_session.answer"]}
+    async with w.Runtime(store=current_store(), resources=[], roles=roles):
+        agent = paying(ran)
+        await agent.run("go", session_id="s", caller=ANN)
+        [waiting] = await w.approvals(caller=by)
+        await w.approve(waiting.id, by=by)
+        [waiting] = await w.approvals()
+        assert waiting.answered_by == ("the host" if by is None else str(by))
+        out = await agent.resume("s", caller=ANN)
+        assert (out.status, ran) == ("done", ["bob"])
+
+
+async def test_decision_about_a_call_that_nobody_asked_about():
+    """A yes to a sibling of what waits changes nothing; a no would be lost, so it is refused."""
+    ran: list[str] = []
+    policy: Any = {"rules": [{"ask": {"path": "b"}}]}
+
+    @w.tool(annotations={"kind": "edit", "path_args": ["path"]})
+    async def put(path: str) -> str:
+        """Put."""
+        ran.append(path)
+        return path
+
+    model = scripted([call("put", path="a"), call("put", path="b")], "ok")
+    agent = w.Agent(model, tools=[put], approval_policy=policy)
+    out = await agent.run("go", session_id="s")
+    asked = {one.arguments["path"]: one.id for one in out.pending}
+    with pytest.raises(w.ConfigError, match="nobody was asked about call"):
+        await agent.resume("s", decisions={asked["a"]: w.Deny("no"), asked["b"]: True})
+    assert ran == [] and [one.answered for one in await w.approvals()] == [None]
+    out = await agent.resume("s", decisions={one: True for one in asked.values()})
+    assert (out.status, sorted(ran)) == ("done", ["a", "b"])
+
+
+async def test_answer_survives_a_resume_that_fails():
+    """Somebody else may not go on with the session; the answer is there for whoever may."""
+    ran: list[str] = []
+    agent = paying(ran)
+    await agent.run("go", session_id="s", caller=ANN)
+    [waiting] = await w.approvals()
+    await w.approve(waiting.id, by=ANN)
+    with pytest.raises(w.NoSuchSession):
+        await agent.resume("s", caller=w.Caller("eve", tenant="acme"))
+    out = await agent.resume("s", caller=ANN)
+    assert (out.status, ran) == ("done", ["bob"])

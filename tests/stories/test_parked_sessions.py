@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import windlass as w
+from windlass.agents.runtime import current_store
 from windlass.testing import call, scripted
 
 ASK: Any = {"rules": [{"ask": "pay"}]}
@@ -140,7 +141,7 @@ async def roles_and_texts(scope: w.Runtime, caller: Any = None) -> list[tuple[st
 async def test_generate_resumes_to_its_answer_and_so_does_its_conversation(caller: Any):
     ran: list[str] = []
     own = {} if caller is None else {"caller": caller}
-    async with w.Runtime(store="memory:", resources=[]) as scope:
+    async with w.Runtime(store=current_store(), resources=[]) as scope:
         await scope.models.generate("Hi.", model=scripted("Hello."), conversation="c", **own)
         parked = await parked_generate(scope, ran, conversation="c", **own)
         assert ran == [] and parked.session_id is not None
@@ -162,7 +163,7 @@ async def test_generate_resumes_to_its_answer_and_so_does_its_conversation(calle
 async def test_generate_resumed_by_the_host_is_the_callers():
     ran: list[str] = []
     ann = w.Caller("ann", tenant="acme")
-    async with w.Runtime(store="memory:", resources=[]) as scope:
+    async with w.Runtime(store=current_store(), resources=[]) as scope:
         parked = await parked_generate(scope, ran, conversation="c", caller=ann)
         [waiting] = await w.approvals(scope.store)
         await w.approve(waiting.id, by=ann, store=scope.store)
@@ -175,7 +176,7 @@ async def test_generate_resumed_by_the_host_is_the_callers():
 
 async def test_generate_resumes_in_pieces():
     ran: list[str] = []
-    async with w.Runtime(store="memory:", resources=[]) as scope:
+    async with w.Runtime(store=current_store(), resources=[]) as scope:
         parked = await parked_generate(scope, ran)
         chunks = [
             chunk
@@ -190,7 +191,7 @@ async def test_generate_resumes_in_pieces():
 
 async def test_generate_resumes_to_another_question():
     ran: list[str] = []
-    async with w.Runtime(store="memory:", resources=[]) as scope:
+    async with w.Runtime(store=current_store(), resources=[]) as scope:
         parked = await parked_generate(scope, ran)
         with pytest.raises(w.Suspended) as again:
             await scope.models.resume(
@@ -202,7 +203,7 @@ async def test_generate_resumes_to_another_question():
 
 async def test_generate_takes_no_prompt_where_its_session_or_conversation_waits():
     ran: list[str] = []
-    async with w.Runtime(store="memory:", resources=[]) as scope:
+    async with w.Runtime(store=current_store(), resources=[]) as scope:
         parked = await parked_generate(scope, ran, conversation="c", session_id="s")
         model = scripted("Never.")
         for place in ({"session_id": "s"}, {"conversation": "c"}):
@@ -216,7 +217,7 @@ async def test_generate_takes_no_prompt_where_its_session_or_conversation_waits(
 
 async def test_generate_goes_on_in_a_conversation_without_what_is_discarded():
     ran: list[str] = []
-    async with w.Runtime(store="memory:", resources=[]) as scope:
+    async with w.Runtime(store=current_store(), resources=[]) as scope:
         parked = await parked_generate(scope, ran, conversation="c")
         [waiting] = await w.approvals(scope.store)
         await w.approve(waiting.id, store=scope.store)
@@ -241,9 +242,37 @@ async def test_generate_goes_on_in_a_conversation_without_what_is_discarded():
      ({"decisions": {"x": 1}}, "decision"), ({"on_pending": "discard"}, "on_pending")],
 )  # fmt: skip
 async def test_generate_resume_says_what_is_wrong(options: Any, words: str):
-    async with w.Runtime(store="memory:", resources=[]) as scope:
+    async with w.Runtime(store=current_store(), resources=[]) as scope:
         parked = await parked_generate(scope, [])
         with pytest.raises(w.ConfigError, match=words):
             await scope.models.resume(parked.session_id or "", model=scripted("x"), **options)
         with pytest.raises(w.WindlassError, match="no session"):
             await scope.models.resume("nobody", model=scripted("x"))
+
+
+# --------------------------------------------------------------------------- parked between turns
+
+
+async def test_run_that_was_suspended_between_turns_takes_no_prompt_either():
+    async with w.Runtime(store=current_store(), environ={}) as runtime:
+        await w.agent_session_open("s")
+        await runtime.store.post("s", "suspend", {"reason": "lunch"})
+        model = scripted("Hello.", "Again.")
+        agent = w.Agent(model)
+        assert (await agent.run("go", session_id="s")).status == "suspended"
+        out = await agent.run("more", session_id="s")
+        assert (out.status, out.stop_reason, out.pending) == ("suspended", "lunch", [])
+        assert model.requests == []
+        out = await agent.run("more", session_id="s", on_pending="discard")
+        assert out.output == "Hello."
+        assert [m.text for m in model.requests[0].messages] == ["go", "more"]
+
+
+async def test_call_of_the_host_that_is_discarded_has_an_answer():
+    ask = w.Tool(name="ask", description="Ask.", parameters={}, handler=None)
+    agent = w.Agent(scripted(call("ask"), "Fine."), tools=[ask])
+    out = await agent.run("go", session_id="s")
+    out = await agent.run("never mind", session_id="s")
+    assert (out.status, [one.name for one in out.pending]) == ("suspended", ["ask"])
+    out = await agent.run("never mind", session_id="s", on_pending="discard")
+    assert out.output == "Fine."
