@@ -231,12 +231,15 @@ class ToolDecided(Entry, tag="decision", frozen=True):
     def policy_decision(self) -> dict[str, Any]:
         """The decision as receipts show it: which rule and why, who asked what, and who answered."""
         told = dict(self.receipt or {})
-        told |= {"action": self.action, "policy": self.rule.partition(":")[0]}
-        told.setdefault("rule", self.rule)
-        told.setdefault("rationale", self.reason or _RATIONALES.get(self.rule, self.rule))
+        # an answer that came later stands behind the policies that asked: "approval_policy:ann"
+        policy = self.rule if not self.asks else self.rule.rpartition(":")[0] or self.rule
+        told |= {"action": self.action, "policy": policy}
         if self.asks:
             told["asker"] = " + ".join([str(ask["rule"]) for ask in self.asks])
             told["question"] = "; ".join([str(ask["reason"]) for ask in self.asks])
+        why = told.get("question") or self.reason or _RATIONALES.get(policy, policy)
+        told.setdefault("rule", policy)
+        told.setdefault("rationale", why)
         if self.answered_by is not None:
             told |= {"answered_by": self.answered_by, "answer_reason": self.reason}
         return told

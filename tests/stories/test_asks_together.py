@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 import windlass as w
 from tests.stories.world import kept
 from windlass.events import ToolDecided
+from windlass.loop.asks import binding
 from windlass.testing import call, scripted
 
 
@@ -150,3 +152,24 @@ async def test_yes_to_a_call_that_waits_only_for_others_of_its_turn_is_no_error(
     assert {each.name for each in out.pending} == {"read_mail", "send"}
     out = await agent.resume("s", decisions={each.id: True for each in out.pending})
     assert out.status == "done" and ran == ["bob"]
+
+
+@pytest.mark.parametrize("same", [True, False], ids=["unchanged", "another workspace"])
+async def test_question_of_an_older_version_can_still_be_answered(same: bool, tmp_path: Any):
+    """It has no `asks`, and is bound to what its one policy looked at."""
+    ran: list[str] = []
+    agent = agent_of(ran, RULE)
+    out = await agent.run("go", session_id="s")
+    run, entries = out._run, out._run.journal.entries
+    [at] = [n for n, e in enumerate(entries) if type(e) is ToolDecided and e.action == "ask"]
+    new = entries[at]
+    assert isinstance(new, ToolDecided)
+    asked, about = run.turn.calls[0], new.asks[0]["about"]
+    bound = binding(run, asked, run.tools["send"], about, new.expires_at)
+    entries[at] = msgspec.structs.replace(new, asks=(), ask=bound)
+    if not same:
+        rules = {**RULE["approval_policy"], "workspace": str(tmp_path)}
+        agent = agent.with_(approval_policy=rules)
+    out = await agent.resume("s", decisions={asked.id: True})
+    expected = ("done", ["bob"]) if same else ("suspended", [])  # what is different is asked again
+    assert (out.status, ran) == expected

@@ -224,3 +224,24 @@ async def test_unnamed_session_that_is_resumed_is_in_the_audit_once():
         await agent.run("again", session_id=out.session_id)
         page = await scope.audit.query()
         assert [(e.tool, e.session) for e in page.entries] == [("write", out.session_id)]
+
+
+async def test_denial_of_a_plain_tool_by_a_role_is_a_denial_everywhere():
+    for grants, action in (({"clerk": ["tool.look"]}, "deny"), ({"clerk": ["tool.*"]}, "allow")):
+        events: list[Any] = []
+        async with w.Runtime(
+            store="memory:", environ={}, tools=[look, write], roles=grants
+        ) as scope:
+            tools = [tool for tool in scope.tools() if tool.name == "write"]
+            out = await w.agent_loop(
+                "go",
+                model=scripted(call("write", path="b"), "ok"),
+                tools=tools,
+                caller=ANN,
+                session_id="s",
+                on_event=events.append,
+            )
+            seen = Seen(out, events, await scope.audit.query())
+        rule = "roles" if action == "deny" else "default"
+        assert (seen.everywhere()["action"], seen.everywhere()["rule"]) == (action, rule)
+        assert seen.out.tool_calls[0].outcome == ("denied" if action == "deny" else "ok")

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 Sink: TypeAlias = Callable[[Event], None]
 REPLY_ENDS = (Replied, ReplyFailed)
+_TEXTS = frozenset({TextDelta, ThinkingDelta})  # most events, and nothing in them can be changed
 
 log = logging.getLogger("windlass")
 
@@ -63,7 +64,7 @@ class Watcher:
 
     def __call__(self, event: Event) -> None:
         # a copy: what is on the record, or about to run, is not theirs to change
-        answer = self._look(detach(event))
+        answer = self._look(event if type(event) in _TEXTS else detach(event))
         if answer is not None and isawaitable(answer):
             self._waiting.append(answer)
             if self._worker is None or self._worker.done():
