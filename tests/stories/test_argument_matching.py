@@ -356,6 +356,27 @@ async def test_allow_by_url(url: str, allowed: bool):
     assert await runs({"allow": {"fetch": patterns}}, "fetch", url=url) is allowed
 
 
+@pytest.mark.parametrize(
+    ("pattern", "url", "denied"),
+    [
+        ("https://evil.com/*", "https://evil.com:8443/x", True),
+        ("https://evil.com", "https://evil.com/x", True),
+        ("https://evil.com:8443", "https://evil.com/x", False),
+        ("https://evil.com/*", "http://evil.com/x", False),
+        ("https://evil.com/admin*", "https://evil.com/x/%2e%2e/admin", True),
+        ("https://evil.com/admin*", "https://evil.com/x", False),
+        ("/etc/*", "file:///etc/passwd", True),
+        ("/etc/*", "file:///home/x", False),
+        ("b\u00fccher.example", "https://xn--bcher-kva.example/x", True),
+        ("xn--bcher-kva.example", "https://B\u00dcCHER.example/x", True),
+        ("[::1]", "http://[0:0:0:0:0:0:0:1]:80/", True),
+        ("*.EVIL.com", "https://a.evil.com", True),
+    ],
+)
+async def test_deny_by_url(pattern: str, url: str, denied: bool):
+    assert await runs({"deny": {"fetch": pattern}}, "fetch", url=url) is not denied
+
+
 async def test_deny_finds_a_host_in_any_argument():
     lists = {"deny": {"connect": "evil.com"}}
     for peer in (

@@ -169,11 +169,13 @@ def fits_host(pattern: str, address: Address) -> bool:
     return bool(address.host) and like(_canonical_pattern(wanted), address.host)
 
 
-def fits_url(pattern: str, address: Address) -> bool:
-    """Does the address lie wholly within a glob over addresses?
+def fits_url(pattern: str, address: Address, *, wholly: bool = True) -> bool:
+    """Does the address lie within a glob over addresses?
 
     The pattern is taken apart as an address is: `https://*.example.com/v1/*` is about the scheme, the
     host and the path, and no star reaches from one into the other. In a path a star crosses slashes.
+    Unless it must fit `wholly`, a pattern without a port is about every port, one without a path about
+    every path, and one reading of the path is enough.
     """
     scheme, mark, rest = pattern.partition("://")
     if not mark:
@@ -181,11 +183,12 @@ def fits_url(pattern: str, address: Address) -> bool:
     host, slash, path = rest.partition("/")
     if not like(scheme.lower(), address.scheme) or not fits_host(host, address):
         return False
-    if ":" not in host.rpartition("]")[2] and address.port is not None and host != "*":
+    if wholly and address.port is not None and host != "*" and _split_port(host)[1] is None:
         return False  # a port of its own is another server
     if not slash:
-        return not mark or host.endswith("*") or address.path in ("", "/")
-    return all([like("/" + path, one) for one in (address.path, address.decoded)])
+        return not wholly or not mark or host.endswith("*") or address.path in ("", "/")
+    readings = [like("/" + path, one) for one in (address.path, address.decoded)]
+    return all(readings) if wholly else any(readings)
 
 
 def _split_port(pattern: str) -> tuple[str, str | None]:

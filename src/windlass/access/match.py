@@ -161,8 +161,8 @@ def touches_value(pattern: str, kind: Kind, value: object, root: str) -> bool:
         return True
     if kind == "command":
         return any([like(pattern, one) for one in split_command(value)])
-    if kind == "url":
-        return touches_address(pattern, value)
+    if kind == "url" and touches_address(pattern, value):
+        return True
     if kind == "text" and any([like(pattern, one) for one in host_spellings(value)]):
         return True
     if kind == "text" and "." in pattern and is_url(value) and not _parses(value):
@@ -188,7 +188,7 @@ def touches_address(pattern: str, text: str) -> bool:
         return True
     if any([like(pattern, one) or like(pattern.lower(), one) for one in address.texts]):
         return True
-    return fits_url(pattern, address)
+    return fits_url(pattern, address, wholly=False)
 
 
 def touches_host(pattern: str, text: str, sense: Sense) -> bool:
