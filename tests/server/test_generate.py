@@ -35,6 +35,7 @@ def who(headers: Mapping[str, str]) -> w.Caller | None:
 async def served(model: w.Model, **options: Any) -> AsyncIterator[tuple[str, w.Runtime]]:
     """The app on a server of its own."""
     host: Any = {key: options.pop(key) for key in ("origins", "client_decisions") if key in options}
+    host |= options.pop("host_options", {})
     tools = options.pop("own_tools", [add])
     async with w.Runtime(store="memory:", tools=tools, environ={}) as runtime:
         app = generate_app(runtime, who, model=model, **host, **options)
@@ -84,7 +85,8 @@ async def test_pieces_calls_and_the_end():
 
 
 async def test_an_answer_as_a_whole():
-    async with served(scripted(call("add", a=1, b=2), "3")) as (url, _):
+    model = scripted(call("add", a=1, b=2), "3")
+    async with served(model, include_tool_trace=True) as (url, _):
         asked = {"input": "go", "stream": False, "include_tool_trace": True}
         status, told = await post(url, asked)
     assert status == 200 and told["content"] == "3" and told["finish_reason"] == "stop"
@@ -103,8 +105,9 @@ async def test_who_asks_is_who_acts():
 @pytest.mark.parametrize("stream", [True, False])
 async def test_a_limit_is_told_with_the_trace(stream: bool):
     model = scripted(*[call("add", a=at, b=1) for at in range(3)])
-    async with served(model, max_tool_iterations=1) as (url, _):
+    async with served(model, max_tool_iterations=1, include_tool_trace=True) as (url, _):
         asked = {"input": "go", "stream": stream, "max_tool_iterations": 50}  # not above the host's
+        asked["include_tool_trace"] = True
         status, told = await post(url, asked)
     if stream:
         assert status == 200 and told[-1][0] == "error"

@@ -75,7 +75,7 @@ async def test_it_is_nobody_elses(scope: w.Runtime, other: w.Caller):
     await scope.models.generate("secret", model=scripted("ok"), conversation="c", caller=ANN)
     model = scripted("ok")
     if other.tenant == "acme":
-        with pytest.raises(w.PermissionDenied):
+        with pytest.raises(w.NotFound, match="no conversation 'c'"):
             await scope.models.generate("what?", model=model, conversation="c", caller=other)
         assert not model.requests
     else:  # another tenant's conversation of that name is another conversation

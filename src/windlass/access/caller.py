@@ -42,6 +42,13 @@ def is_host(caller: Caller | None) -> bool:
     return caller is None or caller is _HOST
 
 
+def recorded_user(caller: Caller) -> str:
+    """The name of a user in rows that hold no tenant beside it; nobody else's is that of the host."""
+    if caller is _HOST or caller.tenant is not None:
+        return caller.user
+    return f"/{caller.user}" if caller.user == _HOST_NAME else caller.user
+
+
 def _escape(name: object) -> str:
     """Write a name so that no user of one tenant reads like a user of another."""
     return str(name).replace("%", "%25").replace("/", "%2F")

@@ -164,8 +164,8 @@ class Roles:
     def grants_session(self, caller: Caller, action: str) -> bool:
         """May the caller use sessions so that others of his tenant began?
 
-        `roles.grant("lead", "agent_session.read")`. Without any grants nobody may, and a grant for
-        everything (`*`, `*.get`) does not mean sessions: theirs begin with `agent_session.`.
+        `roles.grant("lead", "agent_session.read")`. Without any grants nobody may. A grant of sessions
+        begins with `agent_session.`, or is the `*` of a role for everything; everybody's `*` is not.
         """
         name = SESSION_GRANT + action
         if self._grants is None or self.refusal(caller, name) is not None:
@@ -174,7 +174,7 @@ class Roles:
             pattern.startswith(SESSION_GRANT) and match_name((pattern,), name)
             for role in (EVERYBODY, *self.of(caller))
             for pattern in self._grants.get(role, ())
-        )
+        ) or any("*" in self._grants.get(role, ()) for role in self.of(caller) if role != EVERYBODY)
 
 
 def as_roles(given: Any) -> Roles:

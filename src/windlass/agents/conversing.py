@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from windlass.access.caller import Caller
-from windlass.errors import ConfigError, NotFound, shown
+from windlass.errors import ConfigError, NotFound, PermissionDenied, shown
 from windlass.events import Replied, Said, ToolMessage, ToolResulted
 from windlass.loop.policy import Policy
 from windlass.loop.run import Run
@@ -41,6 +41,8 @@ class Conversation:
         except NotFound:
             await talks.create({"id": self.id}, caller=self.caller)
             return []
+        except PermissionDenied:
+            raise NotFound(f"no conversation {self.id!r}") from None
         turns = await self.turns()
         self.waits_for = turns[-1].session if turns and turns[-1].tool_calls else None
         return messages_in(turns)

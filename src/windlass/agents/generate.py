@@ -51,6 +51,7 @@ _FINISHED: dict[str, FinishReason] = {
     "refusal": "content_filter",
 }  # fmt: skip
 _CAP = 65536
+TOOL_ITERATIONS = 10  # rounds of tools, where nobody says otherwise
 
 
 class GenerateOpts(LoopOptions, total=False):
@@ -303,7 +304,7 @@ class _Asked:
 
     def _plan(self) -> Plan:
         own, loop = self.own, dict(self.loop)
-        rounds = own.get("max_tool_iterations", 10)
+        rounds = own.get("max_tool_iterations", TOOL_ITERATIONS)
         cap = loop.get("tool_result_max_bytes", _CAP)
         policies: list[Policy[Any]] = [*loop.pop("policies", ())]
         policies.append(ReturnCalls() if self.returns else ToolRounds(rounds))
@@ -441,7 +442,7 @@ def _which(result: LoopResult, own: dict[str, Any]) -> str:
     name = {"tokens": "max_tokens", "usd": "max_cost_usd", "iterations": "max_tool_iterations"}.get(
         result.stop_reason or "", result.stop_reason or "a limit"
     )
-    allowed = own.get(name, 10 if name == "max_tool_iterations" else None)
+    allowed = own.get(name, TOOL_ITERATIONS if name == "max_tool_iterations" else None)
     return f"{name} is reached" if allowed is None else f"{name}={allowed} is reached"
 
 

@@ -176,7 +176,10 @@ class Runtime:
     def tools(self, caller: Caller | None = None) -> list[Tool]:
         """Every tool here that the caller may call: the verbs of resources, and those of `tools=`."""
         found: list[Tool] = list(self.resources.tools(caller))
-        found += [one for one in self._tools if caller is None or one.refusal(caller) is None]
+        if self.roles.is_open:
+            found += [one.inner for one in self._tools]
+        else:
+            found += [one for one in self._tools if caller is None or one.refusal(caller) is None]
         names = [tool.name for tool in found]
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
@@ -452,7 +455,11 @@ class _LogFilter(logging.Filter):
 
 
 _log_filter = _LogFilter()
-for _name in ("windlass", "windlass.store"):  # a filter does not see what child loggers log
+for _name in (
+    "windlass",
+    "windlass.store",
+    "windlass.server",
+):  # a filter does not see what child loggers log
     logging.getLogger(_name).addFilter(_log_filter)
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, cast
 
 import msgspec
 
-from windlass.access.caller import Caller
+from windlass.access.caller import Caller, recorded_user
 from windlass.messages import Message
 from windlass.resources.fields import field
 from windlass.resources.resource import Resource
@@ -38,7 +38,7 @@ class ConversationTurn(Resource):
     message: dict[str, Any] = {}  # as it was, for the next request
 
     def allow_read(self, caller: Caller) -> bool | str:
-        return self.user == caller.user or "it is somebody else's conversation"
+        return self.user == recorded_user(caller) or "it is somebody else's conversation"
 
 
 class ConversationResource(Resource):
@@ -72,12 +72,16 @@ class ConversationResource(Resource):
         return self._own(caller)
 
     def _own(self, caller: Caller) -> bool | str:
-        return self.user == caller.user or f"conversation {self.id!r} is not {caller.user}'s"
+        return (
+            self.user == recorded_user(caller) or f"conversation {self.id!r} is not {caller.user}'s"
+        )
 
     @classmethod
     def create(cls, tx: ResourceTx, values: dict[str, Any]) -> ConversationResource:
         """Begin one, in the caller's name."""
-        return tx.create(cls, {**values, "user": values.get("user") or tx.caller.user, "turns": 0})
+        return tx.create(
+            cls, {**values, "user": values.get("user") or recorded_user(tx.caller), "turns": 0}
+        )
 
     def append(self, tx: ResourceTx, turns: list[dict[str, Any]]) -> int:
         """Write turns down, each once; how many there are then."""

@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 from weakref import WeakValueDictionary
 
 from windlass import seams
-from windlass.access.caller import Caller
+from windlass.access.caller import Caller, recorded_user
 from windlass.access.roles import Roles
 from windlass.errors import PermissionDenied, StoreError
 from windlass.messages import ToolResult
@@ -184,7 +184,7 @@ class Desk:
             chain,
             seams.now(),
             caller.tenant,
-            caller.user,
+            recorded_user(caller),
             caller.roles,
             verb.tool,
             verb.plan.name,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
+from windlass.access.caller import recorded_user
 from windlass.errors import PermissionDenied, StoreError
 from windlass.resources import audit
 from windlass.resources.desk import Desk, as_json, denied
@@ -133,7 +134,7 @@ def origin_of(desk: Desk, verb: str, plan: Plan, tool: str, ctx: ToolContext[Any
     """Where an audit row that is written here comes from."""
     scope: Any = ctx.scope
     return audit.Origin(
-        f"session:{ctx.session_id}", now(), ctx.caller.tenant, ctx.caller.user, ctx.caller.roles,
+        f"session:{ctx.session_id}", now(), ctx.caller.tenant, recorded_user(ctx.caller), ctx.caller.roles,
         tool, plan.name, verb, getattr(scope, "request_id", None),
         getattr(scope, "conversation_id", None), session=ctx.session_id, run=ctx.run_id,
         call=ctx.call_id,

@@ -21,29 +21,15 @@ from typing import Any, Final, TypeAlias, cast
 
 import msgspec
 
-from windlass.access.caller import Caller
+from windlass.access.caller import Caller, is_host
 from windlass.agents.generate import GenerateChunk, GenerateResult
 from windlass.agents.generate_resume import OF_THE_SESSION
-from windlass.agents.prompt import asked as messages_of
 from windlass.agents.runtime import Runtime
-from windlass.errors import (
-    Aborted,
-    AlreadyAnswered,
-    BudgetExceeded,
-    ConfigError,
-    Conflict,
-    InvalidValue,
-    ModelError,
-    NoSuchSession,
-    NotFound,
-    PermissionDenied,
-    Suspended,
-    ToolFailed,
-    WindlassError,
-    nearest,
-    said,
-)
+from windlass.errors import ConfigError, nearest
 from windlass.loop.answers import Allow, Deny
+from windlass.server.limits import lower_limits
+from windlass.server.refusal import Refused, describe_failure, refuse
+from windlass.server.turns import MediaUrls, TurnRules
 from windlass.tools.function import as_tools
 
 Scope: TypeAlias = MutableMapping[str, Any]
@@ -59,23 +45,7 @@ CLIENT: Final = (
 )  # fmt: skip
 #: What a client says to go on with a parked answer does not go with what begins one.
 _BEGINS: Final = ("input", "conversation", "on_pending")
-_LIMITS: Final = ("max_tool_iterations", "max_tokens", "max_output_tokens", "max_cost_usd")
-_LARGEST: Final = 1 << 20  # bytes of a request
 BEAT: Final = 15.0  # seconds of silence after which a comment keeps the connection open
-_STATUS: Final[dict[type[WindlassError], tuple[int, str]]] = {
-    AlreadyAnswered: (409, "already_answered"),
-    ConfigError: (400, "invalid_request"),
-    InvalidValue: (400, "invalid_request"),
-    PermissionDenied: (403, "permission_denied"),
-    NotFound: (404, "not_found"),
-    NoSuchSession: (404, "not_found"),
-    Conflict: (409, "conflict"),
-    BudgetExceeded: (402, "budget_exceeded"),
-    ToolFailed: (502, "tool_failed"),
-    Suspended: (409, "suspended"),
-    Aborted: (499, "aborted"),
-    ModelError: (502, "model_error"),
-}
 
 
 def generate_app(
@@ -84,6 +54,11 @@ def generate_app(
     *,
     origins: Sequence[str] = (),
     client_decisions: bool = False,
+    media_urls: MediaUrls = (),
+    client_history: bool = False,
+    max_messages: int = 200,
+    max_body_bytes: int = 1 << 20,
+    body_timeout: float = 30.0,
     **options: Any,
 ) -> Callable[[Scope, Receive, Send], Awaitable[None]]:
     """An ASGI app that answers `POST {"input": "…"}` with server-sent events.
@@ -98,10 +73,19 @@ def generate_app(
     An answer that is parked comes as `409 suspended` with a `session_id` and what is `pending`;
     `POST {"resume": "…"}` goes on with it once somebody has answered. With `client_decisions` the
     client itself may: `{"resume": "…", "decisions": {"call_1": true}}`.
+
+    A client speaks as the user: text, pictures and documents. `client_history` lets it send turns of the
+    assistant and of tools; `media_urls` says which addresses of pictures and documents it may send (globs, or
+    `fn(url)`), none by default. A body has `max_body_bytes` and must be there within `body_timeout` seconds.
+    With `include_tool_trace=True` a client that asks for the trace gets it.
     """
     if not callable(cast("object", identify)):
         raise ConfigError("identify is fn(headers) that answers a Caller, or None for nobody")
-    return _App(runtime, identify, frozenset(origins), client_decisions, options)
+    turns = TurnRules(
+        client_history=client_history, media_urls=media_urls, max_messages=max_messages
+    )
+    body = _Body(max_body_bytes, body_timeout)
+    return _App(runtime, identify, frozenset(origins), client_decisions, turns, body, options)
 
 
 class _App:
@@ -111,11 +95,13 @@ class _App:
         identify: Identify,
         origins: frozenset[str],
         client_decisions: bool,
+        turns: TurnRules,
+        body: _Body,
         options: dict[str, Any],
     ) -> None:
         self.runtime, self.identify, self.origins = runtime, identify, origins
         self.client_decisions = client_decisions
-        self.options = options
+        self.turns, self.body, self.options = turns, body, options
         self.offered = _offered(options.get("tools"))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -127,94 +113,105 @@ class _App:
             return
         try:
             caller, asked = await self._read(scope, receive)
-        except _Refused as refused:
-            await _respond(send, refused.status, {"error": refused.code, "message": str(refused)})
+        except Exception as error:
+            await _respond(send, *describe_failure(error))
             return
-        if asked.pop("stream", True):
-            await _streamed(self._chunks(asked, caller), receive, send)
+        traced = asked["include_tool_trace"]
+        if asked.pop("stream"):
+            await _streamed(self._chunks(asked, caller), receive, send, traced)
         else:
             await self._whole(asked, caller, receive, send)
 
     async def _read(self, scope: Scope, receive: Receive) -> tuple[Caller, dict[str, Any]]:
         if scope["method"] != "POST":
-            raise _Refused(405, "method_not_allowed", "ask with POST")
+            raise Refused(405, "method_not_allowed", "ask with POST")
         headers = _headers(scope["headers"])
         origin = headers.get("origin")
         if origin is not None and origin not in self.origins:
-            raise _Refused(403, "origin_not_allowed", f"requests from {origin} are not answered")
+            raise Refused(403, "origin_not_allowed", f"requests from {origin} are not answered")
         if headers.get("content-type", "").partition(";")[0].strip() != "application/json":
-            raise _Refused(415, "unsupported_media_type", "the body is application/json")
-        found = self.identify(headers)
-        caller = await found if inspect.isawaitable(found) else found
-        if caller is None:
-            raise _Refused(401, "unauthenticated", "nobody is known by these headers")
-        asked = self._asked(await _body(receive))
+            raise Refused(415, "unsupported_media_type", "the body is application/json")
+        caller = await self._who(headers)
+        asked = self._asked(await self.body.read(receive), caller)
         if self.offered is not None and "tools" not in asked:
             asked["tools"] = self._for(caller, self.offered)
         return caller, asked
+
+    async def _who(self, headers: Mapping[str, str]) -> Caller:
+        found = self.identify(headers)
+        caller = await found if inspect.isawaitable(found) else found
+        if caller is None:
+            raise Refused(401, "unauthenticated", "nobody is known by these headers")
+        if not isinstance(cast("object", caller), Caller) or is_host(caller):
+            raise TypeError("identify answers a Caller for who asks, and never Caller.local()")
+        return caller
 
     def _for(self, caller: Caller, offered: Mapping[str, Any]) -> list[Any]:
         """What the host offers, as far as the caller may use it; a name that nothing has stays wrong."""
         may = {tool.name for tool in self.runtime.tools(caller)}
         known = {tool.name for tool in self.runtime.tools()}
-        return [
-            tool
-            for name, tool in offered.items()
-            if not isinstance(tool, str) or name in may or name not in known
-        ]
+        for name, tool in offered.items():
+            if isinstance(tool, str) and name not in known:
+                raise refuse(f"there is no tool {name!r} here{nearest(name, may)}")
+        return [t for name, t in offered.items() if not isinstance(t, str) or name in may]
 
-    def _asked(self, body: bytes) -> dict[str, Any]:
+    def _asked(self, body: bytes, caller: Caller) -> dict[str, Any]:
         try:
             asked = msgspec.json.decode(body, type=dict[str, Any])
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise _Refused(400, "invalid_request", f"the body is no JSON object: {error}") from None
+            raise refuse(f"the body is no JSON object: {error}") from None
         for name in asked:
             if name not in CLIENT:
-                hint = nearest(name, CLIENT)
-                raise _Refused(400, "invalid_request", f"there is no field {name!r}{hint}")
+                raise refuse(f"there is no field {name!r}{nearest(name, CLIENT)}")
+        asked = {name: value for name, value in asked.items() if value is not None}
         if "resume" in asked:
             self._check_resume(asked)
+        elif "input" not in asked:
+            raise refuse("say what you want as `input`")
         else:
-            _said_by_client(asked)
-        tools = asked.get("tools")
-        if tools is not None:
-            asked["tools"] = self._among_ours(tools)
-        elif "tools" in asked:
-            del asked["tools"]  # null is no choice: the host's stands
-        for name in _LIMITS:
-            mine, theirs = self.options.get(name), asked.get(name)
-            if mine is None or name not in asked:
-                continue
-            if isinstance(theirs, bool) or not isinstance(theirs, (int, float)):
-                raise _Refused(400, "invalid_request", f"{name} is a number here")
-            asked[name] = min(mine, theirs)
-        return asked
+            self.turns.check(asked["input"])
+        if "tools" in asked:
+            asked["tools"] = self._among_ours(asked["tools"], caller)
+        return {**asked, **self._choices(asked), **lower_limits(self.options, asked)}
+
+    def _choices(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """What a client may choose beside limits; the host's choice stands where it says less."""
+        stream = _boolean("stream", asked.get("stream", True))
+        traced = _boolean("include_tool_trace", asked.get("include_tool_trace", False))
+        mode = asked.get("tool_mode", self.options.get("tool_mode", "auto"))
+        if mode not in ("auto", "return"):
+            raise refuse("tool_mode is one of 'auto', 'return'")
+        if self.options.get("tool_mode") == "return":
+            mode = "return"
+        allowed = self.options.get("include_tool_trace") is True
+        return {"stream": stream, "include_tool_trace": traced and allowed, "tool_mode": mode}
 
     def _check_resume(self, asked: dict[str, Any]) -> None:
         """What goes on with a parked answer; decisions only where the host lets clients decide."""
         if not isinstance(asked["resume"], str) or not asked["resume"]:
-            raise _Refused(400, "invalid_request", "resume is the session_id of a parked answer")
+            raise refuse("resume is the session_id of a parked answer")
         for name in _BEGINS:
             if name in asked:
-                raise _Refused(400, "invalid_request", f"resume takes no {name}")
+                raise refuse(f"resume takes no {name}")
         if "decisions" not in asked:
             return
         if not self.client_decisions:
-            raise _Refused(403, "permission_denied", "clients do not decide about calls here")
+            raise Refused(403, "permission_denied", "clients do not decide about calls here")
         asked["decisions"] = _decisions(asked["decisions"])
 
-    def _among_ours(self, tools: object) -> list[Any]:
+    def _among_ours(self, tools: object, caller: Caller) -> list[Any]:
         """What a client chooses of what the host offers; where that is everything, by name alone."""
         if not _names(tools):
-            raise _Refused(400, "invalid_request", "tools is a list of names")
-        names, offered = cast("list[str]", tools), self.offered
-        if offered is None:
-            return list(names)
+            raise refuse("tools is a list of names")
+        names = cast("list[str]", tools)
+        may: dict[str, Any] = {tool.name: tool.name for tool in self.runtime.tools(caller)}
+        among = may
+        if self.offered is not None:
+            among = {n: t for n, t in self.offered.items() if not isinstance(t, str) or n in may}
         for name in names:
-            if name not in offered:
-                hint = nearest(name, offered)
-                raise _Refused(400, "invalid_request", f"there is no tool {name!r} here{hint}")
-        return [offered[name] for name in names]
+            if name not in among:
+                raise refuse(f"there is no tool {name!r} here{nearest(name, among)}")
+        return [among[name] for name in names]
 
     def _typed(self, asked: dict[str, Any]) -> Any:
         """The host's options, and the client's; a session that goes on knows its own."""
@@ -253,21 +250,26 @@ class _App:
                     await asyncio.wait({answering})
         if answering.cancelled():
             return
-        try:
+        failed = answering.exception()
+        if failed is None:
             await _respond(send, 200, _plain(answering.result()))
-        except WindlassError as error:
-            status, document = _failed(error)
-            await _respond(send, status, document)
+        elif isinstance(failed, Exception):
+            told = describe_failure(failed, with_trace=asked["include_tool_trace"])
+            await _respond(send, *told)
+        else:
+            raise failed
 
 
-async def _streamed(chunks: AsyncIterator[GenerateChunk], receive: Receive, send: Send) -> None:
+async def _streamed(
+    chunks: AsyncIterator[GenerateChunk], receive: Receive, send: Send, traced: bool
+) -> None:
     """Send pieces as they come; a client that has left ends the run, at once."""
     head = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store"),
             (b"x-accel-buffering", b"no")]  # fmt: skip
     await send({"type": "http.response.start", "status": 200, "headers": head})
     async with _departure(receive) as leaving:
         try:
-            async for event in _events(chunks, leaving):
+            async for event in _events(chunks, leaving, traced):
                 await send({"type": "http.response.body", "body": event, "more_body": True})
             if not leaving.done():
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
@@ -278,7 +280,7 @@ async def _streamed(chunks: AsyncIterator[GenerateChunk], receive: Receive, send
 
 
 async def _events(
-    chunks: AsyncIterator[GenerateChunk], leaving: asyncio.Future[None]
+    chunks: AsyncIterator[GenerateChunk], leaving: asyncio.Future[None], traced: bool
 ) -> AsyncIterator[bytes]:
     piece: asyncio.Future[GenerateChunk] | None = None
     try:
@@ -295,8 +297,8 @@ async def _events(
                 yield _event("chunk" if chunk.finish_reason is None else "done", _plain(chunk))
     except StopAsyncIteration:
         return
-    except WindlassError as error:
-        yield _event("error", _failed(error)[1])
+    except Exception as error:
+        yield _event("error", describe_failure(error, with_trace=traced)[1])
     finally:
         if piece is not None and not piece.done():
             piece.cancel()
@@ -310,26 +312,6 @@ def _event(name: str, document: Any) -> bytes:
 def _plain(thing: GenerateChunk | GenerateResult) -> dict[str, Any]:
     plain = cast("dict[str, Any]", msgspec.to_builtins(thing))
     return {name: value for name, value in plain.items() if value is not None}
-
-
-def _failed(error: WindlassError) -> tuple[int, dict[str, Any]]:
-    status, code = next(
-        (found for kind, found in _STATUS.items() if isinstance(error, kind)), (500, "failed")
-    )
-    document: dict[str, Any] = {"error": code, "message": said(error)}
-    if error.trace is not None:
-        document["trace"] = msgspec.to_builtins(error.trace)
-    if error.session_id is not None:
-        document["session_id"] = error.session_id
-    if isinstance(error, Suspended):
-        document["pending"] = msgspec.to_builtins(error.pending)
-    return status, document
-
-
-class _Refused(Exception):
-    def __init__(self, status: int, code: str, message: str) -> None:
-        super().__init__(message)
-        self.status, self.code = status, code
 
 
 def _offered(tools: Sequence[Any] | None) -> dict[str, Any] | None:
@@ -354,15 +336,10 @@ def _headers(given: Sequence[tuple[bytes, bytes]]) -> dict[str, str]:
     return found
 
 
-def _said_by_client(asked: dict[str, Any]) -> None:
-    if "input" not in asked:
-        raise _Refused(400, "invalid_request", "say what you want as `input`")
-    try:
-        messages = messages_of(asked["input"])
-    except ConfigError as error:
-        raise _Refused(400, "invalid_request", said(error)) from None
-    if any(message.role == "system" for message in messages):
-        raise _Refused(400, "invalid_request", "what the system says is the host's to say")
+def _boolean(name: str, given: object) -> bool:
+    if not isinstance(given, bool):
+        raise refuse(f"{name} is true or false")
+    return given
 
 
 def _decisions(given: object) -> dict[str, Allow | Deny]:
@@ -371,7 +348,7 @@ def _decisions(given: object) -> dict[str, Allow | Deny]:
         said = msgspec.convert(given, dict[str, bool | _Said])
     except msgspec.ValidationError as error:
         words = f'decisions is {{call: true | false | {{"allow": …, "reason": …}}}}: {error}'
-        raise _Refused(400, "invalid_request", words) from None
+        raise refuse(words) from None
     plain = {call: _Said(one) if isinstance(one, bool) else one for call, one in said.items()}
     return {
         call: Allow(reason=one.reason) if one.allow else Deny(one.reason)
@@ -393,17 +370,30 @@ def _names(value: object) -> bool:
     return all(isinstance(one, str) and ":" not in one for one in cast("list[object]", value))
 
 
-async def _body(receive: Receive) -> bytes:
-    body = bytearray()
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise _Refused(400, "invalid_request", "the request broke off")
-        body += message.get("body", b"")
-        if len(body) > _LARGEST:
-            raise _Refused(413, "too_large", f"a request has at most {_LARGEST} bytes")
-        if not message.get("more_body"):
-            return bytes(body)
+class _Body:
+    """The body of a request: so many bytes at most, within so many seconds."""
+
+    def __init__(self, most: int, seconds: float) -> None:
+        self.most, self.seconds = most, seconds
+
+    async def read(self, receive: Receive) -> bytes:
+        try:
+            async with asyncio.timeout(self.seconds):
+                return await self._read(receive)
+        except TimeoutError:
+            raise Refused(408, "request_timeout", "the request took too long to arrive") from None
+
+    async def _read(self, receive: Receive) -> bytes:
+        body = bytearray()
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise refuse("the request broke off")
+            body += message.get("body", b"")
+            if len(body) > self.most:
+                raise Refused(413, "too_large", f"a request has at most {self.most} bytes")
+            if not message.get("more_body"):
+                return bytes(body)
 
 
 @asynccontextmanager

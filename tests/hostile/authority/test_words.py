@@ -74,7 +74,7 @@ async def test_a_conversation_is_one_persons(place: str, monkeypatch: pytest.Mon
             assert SECRET not in str(caught.value), at
         assert not (await turns.search({"conversation": "c1"}, caller=ANNS)).rows
         status, body = await post(app_of(scope, scripted("x"), ANNS), {"input": "and?", "conversation": "c1", "stream": False})  # fmt: skip
-        assert status == 403 and SECRET not in body
+        assert status == 404 and SECRET not in body
         assert [m.text for m in await say(scope, "and?", ANN)] == [SECRET, "noted", "and?"]
         for hooks in (ConversationResource, ConversationTurn):
             for hook in ("allow_read", "allow_update"):

@@ -158,7 +158,7 @@ def app_of(scope: w.Runtime, model: w.Model, caller: w.Caller | None = None, **o
     def who(headers: Mapping[str, str]) -> w.Caller | None:
         return caller or known.get(headers.get("authorization", ""))
 
-    return generate_app(scope, who, model=model, **options)
+    return generate_app(scope, who, model=model, **{"include_tool_trace": True, **options})
 
 
 async def post(
