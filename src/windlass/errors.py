@@ -238,6 +238,8 @@ class InvalidValue(ResourceError, ValueError):
 class StoreError(WindlassError):
     """The journal could not be read or written."""
 
+    unwritten: bool = False  # what was to be written was sound, and the store could not write it
+
 
 class StaleWriter(StoreError):
     """Another run has taken the session over; this one wrote nothing and ends."""

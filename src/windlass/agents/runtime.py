@@ -28,6 +28,7 @@ from windlass.redact import RedactingFilter, Redactor, Secret
 from windlass.resources.current import current_resources
 from windlass.store.base import Store
 from windlass.store.memory import MemoryStore
+from windlass.tools.base import thread_depth
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -91,7 +92,7 @@ class Runtime:
         self._book: Book | None = None
         self._store: Store | None = None
         self._opened: dict[str, Store] = {}
-        self._pool: ThreadPoolExecutor | None = None
+        self._pools: dict[int, ThreadPoolExecutor] = {}  # by how many tools' threads are around
         self._redactor: Redactor | None = None
         self._secrets = secrets
         self._inside = 0  # how many blocks of it are open
@@ -312,11 +313,18 @@ class Runtime:
                 self._redactor.add(secret)
 
     def pool(self) -> Executor:
-        """Threads for synchronous tools, bounded."""
-        if self._pool is None:
+        """Threads for synchronous tools, bounded.
+
+        A tool may run an agent and wait for it in its thread: the tools of that run have threads of
+        their own, so that they never wait for those who wait for them.
+        """
+        depth = thread_depth.get()
+        pool = self._pools.get(depth)
+        if pool is None:
             workers = min(32, (os.cpu_count() or 1) * 4 + 4)
-            self._pool = ThreadPoolExecutor(workers, thread_name_prefix="windlass-tool")
-        return self._pool
+            pool = ThreadPoolExecutor(workers, thread_name_prefix="windlass-tool")
+            pool = self._pools.setdefault(depth, pool)
+        return pool
 
     def linger(self, run: Run) -> None:
         """Take over what outlived a cancelled run; its session gets no writer until it is gone."""
@@ -380,8 +388,8 @@ class Runtime:
 
     def after_fork(self) -> list[object]:
         """In a forked child: begin anew with threads and files; what is left behind."""
-        left: list[object] = [self._pool, self._store, *self._opened.values()]
-        self._pool, self._store, self._keeper = None, None, _UNKNOWN
+        left: list[object] = [*self._pools.values(), self._store, *self._opened.values()]
+        self._pools, self._store, self._keeper = {}, None, _UNKNOWN
         self._opened.clear()
         return left
 
@@ -396,11 +404,11 @@ class Runtime:
         store, self._store = self._store, None
         opened, self._opened = self._opened, {}
         keeper, self._keeper = self._keeper, _UNKNOWN
-        pool, self._pool = self._pool, None
+        pools, self._pools = self._pools, {}
         await self._seal_at_the_end(keeper, store)
         for one in opened.values():
             await one.aclose()
-        if pool is not None:
+        for pool in pools.values():
             pool.shutdown(wait=False, cancel_futures=True)
 
     async def _seal_at_the_end(self, known: Keeper | None, store: Store | None) -> None:

@@ -232,6 +232,8 @@ async def execute(run: Run, ready: Ready) -> ToolResult | Parked:
     committed = run.committed.get(call.id)
     if committed is not None:
         return committed
+    if run.unwritten and (unwritten := run.unwritten.get(call.id)) is not None:
+        raise unwritten  # no answer of the tool's makes up for it
     if isinstance(result, Parked):
         return result
     return ToolResult(call.id, result.content, result.is_error, call.name, result.outcome)

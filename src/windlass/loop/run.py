@@ -15,7 +15,7 @@ import msgspec
 
 from windlass import seams
 from windlass.access.caller import Caller
-from windlass.errors import ConfigError, shown
+from windlass.errors import ConfigError, Locked, StaleWriter, StoreError, shown
 from windlass.events import (
     FeedbackInjected,
     JournalEntry,
@@ -65,7 +65,7 @@ class Run:
                  "iteration", "journal", "ledger", "lingering", "loop", "memory", "model",
                  "request_id",
                  "moments", "number", "on_record", "plan", "pool_factory", "readings", "receipts", "record", "redactor", "reminders", "run_id",
-                 "sent", "session_id", "show", "sized", "started_at", "store", "strand", "task", "thread", "threads", "tools", "took", "took_over", "turn", "watch",
+                 "sent", "session_id", "show", "sized", "started_at", "store", "strand", "task", "thread", "threads", "tools", "took", "took_over", "turn", "unwritten", "watch",
                  "input_tokens", "output_tokens", "_metered", "_pool", "__weakref__")  # fmt: skip
 
     def __init__(
@@ -134,6 +134,8 @@ class Run:
         self.asked: dict[str, ToolDecided] = {}  # what an earlier drive parked with, unanswered
         self.host_results: dict[str, ToolResult] = {}  # of calls that the host runs
         self.committed: dict[str, ToolResult] = {}
+        # commits that the store could not write: each ends the run, whatever the tool makes of it
+        self.unwritten: dict[str, StoreError] = {}
         self.committing: dict[str, asyncio.Future[None]] = {}  # done when the commit has ended
         # what was mended in arguments, until the result
         self.coerced: dict[str, tuple[str, ...]] = {}
@@ -384,7 +386,11 @@ class Run:
             seams.point("tool.before_commit")
             value = await self.journal.commit(body, record)
             seams.point("tool.after_commit")
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, StaleWriter) or (
+                isinstance(error, StoreError) and error.unwritten and not isinstance(error, Locked)
+            ):  # what is locked is so for a while, and the next write waits for it again
+                self.unwritten[call_id] = error
             if not self._has_result(call_id):  # who is cancelled late has committed all the same
                 self.committed.pop(call_id, None)
             raise

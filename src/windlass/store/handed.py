@@ -243,5 +243,5 @@ async def until(finished: asyncio.Future[Any]) -> None:
 def _again(error: StoreError) -> StoreError:
     """The same error, to be raised once more with a traceback of its own."""
     copy = type(error)(*error.args)
-    copy.__cause__ = error
+    copy.__cause__, copy.unwritten = error, error.unwritten
     return copy

@@ -44,6 +44,7 @@ class News:
         waits for it.
         """
         final = isinstance(error, Corrupt)
+        error.unwritten = True
         kept: deque[Append | Commit] = deque()
         for job in line.backlog:
             if not isinstance(job, Commit):

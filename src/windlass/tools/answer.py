@@ -6,6 +6,7 @@ from typing import Any, cast, get_args
 
 import msgspec
 
+from windlass.errors import StoreError
 from windlass.messages import Document, Image, Outcome, Text, ToolCall, ToolResult
 from windlass.tools.text import clean, endless, to_text
 
@@ -47,6 +48,8 @@ def failure(error: BaseException) -> ToolResult:
         words = str(error)
     except Exception:
         words = ""
+    if isinstance(error, StoreError) and error.unwritten:  # which names a file or a server
+        words = "the store could not write it now; nothing was done"
     name = type(error).__name__
     return refusal(f"{name}: {words}" if words else name)
 

@@ -40,6 +40,8 @@ from windlass.tools.text import stand_in
 
 Deps = TypeVar("Deps")
 T = TypeVar("T")
+#: How many threads of tools wait around us: one for each synchronous tool that runs an agent.
+thread_depth: contextvars.ContextVar[int] = contextvars.ContextVar("windlass_depth", default=0)
 Effect: TypeAlias = Literal["read_only", "keyed", "transactional", "plain"]
 Validation: TypeAlias = Literal["strict", "lenient", "none"]
 SideEffectLevel: TypeAlias = Literal[
@@ -402,6 +404,7 @@ class Tool:
         """
         loop = asyncio.get_running_loop()
         context = contextvars.copy_context()
+        context.run(thread_depth.set, thread_depth.get() + 1)
         return await loop.run_in_executor(
             ctx.scope.pool, cast("Any", context.run), self._run_blocking, arguments, ctx
         )

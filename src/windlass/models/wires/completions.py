@@ -13,7 +13,7 @@ from windlass.messages import Message, Text
 from windlass.models.base import Completion, Response, StopReason
 from windlass.models.capabilities import Capabilities
 from windlass.models.wires.decoder import Decoder
-from windlass.models.wires.openai_reply import STOPS, counted
+from windlass.models.wires.openai_reply import STOPS, counted, first_choice
 from windlass.models.wires.parts import given
 from windlass.models.wires.values import as_dict, as_list, as_text, dumps, whole
 from windlass.usage import Usage
@@ -59,6 +59,7 @@ class TextDecoder(Decoder):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self._text: list[str] = []
+        self._chosen: object = None  # the number of the choice that is read, once one has come
         self._stop: StopReason | None = None
         self._usage: Usage | None = None
         self._model: str | None = None
@@ -88,7 +89,8 @@ class TextDecoder(Decoder):
                 self._usage = Usage(
                     whole(chunk.get("tokens_evaluated")), whole(chunk.get("tokens_predicted"))
                 )
-        for choice in map(as_dict, as_list(chunk.get("choices"))[:1]):
+        self._chosen, choice = first_choice(as_list(chunk.get("choices")), self._chosen)
+        if choice is not None:
             self._said(as_text(choice.get("text")))
             if finish := as_text(choice.get("finish_reason")):
                 self._stop = STOPS.get(finish, "unknown")

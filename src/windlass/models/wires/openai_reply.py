@@ -64,6 +64,16 @@ class _Call:
         return bool(text) and arguments(text)[1] is None
 
 
+def first_choice(choices: list[Any], chosen: object) -> tuple[object, dict[str, Any] | None]:
+    """The number of the choice that is read, and its piece among these; some servers have no numbers."""
+    for choice in map(as_dict, choices):
+        index = choice.get("index")
+        chosen = index if chosen is None else chosen
+        if index is None or index == chosen:
+            return chosen, choice
+    return chosen, None
+
+
 class ChatDecoder(Decoder):
     """A Chat Completions reply.
 
@@ -83,6 +93,7 @@ class ChatDecoder(Decoder):
         self._calls: list[_Call] = []
         self._last: _Call | None = None
         self._made: dict[int, ToolCall] = {}  # by place in _calls: those already told
+        self._chosen: object = None  # the number of the choice that is read, once one has come
         self._finish: str | None = None
         self._usage: dict[str, Any] = {}
         self._model: str | None = None
@@ -101,15 +112,18 @@ class ChatDecoder(Decoder):
         usage = chunk.get("usage") or as_dict(chunk.get("x_groq")).get("usage")
         if usage:
             self._usage = as_dict(usage)
-        choices = as_list(chunk.get("choices"))
-        if choices:
-            choice = as_dict(choices[0])
+        if (choice := self._first(as_list(chunk.get("choices")))) is not None:
             if delta := as_dict(choice.get("delta")):
                 self._delta(delta)
             if finish := as_text(choice.get("finish_reason")):
                 self._finish = finish
                 self.complete = True
         return True
+
+    def _first(self, choices: list[Any]) -> dict[str, Any] | None:
+        """The piece of the choice that came first: where several were asked for, it is the answer."""
+        self._chosen, found = first_choice(choices, self._chosen)
+        return found
 
     def _delta(self, delta: dict[str, Any]) -> None:
         if content := delta.get("content"):
