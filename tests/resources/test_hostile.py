@@ -262,7 +262,7 @@ for _ in range(5000):
     DEEP = [DEEP]
 
 
-@pytest.mark.parametrize("values", [
+VALUES_OF_NO_USE: list[Any] = [
     {"name": "a\0b"}, {"name": "\ud800"}, {"name": "x", "id": "a\0"}, {"name": "x", "id": "\udfff"},
     {"name": "x", "whole": 2**63}, {"name": "x", "whole": -(2**63) - 1}, {"name": "x", "whole": 10**400},
     {"name": "x", "price": float("nan")}, {"name": "x", "price": float("-inf")},
@@ -271,7 +271,25 @@ for _ in range(5000):
     {"name": ["x"]}, {"name": None}, {"name": {"eq": "x"}}, {"name": b"x"[0]},
     {"name": "x", "id": 7}, {"name": "x", "id": ["e1"]}, {"name": "x", "whole": "7"},
     {"name": "x", "whole": 1.5}, {"name": "x", "price": "1.0"},
-])  # fmt: skip
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("levels, fits", [(150, True), (199, True), (201, False), (900, False)])
+async def test_how_deep_a_value_may_be_does_not_depend_on_the_python(scope, levels, fits):
+    """What one Python stores another must be able to read. Brackets inside a text do not count."""
+    deep: Any = "[" * 1000 + '\\"{'
+    for _ in range(levels - 1):
+        deep = [deep]
+    items = scope.resources[Item]
+    if fits:
+        made = await items.create({"name": "x", "data": {"deep": deep}}, caller=EVE)
+        assert (await items.get(made.id, caller=EVE)).data == {"deep": deep}
+    else:
+        with pytest.raises(w.InvalidValue, match="nested too deeply"):
+            await items.create({"name": "x", "data": {"deep": deep}}, caller=EVE)
+
+
+@pytest.mark.parametrize("values", VALUES_OF_NO_USE)
 async def test_a_value_of_no_use_is_refused_before_the_database_sees_it(scope, values):
     items = scope.resources[Item]
     with pytest.raises(w.InvalidValue):

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from typing import Any
 
 import pytest
 
 from windlass.store import schema
+
+
+class Answered:
+    """What a statement gave."""
+
+    def __init__(self, row: Any) -> None:
+        self.row = row
+
+    def fetchone(self) -> Any:
+        return self.row
 
 
 class Busy:
@@ -20,7 +31,9 @@ class Busy:
         if self.refusals:
             self.refusals -= 1
             raise sqlite3.OperationalError(self.words)
-        return sqlite3.connect(":memory:").execute("SELECT 'wal'")
+        with closing(sqlite3.connect(":memory:")) as db:
+            answer = db.execute("SELECT 'wal'").fetchone()
+        return Answered(answer)
 
 
 def test_it_is_asked_again():

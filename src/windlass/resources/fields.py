@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import enum
 import math
+import re
 import types
 import typing
 from collections.abc import Callable
@@ -51,6 +52,7 @@ _TYPES: dict[type[Any], Kind] = {
 }  # fmt: skip
 _DIGITS = 60  # of a Decimal on either side of its point: more is an attack, not a price
 MOST_INTEGER = 2**63 - 1
+MOST_NESTED = 200  # levels of a JSON value; every Python can read so many
 
 
 class Column(msgspec.Struct, frozen=True):
@@ -257,7 +259,25 @@ def _decimal(value: Decimal) -> str:
 
 
 def _json(value: Any) -> str:
-    return msgspec.json.encode(value).decode()
+    text = msgspec.json.encode(value).decode()
+    if text.count("[") + text.count("{") > MOST_NESTED and _depth(text) > MOST_NESTED:
+        raise ValueError(f"is nested too deeply: more than {MOST_NESTED} levels")
+    return text
+
+
+def _depth(text: str) -> int:
+    """How many lists and objects of a JSON text are open at once, at most."""
+    depth = most = 0
+    for mark in _MARKS.finditer(text):
+        if mark[0] in "[{":
+            depth += 1
+            most = max(most, depth)
+        elif mark[0] in "]}":
+            depth -= 1
+    return most
+
+
+_MARKS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]')
 
 
 def _base64(value: Any) -> str:

@@ -6,6 +6,7 @@ Knows nothing of agents: a run is any coroutine that can be made again and again
 from __future__ import annotations
 
 import asyncio
+import gc
 import inspect
 import os
 import signal
@@ -215,6 +216,7 @@ class _Sweep:
             if trial.struck_at is not None:
                 trial.took = loop.time() - trial.struck_at
             _let_go(trial.error)
+            gc.collect(1)  # a task that failed may hold itself; it complains only when it goes
             trial.troubles += [("left", f"a task that still runs: {it}") for it in _left(loop)]
             self._judge(trial)
             self._check(runner, trial)

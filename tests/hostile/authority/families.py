@@ -142,7 +142,7 @@ async def bad_ids_control(scope: w.Runtime, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 DEEP: Any = "x"
-for _ in range(3000):
+for _ in range(20_000):  # more than any Python encodes
     DEEP = [DEEP]
 WIDE = {f"k{number}": number for number in range(20_000)}
 
