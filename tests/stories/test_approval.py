@@ -367,6 +367,21 @@ async def test_question_about_a_changed_call_has_an_answer_of_its_own():
     assert results(out)["write"] == ("ok", "elsewhere")
 
 
+async def test_answer_to_an_earlier_question_is_none_to_the_next():
+    agent, _, waiting = await parked()
+    loud = agent.with_(tools=[LOUD])
+    assert (await loud.resume("s", caller=ANN)).status == "suspended"
+    [again] = await w.approvals()
+    assert again.id != waiting.id
+    out = await loud.resume("s", decisions={waiting.id: True}, caller=ANN)
+    assert out.status == "suspended"
+    [still] = await w.approvals()
+    assert (still.id, still.answered) == (again.id, None)
+    await w.approve(again.id)
+    out = await loud.resume("s", caller=ANN)
+    assert results(out)["write"] == ("ok", "elsewhere")
+
+
 async def test_question_stands_though_the_session_is_resumed_without_an_answer():
     agent, _, waiting = await parked()
     for _ in range(2):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -276,3 +279,42 @@ async def test_call_of_the_host_that_is_discarded_has_an_answer():
     assert (out.status, [one.name for one in out.pending]) == ("suspended", ["ask"])
     out = await agent.run("never mind", session_id="s", on_pending="discard")
     assert out.output == "Fine."
+
+
+KILLED = """
+import asyncio, os, sys
+import windlass as w
+from windlass.testing import call, scripted
+
+@w.tool(keyed=True)
+async def look() -> str:
+    os._exit(9)
+
+async def main(folder):
+    async with w.Runtime(store=f"sqlite:///{folder}/s.db", resources=[]) as scope:
+        await scope.models.generate("Hi.", model=scripted("Hello."), conversation="c")
+        await scope.models.generate(
+            "Look.", model=scripted(call("look")), tools=[look], conversation="c", session_id="s"
+        )
+
+asyncio.run(main(sys.argv[1]))
+"""
+
+
+async def test_generate_that_was_killed_resumes_with_its_conversation(tmp_path: Path):
+    killed = await asyncio.create_subprocess_exec(sys.executable, "-c", KILLED, str(tmp_path))
+    assert await killed.wait() == 9
+
+    @w.tool(keyed=True)
+    async def look() -> str:
+        return "a cat"
+
+    async with w.Runtime(store=f"sqlite:///{tmp_path}/s.db", resources=[]) as scope:
+        out = await scope.models.resume("s", model=scripted("A cat."), tools=[look])
+        assert out.content == "A cat."
+        assert await roles_and_texts(scope) == [
+            ("user", "Hi."), ("assistant", "Hello."), ("user", "Look."), ("assistant", ""),
+            ("tool", ""), ("assistant", "A cat."),
+        ]  # fmt: skip
+        again = await scope.models.resume("s", model=scripted(), tools=[look])  # it has ended
+        assert again.content == "A cat." and len(await roles_and_texts(scope)) == 6

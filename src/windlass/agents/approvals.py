@@ -26,7 +26,14 @@ from windlass.events import (
     ToolDecided,
     ToolResulted,
 )
-from windlass.loop.answers import Decision, answer_as_data, check_by, decision_of
+from windlass.loop.answers import (
+    Answers,
+    Decision,
+    answer_as_data,
+    check_by,
+    decision_of,
+    keep_answer,
+)
 from windlass.store.answers import HOST
 from windlass.store.base import InboxItem, Store
 
@@ -154,7 +161,7 @@ def _waiting(
 ) -> list[PendingApproval]:
     run: RunStarted | None = None
     asks: dict[str, ToolDecided] = {}
-    answers: dict[str, Decision] = {}
+    answers: Answers = {}
     for entry in entries:
         match entry:
             case RunStarted():
@@ -165,16 +172,15 @@ def _waiting(
                 asks = {}
             case ToolDecided(call_id=call_id, action="ask") if entry.ask is not None:
                 asks[call_id] = entry
-                answers.pop(call_id, None)
             case ToolDecided(call_id=call_id) | ToolResulted(call_id=call_id):
                 asks.pop(call_id, None)
             case InboxTaken(item="decision", payload=dict()):
-                _first(answers, entry.payload)
+                _keep(answers, entry.payload, asks)
             case _:
                 pass
     for item in inbox:
         if item.kind == "decision":
-            _first(answers, item.fields)
+            _keep(answers, item.fields, asks)
     return [
         PendingApproval(
             ask.ask or "",
@@ -189,16 +195,17 @@ def _waiting(
             ask.reason,
             detach(ask.receipt),
             ask.expires_at,
-            *_said(answers.get(ask.call_id)),
+            *_said(answers.get(ask.call_id, {}).get(ask.ask or "")),
         )
         for ask in asks.values()
     ]
 
 
-def _first(answers: dict[str, Decision], payload: Mapping[str, Any]) -> None:
-    """The first answer is the answer; older records may hold another."""
+def _keep(answers: Answers, payload: Mapping[str, Any], asks: Mapping[str, ToolDecided]) -> None:
+    """Keep answers under their questions."""
     for call_id, value in payload.items():
-        answers.setdefault(call_id, decision_of(value))
+        asked = asks.get(call_id)
+        keep_answer(answers, call_id, decision_of(value), None if asked is None else asked.ask)
 
 
 def _said(answer: Decision | None) -> tuple[str | None, str | None]:
