@@ -268,8 +268,8 @@ async def readers_of_agents_who_leave(world: World, usd: float) -> Any:
             async for event in run:
                 if isinstance(event, w.TextDelta):
                     return
-        if run.result().status == "budget_exhausted":
-            raise w.BudgetExceeded("no more")
+            if (await run.result()).status == "budget_exhausted":
+                raise w.BudgetExceeded("no more")
 
     return await many(leave)
 
