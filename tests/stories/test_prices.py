@@ -199,6 +199,19 @@ async def test_a_child_without_a_price_is_not_asked_under_its_parent_s_dollar_li
     assert (out.status, child.asked) == ("done", 1)
 
 
+async def test_whoever_resumes_a_run_under_a_dollar_limit_needs_a_price_too():
+    host = w.Tool("ask_host", "Ask the host.", {})
+    first = w.Agent(scripted(call("ask_host")), tools=[host], budget=w.Budget(usd=1))
+    out = await first.run("hi", session_id="s")
+    results = {pending.id: "yes" for pending in out.pending}
+    other = Unpriced()
+    with pytest.raises(w.ConfigError, match="no price"):
+        await w.Agent(other, tools=[host]).resume("s", results=results)
+    assert other.asked == 0
+    priced = w.Agent(scripted("done"), tools=[host])
+    assert (await priced.resume("s", results=results)).status == "done"
+
+
 # --------------------------------------------------------------------------- at its own price
 
 

@@ -206,6 +206,7 @@ async def resume(
         begun = state.run.metadata if state.run is not None else None
         run.ledger.limits = limits_of(plan.limits, begun, budget)
         run.measure()
+        _check_prices(plan, run.ledger)
         attempt = state.attempt()
         at, finish = await take_up(run, state)
         must_be_open(run, tuple(results or ()))

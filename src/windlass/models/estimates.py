@@ -20,6 +20,7 @@ log = logging.getLogger("windlass")
 #: Counts of fewer tokens than this share of the estimate are no counts.
 LEAST_SHARE = 1 / 50
 _BYTES = 4 / LEAST_SHARE  # of a request, that cannot be one token
+_CALL = 80  # characters around the arguments of a call: 20 tokens
 _FEW = 200  # tokens of a reply; less is compared with its words
 _uncounted: set[tuple[str, str]] = set()  # models of which it was said that they do not count
 _frames: dict[int, tuple[ref[Frame], int]] = {}
@@ -55,7 +56,8 @@ def estimate_request(request: Request) -> int:
 
 def estimate_reply(message: Message) -> int:
     """Roughly the tokens of a reply, however far it came."""
-    return -(-characters((message,)) // 4)
+    named = sum([len(call.name) + _CALL for call in message.tool_calls])
+    return -(-(characters((message,)) + named) // 4)
 
 
 def fill_usage(model: Model, request: Request, response: Response) -> Response:
