@@ -341,7 +341,7 @@ def test_what_was_put_in_other_words(windlass: Any):
     make({"model": scripted(call("look", what="x"), "end"), "tools": [look],
           "timestamp_messages": True})  # fmt: skip
     line = row(shown(windlass), "  rewritten")
-    assert "2 messages in other words · turn 2" in line and "+1" in line
+    assert "2 messages in other words · turn 2" in line and "+4" in line
 
 
 class Narrow(w.Policy[None]):

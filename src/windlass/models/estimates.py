@@ -11,7 +11,7 @@ from weakref import ref
 
 import msgspec
 
-from windlass.messages import Message, characters, weigh_text
+from windlass.messages import Message, Opaque, characters, weigh_text
 from windlass.models.base import Frame, Model, Request, Response
 from windlass.usage import Usage
 
@@ -56,8 +56,10 @@ def estimate_request(request: Request) -> int:
 
 def estimate_reply(message: Message) -> int:
     """Roughly the tokens of a reply, however far it came."""
+    # what a provider's own tools brought is no output of the model
+    said = tuple([block for block in message.content if type(block) is not Opaque])
     named = sum([len(call.name) + _CALL for call in message.tool_calls])
-    return -(-(characters((message,)) + named) // 4)
+    return -(-(characters((Message("assistant", said),)) + named) // 4)
 
 
 def fill_usage(model: Model, request: Request, response: Response) -> Response:
