@@ -20,7 +20,7 @@ LOCK := $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 -
 PYTEST := $(BIN)/python -m pytest --quiet --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check check-deep check-stories mutate-options bench bench-scratchpad format lock
+.PHONY: help demo test check check-deep check-stories mutate-options bench bench-scratchpad format lock prove-budgets
 
 help:
 	@echo "make demo        a run that is killed in the middle of a refund and goes on; offline, no key"
@@ -31,6 +31,7 @@ help:
 	@echo "make mutate-options  every option taken out in turn: does a story notice?"
 	@echo "make bench       the benchmarks, side by side with a bare loop"
 	@echo "make bench-scratchpad  what a scratchpad keeps and costs: none, append-only, reorganised"
+	@echo "make prove-budgets  500 generated trees of runs against their limits; writes bench/BUDGETS.md"
 	@echo "make format      write the code as the formatter wants it"
 	@echo "make lock        pin the newest versions of everything we depend on"
 
@@ -63,6 +64,10 @@ bench-scratchpad: $(VENV)/.dev
 	@$(BIN)/python -m bench.scratchpad
 
 format: $(VENV)/.dev
+prove-budgets: .venv/.dev
+	$(BIN)/python -m tests.loop.budget_trees 500 > bench/BUDGETS.md
+
+format: .venv/.dev
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format .
 

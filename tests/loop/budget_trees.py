@@ -20,7 +20,7 @@ import msgspec
 
 import windlass as w
 from windlass.errors import NoSuchSession
-from windlass.events import JournalEntry, Replied, ReplyFailed, SessionOpened
+from windlass.events import JournalEntry, Replied, ReplyFailed, SessionOpened, TextDelta
 from windlass.models.estimates import estimate_request
 from windlass.store.memory import MemoryStore
 from windlass.testing import run_virtual
@@ -49,13 +49,13 @@ class World:
     """One seed: its dice, its disk, and all that its models were asked."""
 
     def __init__(self, seed: int) -> None:
-        self.dice = random.Random(seed)
+        self.seed, self.dice = seed, random.Random(seed)
         dice = self.dice
         self.exact = dice.random() < 0.5  # estimates are right, and replies keep to their limit
         self.in_dollars = dice.random() < 0.5
         self.asked: list[Asked] = []
         self.deaths = dice.choice([0, 1, 2, 3, 4])
-        self.parks = self.died = self.broken = 0
+        self.parks = self.died = self.broken = self.cut = 0
         self.image: list[tuple[str, str | None, list[JournalEntry]]] | None = None
         self.store = MemoryStore()
         self.died_here = asyncio.Event()
@@ -114,7 +114,7 @@ class Wild(w.Model):
         inputs, most = estimate_request(request), request.settings.max_tokens or 16_384
         reserved = inputs + most
         wanted = dice.choice([5, 20, 100, 600])
-        broken = dice.random() < self.fails
+        broken, cut = dice.random() < self.fails, dice.random() < self.fails / 2
         if not world.exact:
             inputs = int(inputs * dice.choice([0.5, 1, 1, 3])) + dice.choice([0, 0, 400])
             most = max(most, wanted) if dice.random() < 0.2 else most
@@ -124,12 +124,23 @@ class Wild(w.Model):
         )
         if not broken:
             world.asked.append(one)
-        await asyncio.sleep(dice.choice([0.1, 1, 3]))
+        try:
+            await asyncio.sleep(dice.choice([0.1, 1, 3]))
+        except asyncio.CancelledError:
+            if not one.lost:  # a model of this process that is stopped costs nothing
+                one.took, one.ended = 0, asyncio.get_running_loop().time()
+            raise
         if world.image is not None:
             await world.end_here()
         if broken:
             world.broken += 1
             raise dice.choice([w.Overloaded, w.StreamBroken])("not now")
+        if cut:
+            one.took = 0  # nobody knows: what was received of it is booked
+            one.ended = asyncio.get_running_loop().time()
+            world.cut += 1
+            emit(TextDelta("x" * 4 * min(outputs, 50)))
+            raise w.StreamBroken("in the middle")
         if world.may_die():
             world.die()
             await world.end_here()
@@ -180,7 +191,7 @@ class Judging(w.Policy[None]):
 
 def tree(world: World) -> w.Agent[Any, str]:
     """The agents of this seed; each process makes them anew, from the same dice."""
-    dice = random.Random(world.limit + world.exact)
+    dice = random.Random(world.seed)
 
     @w.tool(keyed=True)
     async def work() -> str:
@@ -194,9 +205,17 @@ def tree(world: World) -> w.Agent[Any, str]:
 
     ask_host = w.Tool("ask_host", "Ask the host.", {})
     small: dict[str, Any] = {"max_tokens": 100} if dice.random() < 0.6 else {}
+    backup = Wild(world, "backup")
+    layers: list[Any] = [
+        None, w.with_fallback(backup), w.with_shadow(backup, sample=0.5),
+        w.with_escalation(backup, on_reply=lambda reply: world.dice.random() < 0.3),
+    ]  # fmt: skip
+    if (around := dice.choice(layers)) is not None:
+        small["llm_caller"] = around
     child = w.Agent(
         Wild(world, "child", fails=0.1), name="child", tools=[work, ask_host], max_turns=6,
-        policies=[Judging(world)], llm_caller=w.with_retry(max_attempts=2, backoff_ms=10), **small,
+        policies=[Judging(world)],
+        **{"llm_caller": w.with_retry(max_attempts=2, backoff_ms=10), **small},
     )  # fmt: skip
     budget = w.Budget(usd=world.limit) if world.in_dollars else w.Budget(tokens=int(world.limit))
     return w.Agent(
@@ -323,6 +342,7 @@ def main(count: int) -> int:
         sums["deaths"] += world.died
         sums["parks"] += world.parks
         sums["broken replies"] += world.broken
+        sums["replies cut in the middle"] += world.cut
         sums["lost replies"] += sum(one.lost for one in world.asked)
         sums["seeds with right estimates"] += world.exact
         broken += [f"seed {seed}: {problem}" for problem in wrong]

@@ -10,7 +10,9 @@ import pytest
 import windlass as w
 from tests.stories.test_budget import priced
 from tests.stories.world import kept
+from windlass.agents.runtime import current_runtime
 from windlass.events import BudgetExhausted, Replied
+from windlass.loop.spending import spending_of
 from windlass.testing import call, run_virtual, scripted
 
 HIDDEN = {"input_tokens": 1000, "output_tokens": 20}  # of a prompt of a few characters
@@ -130,6 +132,50 @@ def test_children_that_fit_run_side_by_side():
             "go", model=boss, tools=[child.as_tool()], token_budget=2000, max_concurrent_tools=8
         )
         assert (out.status, len(model.asked), model.most) == ("done", 8, 7)
+
+    run_virtual(story())
+
+
+class Second(Slow):
+    """When it is asked, it looks at what is stored of the run that spends from the same limit."""
+
+    name = "second"
+
+    def __init__(self, other: str) -> None:
+        super().__init__(words=20)
+        self.other = other
+        self.held: list[int] = []
+
+    async def respond(self, request: w.Request, emit: Any) -> w.Response:
+        store = current_runtime().store
+        [child] = [info.id for info in await store.sessions() if info.title == self.other]
+        self.held.append(spending_of(await store.read(child)).tree_usage.total_tokens)
+        return await super().respond(request, emit)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_what_one_gives_back_is_on_record_before_another_spends_it(fails: bool):
+    """Else it would be spent twice over a death: by the other, and by the reserve on record."""
+
+    class First(Slow):
+        async def respond(self, request: w.Request, emit: Any) -> w.Response:
+            if fails and len(self.asked) == 0:
+                self.asked.append(None)
+                raise w.Overloaded("not now")
+            return await super().respond(request, emit)
+
+    async def story() -> None:
+        retry = w.with_retry(max_attempts=2, backoff_ms=60_000)
+        first = w.Agent(First(words=20), name="first", llm_caller=retry)
+        looks = Second("one")
+        second = w.Agent(looks, name="second")
+        calls = [call("first", task="one"), call("second", task="two")]
+        boss = scripted(calls, "done", usage=w.Usage(1, 1))
+        tools = [first.as_tool(), second.as_tool()]
+        async with w.Runtime(store="memory:", environ={}):
+            out = await w.Agent(boss, tools=tools, budget=w.Budget(tokens=500)).run("go")
+        assert [record.outcome for record in out.tool_calls] == ["ok", "ok"]
+        assert looks.held == [0 if fails else 21]
 
     run_virtual(story())
 

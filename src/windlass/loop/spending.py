@@ -52,7 +52,8 @@ class Spending:
             case CallReserved():
                 if entry.again:
                     self._close(entry.purpose)
-                self.in_flight.append(entry)
+                if entry.input_tokens or entry.output_tokens or entry.usd:
+                    self.in_flight.append(entry)
             case ToolIntended():
                 self.intended[entry.call_id] = None
             case ToolResulted() if entry.outcome != INTERRUPTED:
