@@ -18,7 +18,7 @@ from windlass.events import CallReserved, JournalEntry
 from windlass.loop.ledger import Ledger, Reserve
 from windlass.loop.spending import Spending
 
-SEEDS = range(13)
+SEEDS = (*range(13), 185)
 
 
 def problems(seeds: Any = SEEDS) -> list[str]:
@@ -76,10 +76,17 @@ def counted_twice(patch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
 
 
+@contextmanager
+def replies_stored_late(patch: pytest.MonkeyPatch) -> Iterator[None]:
+    patch.setattr(Ledger, "shared", property(lambda self: False))
+    yield
+
+
 @pytest.mark.parametrize(
     "without",
-    [children_forgotten, reserves_not_on_record, nothing_held_back, counted_twice],
-)
+    [children_forgotten, reserves_not_on_record, nothing_held_back, counted_twice,
+     replies_stored_late],
+)  # fmt: skip
 def test_it_would_be_noticed(without: Any, monkeypatch: pytest.MonkeyPatch):
     with without(monkeypatch):
         assert problems()
