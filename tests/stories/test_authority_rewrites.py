@@ -474,3 +474,44 @@ async def test_answer_in_the_tools_place_waits_for_those_who_may_refuse():
     assert await outcome() == ("done", "ok")
     assert await outcome(policy={"tools": ["look"]}) == ("done", "denied")
     assert await outcome(approval_policy={"rules": [{"ask": "pay"}]}) == ("suspended", None)
+
+
+async def test_question_stays_as_it_was_put_whatever_its_policy_does_with_it_later():
+    about, receipt = {"looked": ["at"]}, {"rule": "mine", "rationale": "because", "list": [1]}
+
+    class Asks(w.Policy[None]):
+        async def before_tool(self, run: w.Run, call: w.ToolCall) -> w.Ask:
+            asked = w.Ask("may it?", about=about, receipt=receipt)
+            run.note("asked", about)
+            return asked
+
+        async def end(self, run: w.Run, outcome: w.Outcome) -> w.Outcome:
+            spoil(about)
+            spoil(receipt)
+            return outcome
+
+    model = scripted(call("pay", **BOB), "ok")
+    out = await w.Agent(model, tools=[pay_tool([])], policies=[Asks()]).run("go", session_id="s")
+    [waiting] = await w.approvals(session_id="s")
+    assert (waiting.receipt or {})["list"] == [1] and receipt == {"to": "eve"}
+    [question] = [e for e in out.entries if type(e) is ToolDecided]
+    assert question.asks[0]["about"] == {"looked": ["at"]}
+
+
+async def test_callback_cannot_change_what_a_tool_declares_of_itself():
+    tool = w.Tool(
+        "pay",
+        "Pay.",
+        {"path": {"type": "string"}},
+        handler=lambda args: "ok",
+        annotations={"kind": "edit", "path_args": ["path"]},
+    )
+    model = scripted(call("pay", path="x"), "ok")
+
+    def consent(asked: Any) -> bool:
+        spoil(asked["annotations"])
+        return True
+
+    out = await w.agent_loop("go", model=model, tools=[tool], consent=consent)
+    assert out.tool_calls[0].outcome == "ok"
+    assert tool.annotations == {"kind": "edit", "path_args": ["path"]}

@@ -131,10 +131,11 @@ async def test_answer_that_comes_later_is_recorded_whole():
         assert asked["event_type"] == "tool_ask"
         assert asked["policyDecision"]["asker"] == "approval_policy"
         [waiting] = await w.approvals()
-        await w.approve(waiting.id, by=w.Caller("bea"))
+        await w.approve(waiting.id, by=w.Caller("bea"), reason="she looked")
         out = await agent.resume("s", on_event=events.append)
         told = Seen(out, events, await scope.audit.query()).everywhere()
     assert (told["action"], told["answered_by"]) == ("allow", "bea")
+    assert told["answer_reason"] == "she looked"
     assert told["rule"] == "rule 0 (ask: tool=write)" and told["rationale"] == "files are dear"
     assert told["question"] == "may write run? files are dear"
 

@@ -92,12 +92,15 @@ async def approvals(
     return found
 
 
-async def approve(*ids: str, by: Caller | None = None, store: Store | None = None) -> None:
+async def approve(
+    *ids: str, by: Caller | None = None, reason: str | None = None, store: Store | None = None
+) -> None:
     """Say yes to one call or several: `await w.approve(pending.id, by=w.Caller("bea"))`.
 
-    `by` is who answers; None is the host itself. `AlreadyAnswered` if somebody was faster.
+    `by` is who answers; None is the host itself. `reason` goes to the record.
+    `AlreadyAnswered` if somebody was faster.
     """
-    await answer(ids, True, by=by, store=store)
+    await answer(ids, True, by=by, reason=reason, store=store)
 
 
 async def deny(

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from windlass import seams
+from windlass.detach import detach
 from windlass.events import IterationStart, ToolDecided
 from windlass.loop.answers import Decision
 from windlass.loop.plan import digest_of
@@ -46,7 +47,7 @@ class Source(NamedTuple):
             told["receipt"] = self.ask.receipt
         if self.by is not None:
             told["by"] = self.by
-        return told
+        return detach(told)  # whoever asked may still hold them
 
 
 def sources_of(known: ToolDecided) -> list[Source]:
@@ -94,7 +95,7 @@ def question(
         call.arguments,
         binding(run, call, tool, _abouts(sources), until),
         until,
-        receipt_of(asking),
+        detach(receipt_of(asking)),
         tuple([source.as_data() for source in sources]),
     )
 

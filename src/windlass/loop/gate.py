@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from windlass.detach import detach
 from windlass.errors import nearest, shown
 from windlass.events import ToolCallUpdate, ToolDecided
 from windlass.loop.asks import (
@@ -192,7 +193,7 @@ def _record(
         digest_of(call.arguments),
         reason,
         arguments,
-        receipt=None if receipt is None else {**receipt, "action": action},
+        receipt=None if receipt is None else {**detach(receipt), "action": action},
         asks=tuple([source.as_data(bound=False) for source in sources]),
         answered_by=by,
     )

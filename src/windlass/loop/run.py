@@ -15,6 +15,7 @@ import msgspec
 
 from windlass import seams
 from windlass.access.caller import Caller
+from windlass.detach import detach
 from windlass.errors import ConfigError, Locked, StaleWriter, StoreError, shown
 from windlass.events import (
     FeedbackInjected,
@@ -227,7 +228,7 @@ class Run:
         keepable((event, data), "a note")
         if isinstance(event, (Replied, ReplyFailed)):
             raise ConfigError("a model call is put on record by run.ask, never by a note")
-        self.record(Noted(event, data) if isinstance(event, str) else event)
+        self.record(Noted(event, detach(data)) if isinstance(event, str) else event)
 
     def recall(self, policy: Policy[Any]) -> Any:
         """What the policy remembers of this run; a fresh memory at first."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from windlass.detach import detach
 from windlass.errors import nearest
 from windlass.tools.base import Tool, ToolContext
 from windlass.tools.handlers import own
@@ -42,7 +43,7 @@ def described(
         arguments=own(arguments),
         kind=tool.annotations.get("kind"),
         effect=tool.effect,
-        annotations=dict(tool.annotations),
+        annotations=detach(dict(tool.annotations)),
         session_id=session_id,
         run_id=run_id,
         caller=caller,
