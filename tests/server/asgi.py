@@ -48,7 +48,7 @@ async def post(app: Any, document: Any, *, raw: bytes | None = None, **headers: 
     async def send(message: Any) -> None:
         sent.append(message)
 
-    given = {"content-type": "application/json", **headers}
+    given = {"content_type": "application/json", **headers}
     names = [(name.replace("_", "-").encode(), value.encode()) for name, value in given.items()]
     await app({"type": "http", "method": "POST", "headers": names}, receive, send)
     text = b"".join(one.get("body", b"") for one in sent[1:]).decode()

@@ -22,8 +22,14 @@ class Caller(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         # Without a name a caller would be written down as the host is.
-        if not isinstance(cast("object", self.user), str) or not self.user:
-            raise ConfigError(f"a caller's user is a name, not {shown(self.user)}")
+        user, tenant = cast("object", self.user), cast("object", self.tenant)
+        if not isinstance(user, str) or not user:
+            raise ConfigError(f"a caller's user is a name, not {shown(user)}")
+        # A text with an `==` of its own could be anybody's name.
+        if type(user) is not str:
+            msgspec.structs.force_setattr(self, "user", str.__str__(user))
+        if isinstance(tenant, str) and type(tenant) is not str:
+            msgspec.structs.force_setattr(self, "tenant", str.__str__(tenant))
 
     @staticmethod
     def local() -> Caller:

@@ -186,11 +186,16 @@ def visible_id(session_id: str, caller: Caller | None) -> str:
 
 async def _look_up(home: Store, session_id: str, caller: Caller) -> tuple[str, SessionOwner | None]:
     """The store's id for a session of the caller's tenant, and its owner if there is one."""
-    if not isinstance(cast("object", session_id), str) or not session_id:
+    if not isinstance(cast("object", session_id), str):
         raise ConfigError(f"session_id is a text, not {shown(session_id)}")
+    prefix = qualified_id("", caller.tenant)
+    while session_id.startswith(prefix):  # `@acme/review` is `review` to callers of acme
+        session_id = session_id.removeprefix(prefix)
+    if not session_id:
+        raise ConfigError("session_id is empty")
     own = qualified_id(session_id, caller.tenant)
     owner = await _read_owner(home, own)
-    # An id that begins with `@` is read as the tenant's own, so that none can be chosen to be another's.
+    # Another id that begins with `@` is the tenant's own, so that none can be chosen to be another's.
     if owner is not None or session_id.startswith("@"):
         return own, owner
     owner = await _read_owner(home, session_id)

@@ -52,6 +52,8 @@ class TurnRules(msgspec.Struct, frozen=True, kw_only=True):
             raise refuse("what the system says is the host's to say")
         if message.role != "user" and not self.client_history:
             raise refuse(f"input holds turns of the user here, none of role {message.role!r}")
+        if not message.content:
+            raise refuse("a turn in input says nothing")
         for block in message.content:
             self._check_block(block, message.role)
 
