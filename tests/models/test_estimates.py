@@ -97,10 +97,12 @@ def test_replies_of_real_providers_are_not_much_longer_than_their_estimate():
             response = decoder.finish()
         except w.ModelError:
             continue
+        if any(isinstance(block, w.Opaque) for block in response.message.content):
+            continue  # a provider's own tools: nobody can tell who wrote what
         usage = response.usage
         said = (
             usage.output_tokens - usage.reasoning_tokens
         )  # thoughts that nobody sees are not here
         compared += 1
         assert estimate_reply(response.message) >= said / FACTOR - 40, entry["file"]
-    assert compared > 50
+    assert compared > 40
