@@ -11,6 +11,8 @@ import windlass as w
 from windlass.agents.runtime import current_runtime
 from windlass.callers import compose, default_llm_caller
 from windlass.errors import Overloaded, ServerError, StreamBroken
+from windlass.loop.spending import spending_of
+from windlass.store import open_store
 from windlass.testing import call, scripted
 
 
@@ -332,3 +334,56 @@ async def test_a_cheap_reply_is_paid_for_when_the_better_model_fails():
         rows = await runtime.store.calls()
     assert [(row.model, row.outcome) for row in rows] == [("cheap", "ok"), ("dear", "server_error")]
     assert runtime.ledger.usd == pytest.approx(100e-6)
+
+
+# --------------------------------------------------------------------------- calls that end early
+
+
+@pytest.mark.parametrize(("remote", "paid"), [(True, True), (False, False)])
+async def test_a_cancelled_call_has_a_row_and_one_behind_a_network_costs_its_prompt(
+    remote: bool, paid: bool
+):
+    class Slow(Metered):
+        async def respond(self, request: w.Request, emit: Any) -> w.Response:
+            asked.set()
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    asked = asyncio.Event()
+    model = Slow("slow", 1.0)
+    model.remote = remote
+    async with w.Runtime(store="memory:", environ={}) as runtime:
+        task = asyncio.ensure_future(w.Agent(model).run("a prompt of some words"))
+        await asked.wait()
+        task.cancel()
+        await asyncio.wait([task])
+        rows = await runtime.store.calls()
+    assert [row.outcome for row in rows] == ["cancelled"]
+    assert (rows[0].input_tokens > 0, rows[0].estimated) == (paid, paid)
+    assert runtime.ledger.tokens == rows[0].input_tokens
+
+
+async def test_a_call_that_dies_behind_a_fallback_counts_what_the_fallback_held():
+    """The reserve of the model that is asked now is on record, in place of the first one's."""
+    asked = asyncio.Event()
+
+    class Hanging(Metered):
+        async def respond(self, request: w.Request, emit: Any) -> w.Response:
+            asked.set()
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    cheap, dear = Metered("cheap", 0.01, Overloaded("no"), says=""), Hanging("dear", 600.0)
+    store = open_store("memory:")
+    async with w.Runtime(store=store, environ={}):
+        maker = w.Agent(
+            cheap, budget=w.Budget(usd=5), llm_caller=w.with_fallback([dear]), max_tokens=1000
+        )
+        task = asyncio.ensure_future(maker.run("hi", session_id="s"))
+        await asked.wait()
+        spending = spending_of(await store.read("s"))
+        task.cancel()
+        await asyncio.wait([task])
+    assert [one.model for one in spending.in_flight] == ["dear"]
+    assert spending.tree_usd == pytest.approx(0.6, rel=0.01)
+    assert spending_of(await store.read("s")).in_flight == []

@@ -22,6 +22,7 @@ from windlass.messages import Block, Message, Text
 from windlass.models.base import Aside, Emit, Model, Request, Response
 from windlass.models.estimates import fill_usage, usage_of_part, usage_of_request
 from windlass.models.metering import FAILED, SHADOW, Watched
+from windlass.models.wrappers.holding import Holding
 from windlass.usage import NO_USAGE, Usage
 
 
@@ -290,10 +291,23 @@ class CallMeter:
             part = Response(Message("assistant", _blocks(events)))
         if part is not None:
             return usage_of_part(attempt.request, part)
-        stopped = isinstance(error, (asyncio.CancelledError, Timeout))
-        if attempt.sent or (stopped and attempt.model.remote and not attempt.model.reports_parts):
+        if attempt.sent or (_stopped(error) and _may_be_at_work(attempt.model)):
             return usage_of_request(attempt.request)
         return NO_USAGE
+
+
+def _stopped(error: BaseException) -> bool:
+    return isinstance(error, (asyncio.CancelledError, Timeout))
+
+
+def _may_be_at_work(model: Model) -> bool:
+    """May somebody behind a network be at work on a request of which nothing came back?
+
+    A model that reports what came of its replies has said so already.
+    """
+    while isinstance(model, Holding):
+        model = model.model
+    return model.remote and not model.reports_parts
 
 
 def _cost(attempt: _Attempt, usage: Usage) -> float:
