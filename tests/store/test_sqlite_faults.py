@@ -477,3 +477,31 @@ async def test_another_process_posts_and_then_takes_over(store):
     again = await store.open("s")  # it may come back, and starts from what is there
     assert numbers(again.entries) == [1, 2] and len(again.mail) == 1
     await again.close()
+
+
+async def test_a_read_that_was_waiting_when_the_store_was_closed_opens_nothing(tmp_path):
+    store = SqliteStore(tmp_path / "sessions.db")
+    reading = asyncio.create_task(store.sessions())
+    await asyncio.sleep(0)  # it waits for the writer to make the tables
+    await store.aclose()
+    with pytest.raises(StoreError, match="closed"):
+        await reading
+    assert store._readers is None and store._reader is None
+
+
+def test_a_reader_that_cannot_begin_is_closed(tmp_path, monkeypatch):
+    closed = []
+
+    class Refuses(sqlite3.Connection):
+        def execute(self, *_):
+            raise sqlite3.OperationalError("disk I/O error")
+
+        def close(self):
+            closed.append(self)
+            super().close()
+
+    connect = sqlite3.connect
+    monkeypatch.setattr(sqlite3, "connect", lambda *a, **k: connect(*a, factory=Refuses, **k))
+    with pytest.raises(sqlite3.OperationalError):
+        schema.connect_reader(tmp_path / "x.db", 1.0)
+    assert len(closed) == 1

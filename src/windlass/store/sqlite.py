@@ -219,6 +219,7 @@ class SqliteStore(ServedStore):
         self.check_usable()
         if not self._ready:
             await self._write(_nothing)
+            self.check_usable()  # a reader that begins after the end would not be ended
         if self._readers is None:
             self._readers = ThreadPoolExecutor(1, thread_name_prefix="windlass-store-reader")
         return await asyncio.get_running_loop().run_in_executor(self._readers, self._look, look)
