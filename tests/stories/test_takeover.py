@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,8 @@ from typing import Any
 import pytest
 
 import windlass as w
-from windlass.events import RunEnded, RunResumed
+from windlass import seams
+from windlass.events import Replied, RunEnded, RunResumed, RunStarted
 from windlass.store.base import Store
 from windlass.store.memory import MemoryStore
 from windlass.store.sqlite import SqliteStore
@@ -409,3 +411,108 @@ async def test_on_cancel_is_one_of_two_words(value):
     with pytest.raises(w.ConfigError, match="on_cancel"):
         await w.agent_loop("x", model=scripted("y"), on_cancel=value)
     assert (await w.agent_loop("x", model=scripted("y"), on_cancel="park")).status == "done"
+
+
+async def test_a_run_may_be_let_go_of_from_inside():
+    @w.tool
+    async def leave() -> str:
+        """Let go of this very run."""
+        assert agent.detach() == ("s",)
+        await asyncio.sleep(0)
+        return "never"
+
+    agent = w.Agent(scripted(call("leave"), "On I go."), tools=[leave])
+    out = await agent.run("go", session_id="s")
+    assert (out.status, out.stop_reason) == ("suspended", "detached")
+    kept = await agent.run("another prompt", session_id="s")  # it takes none while it is parked
+    assert (kept.status, kept.stop_reason, kept.pending) == ("suspended", "detached", [])
+    out = await agent.resume("s")
+    assert (out.status, out.output) == ("done", "On I go.")
+    assert out.tool_calls[0].outcome == "interrupted"
+
+
+async def test_a_stubborn_tool_keeps_its_session_until_it_ends(tmp_path):
+    """A thread cannot be stopped: nobody goes on beside it."""
+    started, go_on = threading.Event(), threading.Event()
+
+    @w.tool(keyed=True)
+    def slow() -> str:
+        """Take long."""
+        started.set()
+        go_on.wait(60)
+        return "slow"
+
+    one, two = SqliteStore(tmp_path / "s.db"), SqliteStore(tmp_path / "s.db")
+    model = scripted(call("slow"), "done")
+    async with w.Runtime(one) as rt:
+        agent = w.Agent(model, tools=[slow])
+        task = asyncio.create_task(agent.run("go", session_id="s", on_cancel="park"))
+        await asyncio.to_thread(started.wait)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert (await two.info("s")).state == "alive"
+        with pytest.raises(w.SessionHeld):
+            await w.Agent(model, tools=[slow]).resume("s", store=two)
+        go_on.set()
+        await asyncio.wait(rt.lingering)
+        assert (await two.info("s")).state == "parked"
+        out = await w.Agent(model, tools=[slow]).resume("s", store=two)
+        assert out.status == "done"
+    await one.aclose()
+    await two.aclose()
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+async def test_wherever_a_run_is_let_go_of_it_goes_on_and_does_nothing_twice(kind, tmp_path):
+    """Cancelled at the first point that it passes, at the second, and so on until none is left."""
+    done: list[str] = []
+
+    @w.tool
+    async def plain(item: str) -> str:
+        """Do it, and never twice."""
+        await asyncio.sleep(0)
+        done.append(item)
+        await asyncio.sleep(0)
+        return f"did {item}"
+
+    loop, untouched, parked = asyncio.get_running_loop(), False, 0
+    for steps in range(1, 200):
+        store: Store = MemoryStore() if kind == "memory" else SqliteStore(tmp_path / f"{steps}.db")
+        done.clear()
+        replies = (
+            [call("plain", item="a"), call("plain", item="b")],
+            call("plain", item="c"),
+            "end",
+        )
+
+        async def go(store: Store = store, replies: Any = replies) -> Any:
+            agent = w.Agent(scripted(*replies), tools=[plain])
+            return await agent.run("go", session_id="s", store=store, on_cancel="park")
+
+        task, left = asyncio.create_task(go()), iter(range(steps - 1))
+
+        def pull(_point: str, task: Any = task, left: Any = left) -> None:
+            if next(left, None) is None:
+                loop.call_soon_threadsafe(task.cancel)
+
+        with seams.watch_points(pull):
+            await asyncio.wait({task})
+        untouched = not task.cancelled()
+        try:
+            entries = await store.read("s")
+        except w.NoSuchSession:
+            entries = []
+        if any(isinstance(e, RunStarted) for e in entries):
+            asked = sum(isinstance(e, Replied) for e in entries)
+            agent = w.Agent(scripted(*replies[asked:]), tools=[plain])
+            out = await agent.resume("s", store=store)
+            assert out.status == "done", (steps, out)
+            parked += (await ended(store))[0] == ("suspended", "detached")
+            assert all(done.count(item) <= 1 for item in "abc"), (steps, done)
+            lost = [c.arguments["item"] for c in out.tool_calls if c.outcome == "interrupted"]
+            assert set(done) | set(lost) == set("abc"), (steps, done, lost)
+        await store.aclose()
+        if untouched:
+            break
+    assert untouched and parked > 5

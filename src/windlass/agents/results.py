@@ -10,6 +10,7 @@ import msgspec
 
 from windlass import errors, seams
 from windlass.agents.answering import Answering
+from windlass.agents.detach import DETACHED
 from windlass.agents.new_messages import new_messages
 from windlass.events import (
     JournalEntry,
@@ -23,7 +24,7 @@ from windlass.events import (
 )
 from windlass.loop.run import Run
 from windlass.loop.turn import UNNAMED
-from windlass.loop.verdict import Outcome, Suspend
+from windlass.loop.verdict import Outcome
 from windlass.messages import Message, ToolCall
 from windlass.models.wrappers.native import EMPTY, written
 from windlass.policies.completion import visible
@@ -226,7 +227,7 @@ class RunResult:
         turn = self._run.turn
         if self.status != "suspended" or turn is None or not turn.open:
             return []
-        if isinstance(self._run.interruption, Suspend):  # let go of: its calls wait for nobody
+        if self.stop_reason == DETACHED.reason:  # let go of: its calls wait for nobody
             return []
         decided = {e.call_id: e for e in self.entries if type(e) is ToolDecided}
         found: list[PendingCall] = []
