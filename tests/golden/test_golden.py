@@ -1,4 +1,7 @@
-"""Journals of every release are read, verified and replayed to the same requests."""
+"""Journals of every release are read, verified and replayed to the same requests.
+
+`journal-1-unmetered.json` was written before reserves were on record.
+"""
 
 from pathlib import Path
 
@@ -31,7 +34,8 @@ def entries_of(golden) -> list[JournalEntry]:
 
 
 def test_every_format_has_its_journal():
-    assert [path.name for path in JOURNALS] == [f"journal-{n + 1}.json" for n in range(FORMAT)]
+    formats = {int(path.stem.split("-")[1]) for path in JOURNALS}
+    assert formats == set(range(1, FORMAT + 1))
 
 
 def test_the_chain_verifies(golden):
