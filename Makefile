@@ -63,11 +63,10 @@ bench: $(VENV)/.dev
 bench-scratchpad: $(VENV)/.dev
 	@$(BIN)/python -m bench.scratchpad
 
-format: $(VENV)/.dev
-prove-budgets: .venv/.dev
+prove-budgets: $(VENV)/.dev
 	$(BIN)/python -m tests.loop.budget_trees 500 > bench/BUDGETS.md
 
-format: .venv/.dev
+format: $(VENV)/.dev
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format .
 
