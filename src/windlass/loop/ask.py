@@ -99,8 +99,12 @@ async def call_model(
     if model is None:
         model = run.model
     meter = _meter(run, request, purpose, closing)
-    request = await _begun(run, meter, model, request, purpose)
-    meter.recorder = _Recorder(run, purpose)
+    if run.metered:
+        request = await _begun(run, meter, model, request, purpose)
+        meter.recorder = _Recorder(run, purpose)
+    else:
+        request = _on_record(run, model, request, purpose, None)
+        meter.start(model, request)
     seams.point("model.before_request")
     started = seams.monotonic()
     before = current_meter.set(meter)

@@ -147,6 +147,10 @@ class CallMeter:
         if self._on_record and self.recorder is not None:
             self.recorder.released(model, self._beside, self._paid)
 
+    def start(self, model: Model, request: Request) -> None:
+        """The first request of a call that no limit is set to."""
+        self._attempt = _Attempt(model, request, None)
+
     def restore(self, request: Request) -> Request:
         """The request with the reply limit that the caller asked for, not what a reserve had left."""
         asked, lowered = self._asked
