@@ -78,6 +78,10 @@ def check_caller(caller: object) -> Caller:
     """Refuse what is no `Caller`: a name, a dict, an object that looks like one."""
     if not isinstance(caller, Caller):
         raise ConfigError(f"caller is a Caller, not {shown(caller)}")
+    if caller.tenant is not None and (
+        not isinstance(cast("object", caller.tenant), str) or not caller.tenant
+    ):
+        raise ConfigError(f"a caller's tenant is a name, or None, not {shown(caller.tenant)}")
     return caller
 
 

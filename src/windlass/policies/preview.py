@@ -14,7 +14,7 @@ import msgspec
 
 from windlass import seams
 from windlass.access.approval import LASTS
-from windlass.access.caller import Caller
+from windlass.access.caller import is_host
 from windlass.errors import ConfigError, NoSuchSession, PermissionDenied, SessionHeld, StoreError
 from windlass.events import (
     EffectPlanned,
@@ -302,7 +302,7 @@ class ByPlan(Policy[Claims]):
         except NoSuchSession:
             entries = []
         plan = plan_in(entries, ref.session_id)
-        if plan is None:
+        if plan is None or _is_foreign(plan, run):
             raise ConfigError(
                 f'session {ref.session_id!r} has no plan here: make one with dry_run="plan", in the '
                 "store that this run uses"
@@ -412,9 +412,15 @@ def _unusable(plan: EffectPlan, run: Run) -> str | None:
     return None
 
 
+def _is_foreign(plan: EffectPlan, run: Run) -> bool:
+    """Is it somebody else's? Then it does not exist for this run, unless the host itself runs."""
+    who = run.caller
+    return not is_host(who) and plan.who[:2] != (who.user, who.tenant)
+
+
 def _same_caller(plan: EffectPlan, run: Run) -> bool:
     who = run.caller
-    user = None if who is Caller.local() else who.user  # as the record has it
+    user = None if is_host(who) else who.user  # as the record has it
     return plan.who == (user, who.tenant, tuple(sorted(who.roles)))
 
 

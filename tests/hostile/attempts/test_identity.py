@@ -426,6 +426,21 @@ async def test_a_child_that_somebody_prepared_is_not_gone_on_with(own_world: Run
     assert out.tool_calls[0].outcome == "ok"  # the control: a session that nobody prepared
 
 
+async def test_a_plan_of_ann_gives_nobody_else_a_right(waiting: Any):
+    await w.approve_plan("plan")
+    plan = await w.plan_of("plan")
+    pays = w.Agent(scripted(call("pay", to=SECRET), "ok", then="ok"), tools=[pay])
+    for why, who in IMPOSTORS.items():
+        for given in ("plan", plan):
+            with pytest.raises(w.WindlassError) as refused:
+                out = await pays.run("go", plan=given, caller=who)
+                out.raise_for_status()
+            assert "has no plan here" in str(refused.value) or not who.tenant, why
+    assert not PAID
+    await pays.run("go", plan="plan", caller=ANN)
+    assert PAID == [SECRET]
+
+
 async def test_a_role_of_one_tenant_reaches_no_other(own_world: Runtime, waiting: Any):
     own_world.roles.grant("lead", "agent_session.*")
     for who in (w.Caller("eve", ("lead",), "evil"), w.Caller("eve", ("lead",))):
