@@ -54,7 +54,7 @@ async def main() -> None:
         family = sorted(info.id for info in await runtime.store.sessions())
         tokens = [await tokens_of(name) for name in family]
     print(f"sessions: {family}")
-    print(f"tokens: {sum(tokens)} in all, {out.usage.total_tokens} of them the chief's own")
+    print(f"tokens: {sum(tokens)} in all, {out.own_usage.total_tokens} of them the chief's own")
 
 
 async def tokens_of(session_id: str) -> int:

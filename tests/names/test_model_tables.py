@@ -241,7 +241,7 @@ async def test_cost():
         ("hello", 2),
         ([w.Message("user", "a" * 8)], 2),
         ([{"role": "user", "content": "abcd"}], 1),
-        ([w.Message("user", (w.Image(url="https://x/y.png"),))], 16),
+        ([w.Message("user", (w.Image(url="https://x/y.png"),))], 1600),
         ([w.Message("assistant", (w.ToolCall("c", "find", {"city": "Bern"}),))], 4),
         ([w.Message("tool", (w.ToolResult("c", "a" * 9),))], 3),
         ([], 0),

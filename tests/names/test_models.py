@@ -125,7 +125,7 @@ async def test_a_model_of_one_s_own():
     class Parrot(w.Model):
         async def respond(self, request: w.Request, emit: Any) -> w.Response:
             if request.messages[-1].role == "tool":
-                return w.Response(w.Message("assistant", "done"))
+                return w.Response(w.Message("assistant", "done"), w.Usage(5, 1))
             asked = w.ToolCall("c1", request.tools[0].name, {"city": "Bern"})
             emit(w.TextDelta(f"{request.system} {request.settings.temperature}"))
             emit(w.ToolCallReady(asked))
@@ -135,7 +135,7 @@ async def test_a_model_of_one_s_own():
     out = await w.agent_loop(
         "go", "Be kind.", model=Parrot(), tools=[find], temperature=0.5, on_event=seen.append
     )
-    assert (out.final_text, out.llm.input_tokens) == ("done", 3)
+    assert (out.final_text, out.llm.input_tokens) == ("done", 8)
     assert "Be kind. 0.5" in [e.text for e in seen if isinstance(e, w.TextDelta)]
     assert any(isinstance(e, w.ToolCallReady) for e in seen)
 
