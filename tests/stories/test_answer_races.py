@@ -188,7 +188,7 @@ STRANGERS = [
 @pytest.mark.parametrize("stranger", STRANGERS, ids=repr)
 async def test_answer_of_somebody_without_the_right_is_none(stranger: w.Caller):
     ran: list[str] = []
-    roles: Any = {"lead": ["agent_session.answer"], "clerk": ["*"]}
+    roles: Any = {"lead": ["agent_session.answer"], "clerk": ["product.*"]}
     async with w.Runtime(store=current_store(), resources=[], roles=roles):
         agent = paying(ran)
         out = await agent.run("go", session_id="s", caller=ANN)

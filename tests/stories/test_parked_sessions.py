@@ -318,3 +318,23 @@ async def test_generate_that_was_killed_resumes_with_its_conversation(tmp_path: 
         ]  # fmt: skip
         again = await scope.models.resume("s", model=scripted(), tools=[look])  # it has ended
         assert again.content == "A cat." and len(await roles_and_texts(scope)) == 6
+
+
+async def test_question_of_a_child_is_answered_and_its_parent_goes_on():
+    """The child's rule is not repeated by the program that resumes the parent."""
+    ran: list[str] = []
+    child: Any = w.Agent(
+        scripted(call("pay", to="bob"), "Paid bob."), tools=[pay_tool(ran)], name="clerk",
+        approval_policy=ASK,
+    )  # fmt: skip
+    parent = w.Agent(scripted(call("clerk", task="pay"), "All paid."), tools=[child.as_tool()])
+    assert (await parent.run("go", session_id="p")).status == "suspended"
+    asked = await w.approvals()
+    [waiting] = [one for one in asked if one.tool == "pay"]
+    await w.approve(waiting.id)
+    plain: Any = child.with_(approval_policy={"rules": []}, model=scripted("Paid bob."))
+    again = w.Agent(scripted("All paid."), tools=[plain.as_tool()])
+    out = await again.run("more", session_id="p")
+    assert out.status == "suspended" and ran == []
+    out = await again.resume("p")
+    assert (out.status, out.output, ran) == ("done", "All paid.", ["bob"])

@@ -76,7 +76,9 @@ async def test_a_new_prompt_answers_open_calls_first():
         "go", session_id="s"
     )
     model = scripted("fine")
-    out = await w.Agent(model, tools=[add, host]).run("never mind", session_id="s")
+    out = await w.Agent(model, tools=[add, host]).run(
+        "never mind", session_id="s", on_pending="discard"
+    )
     messages = model.requests[0].messages
     assert [m.role for m in messages] == ["user", "assistant", "tool", "user"]
     assert [block.outcome for block in messages[2].content] == ["ok", "not_run"]
@@ -121,7 +123,7 @@ async def test_words_held_for_after_the_answer_are_heard():
         "go", session_id="s"
     )
     model = scripted("ok")
-    out = await w.Agent(model, tools=[note]).run("next", session_id="s")
+    out = await w.Agent(model, tools=[note]).run("next", session_id="s", on_pending="discard")
     assert said(model.requests[0])[-2:] == ["by the way", "next"]
     await kept(out)
 

@@ -115,7 +115,8 @@ async def start(
                 return Start(run, Stage.OPEN, None, keep_parked(run, state))
             if state.parked:
                 discard_pending(run)
-            state = _closed(run)
+                state = standing(journal.entries)
+            state = _closed(run, state)
             continue_session(run, state)
         run.took_over = take_over
         model = plan.model
@@ -193,7 +194,7 @@ async def resume(
         run.request_id = state.run.request_id
         run.conversation_id = state.run.conversation_id
         if state.view.open and not state.open_calls:  # so no run leaves it: mend what can be mended
-            state = _closed(run)
+            state = _closed(run, state)
         await read_children(home, journal.session_id, state.spending)
         if not state.unfinished:
             continue_session(run, state)
@@ -268,9 +269,8 @@ def _run(
     )
 
 
-def _closed(run: Run) -> Standing:
+def _closed(run: Run, state: Standing) -> Standing:
     """How the session stands, once the calls that an earlier run left open have their answers."""
-    state = standing(run.journal.entries)
     if state.view.open:
         close_recorded(run, "the earlier run ended")
         state = standing(run.journal.entries)
