@@ -132,7 +132,7 @@ async def served(scope: w.Runtime, who: w.Caller, tool: str, args: dict[str, Any
     import msgspec
 
     model = scripted(call(tool, **args), "ok")
-    app = generate_app(scope, lambda headers: who, model=model)
+    app = generate_app(scope, lambda headers: who, model=model, include_tool_trace=True)
     body = msgspec.json.encode({"input": "go", "stream": False, "include_tool_trace": True})
     sent: list[Any] = []
     asked = iter([{"type": "http.request", "body": body}])
