@@ -64,6 +64,7 @@ class BooksKit:
             await add(journal, reply(Usage(5, 6), cost_usd=0.5, duration_ms=2.5))
             await add(journal, failed, note(2), reply(Usage(1, 1), model="m-2026"))
             calls = await store.calls()
+            spent = [await store.spent(since) for since in (0.0, calls[-1].at + 1)]
             await journal.close()
         shown = [(c.provider, c.model, c.input_tokens, c.outcome, c.attempts, c.tool_calls, c.run)
                  for c in calls]  # fmt: skip
@@ -73,6 +74,7 @@ class BooksKit:
             ("q", "n", 0, "rate_limit", 4, 0, "r1"),
         ]
         assert calls[0].cost_usd == 0.5 and calls[0].latency_ms == 2.5
+        assert spent == [(13, 0.5), (0, 0.0)]
 
     async def test_a_call_belongs_to_the_run_that_was_under_way(self, tmp_path: Path) -> None:
         async with self.opened(tmp_path) as store:
