@@ -8,6 +8,7 @@ from windlass import seams
 from windlass.callers.caller import Layer
 from windlass.callers.options import categories, number, takes_a_dict, whole
 from windlass.callers.parts import who
+from windlass.callers.scope import ScopedStates, scope_of
 from windlass.errors import CircuitOpen, ModelError
 from windlass.models.base import Emit, Model, Request, Response
 from windlass.models.wrappers.holding import Holding
@@ -17,7 +18,7 @@ SICK = frozenset({"overloaded", "server_error", "timeout", "network", "bad_reply
 
 
 class Circuit:
-    """What all runs know of one model's health."""
+    """What the runs of a scope know of one model's health."""
 
     __slots__ = ("failures", "opened_at", "probing")
 
@@ -30,14 +31,15 @@ class Circuit:
 class Breaking(Holding):
     """A model behind a circuit."""
 
-    def __init__(self, model: Model, circuit: Circuit, layer: Breaker) -> None:
+    def __init__(self, model: Model, layer: Breaker) -> None:
         super().__init__(model)
-        self.circuit, self.layer = circuit, layer
+        self.layer = layer
 
     async def respond(self, request: Request, emit: Emit) -> Response:
         """The answer, or `CircuitOpen` without asking."""
-        circuit, layer = self.circuit, self.layer
-        probe = self._admitted()
+        layer = self.layer
+        circuit = layer.circuits.get(scope_of(self.model))
+        probe = self._admitted(circuit)
         try:
             response = await self.model.respond(request, emit)
         except ModelError as error:
@@ -46,18 +48,17 @@ class Breaking(Holding):
                 if probe or circuit.failures >= layer.failures:
                     circuit.opened_at = seams.monotonic()
             else:
-                self._well()  # it answered, if only to refuse
+                _close(circuit)  # it answered, if only to refuse
             raise
         else:
-            self._well()
+            _close(circuit)
             return response
         finally:
             if probe:
                 circuit.probing = False
 
-    def _admitted(self) -> bool:
+    def _admitted(self, circuit: Circuit) -> bool:
         """Is this call the probe of a circuit that is half open? Raises where it may not be made."""
-        circuit = self.circuit
         if circuit.opened_at is None:
             return False
         left = circuit.opened_at + self.layer.reset_after - seams.monotonic()
@@ -71,22 +72,27 @@ class Breaking(Holding):
         circuit.probing = True
         return True
 
-    def _well(self) -> None:
-        self.circuit.failures, self.circuit.opened_at = 0, None
+
+def _close(circuit: Circuit) -> None:
+    circuit.failures, circuit.opened_at = 0, None
+
+
+def _is_closed(circuit: Circuit) -> bool:
+    return circuit.opened_at is None and not circuit.failures and not circuit.probing
 
 
 class Breaker(Layer):
-    """What `with_circuit_breaker` makes; it keeps one circuit for each model, whichever run asks."""
+    """What `with_circuit_breaker` makes; it keeps one circuit for each scope, whichever run asks."""
 
     name = "with_circuit_breaker"
 
     def __init__(self, failures: int, reset_after: float, on: frozenset[str]) -> None:
         self.failures, self.reset_after, self.on = failures, reset_after, on
-        self.circuits: dict[str, Circuit] = {}
+        self.circuits = ScopedStates(Circuit, _is_closed)
 
     def wrap(self, model: Model) -> Model:
         """The model behind its circuit."""
-        return Breaking(model, self.circuits.setdefault(who(model), Circuit()), self)
+        return Breaking(model, self)
 
 
 @takes_a_dict
@@ -99,7 +105,7 @@ def with_circuit_breaker(
     `CircuitOpen` at once, which `with_fallback` falls through on. Then one call is let through: if it
     succeeds all are, if it fails the wait begins anew. Counted are overloads, server errors, timeouts,
     lost connections and bad replies, or the categories that `on` names. The runs of one process that
-    use the same layer share it.
+    use the same layer share it, each tenant, address and key of a model with a circuit of its own.
     """
     return Breaker(
         whole("failure_threshold", failure_threshold),

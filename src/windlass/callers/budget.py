@@ -52,6 +52,11 @@ class Both:
     def __init__(self, outer: Meter | None, own: CallMeter) -> None:
         self.outer, self.own = outer, own
 
+    @property
+    def tenant(self) -> str | None:
+        """That of the call."""
+        return None if self.outer is None else self.outer.tenant
+
     async def begin(self, model: Model, request: Request) -> Request:
         """Reserve in both."""
         request = self.own.restore(request)

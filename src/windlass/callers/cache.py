@@ -1,6 +1,7 @@
 """`with_cache`: the same request is asked once.
 
-The key is the digest of what is asked of whom: model, system prompt, tools, settings and messages.
+The key is the digest of what is asked of whom, for whom: the scope (model, address, fingerprint of the
+key, tenant; see `scope.py`), system prompt, tools, settings and messages.
 Replies are kept in memory, and in a session of a store where one is given, from which the next
 process reads them. What is served from the cache costs nothing and is marked `via="cache"`.
 """
@@ -189,7 +190,7 @@ def with_cache(
 
     With a `store` (or its address, `"sqlite:///cache.db"`) replies are also kept in the session
     `session_id` of it, for other processes. `ttl` is in seconds, `max_entries` what memory holds, the
-    latest used. Replies that were cut or refused are not kept. A hit asks nobody, costs nothing, and
+    latest used. Only calls of one tenant, to one address, with one key share a reply. Those that were cut or refused are not kept. A hit asks nobody, costs nothing, and
     is on the record with `via="cache"`.
     """
     if store is not None and not isinstance(cast("object", store), str):

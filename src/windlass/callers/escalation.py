@@ -31,6 +31,11 @@ class Escalating(Holding):
         self.remote = model.remote or better.remote
 
     @property
+    def address(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Those of both."""
+        return f"{self.model.address} {self.better.address}"
+
+    @property
     def secrets(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The keys of both."""
         return (*self.model.secrets, *self.better.secrets)

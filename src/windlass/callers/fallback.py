@@ -32,6 +32,11 @@ class FallingBack(Holding):
         self.remote = any(one.remote for one in self.models)
 
     @property
+    def address(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Those of all of them."""
+        return " ".join(model.address for model in self.models)
+
+    @property
     def secrets(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The keys of all of them."""
         return tuple(secret for model in self.models for secret in model.secrets)

@@ -9,6 +9,7 @@ from typing import TypeAlias
 import msgspec
 
 from windlass.callers.caller import Caller, Layer, as_caller
+from windlass.callers.scope import scope_of
 from windlass.errors import ConfigError, shown
 from windlass.loop.reply import cost_of
 from windlass.messages import Message
@@ -90,10 +91,10 @@ def tokens_of(request: Request) -> int:
 
 
 def digest(model: Model, request: Request) -> str:
-    """The fingerprint of what is asked of whom; how the answer is delivered does not count."""
+    """The fingerprint of what is asked of whom, for whom; how the answer is delivered does not count."""
     settings = msgspec.structs.replace(request.settings, stream=True, timeout=None)
     state = blake2b(digest_size=24)
-    head = (who(model), request.system, request.tools, settings)
+    head = (scope_of(model), request.system, request.tools, settings)
     try:
         state.update(_encode(head))
     except (TypeError, ValueError, RecursionError, OverflowError):

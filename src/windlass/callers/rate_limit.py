@@ -1,6 +1,6 @@
 """`with_rate_limit`: all runs together keep a provider's pace, first come, first served.
 
-A gate stands before each model. Calls pass it in the order they came. What is known in advance (so
+A gate stands before each model, for each tenant, address and key (`scope.py`). Calls pass it in the order they came. What is known in advance (so
 many requests or tokens a minute) is kept exactly, over any sixty seconds. What is not is learned: a
 provider that says 429 closes the gate for as long as it asks, the call goes back to its place in the
 line, and the gate opens again a little, not for everybody at once. What the provider says of its
@@ -20,6 +20,7 @@ from windlass import seams
 from windlass.callers.caller import Layer
 from windlass.callers.options import number, takes_a_dict, whole
 from windlass.callers.parts import tokens_of, who
+from windlass.callers.scope import ScopedStates, scope_of
 from windlass.errors import RateLimited
 from windlass.events import StreamRestarted
 from windlass.models.base import Emit, Model, Request, Response
@@ -78,7 +79,7 @@ class Window:
 
 
 class Gate:
-    """What all runs know of one model's pace."""
+    """What the runs of a scope know of one model's pace."""
 
     def __init__(self, requests: float | None, tokens: float | None) -> None:
         self.requests = Window(requests) if requests is not None else None
@@ -144,6 +145,20 @@ class Gate:
             for kind, (left, until) in self.left.items():
                 self.left[kind] = (left - (1 if kind == "requests" else ticket.tokens), until)
             return 0
+
+    def is_idle(self) -> bool:
+        """Nobody waits or is under way, and there is nothing to remember."""
+        with self._lock:
+            now = seams.monotonic()
+            windows = (self.requests, self.tokens)
+            return (
+                not self.line
+                and not self.under_way
+                and max(self.closed_until, self.last + MINUTE) <= now
+                and all(
+                    one is None or not one.log or one.log[-1][0] <= now - MINUTE for one in windows
+                )
+            )
 
     def leave(self) -> None:
         """A call has ended, however."""
@@ -221,18 +236,18 @@ def _left(name: str, kind: str, headers: Mapping[str, str]) -> tuple[float, floa
 class Paced(Holding):
     """A model behind its gate."""
 
-    def __init__(self, model: Model, gate: Gate, max_wait: float) -> None:
+    def __init__(self, model: Model, layer: RateLimit) -> None:
         super().__init__(model)
-        self.gate, self.max_wait = gate, max_wait
+        self.layer, self.max_wait = layer, layer.max_wait
 
     async def respond(self, request: Request, emit: Emit) -> Response:
         """The answer, when it is this call's turn; one that is told to wait keeps its place."""
-        gate = self.gate
+        gate = self.layer.gates.get(scope_of(self.model))
         ticket = Ticket(tokens_of(request))
         while True:
-            await self._enter(ticket)
+            await self._enter(gate, ticket)
             watched = Shown(emit)
-            listening = heard.set(self._listener())
+            listening = heard.set(_listener(gate))
             try:
                 response = await self.model.respond(request, watched)
             except RateLimited as error:
@@ -249,46 +264,44 @@ class Paced(Holding):
                 heard.reset(listening)
                 gate.leave()
 
-    def _listener(self) -> Callable[[Mapping[str, str]], None]:
-        """Hears what is answered to this call; a tool that starts early may ask others meanwhile."""
-        task, gate = asyncio.current_task(), self.gate
-
-        def hear(headers: Mapping[str, str]) -> None:
-            if asyncio.current_task() is task:
-                gate.hear(headers)
-
-        return hear
-
-    async def _enter(self, ticket: Ticket) -> None:
+    async def _enter(self, gate: Gate, ticket: Ticket) -> None:
         left = ticket.since + self.max_wait - seams.monotonic()
         try:
             async with asyncio.timeout(left):
-                await self.gate.enter(ticket)
+                await gate.enter(ticket)
         except TimeoutError:
             raise RateLimited(
                 f"no turn for {who(self.model)} within {self.max_wait:g} s: "
-                f"{len(self.gate.line)} calls wait",
+                f"{len(gate.line)} calls wait",
                 provider=self.provider,
                 model=self.name,
                 retry_after=self.max_wait,
             ) from None
 
 
+def _listener(gate: Gate) -> Callable[[Mapping[str, str]], None]:
+    """Hears what is answered to this call; a tool that starts early may ask others meanwhile."""
+    task = asyncio.current_task()
+
+    def hear(headers: Mapping[str, str]) -> None:
+        if asyncio.current_task() is task:
+            gate.hear(headers)
+
+    return hear
+
+
 class RateLimit(Layer):
-    """What `with_rate_limit` makes; it keeps one gate for each model, whichever run asks."""
+    """What `with_rate_limit` makes; it keeps one gate for each scope, whichever run asks."""
 
     name = "with_rate_limit"
 
     def __init__(self, requests: float | None, tokens: float | None, max_wait: float) -> None:
         self.requests, self.tokens, self.max_wait = requests, tokens, max_wait
-        self.gates: dict[str, Gate] = {}
+        self.gates = ScopedStates(lambda: Gate(requests, tokens), Gate.is_idle)
 
     def wrap(self, model: Model) -> Model:
         """The model behind its gate."""
-        gate = self.gates.get(who(model))
-        if gate is None:
-            gate = self.gates.setdefault(who(model), Gate(self.requests, self.tokens))
-        return Paced(model, gate, self.max_wait)
+        return Paced(model, self)
 
 
 @takes_a_dict
@@ -300,9 +313,10 @@ def with_rate_limit(
 ) -> Layer:
     """Keep the provider's pace in all runs together: `with_rate_limit(requests_per_minute=50)`.
 
-    Calls go in the order they came; the limits hold over any sixty seconds, for each model. Without
-    any it learns from what the provider says. A call that is told to wait (429) keeps its place and
-    is made again, until it has waited `max_wait` seconds in all; then it is `RateLimited`.
+    Calls go in the order they came; the limits hold over any sixty seconds, for each model, and for
+    each tenant, address and key of it: what one tenant asks makes no other wait. Without any limits
+    it learns from what the provider says. A call that is told to wait (429) keeps its place and is
+    made again, until it has waited `max_wait` seconds in all; then it is `RateLimited`.
     Put it inside `with_retry`, and share the layer between the runs that share a key.
     """
     return RateLimit(

@@ -1,7 +1,8 @@
 """Tapes: what a real model answered once, kept in a file and played back for ever after.
 
 A tape is JSON lines: `message` lines show each message once, `reply` lines say which messages,
-frame and model a reply belongs to. Secrets that the model knows are never written.
+frame and model a reply belongs to, and for which tenant it was recorded. An address and a key do
+not count: a tape is played where there is neither. Secrets that the model knows are never written.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, Union
 import msgspec
 
 from windlass import seams
+from windlass.callers.scope import current_tenant
 from windlass.errors import ConfigError, ModelError, TestBroken
 from windlass.messages import Message, Text
 from windlass.models.base import Completion, Emit, Frame, Model, Request, Response
@@ -55,6 +57,7 @@ class TapeReply(msgspec.Struct, frozen=True, tag="reply", tag_field="line", omit
     response: Response | None = None
     error: MockError | None = None
     format: int = FORMAT
+    tenant: str | None = None  # a digest, "" for none; None: on tapes of before, for everybody
 
 
 Line: TypeAlias = Union[TapeMessage, TapeReply]
@@ -136,6 +139,8 @@ class Tape:
             return f"the tools differ: {', '.join(changed)}"
         if closest.settings != asked.settings:
             return f"the settings differ: {closest.settings} on tape, {asked.settings} asked"
+        if not _of_one_tenant(closest, asked):
+            return "it was recorded for another tenant"
         taped = self._words(closest.messages[known : known + 1])
         here = (
             f"{messages[known].role}: {messages[known].text!r}" if known < len(messages) else "none"
@@ -287,6 +292,7 @@ class Cassette(Model):
             },
             self.redactor.value(settings),
             tuple(message.digest for message in messages),
+            tenant="" if (tenant := current_tenant()) is None else _digest(tenant),
         )
 
 
@@ -325,7 +331,12 @@ def _same(one: TapeReply, other: TapeReply) -> bool:
         and one.tools == other.tools
         and one.settings == other.settings
         and one.model == other.model
+        and _of_one_tenant(one, other)
     )
+
+
+def _of_one_tenant(one: TapeReply, other: TapeReply) -> bool:
+    return one.tenant is None or other.tenant is None or one.tenant == other.tenant
 
 
 def _closeness(one: TapeReply, other: TapeReply) -> tuple[int, ...]:

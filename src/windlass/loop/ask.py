@@ -143,6 +143,7 @@ def _meter(run: Run, request: Request, purpose: str | None, closing: bool) -> Ca
         run.plan.reply_tokens,
         book,
         closing=closing,
+        tenant=run.caller.tenant,
     )
 
 

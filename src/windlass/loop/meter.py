@@ -85,7 +85,7 @@ class CallMeter:
 
     __slots__ = ("_asked", "_attempt", "_book", "_carried", "_closing", "_estimate", "_events", "_kept",
                  "_ledger", "_on_record", "_output", "_paid", "_parent", "_purpose", "_settled",
-                 "recorder")  # fmt: skip
+                 "recorder", "tenant")  # fmt: skip
 
     def __init__(
         self,
@@ -95,7 +95,9 @@ class CallMeter:
         book: Callable[[FailedRequest | Aside], None],
         *,
         closing: bool = False,
+        tenant: str | None = None,
     ) -> None:
+        self.tenant = tenant
         self._ledger, self._estimate, self._output, self._book = ledger, estimate, output, book
         self._closing, self._purpose = closing, FAILED
         self._parent: CallMeter | None = None
@@ -207,7 +209,12 @@ class CallMeter:
     def branch(self, purpose: str) -> CallMeter:
         """A meter for requests beside this call's own."""
         beside = CallMeter(
-            self._ledger, self._estimate, self._output, self._book, closing=self._closing
+            self._ledger,
+            self._estimate,
+            self._output,
+            self._book,
+            closing=self._closing,
+            tenant=self.tenant,
         )
         beside._purpose, beside._parent = purpose, self._parent or self
         beside.recorder = self.recorder

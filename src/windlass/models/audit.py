@@ -145,7 +145,7 @@ class Auditing(Model):
         self.model = model
         self.provider, self.name = model.provider, model.name
         self.native_tools, self.context_window = model.native_tools, model.context_window
-        self.secrets = model.secrets
+        self.secrets, self.address = model.secrets, model.address
 
     async def respond(self, request: Request, emit: Emit) -> Response:
         """The model's answer, once the request is found right."""

@@ -144,6 +144,9 @@ class Model:
     context_window: int | None = None
     reports_parts: bool = False  # it says by itself what came of a reply that broke off
 
+    #: Where it is asked. Calls to two addresses share nothing: no cached reply, no circuit, no pace.
+    address: ClassVar[str] | str = ""
+
     #: Keys that must never be written anywhere; the redactor asks for them.
     secrets: ClassVar[tuple[str, ...]] | tuple[str, ...] = ()
 

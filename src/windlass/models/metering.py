@@ -21,6 +21,11 @@ SHADOW: Final = "shadow"
 class Meter(Protocol):
     """Reserves and books the requests of one model call, one after the other."""
 
+    @property
+    def tenant(self) -> str | None:
+        """For whom the call is made."""
+        ...
+
     async def begin(self, model: Model, request: Request) -> Request:
         """Reserve for another request; it is limited to what is left at this model's price."""
         ...

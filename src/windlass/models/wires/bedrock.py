@@ -95,7 +95,14 @@ class BedrockConverse(HttpModel):
         if sign is None:
             sign = not self._own_url or profile is not None or ".amazonaws.com" in self.base_url
         self._signer = Signer("bedrock", profile) if sign else None
+        self._profile = profile
         self._bare: tuple[Frame, bytes] | None = None
+
+    @property
+    def address(self) -> str:
+        """The URL, and the AWS profile whose keys sign."""
+        address = super().address
+        return address if self._profile is None else f"{address} {self._profile}"
 
     def check(self) -> None:
         """Raise `ConfigError` when there is no region, or neither a key nor a way to sign."""

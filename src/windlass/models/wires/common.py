@@ -121,6 +121,12 @@ class HttpModel(Model):
         """What the model can do, by its row."""
         return self.caps
 
+    @property
+    def address(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The URL, with the headers that are no secret: they may name an organization."""
+        plain = sorted((k, v) for k, v in self.headers.items() if not isinstance(v, Secret))
+        return f"{self.url} {plain}" if plain else self.url
+
     # ----------------------------------------------------------------------- keys
 
     @property

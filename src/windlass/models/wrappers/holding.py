@@ -20,6 +20,11 @@ class Holding(Model):
         self.remote = model.remote
 
     @property
+    def address(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """That of the held model."""
+        return self.model.address
+
+    @property
     def secrets(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The held model's keys: a key may be read from the environment as late as its first call."""
         return self.model.secrets

@@ -52,6 +52,11 @@ class TextTools(Model):
         self.context_window = inner.context_window
 
     @property
+    def address(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """That of the held model."""
+        return self.inner.address
+
+    @property
     def secrets(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The held model's keys."""
         return self.inner.secrets
