@@ -21,7 +21,7 @@ Outcome: TypeAlias = Literal[
     "unknown_tool",
     "timeout",
     "denied",  # a policy said no; the tool did not start
-    "not_run",  # the run went another way before the tool started
+    "not_run",  # the run went another way before the tool started, or the reply had too many calls
     "interrupted",  # it had started; nobody knows whether it took effect
 ]
 

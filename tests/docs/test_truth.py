@@ -14,7 +14,7 @@ from windlass import errors, testing
 from windlass.agents import assemble
 from windlass.agents.options import LoopOptions
 from windlass.config import BUILT_IN, load
-from windlass.loop.plan import Plan
+from windlass.loop.plan import MAX_CALLS_PER_REPLY, Plan
 from windlass.loop.policy import Policy
 from windlass.messages import Outcome
 from windlass.models.endpoints import ENDPOINTS
@@ -110,6 +110,7 @@ def test_the_defaults_are_the_code_s():
     )
     concurrency = f"{loop['max_concurrent_tools']} ({agent['max_concurrent_tools']})"
     assert rows["max_concurrent_tools"][0] == concurrency
+    assert rows["max_calls_per_reply"][0] == str(MAX_CALLS_PER_REPLY)
     plan: Any = assemble.assemble({"model": scripted("x")}, None, "agent_loop")
     assert rows["tool_timeout"][0] == f"{plan.tool_timeout:g}"
     assert rows["tool_arg_validation"][0] == f'`"{plan.validation}"`'

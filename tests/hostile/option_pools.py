@@ -294,6 +294,7 @@ LOOP: dict[str, Pool] = {
     "max_nudges": whole(0, none=False),
     "nudge": (["go on", "{sentinel}"], [*_NO_TEXT, None]),
     "max_concurrent_tools": whole(1, none=False),
+    "max_calls_per_reply": whole(1, none=False),
     "token_budget": whole(1),
     "budget": (
         [{"usd": 1.0}, {"tokens": 1000, "seconds": 5}, w.Budget(usd=1), {}, None],

@@ -191,7 +191,7 @@ async def test_an_agent_as_a_tool_has_its_own_words():
     ("option", "value"),
     [
         ("max_iterations", 0), ("max_iterations", "5"), ("max_iterations", True),
-        ("max_nudges", -1), ("nudge", ""), ("max_concurrent_tools", 0), ("token_budget", 0),
+        ("max_nudges", -1), ("nudge", ""), ("max_concurrent_tools", 0), ("max_calls_per_reply", 0), ("token_budget", 0),
         ("budget", {"dollars": 1}), ("budget", {"usd": -1}), ("budget", 3),
         ("loop_until_done", "yes"), ("tool_format", "xml"), ("eager_tools", 1),
         ("tool_timeout", -1), ("tool_result_max_bytes", 3), ("tool_arg_validation", "loose"),
@@ -231,8 +231,8 @@ def test_every_option_is_known_to_the_walk():
     covered = set(SETTINGS) | {
         "model", "provider", "messages", "tools", "tool_format", "session_id", "store", "on_event",
         "abort", "caller", "deps", "loop_until_done", "persistent", "done_sentinel",
-        "max_iterations", "max_nudges", "nudge", "max_concurrent_tools", "token_budget", "budget",
-        "max_resume_attempts", "take_over", "on_cancel", "closing_answer", "llm_options", "eager_tools", "tool_timeout", "tool_result_max_bytes",
+        "max_iterations", "max_nudges", "nudge", "max_concurrent_tools", "max_calls_per_reply", "token_budget", "budget",
+        "max_resume_attempts", "take_over", "on_cancel", "on_pending", "closing_answer", "llm_options", "eager_tools", "tool_timeout", "tool_result_max_bytes",
         "tool_arg_validation", "policies", "name", "run_id", "system", "max_turns",
         "max_token_budget", "llm_caller", "llm_retries", "llm_backoff_ms",
         "tool_search", "request_id", "conversation_id",

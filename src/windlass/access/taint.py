@@ -7,7 +7,6 @@ only ever added.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal, TypeAlias, cast
 
@@ -136,5 +135,15 @@ def _spoken(text: str, spoken: str) -> bool:
     """Whole words only: a letter out of a longer word was not said."""
     if not text:
         return True
-    edges = (r"\b" if text[0].isalnum() else "", r"\b" if text[-1].isalnum() else "")
-    return re.search(f"{edges[0]}{re.escape(text)}{edges[1]}", spoken) is not None
+    place = spoken.find(text)
+    while place >= 0:
+        end = place + len(text)
+        cut_before = text[0].isalnum() and _is_word(spoken[max(place - 1, 0) : place])
+        if not cut_before and not (text[-1].isalnum() and _is_word(spoken[end : end + 1])):
+            return True
+        place = spoken.find(text, place + 1)
+    return False
+
+
+def _is_word(letter: str) -> bool:
+    return letter == "_" or letter.isalnum()

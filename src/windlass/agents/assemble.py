@@ -26,7 +26,7 @@ from windlass.agents.tool_filter import FILTERS, left_of
 from windlass.agents.tooling import around, tooling, with_progress
 from windlass.errors import ConfigError
 from windlass.loop.ledger import NO_LIMITS, Limits
-from windlass.loop.plan import BUDGET, RESUME_ATTEMPTS, Plan
+from windlass.loop.plan import BUDGET, MAX_CALLS_PER_REPLY, RESUME_ATTEMPTS, Plan
 from windlass.loop.policy import Policy
 from windlass.loop.run import Run
 from windlass.loop.starting import adopt
@@ -254,6 +254,7 @@ def _planned(
         role=options.get("role"),
         resume_attempts=options.get("max_resume_attempts", RESUME_ATTEMPTS),
         denied=frozenset(options.get("disallowed_tools") or ()),
+        max_calls_per_reply=options.get("max_calls_per_reply", MAX_CALLS_PER_REPLY),
     )
 
 

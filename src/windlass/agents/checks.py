@@ -268,6 +268,7 @@ CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "max_nudges": number(0, whole=True),
     "nudge": text,
     "max_concurrent_tools": number(1, whole=True),
+    "max_calls_per_reply": number(1, whole=True),
     "token_budget": optional(number(1, whole=True)),
     "max_token_budget": optional(number(1, whole=True)),
     "budget": budget_of,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +13,9 @@ from windlass.messages import Message, Text, Thinking, ToolCall, ToolResult
 from windlass.models.base import Frame, Request
 
 MOST_LINES = 80
+MOST_COMPARED = 400  # lines of each side; difflib may take the square of it
+_CONTEXT = 3  # lines around a difference
+_NUMBERS = re.compile(r"([-+])(\d+)")
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -29,14 +33,28 @@ class Difference(msgspec.Struct, frozen=True):
         """A unified diff of the words."""
         if not (self.before or self.after):
             return []
-        lines = list(
-            difflib.unified_diff(
-                self.before.splitlines(), self.after.splitlines(), "recorded", "now", lineterm=""
-            )
-        )
-        if len(lines) > MOST_LINES:
-            lines = [*lines[:MOST_LINES], f"… and {len(lines) - MOST_LINES} lines more"]
-        return lines
+        start, before, after = _differing_lines(self.before.splitlines(), self.after.splitlines())
+        left_out = sum([max(len(side) - MOST_COMPARED, 0) for side in (before, after)])
+        before, after = before[:MOST_COMPARED], after[:MOST_COMPARED]
+        lines = list(difflib.unified_diff(before, after, "recorded", "now", lineterm=""))
+        lines = [_shift_header(line, start) if line.startswith("@@") else line for line in lines]
+        more = max(len(lines) - MOST_LINES, 0) + left_out
+        return [*lines[:MOST_LINES], f"… and {more} lines more"] if more else lines
+
+
+def _differing_lines(before: list[str], after: list[str]) -> tuple[int, list[str], list[str]]:
+    """The lines from the first to the last that differ, with some around them; and where they begin."""
+    shortest = min(len(before), len(after))
+    start = next((at for at in range(shortest) if before[at] != after[at]), shortest)
+    same = range(1, shortest - start + 1)
+    end = next((at - 1 for at in same if before[-at] != after[-at]), shortest - start)
+    start, end = max(start - _CONTEXT, 0), max(end - _CONTEXT, 0)
+    return start, before[start : len(before) - end], after[start : len(after) - end]
+
+
+def _shift_header(line: str, by: int) -> str:
+    """The header of a hunk whose lines are counted from the beginning of the text."""
+    return _NUMBERS.sub(lambda found: f"{found[1]}{int(found[2]) + by}", line)
 
 
 def first_difference(recorded: Request, now: Request) -> Difference | None:

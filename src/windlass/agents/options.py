@@ -134,6 +134,7 @@ class _SharedOptions(TurnOptions, JudgementOptions, ContextOptions, AuthorityOpt
     max_nudges: int
     nudge: str
     max_concurrent_tools: int
+    max_calls_per_reply: int
     token_budget: int
     budget: Budget | dict[str, float]
     max_resume_attempts: int | None

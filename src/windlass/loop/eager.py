@@ -63,7 +63,8 @@ class Eager:
             call = self.queue.pop(0)
             busy = sum(not task.done() for _, _, task in self.reads)
             again = call.id in run.call_ids or any(call.id == read.id for read, _, _ in self.reads)
-            if busy >= run.plan.concurrency or again or not call.id:
+            too_many = len(self.reads) >= run.plan.max_calls_per_reply
+            if busy >= run.plan.concurrency or again or too_many or not call.id:
                 self.closed = True
                 return
             try:
@@ -84,7 +85,9 @@ class Eager:
             await asyncio.wait({self.deciding})
         if self.failed is not None:
             raise self.failed
-        asked = {call.id: (call.name, call.arguments) for call in turn.calls}
+        # a read that started early and stands after the limit in the whole reply is thrown away
+        within_limit = turn.calls[: self.run.plan.max_calls_per_reply]
+        asked = {call.id: (call.name, call.arguments) for call in within_limit}
         reads, self.reads = self.reads, []
         for call, ready, task in reads:
             if asked.get(call.id) == (call.name, call.arguments):

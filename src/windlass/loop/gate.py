@@ -39,6 +39,8 @@ async def gate(run: Run, turn: Turn) -> Suspend | None:
         for call in turn.calls:
             if call.id not in turn.results:
                 run.emit(ToolCallUpdate(call.id, "pending"))
+    if len(turn.calls) > run.plan.max_calls_per_reply:
+        _refuse_excess_calls(run, turn, run.plan.max_calls_per_reply)
     for call in turn.calls:
         if call.id in turn.ready or call.id in turn.results:
             continue  # decided before: while the reply streamed, or by an earlier drive
@@ -53,6 +55,14 @@ async def gate(run: Run, turn: Turn) -> Suspend | None:
             case Suspend():
                 waiting = waiting or decided
     return waiting
+
+
+def _refuse_excess_calls(run: Run, turn: Turn, limit: int) -> None:
+    """Answer the calls of a reply after the first `limit`, before anybody is asked about them."""
+    words = f"Not run: too many calls in one reply (limit {limit})."
+    for call in turn.calls[limit:]:
+        if call.id not in turn.ready and call.id not in turn.results:
+            settle(run, turn, call, ToolResult(call.id, words, True, call.name, "not_run"))
 
 
 def _fitted(run: Run, call: ToolCall) -> Ready | ToolResult:

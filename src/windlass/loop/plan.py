@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from windlass.loop.watch import Watcher
 
 RESUME_ATTEMPTS = 5
+MAX_CALLS_PER_REPLY = 128
 BUDGET = "budget"  # in a run's metadata: the limits that it was given
 
 
@@ -29,8 +30,8 @@ class Plan:
     """What a run is made of: frozen, assembled once, shared by many runs."""
 
     __slots__ = ("concurrency", "deliberates", "denied", "digest", "door", "eager", "frame",
-                 "framed", "limits", "metadata", "model", "moments", "name", "policies",
-                 "reply_tokens", "resume_attempts", "role", "tool_timeout", "tools", "validation", "watchers")  # fmt: skip
+                 "framed", "limits", "max_calls_per_reply", "metadata", "model", "moments", "name",
+                 "policies", "reply_tokens", "resume_attempts", "role", "tool_timeout", "tools", "validation", "watchers")  # fmt: skip
 
     def __init__(
         self,
@@ -53,6 +54,7 @@ class Plan:
         resume_attempts: int | None = RESUME_ATTEMPTS,
         denied: frozenset[str] = frozenset(),  # tools that nobody may bring into a run
         watchers: Sequence[Callable[[Run], Watcher]] = (),  # make those who watch each run
+        max_calls_per_reply: int = MAX_CALLS_PER_REPLY,  # the calls after these are not run
     ) -> None:
         self.model, self.door, self.name, self.metadata = model, door, name, metadata
         self.role, self.denied, self.watchers = role, denied, tuple(watchers)
@@ -60,6 +62,7 @@ class Plan:
         self.moments = moments = moments_of(self.policies)
         self.deliberates = moments.deliberates
         self.limits, self.concurrency = limits, concurrency
+        self.max_calls_per_reply = max_calls_per_reply
         self.validation: Validation = validation
         self.tool_timeout = tool_timeout
         # deaths in a row without a new reply or result, after which a run is not taken up again
@@ -82,6 +85,7 @@ class Plan:
         other.deliberates, other.concurrency = self.deliberates, self.concurrency
         other.validation, other.tool_timeout = self.validation, self.tool_timeout
         other.resume_attempts = self.resume_attempts
+        other.max_calls_per_reply = self.max_calls_per_reply
         other.tools, other.eager, other.reply_tokens = self.tools, self.eager, self.reply_tokens
         other.frame, other.framed, other.digest = self.frame, self.framed, self.digest
         return other

@@ -96,6 +96,7 @@ _KEY: Final = re.compile(
     r"\b(?:(?:sk|gsk|hf|xai|fw|rk|pk|tgp)[-_][\w*.-]{6,}|AIza[\w-]{20,}|ya29\.[\w.-]{20,})"
 )
 _DURATION: Final = re.compile(r"(?:(\d+(?:\.\d+)?)(ms|s|m|h|d))")
+_LONGEST_DURATION: Final = 100  # characters
 _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _SHOWN: Final = 2000  # characters of a body that an error keeps
 
@@ -291,7 +292,7 @@ def seconds(said: str) -> float | None:
     said = said.strip()
     if (value := _number(said)) is not None:
         return value
-    if said and _DURATION.sub("", said) == "":
+    if 0 < len(said) <= _LONGEST_DURATION and _DURATION.sub("", said) == "":
         return sum(float(n) * _SECONDS[unit] for n, unit in _DURATION.findall(said))
     for parse in (parsedate_to_datetime, datetime.fromisoformat):
         try:

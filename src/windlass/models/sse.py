@@ -102,13 +102,13 @@ def _event(lines: list[bytes]) -> ServerEvent | None:
             return "", last[6:]
         if len(lines) == 2 and lines[0].startswith(b"event: "):
             return lines[0][7:].decode("utf-8", "replace"), last[6:]
-    name, data = "", None
+    name, data = "", list[bytes]()
     for line in lines:
         field, _, value = line.partition(b":")
         if value.startswith(b" "):
             value = value[1:]
         if field == b"data":
-            data = value if data is None else data + b"\n" + value
+            data.append(value)
         elif field == b"event":
             name = value.decode("utf-8", "replace")
-    return None if data is None else (name, data)
+    return (name, b"\n".join(data)) if data else None

@@ -35,6 +35,12 @@ _ELEMENTS: Final = (
 _ELEMENT: Final = re.compile(
     rf"(?<!`)<(?:(!--)|(!\[CDATA\[)|(\?)|({'|'.join(_ELEMENTS)})(?=[\s/>])[^<>]*>)", re.IGNORECASE
 )
+_CLOSINGS: Final = {
+    "!--": re.compile("-->"),
+    "![CDATA[": re.compile("]]>"),
+    "?": re.compile(r"\?>"),
+    **{name: re.compile(rf"</{name}\s*>", re.IGNORECASE) for name in _ELEMENTS},
+}
 _THOUGHTS: Final = ("think", "thinking", "thought", "reasoning", "reflection")
 _THOUGHT: Final = re.compile(rf"<(/?)(?:{'|'.join(_THOUGHTS)})\s*>", re.IGNORECASE)
 
@@ -55,13 +61,31 @@ class Written(msgspec.Struct):
     arguments: dict[str, object] = {}
 
 
+class _Fence(NamedTuple):
+    """An open fence: the mark it is made of, how many of them, and how far it is indented."""
+
+    mark: str
+    length: int
+    indent: int
+
+    def is_closed_by(self, line: str) -> bool:
+        """Is this line the end of it?"""
+        marks = line.lstrip(" ")
+        indent = len(line) - len(marks)
+        return (
+            self.indent <= indent <= self.indent + 3
+            and len(marks) >= self.length
+            and not marks.strip(self.mark)
+        )
+
+
 class LineState:
     """What holds the lines of a text together: an open fence, a quote, an element. Fed line by line."""
 
     __slots__ = ("element", "fence", "quote", "thought")
 
     def __init__(self) -> None:
-        self.fence: re.Pattern[str] | None = None  # what closes it
+        self.fence: _Fence | None = None
         self.element: re.Pattern[str] | None = None
         self.quote = False
         self.thought = False  # the element holds thoughts, which may break off anywhere
@@ -75,7 +99,7 @@ class LineState:
         """Take a whole line into account."""
         line = line.rstrip()
         if self.fence is not None:
-            if self.fence.fullmatch(line):
+            if self.fence.is_closed_by(line):
                 self.fence = None
             return
         if self.element is not None and (self.thought or not _FENCE.match(line)):
@@ -85,8 +109,8 @@ class LineState:
         elif _QUOTE.match(line):
             self.quote = True
         elif (fence := _FENCE.match(line)) is not None:
-            indent, mark, self.quote = len(fence[1]), fence[2], False
-            self.fence = re.compile(rf" {{{indent},{indent + 3}}}{mark[0]}{{{len(mark)},}}")
+            self.quote = False
+            self.fence = _Fence(fence[2][0], len(fence[2]), len(fence[1]))
         else:  # a line of words right after a quote belongs to it, unless it begins something
             self.read_words(line)
 
@@ -109,13 +133,8 @@ class LineState:
 
 
 def _closing(opening: re.Match[str]) -> re.Pattern[str]:
-    if opening[1]:
-        return re.compile("-->")
-    if opening[2]:
-        return re.compile("]]>")
-    if opening[3]:
-        return re.compile(r"\?>")
-    return re.compile(rf"</{opening[4]}\s*>", re.IGNORECASE)
+    name = opening[4]
+    return _CLOSINGS[(opening[1] or opening[2] or opening[3]) if name is None else name.lower()]
 
 
 class _Scan(NamedTuple):
@@ -168,28 +187,29 @@ def _read_group(text: str, block: CallBlock, found: _Scan, state: LineState) -> 
     return line_end
 
 
-def _read_block(text: str, inside: int) -> CallBlock | None:
-    """The block whose tag ends at `inside`; None: it is a mention of the tag.
+def _read_block(text: str, inside: int, limit: int | None = None) -> CallBlock | None:
+    """The block whose tag ends at `inside`; None: it is a mention of the tag, or does not end before `limit`.
 
     A closing tag within a string of its JSON is part of the string.
     """
+    end = len(text) if limit is None else limit
     start = inside - len(OPEN)
     json = text[inside : inside + 200].lstrip()[:1] == "{"
-    for tag in (_JSON_TAG if json else _ANY_TAG).finditer(text, inside):
+    for tag in (_JSON_TAG if json else _ANY_TAG).finditer(text, inside, end):
         if tag[0] == CLOSE:
             return CallBlock(start, tag.end(), text[inside : tag.start()], True)
         if tag[0] == OPEN:
             return CallBlock(start, tag.start(), text[inside : tag.start()], True) if json else None
         if not tag[1]:
             break  # a string without an end: all that follows is in it
-    return CallBlock(start, len(text), text[inside:], True) if json else None
+    return CallBlock(start, end, text[inside:], True) if json and end == len(text) else None
 
 
 def _inline_blocks(text: str, at: int, line_end: int) -> Iterator[CallBlock]:
     place = text.find(OPEN, at, line_end)
     while place >= 0:
-        block = _read_block(text, place + len(OPEN))
-        if block is None or block.end > line_end:
+        block = _read_block(text, place + len(OPEN), line_end)
+        if block is None:
             return
         if not text[block.end : line_end].strip():
             yield block

@@ -21,7 +21,7 @@ _HEAD: Final = (
 )
 _FOOT: Final = "</scratchpad>"
 _PARTS: Final = (("Goals", "goals"), ("Open", "open_items"), ("Facts", "facts"))
-_TAG: Final = re.compile(r"<(\s*/?\s*scratchpad)", re.IGNORECASE)
+_TAG: Final = re.compile(r"<(\s*+(?:/\s*+)?scratchpad)", re.IGNORECASE)
 _BLANKS: Final = re.compile(r"[\s\x00-\x1f\x7f]+")
 _EXCERPT, _LINE = 160, 2_000  # characters
 BLOCKS: Final = 40  # of one message that the reorganiser is shown
