@@ -354,6 +354,8 @@ class EffectPlanned(Entry, tag="effect_planned", frozen=True):
     note: str | None = None
     asks: tuple[dict[str, Any], ...] = ()  # who would have asked: rule, reason, about
     session_id: str | None = None  # of the sub-agent that made it
+    rows: tuple[dict[str, Any], ...] | None = None  # digests of what the diff shows
+    mark: int | None = None  # where the audit log ended then
 
 
 class PlanMade(Entry, tag="plan_made", frozen=True):

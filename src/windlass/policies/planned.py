@@ -34,6 +34,8 @@ class PlannedEffect(msgspec.Struct, frozen=True):
     digest: str = ""
     pinned: dict[str, Any] | None = None
     session_id: str | None = None  # of the sub-agent that would do it
+    rows: tuple[dict[str, Any], ...] | None = None  # digests of the rows, before and after
+    mark: int | None = None  # where the audit log ended when they were looked at
 
 
 class EffectPlan(msgspec.Struct, frozen=True):
@@ -69,8 +71,17 @@ class EffectPlan(msgspec.Struct, frozen=True):
 
 def bound_to(session_id: str, begun: RunStarted, effects: Sequence[PlannedEffect]) -> str:
     """The digest of what an approval of these effects is about."""
-    about = [msgspec.to_builtins(effect) for effect in effects]
+    about = [_plain(effect) for effect in effects]
     return digest_of(("plan", session_id, begun.run_id, _who(begun), about))
+
+
+def _plain(effect: PlannedEffect) -> dict[str, Any]:
+    """The effect as data, as it was before rows were kept where it has none."""
+    plain: dict[str, Any] = msgspec.to_builtins(effect)
+    for name in ("rows", "mark"):
+        if plain[name] is None:
+            del plain[name]
+    return plain
 
 
 def _who(begun: RunStarted) -> tuple[str | None, str | None, tuple[str, ...]]:

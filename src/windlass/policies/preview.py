@@ -28,6 +28,7 @@ from windlass.loop.policy import CallVerdict, Policy
 from windlass.loop.run import Run
 from windlass.loop.verdict import Ask, Granted, Outcome, Suspend
 from windlass.messages import ToolCall, ToolResult
+from windlass.policies.plan_rows import RowsDiffer, compare_rows, expect_rows
 from windlass.policies.planned import (
     EffectPlan,
     PlannedEffect,
@@ -37,7 +38,7 @@ from windlass.policies.planned import (
     plan_in,
 )
 from windlass.tools.base import Tool, ToolContext
-from windlass.tools.rehearsal import Rehearsal
+from windlass.tools.rehearsal import ExpectedRows, Rehearsal
 from windlass.tools.text import to_text
 
 NAME = "plan"
@@ -143,6 +144,7 @@ class Preview(Policy[None]):
                     seen.pinned if seen is not None else None,
                     None if seen is not None else "not rehearsed: its tool has no preview", asks,
                     None if root is run else run.session_id,
+                    None if seen is None else seen.rows, None if seen is None else seen.mark,
                 )
             )  # fmt: skip
             await _first_there(root, run)
@@ -287,12 +289,26 @@ class ByPlan(Policy[Claims]):
 
     async def start(self, run: Run) -> None:
         if self.root is not None:
+            self._expect_again(self.root, run)
             return
         plan = await self._load(run)
         run.readings[ByPlan] = plan
+        self._expect_again(run, run)
         if run.turn is None and not run.number:  # a run that goes on asks, where it is too late
             if (why := _unusable(plan, run)) is not None:
                 raise PermissionDenied(why)
+
+    @staticmethod
+    def _expect_again(root: Run, run: Run) -> None:
+        """A run that goes on may have calls that were let through and have not run."""
+        plan: EffectPlan = root.readings[ByPlan]
+        claims: Claims = root.memory.get(NAME) or Claims()
+        for key, at in claims.calls.items():
+            session, _, call_id = key.rpartition(":")
+            effect = plan.effects[at] if at < len(plan.effects) else None
+            if session == run.session_id and effect is not None and effect.rows is not None:
+                own = frozenset(claims.calls)
+                expect_rows(run, call_id, ExpectedRows(effect.rows, effect.mark, own))
 
     async def _load(self, run: Run) -> EffectPlan:
         ref = self.ref
@@ -335,8 +351,13 @@ class ByPlan(Policy[Claims]):
         if at is None or why:
             return _not_planned(call, plan, why, asks)
         if key not in claims.calls:
-            root.remember(policy, Claims(plan.id, {**claims.calls, key: at}))
+            claims = Claims(plan.id, {**claims.calls, key: at})
+            root.remember(policy, claims)
             await _first_there(root, run)
+        own = frozenset(claims.calls)
+        differ = await compare_rows(run, tool, call, plan.effects[at], own, _rehearsed)
+        if differ is not None:
+            return _not_planned(call, plan, differ.why, asks, differ)
         why = f"effect {at} of plan {plan.id[:12]}"
         told = {
             "action": "allow",
@@ -469,9 +490,16 @@ def _misfit(
 
 
 def _not_planned(
-    call: ToolCall, plan: EffectPlan, why: str, asks: Sequence[Mapping[str, Any]]
+    call: ToolCall,
+    plan: EffectPlan,
+    why: str,
+    asks: Sequence[Mapping[str, Any]],
+    differ: RowsDiffer | None = None,
 ) -> Ask:
     words = f"may {call.name} run? It is not in plan {plan.id[:12]}: {why}"
-    receipt = {"action": "ask", "rule": NAME, "rationale": why, "asks": list(asks)}
-    about = {"plan": plan.id, "asks": [ask["about"] for ask in asks]}
+    receipt: dict[str, Any] = {"action": "ask", "rule": NAME, "rationale": why, "asks": list(asks)}
+    about: dict[str, Any] = {"plan": plan.id, "asks": [ask["about"] for ask in asks]}
+    if differ is not None:
+        receipt["diff"] = differ.diff
+        about |= differ.about
     return Ask(words, about=about, receipt=receipt, expires_in=LASTS)

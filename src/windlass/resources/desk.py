@@ -20,6 +20,7 @@ from windlass.messages import ToolResult
 from windlass.redact import Redactor
 from windlass.resources import audit, schema
 from windlass.resources.audit import Origin
+from windlass.resources.expected import check_rows, find_expected
 from windlass.resources.methods import begin, row_for
 from windlass.resources.query import Page
 from windlass.resources.resource import Plan, Resource, plan_of
@@ -27,6 +28,7 @@ from windlass.resources.verbs import Verb
 from windlass.resources.work import ResourceTx, tenant_of
 from windlass.store.base import Store
 from windlass.tools.base import AgentInfo, Tool, ToolContext
+from windlass.tools.rehearsal import ExpectedRows
 from windlass.tools.text import to_text
 
 T = TypeVar("T")
@@ -94,6 +96,7 @@ class Desk:
             return await self._read(verb, arguments, origin, ctx.caller, store, as_json, ctx, known)
         commit = self._in_turn(ctx.session_id, ctx.commit)
         call = _Call(self, verb, arguments, origin, ctx.caller, commit, as_json, known)
+        call.expected = find_expected(ctx)
         try:
             return await call.answer(store, ctx)
         except PermissionDenied as error:
@@ -215,6 +218,7 @@ class _Call:
         self.caller, self.commit, self.show, self.kept = caller, commit, show, kept
         self.known = known
         self.redactor = desk.redactor()
+        self.expected: ExpectedRows | None = None  # by the plan that the call belongs to
         self.committed = False
         self.value: Any = None  # what the body returned, before it was made to be shown
 
@@ -236,6 +240,8 @@ class _Call:
         """The effect and its audit row."""
         work = ResourceTx(tx, self.caller, tenant, self.origin.at, self.known)
         value = self.value = run(work)
+        if self.expected is not None:
+            check_rows(tx, tenant, work.changes, self.expected)
         if self.kept:
             row = self.arguments.get("id")
             audit.write(tx, self.origin, work.changes, row=row, redactor=self.redactor)

@@ -13,6 +13,13 @@ from windlass.access.caller import recorded_user
 from windlass.errors import PermissionDenied, StoreError
 from windlass.resources import audit
 from windlass.resources.desk import Desk, as_json, denied
+from windlass.resources.expected import (
+    describe_rows,
+    end_of_log,
+    find_expected,
+    find_last_write,
+    find_loose,
+)
 from windlass.resources.resource import Plan
 from windlass.resources.verbs import Verb
 from windlass.resources.work import Change, ResourceTx, tenant_of
@@ -21,6 +28,8 @@ from windlass.store.base import Store
 from windlass.tools.answer import answer
 from windlass.tools.base import ToolContext
 from windlass.tools.rehearsal import Rehearsal
+
+_LATER = 86_461.5  # seconds: what a call makes of the time shows when it is another
 
 
 class Enough(Exception):
@@ -63,14 +72,35 @@ async def rehearsed(
             raise PermissionDenied(refused)
         tenant, at = tenant_of(ctx.caller), now()
 
-        def body(tx: Any) -> tuple[Any, list[Change]]:
+        expected = find_expected(ctx)
+
+        def body(tx: Any) -> tuple[Any, list[Change], int, int]:
+            mark = end_of_log(tx)
             work = ResourceTx(tx, ctx.caller, tenant, at, known)
             _in_place(work, before)
             work.changes.clear()
-            value = verb.run(work, arguments)
-            return as_json(value), work.changes
+            value = as_json(verb.run(work, arguments))
+            touched = 0
+            if expected is not None:
+                touched = find_last_write(tx, tenant, work.changes, expected.mark, expected.own)
+            return value, work.changes, mark, touched
 
-        value, changes = await tried(store, body)
+        def again(tx: Any) -> list[Change]:
+            work = ResourceTx(tx, ctx.caller, tenant, at + _LATER, known)
+            _in_place(work, before)
+            work.changes.clear()
+            try:
+                verb.run(work, arguments)
+            except Exception:
+                return []  # at another time it fails: then nothing of it may differ
+            return work.changes
+
+        value, changes, mark, touched = await tried(store, body)
+        loose: Sequence[Sequence[str]] = ()
+        if expected is not None and len(expected.rows or ()) == len(changes):
+            loose = [one["loose"] for one in expected.rows or ()]
+        elif changes:
+            loose = find_loose(changes, await tried(store, again), earlier)
     except PermissionDenied as error:
         if verb.reads:
             await store.commit(_told(desk, verb, ctx, arguments, "denied", str(error)))
@@ -78,7 +108,9 @@ async def rehearsed(
     if verb.reads and verb.plan.cls.audit_reads:
         await store.commit(_told(desk, verb, ctx, arguments, "ok", None))
     diff = tuple([difference(change) for change in changes])
-    return Rehearsal(answer(value), diff, _pinned(verb, arguments, value), tuple(changes))
+    pinned = _pinned(verb, arguments, value)
+    rows = describe_rows(changes, loose)
+    return Rehearsal(answer(value), diff, pinned, tuple(changes), rows, mark, touched)
 
 
 def beyond_rows(verb: Verb) -> bool:

@@ -20,6 +20,18 @@ class Rehearsal(msgspec.Struct, frozen=True):
     diff: tuple[dict[str, Any], ...] | None = None  # rows: resource, id, {field: [before, after]}
     pinned: dict[str, Any] | None = None  # arguments that the real call must have to do the same
     changes: tuple[Any, ...] = ()  # for rehearsals after this one, by whoever understands them
+    rows: tuple[dict[str, Any], ...] | None = None  # digests of the rows before and after
+    mark: int | None = None  # where the audit log ended
+    touched: int = 0  # where it says that somebody wrote these rows since the plan, if anybody did
+
+
+class ExpectedRows(msgspec.Struct, frozen=True):
+    """What a call by an approved plan is expected to do; a run keeps one for each such call."""
+
+    rows: tuple[dict[str, Any], ...] | None
+    mark: int | None  # where the audit log ended when the plan was made
+    own: frozenset[str] = frozenset()  # the plan's calls, `session:call`: their writes are expected
+    touched: int = 0
 
 
 def handler_of(whose: str, option: str, value: Any, shape: str) -> Callable[..., Any] | None:
