@@ -98,7 +98,9 @@ async def call_model(
     """Make the call and put it on the record, whatever becomes of it."""
     if model is None:
         model = run.model
-    meter = _meter(run, request, purpose, closing)
+    meter = _RunMeter(run, request)
+    if closing:
+        meter.allow_kept_back()
     if run.metered:
         request = await _begun(run, meter, model, request, purpose)
         meter.recorder = _Recorder(run, purpose)
@@ -128,23 +130,24 @@ async def call_model(
     return _booked(run, model, request, response, purpose, meter, started)
 
 
-def _meter(run: Run, request: Request, purpose: str | None, closing: bool) -> CallMeter:
-    """The meter of a call; requests that come to nothing on the way are on the record."""
+class _RunMeter(CallMeter):
+    """The meter of a run's call; requests that come to nothing on the way are on the record."""
 
-    def book(made: FailedRequest | Aside) -> None:
+    def __init__(self, run: Run, request: Request) -> None:
+        self._run, self._request, self._ledger = run, request, run.ledger
+        self._output = run.plan.reply_tokens
+        if (tenant := run.caller.tenant) is not None:
+            self.tenant = tenant
+
+    def _estimate(self, request: Request) -> int:
+        return tokens_of(self._run, request)
+
+    def _book(self, made: FailedRequest | Aside) -> None:
+        run, request = self._run, self._request
         if isinstance(made, Aside):
             _beside(run, run.model, request, (made,), tuple(request.messages))
         else:
             _failed_on_the_way(run, made)
-
-    return CallMeter(
-        run.ledger,
-        lambda request: tokens_of(run, request),
-        run.plan.reply_tokens,
-        book,
-        closing=closing,
-        tenant=run.caller.tenant,
-    )
 
 
 async def _begun(

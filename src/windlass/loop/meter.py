@@ -83,9 +83,20 @@ class CallMeter:
     `estimate` gives the tokens of a request, `output` what a reply may have that nobody limits.
     """
 
-    __slots__ = ("_asked", "_attempt", "_book", "_carried", "_closing", "_estimate", "_events", "_kept",
-                 "_ledger", "_on_record", "_output", "_paid", "_parent", "_purpose", "_settled",
-                 "recorder", "tenant")  # fmt: skip
+    # What most calls never change is the class's: a meter is made for every call of every run.
+    tenant: str | None = None
+    recorder: ReserveRecorder | None = None
+    _closing = False
+    _purpose: str = FAILED
+    _parent: CallMeter | None = None
+    _on_record = False  # a reserve of this call is
+    _paid: tuple[int, float] = (0, 0.0)  # of replies that are booked with the answer
+    _attempt: _Attempt | None = None
+    _asked: tuple[int | None, int | None] = (None, None)  # the caller's limit, and ours
+    _events: list[LiveEvent] | None = None
+    _kept: tuple[Aside, ...] = ()  # settled; they are booked with the answer
+    _carried: tuple[Usage, float] = (NO_USAGE, 0.0)  # settled; it is part of the answer's
+    _settled: tuple[int, float] = (0, 0.0)  # tokens and dollars of both
 
     def __init__(
         self,
@@ -97,19 +108,19 @@ class CallMeter:
         closing: bool = False,
         tenant: str | None = None,
     ) -> None:
-        self.tenant = tenant
-        self._ledger, self._estimate, self._output, self._book = ledger, estimate, output, book
-        self._closing, self._purpose = closing, FAILED
-        self._parent: CallMeter | None = None
-        self.recorder: ReserveRecorder | None = None
-        self._on_record = False  # a reserve of this call is
-        self._paid = (0, 0.0)  # tokens and dollars of replies that are booked with the answer
-        self._attempt: _Attempt | None = None
-        self._asked: tuple[int | None, int | None] = (None, None)  # the caller's limit, and ours
-        self._events: list[LiveEvent] | None = None
-        self._kept: list[Aside] = []  # settled; they are booked with the answer
-        self._carried = (NO_USAGE, 0.0)  # settled; it is part of the answer's
-        self._settled = (0, 0.0)  # tokens and dollars of both
+        self.tenant, self._closing = tenant, closing
+        self._ledger, self._output = ledger, output
+        self._estimate_by, self._book_by = estimate, book
+
+    def allow_kept_back(self) -> None:
+        """The call may spend what is kept back for a closing answer."""
+        self._closing = True
+
+    def _estimate(self, request: Request) -> int:
+        return self._estimate_by(request)
+
+    def _book(self, made: FailedRequest | Aside) -> None:
+        self._book_by(made)
 
     # ----------------------------------------------------------------- for wrappers and wires
 
@@ -186,7 +197,7 @@ class CallMeter:
         self._ledger.settle(None if attempt is None else attempt.reserve, tokens, aside.cost_usd)
         main = self._parent or self
         main._settled = (main._settled[0] + tokens, main._settled[1] + aside.cost_usd)
-        main._kept.append(aside)
+        main._kept = (*main._kept, aside)
         if attempt is not None:
             self._release(attempt.model, tokens, aside.cost_usd)
 
@@ -229,7 +240,8 @@ class CallMeter:
 
     def settle(self, response: Response, model: Model) -> float:
         """Settle the call with its answer and what was paid for beside it; the cost of the answer."""
-        reserve, self._attempt = self.reserve, None
+        attempt, self._attempt = self._attempt, None
+        reserve = None if attempt is None else attempt.reserve
         usage = response.usage
         cost = cost_of(model, usage)
         if cost is None:  # who cannot say is charged what was held back
@@ -239,8 +251,9 @@ class CallMeter:
             used = aside.response.usage
             tokens += used.input_tokens + used.output_tokens
             usd += aside.cost_usd
-        self._kept.clear()
-        self._ledger.settle(reserve, tokens - self._settled[0], usd - self._settled[1])
+        self._kept = ()
+        before, paid = self._settled
+        self._ledger.settle(reserve, tokens - before, usd - paid)
         return cost
 
     def give_up(self, error: BaseException, model: Model) -> FailedRequest | None:
@@ -249,7 +262,7 @@ class CallMeter:
         The request that was under way is given back, for who made the call to book.
         """
         failed = self._settle_failed(error)
-        kept, self._kept = self._kept, []
+        kept, self._kept = self._kept, ()
         for aside in kept:
             self._book(aside)
         before, paid = self._carried

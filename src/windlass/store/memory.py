@@ -508,21 +508,25 @@ class MemoryStore:
 
 _RUNS: Final = frozenset({RunStarted})
 _NO_RESULT: Final = ToolResult()
+_SHORT: Final = 200  # characters of a result that is not worth a copy without it
 
 
 def _for_audit(
     entries: Sequence[JournalEntry], also: frozenset[type[JournalEntry]]
 ) -> list[JournalEntry]:
-    """Decisions and outcomes without their arguments and results, which may be long; and these."""
+    """Decisions and outcomes, without arguments and results that may be long; and these."""
     kept: list[JournalEntry] = []
     for entry in entries:
         kind = type(entry)
         if kind in also or kind is ToolIntended:
             kept.append(entry)
-        elif kind is ToolDecided:
-            kept.append(structs.replace(entry, arguments=None))
-        elif kind is ToolResulted:
-            kept.append(structs.replace(entry, result=_NO_RESULT))
+        elif type(entry) is ToolDecided:
+            plain = entry.arguments is None
+            kept.append(entry if plain else structs.replace(entry, arguments=None))
+        elif type(entry) is ToolResulted:
+            content = entry.result.content
+            short = type(content) is str and len(content) <= _SHORT
+            kept.append(entry if short else structs.replace(entry, result=_NO_RESULT))
     return kept
 
 
