@@ -1,4 +1,4 @@
-"""Reading files that somebody else may have put there: regular ones, of a sensible size, of this user.
+"""Files that somebody else may have put there: read and written if regular, of a sensible size, of this user.
 
 A project folder can be a download. A FIFO in it blocks whoever opens it, a device has no end, and a
 file that another user can write says what that user wants.
@@ -55,6 +55,60 @@ def owner_problem(path: str | os.PathLike[str]) -> str | None:
     if status.st_mode & stat.S_IWGRP and status.st_gid != os.getegid():
         return "another group may write to it (chmod g-w)"
     return None
+
+
+def open_private(
+    path: str | os.PathLike[str],
+    *,
+    append: bool = False,
+    make_folders: bool = False,
+    linked_folders: bool = False,
+) -> int:
+    """A descriptor to write a file of this user's with: `open_private("audit.log", append=True)`.
+
+    The file is made when missing, with `make_folders` its folders too, for this user alone. A symbolic link in its
+    place, or on the way to it unless `linked_folders`, another's file and whatever is no regular
+    file raise `OSError`. The descriptor may be read, too; without `append` the file is emptied.
+    """
+    place = os.path.abspath(path)
+    _refuse_links(place, linked_folders)
+    if make_folders:
+        os.makedirs(os.path.dirname(place), mode=0o700, exist_ok=True)
+    flags = os.O_RDWR | os.O_CREAT | (os.O_APPEND if append else 0)
+    for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"):
+        flags |= getattr(os, name, 0)
+    handle = os.open(place, flags, 0o600)
+    try:
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(None, "it is not a regular file", place)
+        if hasattr(os, "geteuid"):
+            if status.st_uid != os.geteuid():
+                raise OSError(None, "it belongs to another user", place)
+            if status.st_nlink > 1:
+                raise OSError(None, "it has another name (a hard link)", place)
+            if stat.S_IMODE(status.st_mode) != 0o600:
+                os.fchmod(handle, 0o600)
+        if not append:
+            os.ftruncate(handle, 0)
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
+
+
+def _refuse_links(place: str, linked_folders: bool) -> None:
+    """Raise for a link in the file's place, or on the way to it that the system did not make."""
+    if os.path.islink(place):
+        raise OSError(None, "it is a symbolic link", place)
+    folder = os.path.dirname(place)
+    while not linked_folders and (above := os.path.dirname(folder)) not in (folder, ""):
+        # those in the root folder, and those of root for anybody else, are the system's
+        if os.path.islink(folder) and os.path.dirname(above) != above:
+            owner = os.lstat(folder).st_uid
+            if owner != 0 or not hasattr(os, "geteuid") or os.geteuid() == 0:
+                raise OSError(None, f"the folder {folder} is a symbolic link", place)
+        folder = above
 
 
 def write_private(path: Path, content: bytes) -> None:

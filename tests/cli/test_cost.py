@@ -12,9 +12,10 @@ import pytest
 
 from windlass import seams
 from windlass.cli import cost
+from windlass.cli.default_store import id_of
 from windlass.cli.paper import Paper
-from windlass.store import open_store
 from windlass.store.calls import ModelCall
+from windlass.store.sqlite import SqliteStore
 
 NOON = datetime.datetime(2026, 11, 14, 12).astimezone().timestamp()
 DAY = 86400.0
@@ -32,7 +33,8 @@ def keep(project: Path, *calls: ModelCall) -> None:
     async def write() -> None:
         folder = project / ".windlass"
         folder.mkdir(exist_ok=True)
-        store = open_store(folder / "sessions.db")
+        store = SqliteStore(folder / "sessions.db")
+        store.require_id(id_of)  # as the commands make it
         await store.record_calls(calls)
         await store.aclose()
 

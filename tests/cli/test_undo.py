@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import windlass as w
+from windlass.cli.place import find_place
 from windlass.testing import call, scripted
 
 MOCK = ("--provider", "mock")
@@ -147,17 +148,18 @@ JARS = """
 
 def test_rows_of_a_resource(windlass, module, project):
     module("jars", JARS)
-    place = f"sqlite:///{project}/.windlass/sessions.db"
     Path(".windlass").mkdir()
     sys.path.insert(0, str(project))
     jar = importlib.import_module("jars").Jar
 
     async def work() -> None:
-        async with w.Runtime(store=place, resources=[jar], environ={}) as scope:
+        store = find_place(None).open()
+        async with w.Runtime(store=store, resources=[jar], environ={}) as scope:
             model = scripted(
                 call("create_jar", id="a"), call("update_jar", id="a", values={"n": 2}), "ok"
             )
             await w.Agent(model, tools=scope.tools()).run("go", session_id="s")
+        await store.aclose()
 
     asyncio.run(work())
     looked = windlass("undo", "s", "-t", "jars:Jar", "--dry-run").stdout

@@ -251,7 +251,7 @@ async def test_a_database_of_your_own_may_hold_the_journal_too(tmp_path):
         db.execute("CREATE TABLE orders (id, paid)")
         db.execute("INSERT INTO orders VALUES (1, 0)")
     db.close()
-    store = SqliteStore(path)
+    store = SqliteStore(path, add_tables=True)
     journal = await store.open("s")
     pay = "UPDATE orders SET paid = 1 WHERE id = 1"
     await journal.commit(lambda tx: tx.execute(pay).rowcount, lambda v: [result("c", str(v))])

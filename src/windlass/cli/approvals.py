@@ -110,7 +110,7 @@ def approve(
     from windlass.agents.approvals import answer
 
     chosen, name = _chosen(store, ids, everything, session), _person(by)
-    _looked(store, lambda home: answer(chosen, True, name=name, store=home))
+    _looked(store, lambda home: answer(chosen, True, name=name, store=home), writes=True)
     click.echo(f"approved {len(chosen)}; `windlass sessions resume` goes on")
 
 
@@ -134,7 +134,9 @@ def deny(
     from windlass.agents.approvals import answer
 
     chosen, name = _chosen(store, ids, everything, session), _person(by)
-    _looked(store, lambda home: answer(chosen, False, name=name, reason=reason, store=home))
+    _looked(
+        store, lambda home: answer(chosen, False, name=name, reason=reason, store=home), writes=True
+    )
     click.echo(f"denied {len(chosen)}; `windlass sessions resume` goes on")
 
 
@@ -162,13 +164,15 @@ async def _waiting(home: Store, session: str | None) -> list[PendingApproval]:
     return await approvals(home, None if session is None else await match(home, session))
 
 
-def _looked(store: str | None, look: Callable[[Store], Awaitable[T]]) -> T:
+def _looked(store: str | None, look: Callable[[Store], Awaitable[T]], *, writes: bool = False) -> T:
     import asyncio
 
     from windlass.cli.place import find_place
+    from windlass.store.memory import MemoryStore
 
     async def in_store() -> T:
-        home = find_place(store).open()
+        place = find_place(store)
+        home = place.open(read_only=not writes) if place.exists else MemoryStore()
         try:
             return await look(home)
         finally:

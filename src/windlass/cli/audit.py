@@ -229,7 +229,9 @@ def seal(anchor: str | None, store: str | None, as_json: bool) -> None:
         err().line(f"nothing is kept in {place.shown}")
         return
     with ThreadPoolExecutor(1) as pool:
-        made = at_place(place, lambda home: Keeper(home, kept, lambda: pool, 60.0).seal())
+        made = at_place(
+            place, lambda home: Keeper(home, kept, lambda: pool, 60.0).seal(), writes=True
+        )
     if as_json:
         out().json(msgspec.to_builtins(made))
         return

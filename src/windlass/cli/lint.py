@@ -343,7 +343,7 @@ def _saved(session: str, store: str | None) -> Request:
         raise NoSuchSession(f"no session {session!r}: nothing is kept in {place.shown}")
 
     async def entries() -> Sequence[Any]:
-        held = place.open()
+        held = place.open(read_only=True)
         try:
             return await held.read(await match(held, session))
         finally:

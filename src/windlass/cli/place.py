@@ -34,11 +34,20 @@ class Place(NamedTuple):
         """Where it is, without a password."""
         return mask_url(self.url).partition("?")[0] if self.file is None else str(self.file)
 
-    def open(self) -> Store:
+    def open(self, *, read_only: bool = False) -> Store:
         """The store; nothing is made on disk before something is written."""
         from windlass.store import open_store
 
-        return open_store(self.url, busy_timeout=self.busy_timeout)
+        if not self.own or self.file is None:
+            return open_store(self.url, busy_timeout=self.busy_timeout, read_only=read_only)
+        from windlass.cli.default_store import check_default, id_of
+        from windlass.store.sqlite import SqliteStore
+
+        check_default(self.file)
+        store = open_store(self.url, busy_timeout=self.busy_timeout, read_only=read_only)
+        assert isinstance(store, SqliteStore)
+        store.require_id(id_of)
+        return store
 
     def prepare(self) -> None:
         """Make the folder of the default place, and keep conversations out of version control."""

@@ -70,7 +70,7 @@ def approve(id: str, yes: bool, expires: str, by: str | None, store: str | None)
         lasts = words.age(expires)
         return await approve_plan(seen, by=by or user_name(), expires_in=lasts, store=home)
 
-    on_session(store, seen.session_id, say_yes)
+    on_session(store, seen.session_id, say_yes, writes=True)
     count = words.count(len(seen.effects), "effect")
     click.echo(f"approved {count}: windlass run … --plan {words.one_line(seen.session_id)}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -10,6 +11,7 @@ import click
 
 from windlass.cli.main import debug_option
 from windlass.cli.options import Chosen, agent_options, json_option
+from windlass.files import open_private
 
 if TYPE_CHECKING:
     from windlass.cli.place import Place
@@ -120,7 +122,6 @@ def resume(id: str, task: str | None, chosen: Chosen, as_json: bool) -> None:
 @debug_option
 def export(id: str, store: str | None, form: str, output: str | None) -> None:
     """Write a session down: every journal entry as a line of JSON."""
-    from pathlib import Path
 
     from windlass.agents import transcripts
     from windlass.cli import text as words
@@ -137,7 +138,8 @@ def export(id: str, store: str | None, form: str, output: str | None) -> None:
         text = transcripts.transcript_render_visible(transcripts.transcript_of(entries)) + "\n"
         text = words.clean(text)
     if output is not None and output != "-":
-        Path(output).write_text(text, "utf-8")
+        with os.fdopen(open_private(output, linked_folders=True), "w", encoding="utf-8") as file:
+            file.write(text)
         click.echo(f"{words.count(len(entries), 'entry', 'entries')} written to {output}", err=True)
         return
     sys.stdout.write(words.safe_json(text) if form == "jsonl" else text)
@@ -159,7 +161,7 @@ def prune(store: str | None, older_than: str | None, dry_run: bool, as_json: boo
     place, infos = _infos(store)
     gone = [info.id for info in infos if info.updated_at < cutoff]
     if gone and not dry_run:
-        gone = at_place(place, lambda home: home.prune(cutoff))
+        gone = at_place(place, lambda home: home.prune(cutoff), writes=True)
     if as_json:
         out().json({"deleted" if not dry_run else "would_delete": gone})
         return
@@ -215,7 +217,7 @@ def delete(ids: tuple[str, ...], store: str | None, yes: bool) -> None:
         for session_id in chosen:
             await home.delete(session_id)
 
-    at_place(place, remove)
+    at_place(place, remove, writes=True)
     for session_id in chosen:
         out().line(f"deleted {words.clean(session_id)}")
 
@@ -223,12 +225,14 @@ def delete(ids: tuple[str, ...], store: str | None, yes: bool) -> None:
 # --------------------------------------------------------------------------- how
 
 
-def at_place(place: Place, work: Callable[[Store], Coroutine[Any, Any, T]]) -> T:
-    """Open the store, work on it, close it."""
+def at_place(
+    place: Place, work: Callable[[Store], Coroutine[Any, Any, T]], *, writes: bool = False
+) -> T:
+    """Open the store, for reading only unless the work `writes`; work on it, close it."""
     import asyncio
 
     async def inside() -> T:
-        home = place.open()
+        home = place.open(read_only=not writes)
         try:
             return await work(home)
         finally:
@@ -238,7 +242,11 @@ def at_place(place: Place, work: Callable[[Store], Coroutine[Any, Any, T]]) -> T
 
 
 def on_session(
-    store: str | None, id: str, work: Callable[[Store, str], Coroutine[Any, Any, T]]
+    store: str | None,
+    id: str,
+    work: Callable[[Store, str], Coroutine[Any, Any, T]],
+    *,
+    writes: bool = False,
 ) -> T:
     """Find the session and work on it."""
     from windlass.cli.place import find_place, match
@@ -251,7 +259,7 @@ def on_session(
     async def found(home: Store) -> T:
         return await work(home, await match(home, id))
 
-    return at_place(place, found)
+    return at_place(place, found, writes=writes)
 
 
 def _infos(store: str | None) -> tuple[Place, list[SessionInfo]]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -11,6 +11,7 @@ import click
 from windlass.cli.main import debug_option
 from windlass.cli.options import json_option
 from windlass.cli.sessions import on_session, store_option
+from windlass.files import open_private
 
 if TYPE_CHECKING:
     from windlass.picture.model import Part, Picture
@@ -144,7 +145,8 @@ def _write_page(file: str, picture: Picture, parts: Sequence[Part]) -> None:
         click.echo(text, nl=False)
         return
     try:
-        Path(file).write_text(text, "utf-8")
+        with os.fdopen(open_private(file, linked_folders=True), "w", encoding="utf-8") as kept:
+            kept.write(text)
     except OSError as error:
         raise ConfigError(f"--html {file}: {error.strerror}") from None
     click.echo(f"{clean(file)}: {len(text.encode()) / 1000:,.0f} kB", err=True)

@@ -104,7 +104,7 @@ def _work(
             by, force = undone
             return await undo(session_id, calls, tools=known, by=by, force=force)
 
-    return on_session(store, id, work)
+    return on_session(store, id, work, writes=True)  # to look, a resource makes its tables
 
 
 def _show(steps: list[UndoStep], *, err: bool = False) -> None:

@@ -28,12 +28,16 @@ def open_store(
     *,
     busy_timeout: float = 30.0,
     folder: str | os.PathLike[str] | None = None,
+    add_tables: bool = False,
+    read_only: bool = False,
 ) -> Store:
     """The store at an address; a relative file is looked for in `folder`, else in the current one.
 
     `memory:`, `sqlite:///relative.db`, `sqlite:////absolute.db`, a path that ends in .db, .sqlite
     or .sqlite3, or `postgresql://user:password@host/name`. A store passes through. Nothing is read
     or written until it is used. The same address is the same store; it ends when everyone who opened it has called `aclose`.
+
+    `add_tables` and `read_only` are those of `SqliteStore`; other stores do not look at them.
     """
     if not isinstance(address, (str, os.PathLike)):
         return address
@@ -41,7 +45,7 @@ def open_store(
     if not isinstance(text, str) or "\0" in text:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ConfigError(f"store {text!r} is no address: a path is text without NUL")
     if isinstance(address, os.PathLike) or _is_path(text):
-        return _sqlite(text, busy_timeout, folder)
+        return _sqlite(text, busy_timeout, folder, add_tables, read_only)
     scheme, colon, _rest = text.partition(":")
     scheme = scheme.lower()
     if scheme in ("postgresql", "postgres"):
@@ -53,7 +57,7 @@ def open_store(
         )
     if scheme == "memory":
         return MemoryStore()
-    return _sqlite(_sqlite_path(text), busy_timeout, folder)
+    return _sqlite(_sqlite_path(text), busy_timeout, folder, add_tables, read_only)
 
 
 def _is_path(text: str) -> bool:
@@ -75,14 +79,25 @@ def _sqlite_path(url: str) -> str:
     return path[1:]
 
 
-def _sqlite(path: str, busy_timeout: float, folder: str | os.PathLike[str] | None) -> Store:
+def _sqlite(
+    path: str,
+    busy_timeout: float,
+    folder: str | os.PathLike[str] | None,
+    add_tables: bool,
+    read_only: bool,
+) -> Store:
     from windlass.store.sqlite import SqliteStore  # sqlite3 is loaded only by who uses it
 
     name = os.path.realpath(path if folder is None else os.path.join(folder, path))
+    key = f"{name} (read only)" if read_only else name
     with _sharing:
-        store = _shared.get(name)
+        store = _shared.get(key)
         if store is None or not store.share():
-            store = _shared[name] = SqliteStore(name, busy_timeout=busy_timeout)
+            store = _shared[key] = SqliteStore(
+                name, busy_timeout=busy_timeout, add_tables=add_tables, read_only=read_only
+            )
+        elif add_tables and isinstance(store, SqliteStore):
+            store.allow_adding_tables()
         return store
 
 

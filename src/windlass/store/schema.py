@@ -6,11 +6,13 @@ import logging
 import os
 import sqlite3
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 from windlass import seams
 from windlass.errors import Corrupt, Full, Locked, StoreError
 from windlass.store.books import VIEW
+from windlass.store.schema_check import check_files, check_schema, harden
 
 SCHEMA = 3  # of the tables; the journal's own format is `events.FORMAT`
 
@@ -106,6 +108,8 @@ BEATS = """
 CREATE TABLE windlass_beats (store TEXT PRIMARY KEY, at REAL NOT NULL) WITHOUT ROWID;
 """
 
+KNOWN = TABLES + BOOKS + VIEW + BEATS
+
 # The comment keeps these out of reach of a body: a cached statement is not asked about again.
 BEGIN = "BEGIN IMMEDIATE /* windlass */"
 COMMIT = "COMMIT /* windlass */"
@@ -119,24 +123,50 @@ def commit(connection: sqlite3.Connection) -> None:
     seams.point("journal.after_commit")
 
 
-def connect(path: Path, busy_timeout: float) -> sqlite3.Connection:
-    """A connection for the writer: the file, its folder and its tables are made when missing."""
+def connect(
+    path: Path,
+    busy_timeout: float,
+    *,
+    add_tables: bool = False,
+    identify: Callable[[Path], str] | None = None,
+) -> sqlite3.Connection:
+    """A connection for the writer: the file, its folder and its tables are made when missing.
+
+    `add_tables`: also in a database of others. `identify`: the id that the store must have.
+    """
+    store_id = None if identify is None else identify(path)
+    check_files(path)
     _make_file(path)
     connection = sqlite3.connect(
         path, timeout=busy_timeout, isolation_level=None, check_same_thread=False
     )
     try:
+        harden(connection)
+        if check_schema(connection, path, KNOWN, add_tables=add_tables):
+            _check_id(connection, path, store_id)
         mode = connection.execute("PRAGMA journal_mode").fetchone()[0]
         if mode != "wal":
             mode = _to_wal(connection, busy_timeout)
         if mode != "wal":
             log.warning("%s cannot use a write-ahead log (mode %s): readers will wait", path, mode)
         connection.execute("PRAGMA synchronous = FULL")
-        _make_tables(connection, path)
+        _make_tables(connection, path, store_id)
+        _check_id(connection, path, store_id)
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def _check_id(connection: sqlite3.Connection, path: Path, store_id: str | None) -> None:
+    if store_id is None:
+        return
+    row = connection.execute("SELECT value FROM windlass_meta WHERE key = 'id'").fetchone()
+    if row is None or row[0] != store_id:
+        raise StoreError(
+            f"{path}: this is not the store that was made here; name it with --store if you know "
+            "who made it, or remove it"
+        )
 
 
 def _to_wal(connection: sqlite3.Connection, busy_timeout: float) -> str:
@@ -154,17 +184,48 @@ def _to_wal(connection: sqlite3.Connection, busy_timeout: float) -> str:
 _pause = threading.Event()  # nobody sets it
 
 
-def connect_reader(path: Path, busy_timeout: float) -> sqlite3.Connection:
-    """A second connection, for reading beside the writer."""
+def connect_reader(
+    path: Path,
+    busy_timeout: float,
+    *,
+    beside_writer: bool = True,
+    identify: Callable[[Path], str] | None = None,
+) -> sqlite3.Connection | None:
+    """A connection that only reads, beside the writer or alone.
+
+    Alone, it checks the file as the writer does; None: an older version made the file, and only a
+    writer can bring it up to this one.
+    """
+    store_id = None if identify is None or beside_writer else identify(path)
+    if not beside_writer:
+        check_files(path)
+        if not path.exists():
+            raise StoreError(f"{path}: there is no such file; check the path")
     connection = sqlite3.connect(
-        path, timeout=busy_timeout, isolation_level=None, check_same_thread=False
+        path if beside_writer else f"{path.absolute().as_uri()}?mode=ro",
+        uri=not beside_writer,
+        timeout=busy_timeout,
+        isolation_level=None,
+        check_same_thread=False,
     )
     try:
+        harden(connection)
         connection.execute("PRAGMA query_only = ON")
+        if not beside_writer and not _is_current(connection, path, store_id):
+            connection.close()
+            return None
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def _is_current(connection: sqlite3.Connection, path: Path, store_id: str | None) -> bool:
+    """Are the tables ours and of this version? False: a writer has to make or upgrade them."""
+    if not check_schema(connection, path, KNOWN, add_tables=False):
+        return False
+    _check_id(connection, path, store_id)
+    return _version(connection) == str(SCHEMA)
 
 
 def _make_file(path: Path) -> None:
@@ -179,13 +240,15 @@ def _make_file(path: Path) -> None:
         pass
 
 
-def _make_tables(connection: sqlite3.Connection, path: Path) -> None:
+def _make_tables(connection: sqlite3.Connection, path: Path, store_id: str | None) -> None:
     if _version(connection) is None:
         connection.execute(BEGIN)
         try:
             if _version(connection) is None:  # another process may have been faster
-                _run_all(connection, TABLES + BOOKS + VIEW + BEATS)
+                _run_all(connection, KNOWN)
                 connection.execute("INSERT INTO windlass_meta VALUES ('schema', ?)", (str(SCHEMA),))
+                if store_id is not None:
+                    connection.execute("INSERT INTO windlass_meta VALUES ('id', ?)", (store_id,))
             commit(connection)
         except BaseException:
             if connection.in_transaction:

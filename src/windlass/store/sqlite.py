@@ -34,16 +34,36 @@ class SqliteStore(ServedStore):
 
     Several event loops and threads may share a store; a process of its own opens its own. While
     another process holds the database, operations wait up to `busy_timeout` seconds.
+
+    A database that holds tables of others and none of ours is refused, and not changed:
+    `SqliteStore("shop.db", add_tables=True)` keeps sessions beside your own tables. With
+    `read_only=True` nothing is ever written.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, busy_timeout: float = BUSY_SECONDS) -> None:
-        self.path, self.busy_timeout = Path(path), busy_timeout
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        busy_timeout: float = BUSY_SECONDS,
+        add_tables: bool = False,
+        read_only: bool = False,
+    ) -> None:
+        self.path, self.busy_timeout, self.read_only = Path(path), busy_timeout, read_only
         self._writer = Writer(self.path, busy_timeout)
+        self._writer.add_tables, self._writer.read_only = add_tables, read_only
         super().__init__(self.path, self._writer)
         self._writer.token = self.token
         self._reader: sqlite3.Connection | None = None
         self._readers: ThreadPoolExecutor | None = None
         self._ready = False
+
+    def require_id(self, identify: Callable[[Path], str]) -> None:
+        """Open the file only if it has the id that `identify(path)` tells; a new one gets it."""
+        self._writer.identify = identify
+
+    def allow_adding_tables(self) -> None:
+        """Our tables may be added to a database of others."""
+        self._writer.add_tables = True
 
     async def _become_writer(self, opening: Opening) -> None:
         line = opening.line
@@ -217,7 +237,7 @@ class SqliteStore(ServedStore):
 
     async def _read(self, look: Callable[[sqlite3.Connection], T]) -> T:
         self.check_usable()
-        if not self._ready:
+        if not self._ready and not self.read_only:
             await self._write(_nothing)
             self.check_usable()  # a reader that begins after the end would not be ended
         if self._readers is None:
@@ -227,10 +247,26 @@ class SqliteStore(ServedStore):
     def _look(self, look: Callable[[sqlite3.Connection], T]) -> T:
         try:
             if self._reader is None:
-                self._reader = schema.connect_reader(self.path, self.busy_timeout)
+                self._reader = self._connect_reader()
             return look(self._reader)
         except sqlite3.Error as error:
             raise schema.meaning(error, self.path) from error
+
+    def _connect_reader(self) -> sqlite3.Connection:
+        def connect() -> sqlite3.Connection | None:
+            return schema.connect_reader(
+                self.path,
+                self.busy_timeout,
+                beside_writer=not self.read_only,
+                identify=self._writer.identify,
+            )
+
+        connection = connect()
+        if connection is None:  # ours, of an older version: bring it up to this one, once
+            schema.connect(self.path, self.busy_timeout, identify=self._writer.identify).close()
+            connection = connect()
+        assert connection is not None
+        return connection
 
     def _close_reader(self) -> None:
         if self._reader is not None:

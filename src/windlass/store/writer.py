@@ -51,6 +51,8 @@ class Writer:
         self._version, self._mail_seen = -1, 0
         self._beat_at = -BEAT_SECONDS  # when the store last said that it is there
         self.token = ""  # of the store
+        self.read_only = self.add_tables = False
+        self.identify: Callable[[Path], str] | None = None
         self.stopped = False
         self.put: Callable[[Jobs], None] = self._first_put
 
@@ -271,7 +273,14 @@ class Writer:
 
     def _connected(self) -> tuple[sqlite3.Connection, Guard]:
         if self.connection is None or self._guard is None:
-            self.connection = schema.connect(self.path, self.busy_timeout)
+            if self.read_only:
+                raise StoreError(f"{self.path}: this store was opened for reading only")
+            self.connection = schema.connect(
+                self.path,
+                self.busy_timeout,
+                add_tables=self.add_tables,
+                identify=self.identify,
+            )
             self._guard = Guard(self.connection)
         return self.connection, self._guard
 

@@ -53,7 +53,7 @@ async def work(folder: Path, moment: str, pace: float, mode: str) -> None:
     """Start the run, or go on with it."""
     place = shop.Shop(folder)
     refund = shop.naive_refund if mode == "naive" else shop.refund
-    store = open_store(place.file)
+    store = open_store(place.file, add_tables=True)
     agent: Agent[shop.Shop, str] = Agent(
         shop.ScriptedModel(pace),
         system="You are the assistant of a small shop.",

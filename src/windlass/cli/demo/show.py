@@ -161,7 +161,7 @@ class Story:
         from windlass.store import open_store
 
         async def look() -> list[Any]:
-            store = open_store(self.shop.file)
+            store = open_store(self.shop.file, add_tables=True)
             try:
                 self.verified = await store.verify(SESSION)
                 return await timeline.read(store, SESSION)
