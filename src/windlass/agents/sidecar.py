@@ -27,6 +27,7 @@ from windlass.events import (
     RunResumed,
     RunStarted,
 )
+from windlass.files import open_private
 from windlass.loop.run import Run
 from windlass.loop.watch import Watcher
 from windlass.messages import Message
@@ -49,8 +50,7 @@ def sidecar_in(folder: str) -> Callable[[Run], Watcher]:
     def make(run: Run) -> Watcher:
         path = Path(folder).expanduser() / FILE
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
+            os.close(open_private(path, append=True, make_folders=True))
         except (OSError, ValueError) as error:
             raise ConfigError(f"llm_transcript_dir {folder!r} cannot be written: {error}") from None
         return Watcher(Sidecar(run, path).look)
@@ -121,7 +121,7 @@ class Sidecar:
         line = {"type": kind, "session_id": run.session_id, "run_id": run.run_id}
         line |= {"iteration": run.number, "at": seams.now(), **fields}
         data = msgspec.json.encode(line) + b"\n"
-        descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        descriptor = open_private(self.path, append=True)
         try:
             os.write(descriptor, data)  # one write: lines of several runs do not mix
         finally:

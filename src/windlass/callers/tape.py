@@ -8,6 +8,7 @@ not count: a tape is played where there is neither. Secrets that the model knows
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar, Union
@@ -17,6 +18,7 @@ import msgspec
 from windlass import seams
 from windlass.callers.scope import current_tenant
 from windlass.errors import ConfigError, ModelError, TestBroken
+from windlass.files import open_private
 from windlass.messages import Message, Text
 from windlass.models.base import Completion, Emit, Frame, Model, Request, Response
 from windlass.models.capabilities import Capabilities
@@ -96,8 +98,8 @@ class Tape:
         """Add a reply, and those of its messages that are new."""
         lines: list[Line] = [it for it in messages if it.digest not in self.shown]
         self.shown.update({it.digest: it for it in lines if isinstance(it, TapeMessage)})
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("wb" if self._anew else "ab") as file:
+        handle = open_private(self.path, append=not self._anew, make_folders=True)
+        with os.fdopen(handle, "wb") as file:
             self._anew = False
             file.write(b"".join(msgspec.json.encode(line) + b"\n" for line in (*lines, reply)))
 

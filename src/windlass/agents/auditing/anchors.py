@@ -13,10 +13,12 @@ from typing import Any, Protocol, TypeAlias, Union, cast, runtime_checkable
 import msgspec
 
 from windlass.errors import ConfigError, shown
+from windlass.files import open_private
 from windlass.store.seals import Seal
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Seal)
+_BEGINNING = b'{"tenant":'  # of every seal
 
 
 @runtime_checkable
@@ -71,10 +73,10 @@ class FileAnchor:
     def put_all(self, seals: Iterable[Seal]) -> None:
         """The same for several, in one write."""
         lines = b"".join(_encoder.encode(seal) + b"\n" for seal in seals)
-        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
-        descriptor = os.open(self.path, flags, 0o600)
+        descriptor = open_private(self.path, append=True)
         try:
             if os.fstat(descriptor).st_size:
+                self._check_beginning(os.read(descriptor, 4096))
                 os.lseek(descriptor, -1, os.SEEK_END)
                 if os.read(descriptor, 1) != b"\n":  # a write was cut off here
                     lines = b"\n" + lines
@@ -83,6 +85,15 @@ class FileAnchor:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+    def _check_beginning(self, text: bytes) -> None:
+        """Nothing is appended to a file that others write: it begins with a seal, even if cut off."""
+        while (first := text.partition(b"\n"))[1] and first[0] and _BEGINNING.startswith(first[0]):
+            text = first[2]  # a write that was cut off at once, and was made again
+        if not (text.startswith(_BEGINNING) or _BEGINNING.startswith(text)):
+            raise OSError(
+                None, "it does not begin with a seal; name a file of its own", str(self.path)
+            )
 
     def get(self) -> Anchored:
         """All seals of the file; a line that is none is a problem, unless it was written again."""
