@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 LARGEST: Final = 4_000_000  # bytes of a source or a text that a command looks into
+LARGEST_EXPORT: Final = 1_000_000_000  # bytes of a transcript, a tape or seals
 _log = logging.getLogger("windlass")
 
 

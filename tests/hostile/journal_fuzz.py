@@ -82,7 +82,7 @@ async def make(store: Any) -> list[str]:
     await agent(call("later"), store=store).run("go", session_id="later")
     await agent(
         "no", "yes", store=store, loop_until_done=True, done_sentinel="end", tools=None
-    ).run("go", session_id="until done")
+    ).run("go", session_id="until-done")
     await agent(
         call("add", a=1), call("add", a=2), store=store, max_turns=2, closing_answer=True,
         budget={"tokens": 1000},

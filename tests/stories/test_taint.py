@@ -293,11 +293,11 @@ async def test_honest_work_is_not_drowned_in_questions():
     asked = 0
     for at, task in enumerate(TASKS):
         agent = w.Agent(scripted(*task.calls, "done"), tools=TOOLS, max_turns=30)
-        out = await agent.run(task.prompt, session_id=f"task {at}")
+        out = await agent.run(task.prompt, session_id=f"task-{at}")
         while out.status == "suspended":
             asked += len(out.pending)
             yes = {one.id: w.Allow() for one in out.pending}
-            out = await agent.resume(f"task {at}", decisions=yes)
+            out = await agent.resume(f"task-{at}", decisions=yes)
         assert out.status == "done", (task.prompt, out.error)
         assert all(record.outcome == "ok" for record in out.tool_calls), task.prompt
     print(f"\n{len(TASKS)} honest tasks, {asked} questions: {asked / len(TASKS):.2f} each")

@@ -7,6 +7,7 @@ from typing import Any, NoReturn, cast
 import msgspec
 
 from windlass.errors import ConfigError, shown
+from windlass.identifiers import check_identifier
 
 
 class Caller(msgspec.Struct, frozen=True):
@@ -30,6 +31,8 @@ class Caller(msgspec.Struct, frozen=True):
             msgspec.structs.force_setattr(self, "user", str.__str__(user))
         if isinstance(tenant, str) and type(tenant) is not str:
             msgspec.structs.force_setattr(self, "tenant", str.__str__(tenant))
+        if self.tenant:
+            check_identifier(self.tenant, "tenant")
 
     @staticmethod
     def local() -> Caller:

@@ -19,6 +19,7 @@ from windlass.events import (
     UndoBegun,
     UndoEnded,
 )
+from windlass.identifiers import child_session_id
 from windlass.messages import ToolResult
 from windlass.tools.base import Tool
 
@@ -93,7 +94,7 @@ def effects_of(
         ended = call.ended
         step = UndoStep(
             call_id, call.tool, call.arguments, call.effect or "host", call.result,
-            why=_why(f"{session_id}.{call_id}", call, tool),
+            why=_why(child_session_id(session_id, call_id), call, tool),
             outcome=None if ended is None else ended.outcome,
             detail=None if ended is None else ended.detail,
             undone_by=ended.by if ended is not None and ended.outcome == "ok" else None,

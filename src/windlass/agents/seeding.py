@@ -16,6 +16,7 @@ from windlass.agents.prompt import asked
 from windlass.agents.sessions import Session, agent_session_read
 from windlass.errors import ConfigError, NoSuchSession, shown
 from windlass.events import Reshaped
+from windlass.files import LARGEST_EXPORT, read_regular
 from windlass.messages import Message, Text, ToolCall
 from windlass.models.audit import audit, repair
 from windlass.store.base import Store
@@ -168,7 +169,7 @@ class _Recorded:
 
 def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     try:
-        data = path.read_bytes()
+        data = read_regular(path, LARGEST_EXPORT)
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path} cannot be read: {error}") from None
     pieces = data.split(b"\n")

@@ -12,6 +12,7 @@ from windlass.agents.results import AgentResult, tree_of
 from windlass.agents.runtime import current_runtime
 from windlass.agents.system import check_deps
 from windlass.errors import NoSuchSession
+from windlass.identifiers import child_session_id
 from windlass.loop.ledger import Ledger
 from windlass.loop.reminding import inherited
 from windlass.loop.run import Run
@@ -65,7 +66,7 @@ async def _delegate(
     runtime = current_runtime()
     parent = ctx.scope if isinstance(ctx.scope, Run) else None
     store = parent.store if parent is not None else None
-    child_id = f"{ctx.session_id}.{ctx.call_id}"
+    child_id = child_session_id(ctx.session_id, ctx.call_id)
     if (kind := agent.options.get("deps_type")) is not None:
         check_deps(kind, ctx.deps)
     plan = await agent.plan_for(ctx.deps, ctx.caller, child_id, store or runtime.store)

@@ -18,7 +18,7 @@ import msgspec
 from windlass import seams
 from windlass.callers.scope import current_tenant
 from windlass.errors import ConfigError, ModelError, TestBroken
-from windlass.files import open_private
+from windlass.files import LARGEST_EXPORT, open_private, read_regular
 from windlass.messages import Message, Text
 from windlass.models.base import Completion, Emit, Frame, Model, Request, Response
 from windlass.models.capabilities import Capabilities
@@ -79,7 +79,7 @@ class Tape:
             self._read()
 
     def _read(self) -> None:
-        for number, line in enumerate(self.path.read_bytes().splitlines(), 1):
+        for number, line in enumerate(read_regular(self.path, LARGEST_EXPORT).splitlines(), 1):
             try:
                 read = msgspec.json.decode(line, type=Line)
             except msgspec.DecodeError as problem:

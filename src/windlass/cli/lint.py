@@ -13,6 +13,7 @@ import click
 from windlass.cli.lint_code import DEPRECATED, RULE, Finding, read_source, unknown_model
 from windlass.cli.main import debug_option
 from windlass.cli.options import json_option
+from windlass.files import LARGEST_EXPORT, read_regular
 
 if TYPE_CHECKING:
     from windlass.models.base import Request
@@ -194,7 +195,7 @@ def _old_keys(file: Path) -> Iterator[Finding]:
     from windlass.toml_lines import Lines
 
     try:
-        text = file.read_text("utf-8-sig")
+        text = read_regular(file).decode("utf-8-sig")
         data = tomllib.loads(text)
     except (OSError, ValueError, RecursionError):
         return  # the loader says so
@@ -371,7 +372,7 @@ def _exported(file: str) -> Request:
     from windlass.events import JournalEntry
 
     try:
-        data = Path(file).read_bytes()
+        data = read_regular(file, LARGEST_EXPORT)
     except OSError as error:
         raise ConfigError(f"--transcript {file}: {error.strerror}") from None
     try:

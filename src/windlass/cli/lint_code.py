@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from windlass.errors import ConfigError
+from windlass.files import read_regular
 
 #: The functions of Windlass that take options.
 DOORS = frozenset(
@@ -44,12 +45,14 @@ def read_source(path: Path) -> Source:
     """Look at one file; a file that has nothing to do with Windlass has no findings."""
     nothing = Source([], [], False)
     try:
-        data = path.read_bytes()
+        if path.stat().st_size > LARGEST:
+            return nothing
+        data = read_regular(path)
     except OSError as error:
         return Source(
             [Finding("unreadable", str(path), f"it cannot be read: {error.strerror}")], [], False
         )
-    if b"windlass" not in data or len(data) > LARGEST:
+    if b"windlass" not in data:
         return nothing
     try:
         tree = ast.parse(data, str(path))

@@ -14,6 +14,7 @@ import click
 
 from windlass.cli.main import debug_option
 from windlass.errors import ConfigError, nearest
+from windlass.files import read_regular
 
 if TYPE_CHECKING:
     from windlass.agents.agent import Agent
@@ -270,7 +271,7 @@ def read_system(given: str | None) -> str | None:
     if given is None or not given.startswith("@"):
         return given
     try:
-        return Path(given[1:]).read_text("utf-8")
+        return read_regular(given[1:]).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise ConfigError(f"--system {given}: {why}") from None

@@ -12,6 +12,7 @@ from windlass.cli.main import debug_option
 from windlass.cli.options import json_option
 from windlass.cli.sessions import on_session, store_option
 from windlass.files import open_private
+from windlass.identifiers import call_of_child
 
 if TYPE_CHECKING:
     from windlass.picture.model import Part, Picture
@@ -81,9 +82,10 @@ async def _read(store: Store, session_id: str, infos: Sequence[SessionInfo], dep
         for row in await store.rows(session_id)
     ]
     called = {
-        info.id.removeprefix(f"{session_id}."): info.id
+        call_id: info.id
         for info in infos
-        if info.parent_id == session_id and info.id.startswith(f"{session_id}.")
+        if info.parent_id == session_id
+        and (call_id := call_of_child(session_id, info.id)) is not None
     }
     children: dict[str, Picture] = {}
     if depth > 0:

@@ -21,6 +21,7 @@ from windlass.events import (
     ToolIntended,
     ToolResulted,
 )
+from windlass.identifiers import child_session_id
 from windlass.store.base import Store
 from windlass.usage import NO_USAGE, Usage
 
@@ -118,9 +119,9 @@ async def read_children(store: Store, session_id: str, spending: Spending) -> No
     """Add what the runs under this one have spent, from their journals."""
     if not spending.intended:
         return
-    prefix = f"{session_id}."
+    called = {child_session_id(session_id, call_id) for call_id in spending.intended}
     for child_id in (await store.info(session_id)).child_ids:
-        if not child_id.startswith(prefix) or child_id[len(prefix) :] not in spending.intended:
+        if child_id not in called:
             continue  # a fork, or the child of an earlier run
         try:
             child = spending_of(await store.read(child_id))

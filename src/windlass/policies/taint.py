@@ -15,6 +15,7 @@ from windlass.access.taint import (
     labels_of,
 )
 from windlass.events import JournalEntry, Remembered, Said, SessionOpened, TaintAdded
+from windlass.identifiers import child_session_id
 from windlass.loop.policy import Policy
 from windlass.loop.run import Run
 from windlass.loop.verdict import Ask, Refused, Suspend
@@ -94,7 +95,7 @@ class ThirdLeg(Policy[Tainted]):
         if tool is not None and result.outcome not in ("denied", "not_run"):
             self._touched(run, self._labels(tool), call.name)
             if tool.annotations.get("kind") == "agent":
-                await self._learn(run, f"{run.session_id}.{call.id}")
+                await self._learn(run, child_session_id(run.session_id, call.id))
         return result
 
     def _held(self, call: ToolCall, known: Tainted, labels: frozenset[Label]) -> Refused | Suspend:

@@ -25,6 +25,7 @@ from windlass.events import (
     ToolIntended,
     ToolResulted,
 )
+from windlass.identifiers import check_identifier
 from windlass.messages import ToolResult
 from windlass.store import holder as holders
 from windlass.store import journal as written
@@ -238,6 +239,7 @@ class MemoryStore:
         if held is None:
             if not create:
                 raise self._unknown(session_id)
+            check_identifier(session_id, "session_id")
             root = None if parent_id is None else self._root_of(parent_id)
             opened = SessionOpened(session_id, FORMAT, parent_id, root, None, metadata)
             journal = MemoryJournal(self, session_id, [opened], [1, seams.now()], [], holder)
@@ -415,6 +417,7 @@ class MemoryStore:
     ) -> None:
         """A new session with these entries and its parent's lineage."""
         kept = _opening(self._known(session_id)).metadata
+        check_identifier(new_id, "session_id")
         if self._find(new_id) is not None:
             raise StoreError(f"session {new_id!r} exists already; fork under another id")
         opened = SessionOpened(

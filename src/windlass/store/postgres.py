@@ -13,6 +13,7 @@ from typing import Any, TypeVar, Unpack
 
 from windlass import seams
 from windlass.events import JournalEntry, ToolResulted
+from windlass.identifiers import check_identifier
 from windlass.store import journal as written
 from windlass.store import postgres_changes as changes
 from windlass.store import postgres_reading as reading
@@ -115,6 +116,7 @@ class PostgresStore(ServedStore):
         metadata: dict[str, Any] | None = None,
     ) -> None:
         """A new session with these entries and its parent's lineage."""
+        check_identifier(new_id, "session_id")
         copied = without_opening(entries)
         await self._change(
             lambda db, writer: changes.fork(

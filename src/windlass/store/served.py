@@ -16,6 +16,7 @@ from typing import Any, Protocol, TypeVar
 from windlass import seams
 from windlass.errors import Locked, SessionHeld, StoreError
 from windlass.events import JournalEntry, SessionOpened
+from windlass.identifiers import check_identifier
 from windlass.store import holder as holders
 from windlass.store import journal as written
 from windlass.store.base import InboxItem
@@ -100,6 +101,8 @@ class ServedStore:
     ) -> HandedJournal:
         """Become the session's writer; a writer elsewhere is stale from now on."""
         self.check_usable()
+        if create:
+            check_identifier(session_id, "session_id")
         journal = HandedJournal(self, session_id)
         journal.line.holder = holders.encode(holders.new_holder(self.token, caller))
         other = self._held.setdefault(session_id, journal)

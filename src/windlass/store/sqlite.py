@@ -15,6 +15,7 @@ from typing import Any, TypeVar, Unpack
 
 from windlass import seams
 from windlass.events import JournalEntry, ToolResulted
+from windlass.identifiers import check_identifier
 from windlass.store import books, changes, reading, schema
 from windlass.store import journal as written
 from windlass.store.answers import check_for
@@ -170,6 +171,7 @@ class SqliteStore(ServedStore):
         metadata: dict[str, Any] | None = None,
     ) -> None:
         """A new session with these entries and its parent's lineage."""
+        check_identifier(new_id, "session_id")
         copied = without_opening(entries)
         await self._write(
             lambda db: changes.fork(db, session_id, new_id, copied, branch_at, metadata)

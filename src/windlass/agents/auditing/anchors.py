@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeAlias, Union, cast, runtime_checkable
 import msgspec
 
 from windlass.errors import ConfigError, shown
-from windlass.files import open_private
+from windlass.files import LARGEST_EXPORT, open_private, read_regular
 from windlass.store.seals import Seal
 
 _encoder = msgspec.json.Encoder()
@@ -98,7 +98,7 @@ class FileAnchor:
     def get(self) -> Anchored:
         """All seals of the file; a line that is none is a problem, unless it was written again."""
         try:
-            lines = self.path.read_bytes().split(b"\n")
+            lines = read_regular(self.path, LARGEST_EXPORT).split(b"\n")
         except FileNotFoundError:
             return Anchored((), (f"the anchor {self.path} is not there",))
         seals: list[Seal] = []

@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 
 from windlass.errors import ConfigError
+from windlass.files import read_regular
 from windlass.models.rows import glob_problem, matches
 
 _SAFE = re.compile(r"[A-Za-z0-9_-]+\Z")
@@ -116,7 +117,7 @@ def _value(value: Any) -> str:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_bytes().decode("utf-8")
+        return read_regular(path).decode("utf-8")
     except FileNotFoundError:
         return ""
     except UnicodeDecodeError:
