@@ -11,6 +11,7 @@ import base64
 import hmac
 import logging
 import re
+import threading
 import traceback
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -105,6 +106,13 @@ def mask_url(text: str) -> str:
     return _URL_PASSWORD.sub(r"\1:****@", text) if "://" in text else text
 
 
+def _searchable(value: str | Secret) -> set[str]:
+    """The forms of a value that are long enough to look for."""
+    plain = value.reveal() if isinstance(value, Secret) else value
+    taken = {each for each in (plain, plain.strip()) if len(each) >= SHORTEST}
+    return {each for each in taken if each not in MARK}
+
+
 class Redactor:
     """Replaces every secret it knows with `[redacted]`.
 
@@ -117,7 +125,8 @@ class Redactor:
     """
 
     def __init__(self, secrets: Iterable[str | Secret] = ()) -> None:
-        self._secrets: set[str] = set()
+        self._secrets: dict[str, int] = {}  # each with the number of those who added it
+        self._lock = threading.RLock()  # a model may be collected, and its keys forgotten, anywhere
         self._known: Forms | None = None  # made anew at the first search after a change
         for secret in secrets:
             self.add(secret)
@@ -132,20 +141,30 @@ class Redactor:
 
     def add(self, value: str | Secret) -> bool:
         """Look for this secret from now on; False when it is too short to look for."""
-        plain = value.reveal() if isinstance(value, Secret) else value
-        taken = {each for each in (plain, plain.strip()) if len(each) >= SHORTEST}
-        taken = {each for each in taken if each not in MARK}
-        if not taken <= self._secrets:
-            self._secrets |= taken
-            self._known = None
+        taken = _searchable(value)
+        with self._lock:
+            for each in taken:
+                if each not in self._secrets:
+                    self._known = None
+                self._secrets[each] = self._secrets.get(each, 0) + 1
         return bool(taken)
+
+    def forget(self, value: str | Secret) -> None:
+        """Take back one `add`; a secret that somebody else has added is looked for as before."""
+        with self._lock:
+            for each in _searchable(value) & self._secrets.keys():
+                self._secrets[each] -= 1
+                if not self._secrets[each]:
+                    del self._secrets[each]
+                    self._known = None
 
     @property
     def forms(self) -> Forms:
         """All that is looked for."""
         known = self._known
-        if known is None:  # one assignment: readers never wait
-            known = self._known = Forms(frozenset(self._secrets))
+        if known is None:
+            with self._lock:
+                known = self._known = Forms(frozenset(self._secrets))
         return known
 
     def add_env(self, environ: Mapping[str, str]) -> None:

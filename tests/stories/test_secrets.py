@@ -126,7 +126,7 @@ async def test_a_header_of_the_model(tmp_path: Path):
     )  # fmt: skip
     assert CANARY in model.secrets and "sk-other-123456" in model.secrets
     async with w.Runtime(environ={}, store="memory:") as runtime:
-        runtime.learn(tuple(model.secrets))
+        runtime.learn(model)
         seen, _ = await everything(Leaky(), tmp_path / "s.db")
         assert CANARY not in seen
 

@@ -67,7 +67,14 @@ async def booked(
             else _failed(made.model, made.error, who, made.purpose, made.duration_ms, made)
         )
 
-    meter = CallMeter(ledger, estimate_request, 16384, book, tenant=who.caller.tenant)
+    meter = CallMeter(
+        ledger,
+        estimate_request,
+        16384,
+        book,
+        tenant=who.caller.tenant,
+        redactor=runtime.redactor,
+    )
     request = await meter.begin(model, request)
     started = seams.monotonic()
     before = current_meter.set(meter)

@@ -14,6 +14,7 @@ import msgspec
 from windlass import seams
 from windlass.access.caller import Caller, is_host
 from windlass.agents.identity import find_session, readable_sessions
+from windlass.agents.redaction import redact
 from windlass.agents.runtime import current_runtime, current_store
 from windlass.detach import detach
 from windlass.errors import AlreadyAnswered, ConfigError, WindlassError, nearest, shown
@@ -136,7 +137,7 @@ async def answer(
         asked = {one.call_id: one for one in chosen if one.session_id == session_id}
         said = {call: answer_as_data(allowed, who, one.id, reason) for call, one in asked.items()}
         try:
-            await home.post(session_id, "decision", said)
+            await home.post(session_id, "decision", redact(said))
         except AlreadyAnswered as error:
             raise _answered(asked[error.call_id], error.action, error.by) from None
 

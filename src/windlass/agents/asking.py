@@ -30,7 +30,7 @@ async def ask_once(
     is on the books of `who`, whatever becomes of it.
     """
     runtime = current_runtime()
-    runtime.learn(tuple(model.secrets))
+    runtime.learn(model)
 
     async def ask(request: Request, meter: CallMeter) -> Response:
         watched = emit if model.reports_parts else meter.watch(emit)

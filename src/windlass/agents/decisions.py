@@ -56,6 +56,8 @@ async def post_decisions(run: Run, decisions: Given, caller: Caller | None) -> N
         payload[question.call_id] = answer_as_data(
             decision.allowed, None if is_host(by) else str(by), question.ask, decision.reason
         )
+    if run.redactor is not None:
+        payload = run.redactor.value(payload)
     while payload:  # all that are new together, so that a batch is stored wholly or not at all
         try:
             await run.store.post(run.session_id, "decision", payload)

@@ -250,11 +250,10 @@ def _run(
     ledger: Ledger | None,
     run_id: str | None,
 ) -> Run:
-    if plan.model.secrets:
-        runtime.learn(tuple(plan.model.secrets))
+    runtime.learn(plan.model)
     for policy in plan.policies:
         for model in policy.models:
-            runtime.learn(tuple(model.secrets))
+            runtime.learn(model)
     return Run(
         plan,
         home,

@@ -7,6 +7,7 @@ from windlass.access.approval import LASTS
 from windlass.access.caller import Caller
 from windlass.agents.checking import number
 from windlass.agents.identity import find_session
+from windlass.agents.redaction import redact
 from windlass.agents.runtime import current_runtime
 from windlass.errors import ConfigError, shown
 from windlass.events import PlanApproved
@@ -70,7 +71,7 @@ async def approve_plan(
             raise ConfigError(f"plan {found.id[:12]} was used by {found.used_by}; make a new one")
         if found.approved_by is not None and not found.expired:
             raise ConfigError(f"plan {found.id[:12]} was approved already, by {found.approved_by}")
-        journal.append(PlanApproved(found.id, by, until))
+        journal.append(redact(PlanApproved(found.id, by, until)))
         journal.flush()
         await journal.durable()
         return plan_in(journal.entries, session_id) or found

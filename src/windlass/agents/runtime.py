@@ -18,6 +18,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakSet
 
+from windlass.agents.learned_keys import Learned, learn_keys
 from windlass.errors import ConfigError, shown
 from windlass.loop.ledger import NO_LIMITS, Ledger, Limits
 from windlass.loop.period import Period
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from windlass.agents.generate import Models
     from windlass.agents.tool_roles import RoleTool
     from windlass.config import Config
+    from windlass.models.base import Model
     from windlass.models.book import Book
     from windlass.resources.exporting import Resources
     from windlass.resources.resource import Resource
@@ -94,6 +96,7 @@ class Runtime:
         self._opened: dict[str, Store] = {}
         self._pools: dict[int, ThreadPoolExecutor] = {}  # by how many tools' threads are around
         self._redactor: Redactor | None = None
+        self._learned: Learned = {}
         self._secrets = secrets
         self._inside = 0  # how many blocks of it are open
         self._counting = threading.Lock()
@@ -304,13 +307,13 @@ class Runtime:
             _log_filter.redactors.add(self._redactor)
         return self._redactor if len(self._redactor) else None
 
-    def learn(self, secrets: tuple[str, ...]) -> None:
-        """Tell the redactor about more secrets: a model's key, a header."""
-        if secrets:
-            _ = self.redactor
-            assert self._redactor is not None
-            for secret in secrets:
-                self._redactor.add(secret)
+    def learn(self, model: Model) -> None:
+        """Tell the redactor about a model's keys; they are forgotten when the model is gone."""
+        if not model.secrets:
+            return
+        _ = self.redactor
+        assert self._redactor is not None
+        learn_keys(self._redactor, self._learned, model)
 
     def pool(self) -> Executor:
         """Threads for synchronous tools, bounded.

@@ -13,6 +13,7 @@ import msgspec
 from windlass import seams
 from windlass.agents.checking import boolean, no_key, number, optional, text
 from windlass.agents.prompt import asked
+from windlass.agents.redaction import check_session_id, redact
 from windlass.agents.sessions import Session, agent_session_read
 from windlass.errors import ConfigError, NoSuchSession, shown
 from windlass.events import Reshaped
@@ -72,10 +73,11 @@ async def agent_session_seed_from_jsonl(
         store = current_store()
     name = chosen.get("new_id") or seams.new_id("session")
     await _must_be_new(store, name)
+    await check_session_id(store, name)
     source = {"file": Path(path).name, "provider": recorded.provider, "model": recorded.model}
-    journal = await store.open(name, metadata={"seeded_from": source})
+    journal = await store.open(name, metadata=redact({"seeded_from": source}))
     try:
-        journal.append(Reshaped(0, 0, tuple(messages), "seed"))
+        journal.append(redact(Reshaped(0, 0, tuple(messages), "seed")))
     finally:
         await journal.close()
     return await agent_session_read(name, store=store)

@@ -21,6 +21,7 @@ from windlass.agents.identity import (
     place_session,
     with_owner,
 )
+from windlass.agents.redaction import check_session_id
 from windlass.agents.runtime import Runtime
 from windlass.errors import Locked, NoSuchSession, SessionHeld
 from windlass.store.base import Journal, Store
@@ -40,6 +41,8 @@ class Opening(msgspec.Struct, frozen=True, kw_only=True):
 
     async def begin(self, session_id: str | None) -> Journal:
         """Open the caller's session of this id, or begin it in his name."""
+        if session_id is not None:
+            await check_session_id(self.home, session_id)
         if session_id is None:
             return await self._open(seams.new_id("session"), metadata=self._metadata())
         if is_host(self.caller) and self.owner in (None, HOST):

@@ -20,6 +20,7 @@ from windlass.agents.identity import (
     place_session,
     readable_sessions,
 )
+from windlass.agents.redaction import check_session_id, redact
 from windlass.agents.transcripts import Transcript, transcript_of
 from windlass.errors import ConfigError, Locked, NoSuchSession, shown
 from windlass.events import (
@@ -93,11 +94,12 @@ async def agent_session_open(
     """
     home, scope = _home(store), _scope(caller)
     name = _named(id) if id is not None else seams.new_id("session")
-    metadata = owner_metadata(caller, metadata)
+    metadata = owner_metadata(caller, redact(metadata))
     try:
         return await _read(home, await find_session(home, name, caller, scope, "run"), caller)
     except NoSuchSession:
         pass
+    await check_session_id(home, name)
     key = await place_session(home, name, caller, scope)
     if parent_id is not None:
         parent_id = await find_session(home, parent_id, caller, scope, "run")
@@ -214,7 +216,7 @@ async def agent_session_remind(
     if type(cast("object", words)) is not Reminder:
         raise ConfigError(f"a reminder is made by system_reminder(…), not {shown(reminder)}")
     home, key = await _found(id, store, caller, "mail")
-    await home.post(key, "remind", msgspec.to_builtins(words))
+    await home.post(key, "remind", redact(msgspec.to_builtins(words)))
 
 
 async def agent_session_post(
@@ -241,7 +243,7 @@ async def agent_session_post(
         if kind == "suspend":
             payload = {"reason": payload or "suspended"}
     home, key = await _found(id, store, caller, "mail")
-    return await home.post(key, kind, payload)
+    return await home.post(key, kind, redact(payload))
 
 
 async def agent_session_close(
@@ -308,7 +310,7 @@ async def _read(home: Store, id: str, caller: Caller | None) -> Session:
 async def _append(home: Store, id: str, entry: JournalEntry) -> None:
     journal: Journal = await home.open(id, create=False)
     try:
-        journal.append(entry)
+        journal.append(redact(entry))
     finally:
         await journal.close()
 
@@ -331,6 +333,7 @@ async def _fork(
     caller: Caller | None,
 ) -> Session:
     name = _named(new_id) if new_id is not None else seams.new_id("session")
+    await check_session_id(home, name)
     if is_host(caller):
         await home.fork(id, name, _ended(entries), size)
         return await _read(home, name, caller)

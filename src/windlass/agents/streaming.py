@@ -183,7 +183,9 @@ class RunStream(Generic[Result]):
         return self._entered().run.session_id
 
     async def _post(self, kind: Any, text: str) -> None:
-        await self._entered().run.store.post(self.session_id, kind, text)
+        run = self._entered().run
+        words = text if run.redactor is None else run.redactor.text(text)
+        await run.store.post(self.session_id, kind, words)
 
     def _entered(self) -> Start:
         if self._started is None:

@@ -19,6 +19,7 @@ from windlass import seams
 from windlass.access.caller import Caller
 from windlass.agents.effects import Elsewhere, UndoStep, effects_of, elsewhere
 from windlass.agents.identity import caller_of_resumed, find_session, owner_of
+from windlass.agents.redaction import redact
 from windlass.agents.runtime import current_runtime
 from windlass.errors import (
     ConfigError,
@@ -167,9 +168,9 @@ class _Undoing:
         try:
             what, body = await foreseen(ctx, tuple(first))
         except Exception as error:
-            return msgspec.structs.replace(step, why=said(error), outcome=_outcome(error))
+            return msgspec.structs.replace(step, why=redact(said(error)), outcome=_outcome(error))
         first.append(body)
-        return msgspec.structs.replace(step, what=str(what))
+        return msgspec.structs.replace(step, what=redact(str(what)))
 
     async def done(self, chosen: frozenset[str] | None) -> list[UndoStep]:
         """Undo those that can be, in their order; the model hears of it if it goes on."""
@@ -189,7 +190,7 @@ class _Undoing:
         if names := [step.tool for step in ended if step.outcome == "ok"]:
             words = f"{self.by} has undone what these calls did: {', '.join(names)}."
             reminder = Reminder(words, ttl=1)
-            await self.home.post(self.session_id, "remind", msgspec.to_builtins(reminder))
+            await self.home.post(self.session_id, "remind", redact(msgspec.to_builtins(reminder)))
         return ended
 
     async def _undone(self, journal: Journal, step: UndoStep) -> UndoStep:
@@ -197,12 +198,12 @@ class _Undoing:
         step = await self.looked(step, [])
         if step.why is not None:
             refused: Any = step.outcome or "error"
-            journal.append(UndoEnded(step.call_id, step.tool, self.by, refused, step.why))
+            journal.append(redact(UndoEnded(step.call_id, step.tool, self.by, refused, step.why)))
             journal.flush()
             return step
         scope = _Scope(self, journal, step)
         if tool.effect != "transactional":
-            journal.append(scope.begun)
+            journal.append(redact(scope.begun))
             journal.flush()
             await journal.durable()
             seams.point("undo.after_intent")
@@ -213,7 +214,7 @@ class _Undoing:
                 step, why=f"nobody knows how far its undo came: {detail}"
             )
         if scope.ended is None:
-            scope.ended = UndoEnded(step.call_id, step.tool, self.by, outcome, detail)
+            scope.ended = redact(UndoEnded(step.call_id, step.tool, self.by, outcome, detail))
             journal.append(scope.ended)
             journal.flush()
             await journal.durable()
@@ -232,14 +233,14 @@ class _Undoing:
                 value = await _call(tool.undo, own(step.arguments), _result(step), ctx)
             if tool.effect == "transactional" and scope.ended is None:
                 return "error", "an undo of a transactional tool ends with ctx.commit(body)"
-            return "ok", None if value is None else to_text(value)[:500]
+            return "ok", None if value is None else redact(to_text(value))[:500]
         except StoreError:
             raise  # nothing more can be written: what was begun says so
         except TimeoutError:
             unknown = tool.effect == "plain" and scope.ended is None
             return None if unknown else "error", f"it took longer than {seconds:g} s"
         except Exception as error:
-            return _outcome(error), said(error)
+            return _outcome(error), redact(said(error))
 
     def _context(self, step: UndoStep, scope: _Scope) -> ToolContext[Any]:
         return _Context(
@@ -287,12 +288,16 @@ class _Scope:
             raise RuntimeError("it is only looked at: nothing may be committed")
         if self.ended is not None:
             raise RuntimeError("this undo has committed already; it commits once")
-        step, by = self._step, self._undoing.by
+        step, by, begun = self._step, redact(self._undoing.by), redact(self.begun)
+        redactor = current_runtime().redactor  # a store runs `record` in a thread of its own
+
+        def clean(text: str) -> str:
+            return text if redactor is None else redactor.text(text)
 
         def record(value: T) -> list[JournalEntry]:
-            detail = None if value is None else to_text(value)[:500]
+            detail = None if value is None else clean(to_text(value))[:500]
             ended = UndoEnded(step.call_id, step.tool, by, "ok", detail)
-            return [ended] if self.begun.effect != "transactional" else [self.begun, ended]
+            return [ended] if self.begun.effect != "transactional" else [begun, ended]
 
         seams.point("undo.before_commit")
         value = await self._journal.commit(body, record)

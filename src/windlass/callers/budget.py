@@ -13,6 +13,7 @@ from windlass.models.base import Aside, Emit, Model, Request, Response
 from windlass.models.estimates import estimate_request, fill_usage
 from windlass.models.metering import Meter, current_meter
 from windlass.models.wrappers.holding import Holding
+from windlass.redact import Redactor
 
 REPLY_TOKENS = 16384  # that a reply may have which nobody limits
 
@@ -56,6 +57,11 @@ class Both:
     def tenant(self) -> str | None:
         """That of the call."""
         return None if self.outer is None else self.outer.tenant
+
+    @property
+    def redactor(self) -> Redactor | None:
+        """That of the call."""
+        return None if self.outer is None else self.outer.redactor
 
     async def begin(self, model: Model, request: Request) -> Request:
         """Reserve in both."""

@@ -21,12 +21,12 @@ from windlass import seams
 from windlass.callers.caller import Layer
 from windlass.callers.options import number, takes_a_dict, whole
 from windlass.callers.parts import answered, digest
+from windlass.callers.redaction import LayerRedactor, secrets_of
 from windlass.errors import ConfigError, NoSuchSession, StoreError, shown
 from windlass.events import Noted
 from windlass.loop.reply import sound
 from windlass.models.base import Emit, Model, Request, Response
 from windlass.models.wrappers.holding import Holding, show
-from windlass.redact import Redactor
 from windlass.store import open_store
 from windlass.store.base import Store
 from windlass.store.open import SUFFIXES
@@ -68,7 +68,7 @@ class Caching(Holding):
             except Exception:
                 return response  # no reply at all: whoever asked will find out
             if good.stop_reason in WHOLE:
-                await layer.put(key, answered(self.model, request, good), tuple(self.model.secrets))
+                await layer.put(key, answered(self.model, request, good), secrets_of(self.model))
         return response
 
 
@@ -112,7 +112,7 @@ class Cache(Layer):
         self._remember(kept)
         if self.store is None:
             return
-        self._unwritten.append(Redactor(secrets).value(kept) if secrets else kept)
+        self._unwritten.append(LayerRedactor(secrets).value(kept))
         if self._writing:
             return  # whoever writes takes it along: a session has one writer
         self._writing = True

@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, Union
 import msgspec
 
 from windlass import seams
+from windlass.callers.redaction import LayerRedactor, secrets_of
 from windlass.callers.scope import current_tenant
 from windlass.errors import ConfigError, ModelError, TestBroken
 from windlass.files import LARGEST_EXPORT, open_private, read_regular
@@ -23,7 +24,6 @@ from windlass.messages import Message, Text
 from windlass.models.base import Completion, Emit, Frame, Model, Request, Response
 from windlass.models.capabilities import Capabilities
 from windlass.models.mock import MockError, deltas, error_from
-from windlass.redact import Redactor
 from windlass.usage import Usage
 
 FORMAT = 1
@@ -161,7 +161,6 @@ class Cassette(Model):
 
     def __init__(self, tape: Tape, model: Model | None) -> None:
         self.tape, self.model = tape, model
-        self.redactor = Redactor(_secrets(model))
         if model is not None:
             self.provider, self.name = model.provider, model.name
             self.native_tools, self.context_window = model.native_tools, model.context_window
@@ -218,8 +217,9 @@ class Cassette(Model):
         *,
         kind: str | None = None,
     ) -> Response | Reply:
-        messages = self._messages(request)
-        asked = self._asked(request, messages)
+        redactor = LayerRedactor(secrets_of(self.model))
+        messages = self._messages(request, redactor)
+        asked = self._asked(request, messages, redactor)
         if kind is not None:
             asked = msgspec.structs.replace(asked, settings={**asked.settings, "kind": kind})
         if self.tape.playing:
@@ -231,7 +231,7 @@ class Cassette(Model):
         except ModelError as error:
             told = MockError(
                 error.category,
-                self.redactor.text(str(error)),
+                redactor.text(str(error)),
                 error.retry_after,
                 error.http_status,
                 error.code,
@@ -239,7 +239,7 @@ class Cassette(Model):
             self.tape.write(messages, msgspec.structs.replace(asked, error=told))
             raise
         if response is not None:
-            clean = self.redactor.value(response)
+            clean = redactor.value(response)
             self.tape.write(messages, msgspec.structs.replace(asked, response=clean))
         return response
 
@@ -269,41 +269,35 @@ class Cassette(Model):
         """As the model behind says; what is played back costs nothing."""
         return None if self.model is None else self.model.unpriced()
 
-    def _messages(self, request: Request) -> list[TapeMessage]:
+    def _messages(self, request: Request, redactor: LayerRedactor) -> list[TapeMessage]:
         ids: dict[str, str] = {}
         taped: list[TapeMessage] = []
         for message in (*request.messages, *request.tail):
-            plain = self.redactor.value(_without_ids(message, ids))
+            plain = redactor.value(_without_ids(message, ids))
             words = message.text or ", ".join(_other_words(message))
-            shown = self.redactor.text(words)
+            shown = redactor.text(words)
             shown = shown if len(shown) <= SHOWN else shown[:SHOWN] + "…"
             taped.append(TapeMessage(_digest(plain), message.role, shown))
         return taped
 
-    def _asked(self, request: Request, messages: Sequence[TapeMessage]) -> TapeReply:
+    def _asked(
+        self, request: Request, messages: Sequence[TapeMessage], redactor: LayerRedactor
+    ) -> TapeReply:
         settings = msgspec.to_builtins(request.settings)
         # how the reply travels and how long it may take do not change what is said
         for key in ("stream", "timeout"):
             settings.pop(key, None)
         return TapeReply(
             f"{self.provider}:{self.name}",
-            _digest(self.redactor.text(request.system or "")),
+            _digest(redactor.text(request.system or "")),
             {
-                tool.name: _digest(self.redactor.value(msgspec.to_builtins(tool)))
+                tool.name: _digest(redactor.value(msgspec.to_builtins(tool)))
                 for tool in request.tools
             },
-            self.redactor.value(settings),
+            redactor.value(settings),
             tuple(message.digest for message in messages),
             tenant="" if (tenant := current_tenant()) is None else _digest(tenant),
         )
-
-
-def _secrets(model: Model | None) -> Iterable[str]:
-    seen: list[str] = []
-    while model is not None:
-        seen += model.secrets
-        model = getattr(model, "model", None)  # a wrapper holds the one that has the key
-    return seen
 
 
 def _without_ids(message: Message, ids: dict[str, str]) -> Any:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from windlass import seams
 from windlass.agents.abort import Abort
+from windlass.agents.redaction import redact
 from windlass.agents.runtime import Runtime
 from windlass.agents.sessions import agent_session_open
 from windlass.cli import text as words
@@ -147,7 +148,7 @@ class Work:
         self, agent: Agent[Any, str], task: str | None, brake: Abort, sink: Any
     ) -> AgentResult[str]:
         if task is not None:  # heard when what stopped has been brought to its end
-            await self.store.post(self.session_id, "follow_up", task)
+            await self.store.post(self.session_id, "follow_up", redact(task))
         decisions, results = self._answers
         return await agent.resume(
             self.session_id, store=self.store, abort=brake, on_event=sink,

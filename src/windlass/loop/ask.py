@@ -138,6 +138,8 @@ class _RunMeter(CallMeter):
         self._output = run.plan.reply_tokens
         if (tenant := run.caller.tenant) is not None:
             self.tenant = tenant
+        if run.redactor is not None:
+            self.redactor = run.redactor
 
     def _estimate(self, request: Request) -> int:
         return tokens_of(self._run, request)

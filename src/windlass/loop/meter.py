@@ -23,6 +23,7 @@ from windlass.models.base import Aside, Emit, Model, Request, Response
 from windlass.models.estimates import fill_usage, usage_of_part, usage_of_request
 from windlass.models.metering import FAILED, SHADOW, Watched
 from windlass.models.wrappers.holding import Holding
+from windlass.redact import Redactor
 from windlass.usage import NO_USAGE, Usage
 
 
@@ -85,6 +86,7 @@ class CallMeter:
 
     # What most calls never change is the class's: a meter is made for every call of every run.
     tenant: str | None = None
+    redactor: Redactor | None = None
     recorder: ReserveRecorder | None = None
     _closing = False
     _purpose: str = FAILED
@@ -107,8 +109,9 @@ class CallMeter:
         *,
         closing: bool = False,
         tenant: str | None = None,
+        redactor: Redactor | None = None,
     ) -> None:
-        self.tenant, self._closing = tenant, closing
+        self.tenant, self.redactor, self._closing = tenant, redactor, closing
         self._ledger, self._output = ledger, output
         self._estimate_by, self._book_by = estimate, book
 
@@ -226,6 +229,7 @@ class CallMeter:
             self._book,
             closing=self._closing,
             tenant=self.tenant,
+            redactor=self.redactor,
         )
         beside._purpose, beside._parent = purpose, self._parent or self
         beside.recorder = self.recorder

@@ -12,6 +12,7 @@ from typing import Final, Protocol
 
 from windlass.events import LiveEvent
 from windlass.models.base import Aside, Emit, Model, Request, Response
+from windlass.redact import Redactor
 
 #: The purposes of requests that stand beside a call's answer in the books.
 FAILED: Final = "failed_attempt"
@@ -24,6 +25,11 @@ class Meter(Protocol):
     @property
     def tenant(self) -> str | None:
         """For whom the call is made."""
+        ...
+
+    @property
+    def redactor(self) -> Redactor | None:
+        """Knows the secrets that nobody may write who takes part in the call."""
         ...
 
     async def begin(self, model: Model, request: Request) -> Request:

@@ -1,0 +1,32 @@
+"""What is written without a run passes the Runtime's redactor here."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from windlass.errors import ConfigError, NoSuchSession
+from windlass.store.base import Store
+
+T = TypeVar("T")
+
+
+def redact(value: T) -> T:
+    """The value without secrets that the current Runtime knows: `await home.post(id, kind, redact(payload))`."""
+    from windlass.agents.runtime import (
+        current_runtime,  # a Runtime needs sessions: no circle at import
+    )
+
+    redactor = current_runtime().redactor
+    return value if redactor is None else redactor.value(value)
+
+
+async def check_session_id(home: Store, session_id: str) -> None:
+    """Refuse a new session whose id holds a known secret: an id is written everywhere, as it is."""
+    if redact(session_id) == session_id:
+        return
+    try:
+        await home.info(session_id)
+    except NoSuchSession:
+        raise ConfigError(
+            "the id of a session holds a secret, and would be on record: choose another"
+        ) from None

@@ -1,0 +1,44 @@
+"""What a layer writes to a file or a store passes the redactor of the run, and the model's own keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+from windlass.models.base import Model
+from windlass.models.metering import current_meter
+from windlass.redact import Redactor
+
+T = TypeVar("T")
+
+
+class LayerRedactor:
+    """`LayerRedactor(model.secrets).value(reply)`: the model's keys, and all that the run's Runtime knows."""
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        meter = current_meter.get()
+        known = None if meter is None else meter.redactor
+        self._redactors = [
+            one for one in (known, Redactor(secrets)) if one is not None and len(one)
+        ]
+
+    def value(self, value: T) -> T:
+        """The value without secrets."""
+        for one in self._redactors:
+            value = one.value(value)
+        return value
+
+    def text(self, text: str) -> str:
+        """The text without secrets."""
+        for one in self._redactors:
+            text = one.text(text)
+        return text
+
+
+def secrets_of(model: Model | None) -> tuple[str, ...]:
+    """The keys of a model and of those that it holds."""
+    found: list[str] = []
+    while model is not None:
+        found += model.secrets
+        model = getattr(model, "model", None)  # a wrapper holds the one that has the key
+    return tuple(dict.fromkeys(found))
