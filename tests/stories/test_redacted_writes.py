@@ -190,6 +190,20 @@ async def test_a_session_is_not_named_after_a_secret(door: Any):
         assert f"s-{PLAIN}" in [info.id for info in await scope.store.sessions()]
 
 
+async def test_a_conversation_is_not_named_after_a_secret():
+    ann = w.Caller("ann")
+    async with w.Runtime(store="memory:", environ={"SOME_API_KEY": CANARY}) as scope:
+        for name in (f"c-{CANARY}", f"c-{PLAIN}"):
+            asked = scope.models.generate("go", model=scripted("ok"), conversation=name, caller=ann)
+            if CANARY in name:
+                with pytest.raises(w.ConfigError, match="holds a secret"):
+                    await asked
+            else:
+                await asked
+        found = await scope.conversations[w.ConversationResource].search(caller=ann)
+        assert [one.id for one in found.rows] == [f"c-{PLAIN}"]
+
+
 async def test_a_session_of_before_goes_on(tmp_path: Path):
     place = f"sqlite:///{tmp_path}/s.db"
     async with w.Runtime(store=place, environ={}) as scope:

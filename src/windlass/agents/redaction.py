@@ -27,6 +27,12 @@ async def check_session_id(home: Store, session_id: str) -> None:
     try:
         await home.info(session_id)
     except NoSuchSession:
+        check_new_id("session", session_id)
+
+
+def check_new_id(what: str, id: str) -> None:
+    """Refuse the id of something new where it holds a known secret."""
+    if redact(id) != id:
         raise ConfigError(
-            "the id of a session holds a secret, and would be on record: choose another"
+            f"the id of a {what} holds a secret, and would be on record: choose another"
         ) from None
