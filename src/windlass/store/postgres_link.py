@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import ipaddress
 import logging
+import os
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any, Protocol, cast
@@ -77,6 +79,9 @@ class Address:
         where += host or dict(query).get("host", "")
         self.shown = f"postgresql://{where}{f':{port}' if port else ''}/{name}"
         self.settings = {name for name, _ in query}
+        mode = _required_ssl_mode(dict(query), host)
+        if mode is not None:
+            query = [*(pair for pair in query if pair[0] != "sslmode"), ("sslmode", mode)]
         self.url = urlunsplit(("postgresql", parts.netloc, parts.path, urlencode(query), ""))
         if (
             parts.fragment or "/" in name or "@" in name
@@ -95,6 +100,31 @@ class Address:
         return self.shown
 
 
+def _required_ssl_mode(query: dict[str, str], host: str | None) -> str | None:
+    """The TLS mode for a server elsewhere; None: it is on this machine, and any will do."""
+    hosts = query.get("host") or host or os.environ.get("PGHOST", "")
+    if all(map(_is_local, hosts.split(","))):
+        return None
+    mode = query.get("sslmode") or os.environ.get("PGSSLMODE") or "require"
+    if mode in ("disable", "allow", "prefer"):
+        raise ConfigError(
+            f"the store's server is not on this machine, and sslmode={mode} may send the password and "
+            "sessions in clear text; use sslmode=require or verify-full, or a tunnel to localhost"
+        )
+    return mode
+
+
+def _is_local(host: str) -> bool:
+    """A socket's folder, or this machine."""
+    host = host.strip().strip("[]")
+    if not host or host[0] in "/@" or host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
 async def connect(address: Address, patience: float, settings: dict[str, str]) -> Connection:
     """A connection that waits for the disk at every commit."""
     import asyncpg  # pyright: ignore[reportMissingTypeStubs]  # the extra `postgres`
@@ -102,6 +132,8 @@ async def connect(address: Address, patience: float, settings: dict[str, str]) -
     # One plan for all: a statement is planned once on a connection and its rows are few. Where an
     # index can be used it is: a scan of a whole table makes a serializable body depend on all of it.
     given = {"jit": "off", "enable_seqscan": "off", **settings}
+    if "lock_timeout" not in address.settings:  # nobody waits for ever for what another holds
+        given["lock_timeout"] = str(max(1, int(patience * 1000)))
     if "application_name" not in address.settings:
         given["application_name"] = "windlass"
     opened = cast(
@@ -199,6 +231,7 @@ _AWAY = {"57P01", "57P02", "57P03", "53300", "25P03", "57P05"}  # stopping, star
 _MADE_TWICE = ("pg_type_typname_nsp_index", "pg_class_relname_nsp_index")
 _MEANING: dict[str, tuple[type[StoreError], str]] = {
     "53100": (Full, "the server's disk is full; nothing was lost: make room and resume"),
+    "55P03": (Locked, "another connection holds what is needed; let it finish and resume"),
     "53200": (Locked, "the server is out of memory; nothing was lost: resume later"),
     "25006": (StoreError, "the server takes no writes (a standby?); connect to the primary and resume"),
     "28P01": (StoreError, "the server refuses the password; check the address"),
