@@ -80,8 +80,13 @@ def _turns(session: str, entries: Iterable[JournalEntry]) -> Iterable[list[Journ
 def _whole_turn(where: str, turn: Sequence[JournalEntry], digests: Counter[str]) -> int:
     """One reply with its usage, and for each of its calls all three entries in order."""
     replies = [entry for entry in turn if isinstance(entry, Replied)]
-    if len(replies) != 1 or not replies[0].usage.input_tokens or not replies[0].usage.output_tokens:
-        raise CutCorner(f"{where}: {len(replies)} replies with usage, not 1")
+    counted = [
+        entry
+        for entry in replies
+        if entry.usage.input_tokens and entry.usage.output_tokens and not entry.usage.estimated
+    ]
+    if len(replies) != 1 or len(counted) != 1:
+        raise CutCorner(f"{where}: {len(counted)} replies with usage, not 1")
     asked = {call.id: call.name for call in replies[0].message.tool_calls}
     told: dict[str, list[type]] = {id: [] for id in asked}
     for entry in turn:

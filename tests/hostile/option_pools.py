@@ -287,7 +287,7 @@ LOOP: dict[str, Pool] = {
     "on_event": ([print_nothing := lambda event: None, None], [5, "f", [], {}, b"x", object(), Angry()]),
     "abort": ([Abort(), None], [5, "x", object(), Angry(), [], True]),
     "caller": ([w.Caller("ann", roles=("x",)), None], [5, "ann", object(), Angry(), {"user": "x"},
-               w.Caller(5), w.Caller(HALF), w.Caller("")]),
+               w.Caller(HALF)]),
     "loop_until_done": FLAG,
     "done_sentinel": (["##END##", "{x}", "%s", None], ["", "  ", 5, True, HALF, *JUNK]),
     "max_iterations": whole(1, none=False),

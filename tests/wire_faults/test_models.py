@@ -56,9 +56,8 @@ async def test_a_fault_is_a_right_answer_or_its_own_error(name, wire, stream):
         assert not isinstance(reply, ModelError), repr(reply)
         check(reply, outcome)
         if name == "no_usage":
-            assert reply.usage.total_tokens == 0
-        else:
-            assert reply.usage.output_tokens > 0
+            assert reply.usage.estimated
+        assert reply.usage.output_tokens > 0
     # only a connection that closed without a byte may be used again by itself
     assert len(server.requests) == (2 if name == "drop" else 1)
 
