@@ -43,7 +43,7 @@ class SSEDecoder:
                 return [event] if event is not None else []
         blocks = self._blocks(chunk)
         self._fresh = self._started and not self._pending and not self._after_cr
-        events = [_event(block.split(b"\n")) for block in blocks]
+        events = [_event(block.split(b"\n")) for block in blocks if block]
         return [event for event in events if event is not None]
 
     def _blocks(self, chunk: bytes) -> list[bytes]:

@@ -17,6 +17,10 @@ import msgspec
 OPEN: Final = "<tool_call>"
 CLOSE: Final = "</tool_call>"
 _LINE: Final = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)?")
+_PLAIN_LINES: Final = re.compile(
+    r"(?:[^<>`~\r\n]*+[\r\n]++)++"
+)  # that open, close and quote nothing
+_QUOTE_LINES: Final = re.compile(r"(?: {0,3}+>[^\r\n]*+(?:\r\n|\r(?!\Z)|\n))++")
 _START: Final = re.compile(rf" {{0,3}}{OPEN}")
 _NEXT: Final = re.compile(rf"[ \t]*{OPEN}")
 _ANY_TAG: Final = re.compile(r"</?tool_call>")
@@ -95,6 +99,16 @@ class LineState:
         """May a call stand on the next line?"""
         return self.fence is None and self.element is None and not self.quote
 
+    def skip_lines(self, text: str, at: int) -> int:
+        """Take the lines from here on into account that hold no tag and no fence; where the next one begins."""
+        if not self.quote and (plain := _PLAIN_LINES.match(text, at)) is not None:
+            return plain.end()
+        if self.fence is None and self.element is None:
+            if (quotes := _QUOTE_LINES.match(text, at)) is not None:
+                self.quote = True
+                return quotes.end()
+        return at
+
     def read_line(self, line: str) -> None:
         """Take a whole line into account."""
         line = line.rstrip()
@@ -147,6 +161,11 @@ def _scan(text: str) -> _Scan:
     state, found = LineState(), _Scan([], [], [])
     at = 0
     while at < len(text):
+        if (skipped := state.skip_lines(text, at)) > at:
+            if state.fence is not None:
+                found.fences.append((at, skipped))
+            at = skipped
+            continue
         line_end = _line_end(text, at)
         start = _START.match(text, at) if state.is_open else None
         block = None if start is None else _read_block(text, start.end())

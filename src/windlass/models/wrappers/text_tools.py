@@ -29,7 +29,7 @@ from windlass.models.wrappers.text_calls import (
 )
 from windlass.usage import Usage
 
-_LINES = re.compile(r"[^\r\n]*(?:\r\n|\r(?!\Z)|\n)")
+_WHOLE_LINE = re.compile(r"[^\r\n]*+(?:\r\n|\r(?!\Z)|\n)")
 _NEAR = 3 + len(OPEN)  # characters of a line that say whether a block begins it
 
 CONTRACT = """# Tools
@@ -227,21 +227,23 @@ class WithoutCalls:
 
     def _take_lines(self, text: str) -> None:
         at = 0
-        for line in _LINES.finditer(text):
-            if self._begins_block(line[0]):
+        while True:
+            at = self.state.skip_lines(text, at)
+            # from place to place: a search would try again at every character of the last line
+            line = _WHOLE_LINE.match(text, at)
+            if line is None or self._begins_block(line[0]):
                 break
-            self._show(line[0][self.shown :])
             self.state.read_line(line[0])
-            self.shown, at = 0, line.end()
+            at = line.end()
         rest = text[at:]
         self.parts = [rest]
-        if self._begins_block(rest):
+        held, may_begin = self._begins_block(rest), self._may_begin_block(rest)
+        end = at if held or may_begin else len(text)
+        self._show(text[self.shown : end])
+        self.shown = max(self.shown, end) - at
+        if held:
             self.held = [rest[self.shown :]]
             return
-        may_begin = self._may_begin_block(rest)
-        if not may_begin:
-            self._show(rest[self.shown :])
-            self.shown = len(rest)
         self.begun = not may_begin and not rest.endswith("\r")
 
     def _begins_block(self, line: str) -> bool:

@@ -61,9 +61,10 @@ class Glob:
 def tidy(path: str) -> str:
     """A path as patterns see it."""
     path = path.replace("\\", "/")
-    while path.startswith("./"):
-        path = path[2:]
-    return path
+    start = 0
+    while path.startswith("./", start):
+        start += 2
+    return path[start:]
 
 
 def _unbraced(pattern: str) -> list[str]:
