@@ -226,11 +226,12 @@ def _read_block(text: str, inside: int, limit: int | None = None) -> CallBlock |
 
 def _inline_blocks(text: str, at: int, line_end: int) -> Iterator[CallBlock]:
     place = text.find(OPEN, at, line_end)
+    words_end = at + len(text[at:line_end].rstrip()) if place >= 0 else at
     while place >= 0:
         block = _read_block(text, place + len(OPEN), line_end)
         if block is None:
             return
-        if not text[block.end : line_end].strip():
+        if block.end >= words_end:
             yield block
         place = text.find(OPEN, block.end, line_end)
 
