@@ -13,7 +13,7 @@ import pytest
 
 import windlass as w
 from tests.hostile.output_pools import BAD, GOOD, RAISED, Node, Record
-from tests.hostile.world import Tally, readable, watchdog
+from tests.hostile.world import Tally, id_of, readable, watchdog
 from windlass.messages import Outcome
 from windlass.store.base import Store
 from windlass.store.memory import MemoryStore
@@ -42,6 +42,7 @@ def giving(makers: dict[str, Callable[[], Any]], *, sync: bool = False) -> w.Too
 
 async def one(store: Store, tool: w.Tool, which: str, session_id: str) -> tuple[str, str]:
     """A run whose tool gives this, and the next turn on the same session."""
+    session_id = id_of(session_id)
     model = scripted(call("give", which=which), "seen", "next")
     agent = w.Agent(model, tools=[tool], store=store)
     with watchdog(which, cpu=5):  # makes the value too

@@ -14,7 +14,7 @@ import pytest
 import windlass as w
 from tests.hostile.option_pools import Angry, cycle
 from tests.hostile.output_pools import RAISED, nested
-from tests.hostile.world import Tally, readable, shown, watchdog
+from tests.hostile.world import Tally, id_of, readable, shown, watchdog
 from windlass.agents.runtime import current_runtime
 from windlass.events import TextDelta, ToolCallReady
 from windlass.messages import Opaque, Origin
@@ -195,6 +195,7 @@ def store_at(place: str, folder: Path) -> Store:
 
 async def outlive(model: Odd, store: Store, session_id: str, what: str, **options: Any) -> Any:
     """Run with the odd model; afterwards the session is whole and can be used again."""
+    session_id = id_of(session_id)
     agent = w.Agent(model, tools=[look, change], store=store, max_turns=4, **options)
     with watchdog(what, cpu=5):
         out = await agent.run("go", session_id=session_id)
@@ -482,10 +483,12 @@ async def test_policies_that_record_junk(place: str, moment: str, tmp_path: Path
         model = Odd(reply(asks("c1", "change"), asks("c2")))
         agent = w.Agent(model, tools=[look, change], store=store, policies=[policy])
         with watchdog(what, cpu=5):
-            out = await agent.run("go", session_id=what)
-        await readable(store, what)
-        assert (await store.info(what)).status == out.status, f"{what}: the end is not on record"
-        again = await w.Agent(Odd(), tools=[look], store=store).run("again", session_id=what)
+            out = await agent.run("go", session_id=id_of(what))
+        await readable(store, id_of(what))
+        assert (await store.info(id_of(what))).status == out.status, (
+            f"{what}: the end is not on record"
+        )
+        again = await w.Agent(Odd(), tools=[look], store=store).run("again", session_id=id_of(what))
         assert again.status == "done", f"{what}: {again.error}"
         if what == "nothing":
             met.valid(out.status)

@@ -9,6 +9,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
+from urllib.parse import quote
 
 from windlass.errors import WindlassError
 from windlass.messages import Message
@@ -83,6 +84,11 @@ def watchdog(what: object, cpu: float = CPU_SECONDS, wall: float = WALL_SECONDS)
         signal.signal(signal.SIGALRM, before[1])
         if tripped:
             raise AssertionError(f"{what!r:.300} took too long:\n{tripped[0]}")
+
+
+def id_of(name: str) -> str:
+    """A session id for a case of this name."""
+    return f"s-{quote(name, safe='', errors='replace')}-"
 
 
 async def readable(store: Store, session_id: str) -> Sequence[Message]:
