@@ -45,7 +45,7 @@ def show() -> None:
         store = str(Path(folder) / "chat.db")
         print(agent(store).run_sync("Hello, I am Ann.", session_id="ann").output)
         print(agent(store).run_sync("Who am I?", session_id="ann").output)
-        print(agent(store).run_sync("Who am I?", session_id="somebody else").output)
+        print(agent(store).run_sync("Who am I?", session_id="somebody-else").output)
         w.sync.agent_session_fork_at("ann", 2, "bea", store=opened(store))
         print(agent(store).run_sync("And now I am Bea.", session_id="bea").output)
         print(agent(store).run_sync("Who am I?", session_id="bea").output)

@@ -22,6 +22,7 @@ from typing import Any
 
 import windlass as w
 from windlass import seams
+from windlass.store.sqlite import SqliteStore
 from windlass.testing import call, scripted
 
 TASK = "Refund order A-1."
@@ -48,7 +49,8 @@ def assistant(request: w.Request) -> Any:
 
 async def work(file: str, moment: str) -> w.AgentResult[str]:
     """Go on with the session, or begin it: a worker needs no more than this."""
-    agent = w.Agent(scripted(then=assistant), tools=[refund], store=file)
+    store = SqliteStore(file, add_tables=True)  # beside the shop's own tables
+    agent = w.Agent(scripted(then=assistant), tools=[refund], store=store)
     try:
         return await agent.resume("refund-A-1", deps=moment)
     except w.NoSuchSession:

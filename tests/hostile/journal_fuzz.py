@@ -96,7 +96,7 @@ async def make(store: Any) -> list[str]:
     await store.post("host", "result", {"nobody": 1})
     entries = await store.read("calls")
     for cut in (4, 6, 8, 11, 14):  # as a kill would leave it
-        name = f"killed {cut}"
+        name = f"killed-{cut}"
         journal = await store.open(name)
         for number, entry in enumerate(entries[1:cut]):
             journal.append(entry)

@@ -26,7 +26,9 @@ SMALL = 100_000 if PROVES else 20_000
 SEARCHED = 1_500  # characters of a text that is only compared with others
 SEARCHED_TEXTS = 500  # of each parser; all of them where it is to be proved
 TIMES = 10  # the large size, in small ones
-MOST = 15  # times the time
+# Times the time. A parser that looks at each pair of places takes 100; on a busy machine, what a linear
+# one gives back may take 25 to allocate.
+MOST = 15 if PROVES else 40
 WORST = 5 if PROVES else 2  # texts of each parser that are measured
 LEAST = 0.0005  # seconds; what is measured takes at least so long
 NAMES = [one.name for one in PARSERS]
@@ -111,7 +113,7 @@ def worst_texts(parser: Parser) -> list[Callable[[int], str]]:
 
 
 def assert_linear(parser: Parser, make: Callable[[int], str]) -> None:
-    """Ten times the text takes at most fifteen times as long, and not long at all."""
+    """Ten times the text takes at most `MOST` times as long, and not long at all."""
     small, large = make(SMALL), make(SMALL * TIMES)
     shown, failure = f"{parser.name}: {make(60)!r}", ""
     for attempt in range(3):  # others may be at work on the machine
@@ -139,7 +141,7 @@ def scan(text: str) -> int:
 
 
 @pytest.mark.parametrize("parser", PARSERS, ids=NAMES)
-def test_ten_times_the_text_takes_at_most_fifteen_times_as_long(parser: Parser):
+def test_time_grows_with_the_length_of_a_text_and_no_faster(parser: Parser):
     for make in worst_texts(parser):
         assert_linear(parser, make)
 

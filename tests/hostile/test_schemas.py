@@ -12,7 +12,7 @@ import pytest
 import windlass as w
 from tests.hostile.option_pools import Angry, cycle
 from tests.hostile.output_pools import nested
-from tests.hostile.world import Tally, readable, shown, watchdog
+from tests.hostile.world import Tally, id_of, readable, shown, watchdog
 from windlass.errors import ConfigError
 from windlass.testing import scripted
 
@@ -123,9 +123,9 @@ async def run_with(tool: Any, calls: list[w.ToolCall], what: str) -> Any:
     model = scripted(calls, "end")
     agent = w.Agent(model, tools=[tool])
     with watchdog(what, cpu=5):
-        out = await agent.run("go", session_id=what)
+        out = await agent.run("go", session_id=id_of(what))
     assert out.status == "done", f"{what}: {out.error}"
-    await readable(out._run.store, what)
+    await readable(out._run.store, id_of(what))
     return out
 
 
@@ -150,9 +150,9 @@ async def test_schemas(mode: Any) -> None:
         model = scripted([w.ToolCall(f"c{n}", "t", arguments(rng)) for n in range(15)], "end")
         agent = w.Agent(model, tools=[tool], tool_arg_validation=mode)
         with watchdog(what, cpu=5):
-            out = await agent.run("go", session_id=what)
+            out = await agent.run("go", session_id=id_of(what))
         assert out.status == "done", f"{what}: {out.error}"
-        await readable(out._run.store, what)
+        await readable(out._run.store, id_of(what))
         outcomes = {record.outcome for record in out.tool_calls}
         assert outcomes <= {"ok", "invalid"}, f"{what}: {outcomes}"
         met.valid("accepted")

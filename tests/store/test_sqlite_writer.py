@@ -39,7 +39,7 @@ class Traced:
         self.said = []
         connect = schema.connect
 
-        def traced(path, busy_timeout):
+        def traced(path, busy_timeout, **how):
             # The connection as the store makes it, but listened to from its first statement.
             real = sqlite3.connect
 
@@ -50,7 +50,7 @@ class Traced:
 
             with monkeypatch.context() as patch:
                 patch.setattr(schema.sqlite3, "connect", listening)
-                return connect(path, busy_timeout)
+                return connect(path, busy_timeout, **how)
 
         monkeypatch.setattr(schema, "connect", traced)
 

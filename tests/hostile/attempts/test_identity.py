@@ -49,7 +49,6 @@ IMPOSTORS: dict[str, w.Caller] = {
     "ann in wide letters": w.Caller("\uff41nn", ("clerk",), "acme"),
     "ann in cyrillic": w.Caller("\u0430nn", ("clerk",), "acme"),
     "tenant in the name": w.Caller("acme/ann", ("clerk",)),
-    "tenant with a slash": w.Caller("ann", ("clerk",), "acme/"),
     "tenant in capitals": w.Caller("ann", ("clerk",), "ACME"),
     "a tenant that is empty": w.Caller("ann", ("clerk",), ""),
     "local": w.Caller("local"),
