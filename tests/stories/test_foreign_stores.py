@@ -228,3 +228,28 @@ def test_a_linked_default_store_is_refused(project, tmp_path):
     done = call("run", "hello", "--provider", "mock")
     assert done.exit_code != 0 and "symbolic link" in done.output
     assert list((tmp_path / "other").iterdir()) == []
+
+
+async def test_a_journal_of_a_killed_process_that_made_the_store_is_rolled_back(tmp_path):
+    path = tmp_path / "s.db"
+    path.write_bytes(b"")
+    Path(f"{path}-journal").write_bytes(bytes(512))
+    store = SqliteStore(path)
+    await (await store.open("s")).close()
+    assert [info.id for info in await store.sessions()] == ["s"]
+    await store.aclose()
+
+
+async def test_a_journal_that_names_another_file_is_refused_also_beside_an_empty_one(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr("windlass.store.schema_check.JOURNAL_SECONDS", 0.0)
+    path = tmp_path / "s.db"
+    path.write_bytes(b"")
+    Path(f"{path}-journal").write_bytes(
+        bytes(512) + b"/a/file" + b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"
+    )
+    store = SqliteStore(path)
+    with pytest.raises(StoreError, match="rollback journal"):
+        await store.open("s")
+    await store.aclose()

@@ -18,9 +18,13 @@ from typing import Final, NamedTuple
 
 from windlass import seams
 from windlass.errors import StoreError
+from windlass.files import read_regular
 from windlass.store.body import OWN_TABLES
 
 JOURNAL_SECONDS: Final = 2.0  # how long a process that makes a store may have a journal beside it
+_FIRST_PAGE: Final = 4096  # bytes: a file before its first table
+_LARGEST_JOURNAL: Final = 65_536  # bytes of a journal of such a file
+_NAMES_A_FILE: Final = b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"  # at the end of a journal
 _pause = threading.Event()  # nobody sets it
 
 
@@ -47,13 +51,28 @@ def check_files(path: Path) -> None:
             raise StoreError(f"{beside}: it is not a regular file; remove it")
     journal = f"{path}-journal"
     until = seams.monotonic() + JOURNAL_SECONDS
-    while os.path.lexists(journal):
+    while os.path.lexists(journal) and not _is_of_a_store_being_made(path, journal):
         if seams.monotonic() > until:
             raise StoreError(
                 f"{journal}: a rollback journal lies beside this store, which has none of its own; "
                 "SQLite would undo what it says. Remove it, or let its program open the database"
             )
         _pause.wait(0.01)
+
+
+def _is_of_a_store_being_made(path: Path, journal: str) -> bool:
+    """Was a process killed while it made the store? Then there is nothing in it yet to undo.
+
+    SQLite removes the file that the end of a journal names; such a journal is nobody's here.
+    """
+    try:
+        if path.stat().st_size > _FIRST_PAGE or not stat.S_ISREG(os.lstat(journal).st_mode):
+            return False
+        return not read_regular(journal, _LARGEST_JOURNAL).rstrip(b"\0").endswith(_NAMES_A_FILE)
+    except FileNotFoundError:
+        return not os.path.lexists(journal)
+    except OSError:
+        return False
 
 
 def harden(connection: sqlite3.Connection) -> None:
