@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import os
 import stat
-from pathlib import Path
 from typing import Final
 
 LARGEST: Final = 4_000_000  # bytes of a source or a text that a command looks into
@@ -81,15 +80,9 @@ def open_private(
     handle = os.open(place, flags, 0o600)
     try:
         status = os.fstat(handle)
-        if not stat.S_ISREG(status.st_mode):
-            raise OSError(None, "it is not a regular file", place)
-        if hasattr(os, "geteuid"):
-            if status.st_uid != os.geteuid():
-                raise OSError(None, "it belongs to another user", place)
-            if status.st_nlink > 1:
-                raise OSError(None, "it has another name (a hard link)", place)
-            if stat.S_IMODE(status.st_mode) != 0o600:
-                os.fchmod(handle, 0o600)
+        _check_owned(status, place)
+        if hasattr(os, "geteuid") and stat.S_IMODE(status.st_mode) != 0o600:
+            os.fchmod(handle, 0o600)
         if not append:
             os.ftruncate(handle, 0)
     except BaseException:
@@ -112,17 +105,64 @@ def _refuse_links(place: str, linked_folders: bool) -> None:
         folder = above
 
 
-def write_private(path: Path, content: bytes) -> None:
-    """Replace a file of this user's at once, readable by nobody else."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
+def check_private(path: str | os.PathLike[str], *, linked_folders: bool = False) -> None:
+    """Raise `OSError` where `open_private` would, without opening the file: `check_private("cache.db")`.
+
+    For files that something else opens; a file of this user's becomes readable by nobody else.
+    """
+    place = os.path.abspath(path)
+    _refuse_links(place, linked_folders)
+    try:
+        status = os.lstat(place)
+    except FileNotFoundError:
+        return
+    _check_owned(status, place)
+    if hasattr(os, "geteuid") and stat.S_IMODE(status.st_mode) != 0o600:
+        os.chmod(place, 0o600)
+
+
+def write_private(
+    path: str | os.PathLike[str],
+    content: bytes,
+    *,
+    linked_folders: bool = False,
+    keep_mode: bool = False,
+) -> None:
+    """Replace a file of this user's at once, readable by nobody else: `write_private("a.json", b"{}")`.
+
+    What `open_private` refuses raises `OSError` here too. With `keep_mode` a file that is there
+    stays as readable as it was.
+    """
+    place = os.path.abspath(path)
+    _refuse_links(place, linked_folders)
+    mode = 0o600
+    if os.path.lexists(place):
+        status = os.lstat(place)
+        _check_owned(status, place)
+        mode = stat.S_IMODE(status.st_mode) if keep_mode else mode
+    folder, name = os.path.split(place)
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    beside = os.path.join(folder, f".{name}.{os.urandom(4).hex()}")
     handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(beside, path)
+        if mode != 0o600:
+            os.chmod(beside, mode)
+        os.replace(beside, place)
     except BaseException:
-        beside.unlink(missing_ok=True)
+        os.unlink(beside)
         raise
+
+
+def _check_owned(status: os.stat_result, place: str) -> None:
+    """Raise unless it is a regular file of this user's with one name."""
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(None, "it is not a regular file", place)
+    if hasattr(os, "geteuid"):
+        if status.st_uid != os.geteuid():
+            raise OSError(None, "it belongs to another user", place)
+        if status.st_nlink > 1:
+            raise OSError(None, "it has another name (a hard link)", place)

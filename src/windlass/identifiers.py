@@ -1,4 +1,4 @@
-"""The alphabet of session ids and tenants: they end up in files, logs, addresses and shells."""
+"""The alphabet of session ids, tenants and agent names: they end up in files, logs, addresses and shells."""
 
 from __future__ import annotations
 
@@ -12,6 +12,10 @@ from windlass.errors import ConfigError, shown
 LONGEST: Final = 1000  # characters: the ids of children grow with every level
 _ID: Final = re.compile(r"[\w@](?:[\w.:@/%+=~-]*[\w:@%+=~-])?")
 _CALL_LONGEST: Final = 120
+# What moves a cursor, breaks a line or turns the writing around: C0, C1, separators, bidi controls.
+_CONTROLS: Final = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]"
+)
 
 
 def check_identifier(value: str, what: str) -> str:
@@ -30,6 +34,28 @@ def check_identifier(value: str, what: str) -> str:
             f"digits and . _ - : @ / % + = ~ in it, and at most {LONGEST} characters"
         )
     return value
+
+
+def check_label(value: str, what: str) -> str:
+    """The value, if it is one line of text: `check_label("ticket 7 of Ann", "request_id")`.
+
+    For ids that others made up and that no file is named after: any text without control characters,
+    of at most 1000 characters; `ConfigError` otherwise.
+    """
+    if len(value) > LONGEST or _CONTROLS.search(value) is not None:
+        raise ConfigError(
+            f"{what} {shown(value)} is not one line of text: leave out line breaks and control "
+            f"characters, and keep it to {LONGEST} characters"
+        )
+    return value
+
+
+def to_title(text: str, length: int) -> str:
+    """A title of one line from free text: `to_title("Hello\\nthere", 80)` is `Hello there`.
+
+    Control characters are replaced by U+FFFD: a title is printed in lists.
+    """
+    return _CONTROLS.sub("\ufffd", " ".join(text[: 4 * length].split())[:length])
 
 
 def child_session_id(session_id: str, call_id: str) -> str:

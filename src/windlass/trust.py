@@ -79,7 +79,8 @@ class TrustRecord:
     def _write(self, entries: Mapping[str, str]) -> None:
         if self.file is None:
             raise ConfigError("nothing can be trusted without a home folder: set HOME")
-        write_private(self.file, json.dumps(dict(sorted(entries.items())), indent=2).encode())
+        content = json.dumps(dict(sorted(entries.items())), indent=2).encode()
+        write_private(self.file, content, linked_folders=True)
 
 
 def user_folder(environ: Mapping[str, str]) -> Path | None:

@@ -400,13 +400,16 @@ def test_a_file_that_would_break_stays_as_it_was(project: Path):
         write(file, "openai", "gpt-4o", ROW)
 
 
-def test_a_link_stays_a_link_and_keeps_its_mode(project: Path):
+def test_a_link_is_not_written_through_and_a_file_keeps_its_mode(project: Path):
     real = project / "real.toml"
     real.write_text("# mine\n")
-    real.chmod(0o600)
+    real.chmod(0o640)
     (project / "windlass.toml").symlink_to(real)
-    assert write(project / "windlass.toml", "openai", "gpt-4o", ROW) == "added"
-    assert (project / "windlass.toml").is_symlink() and real.stat().st_mode & 0o777 == 0o600
+    with pytest.raises(ConfigError, match="symbolic link.*by hand"):
+        write(project / "windlass.toml", "openai", "gpt-4o", ROW)
+    assert (project / "windlass.toml").is_symlink() and real.read_text() == "# mine\n"
+    assert write(real, "openai", "gpt-4o", ROW) == "added"
+    assert real.stat().st_mode & 0o777 == 0o640
 
 
 # --------------------------------------------------------------------------- the command

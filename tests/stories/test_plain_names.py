@@ -10,7 +10,7 @@ from click.testing import CliRunner
 import windlass as w
 from windlass.cli.main import cli
 from windlass.errors import ConfigError
-from windlass.identifiers import call_of_child, check_identifier, child_session_id
+from windlass.identifiers import call_of_child, check_identifier, child_session_id, to_title
 from windlass.messages import ToolCall
 from windlass.store import open_store
 from windlass.testing import scripted
@@ -74,6 +74,43 @@ async def test_the_session_of_an_agent_that_a_call_asked_has_a_plain_id(call_id)
     assert child == child_session_id("s", call_id) == check_identifier(child, "session_id")
     if len(call_id) < 100 and not call_id.endswith("."):
         assert call_of_child("s", child) == call_id
+
+
+@pytest.mark.parametrize("name", [name for name in ODD if name])
+async def test_an_odd_agent_name_is_refused(name):
+    with pytest.raises(ConfigError, match="^name .* is no plain name"):
+        w.Agent(scripted("ok"), name=name)
+    with pytest.raises(ConfigError, match="trace_agent .* is no plain name"):
+        await w.Agent(scripted("ok")).run("hi", trace_agent=name)
+    with pytest.raises(ConfigError, match="is no plain name"):
+        await w.agent_loop("hi", model=scripted("ok"), name=name)
+
+
+@pytest.mark.parametrize("name", PLAIN)
+async def test_a_plain_agent_name_is_taken(name):
+    assert w.Agent(scripted("ok"), name=name).name == name
+    assert (await w.Agent(scripted("ok"), name=name).run("hi", trace_agent=name)).status == "done"
+
+
+@pytest.mark.parametrize("option", ["run_id", "request_id", "conversation_id", "task_id"])
+async def test_an_id_of_others_is_one_line_of_text(option):
+    for odd in ("a\nb", "a\0b", "a\x1b[2Jb", "a\u202eb", "a\u2028b", "x" * 1001):
+        with pytest.raises(ConfigError, match=f"{option} .* is not one line of text: leave out"):
+            await w.Agent(scripted("ok")).run("hi", **{option: odd})
+    for taken in ("order 7 of Ann's", "größe", "$(x)", "+abc=", "👩\u200d💻"):
+        assert (await w.Agent(scripted("ok")).run("hi", **{option: taken})).status == "done"
+
+
+@pytest.mark.parametrize("address", ["memory:", "a.db"])
+async def test_a_title_is_one_bounded_line_without_control_characters(address, tmp_path):
+    store = open_store(address, folder=tmp_path)
+    hostile = "Hi\x1b]0;owned\x07 \u202e\x9b2J there\n\nagain 👩\u200d💻" + " x" * 500
+    await w.Agent(scripted("ok")).run(hostile, session_id="s", store=store)
+    [info] = await store.sessions()
+    assert info.title is not None and len(info.title) == 80
+    assert info.title.startswith("Hi\ufffd]0;owned\ufffd \ufffd\ufffd2J there again 👩\u200d💻 x")
+    assert to_title("a plain one", 80) == "a plain one"
+    await store.aclose()
 
 
 def test_children_of_different_calls_differ():

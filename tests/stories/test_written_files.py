@@ -13,7 +13,8 @@ import windlass as w
 from windlass.agents.auditing.anchors import FileAnchor
 from windlass.cli.main import cli
 from windlass.errors import ConfigError
-from windlass.files import open_private
+from windlass.files import check_private, open_private, write_private
+from windlass.models.probes.row import write
 from windlass.store.seals import follow, genesis
 from windlass.testing import scripted
 
@@ -136,3 +137,61 @@ def test_exports_and_pages(folder):
         done = call(*command, "chosen/out")
         assert done.exit_code == 0, done.output
         assert mode(folder.parent / "shelf" / "out") == 0o600
+
+
+ROW = {"native_tools": True}
+
+
+@pytest.mark.parametrize("name", TRICKS)
+async def test_a_cache_a_row_and_a_replaced_file_follow_no_trick(folder, name):
+    with pytest.raises(OSError):
+        check_private(name)
+    with pytest.raises(OSError):
+        write_private(name, b"x")
+    with pytest.raises(ConfigError):
+        write(folder / name, "openai", "gpt-4o", ROW)
+    layer = w.with_cache(f"sqlite:///{name}")
+    out = await w.Agent(scripted("ok"), llm_caller=w.compose([layer])(w.default_llm_caller())).run(
+        "hi"
+    )
+    assert out.status == "failed" and "with_cache" in str(out.error)
+    assert untouched(folder)
+
+
+async def test_a_cache_and_a_row_of_ones_own_are_written(folder):
+    for _ in range(2):
+        layer = w.with_cache("own/cache.db")
+        caller = w.compose([layer])(w.default_llm_caller())
+        assert (await w.Agent(scripted("ok"), llm_caller=caller).run("hi")).status == "done"
+    assert layer.hits == 1 and mode(folder / "own" / "cache.db") == 0o600
+    (folder / "own" / "cache.db").chmod(0o644)
+    layer = w.with_cache("own/cache.db")
+    caller = w.compose([layer])(w.default_llm_caller())
+    assert (await w.Agent(scripted("ok"), llm_caller=caller).run("hi")).status == "done"
+    assert layer.hits == 1 and mode(folder / "own" / "cache.db") == 0o600
+    assert write(folder / "windlass.toml", "openai", "gpt-4o", ROW) == "added"
+    assert mode(folder / "windlass.toml") == 0o600
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+async def test_a_cache_and_a_row_of_another_are_not_written(folder):
+    for name in ("cache.db", "windlass.toml"):
+        (folder / name).touch()
+        os.chown(folder / name, 12345, 12345)
+    caller = w.compose([w.with_cache("cache.db")])(w.default_llm_caller())
+    out = await w.Agent(scripted("ok"), llm_caller=caller).run("hi")
+    assert out.status == "failed" and "another user" in str(out.error)
+    with pytest.raises(ConfigError, match="another user"):
+        write(folder / "windlass.toml", "openai", "gpt-4o", ROW)
+    assert [(folder / n).stat().st_size for n in ("cache.db", "windlass.toml")] == [0, 0]
+
+
+@pytest.mark.parametrize("target", ["victim", "new", "."])
+def test_the_default_place_is_made_through_no_link(folder, target):
+    (folder / ".windlass").symlink_to(folder.parent / "home" / target)
+    done = CliRunner().invoke(cli, ["run", "hello", "--provider", "mock", "--session", "s"])
+    assert done.exit_code != 0 and untouched(folder)
+    (folder / ".windlass").unlink()
+    done = CliRunner().invoke(cli, ["run", "hello", "--provider", "mock", "--session", "s"])
+    assert done.exit_code == 0 and (folder / ".windlass" / ".gitignore").read_text() == "*\n"
+    assert mode(folder / ".windlass" / ".gitignore") == 0o600

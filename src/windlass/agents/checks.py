@@ -26,6 +26,7 @@ from windlass.agents.checking import (
 )
 from windlass.agents.pending import ON_PENDING
 from windlass.errors import ConfigError, shown
+from windlass.identifiers import check_identifier, check_label
 from windlass.loop.ledger import Limits
 from windlass.loop.policy import Policy
 from windlass.models.base import Model
@@ -209,6 +210,16 @@ def _llm_caller(name: str, value: Any) -> Any:
     return value
 
 
+def _name(name: str, value: Any) -> str:
+    """A name that is printed, traced and may become a tool's: as strict as a session's id."""
+    return check_identifier(text(name, value), name)
+
+
+def _label(name: str, value: Any) -> str:
+    """An id that somebody else made up: one line of text."""
+    return check_label(text(name, value), name)
+
+
 _number_of_tokens = number(0, whole=True)
 _effort = one_of("none", *LEVELS, "max")
 _THINKING: dict[str, Callable[[str, Any], Any]] = {
@@ -280,18 +291,18 @@ CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "tool_result_max_bytes": number(200, whole=True),
     "tool_arg_validation": one_of("strict", "lenient", "none"),
     "policies": _policies,
-    "name": optional(text),
-    "run_id": optional(text),
-    "request_id": optional(text),
-    "conversation_id": optional(text),
+    "name": optional(_name),
+    "run_id": optional(_label),
+    "request_id": optional(_label),
+    "conversation_id": optional(_label),
     "provider": optional(text),
     "on_tool_call": function,
     "on_tool_result": function,
     "on_message": function,
     "on_warning": function,
     "on_trace": function,
-    "task_id": optional(text),
-    "trace_agent": optional(text),
+    "task_id": optional(_label),
+    "trace_agent": optional(_name),
     "role": optional(text),
     "allowed_tools": optional(texts),
     "disallowed_tools": optional(texts),

@@ -24,12 +24,13 @@ from windlass.callers.parts import answered, digest
 from windlass.callers.redaction import LayerRedactor, secrets_of
 from windlass.errors import ConfigError, NoSuchSession, StoreError, shown
 from windlass.events import Noted
+from windlass.files import check_private
 from windlass.loop.reply import sound
 from windlass.models.base import Emit, Model, Request, Response
 from windlass.models.wrappers.holding import Holding, show
 from windlass.store import open_store
 from windlass.store.base import Store
-from windlass.store.open import SUFFIXES
+from windlass.store.open import SUFFIXES, sqlite_file
 from windlass.usage import Usage
 
 log = logging.getLogger("windlass")
@@ -171,6 +172,13 @@ class Cache(Layer):
             assert self.store is not None
             yield self.store
             return
+        if (file := sqlite_file(self.store)) is not None:
+            try:
+                check_private(file)
+            except OSError as error:
+                raise StoreError(
+                    f"with_cache: {file}: {error.strerror}; replies are not kept there, name another file"
+                ) from None
         store = open_store(self.store)
         try:
             yield store

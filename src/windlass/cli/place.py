@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from windlass.errors import NoSuchSession, nearest
+from windlass.files import open_private
 from windlass.redact import mask_url
 
 if TYPE_CHECKING:
@@ -53,7 +55,8 @@ class Place(NamedTuple):
         """Make the folder of the default place, and keep conversations out of version control."""
         if self.own and self.file is not None and not self.file.parent.exists():
             self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            (self.file.parent / ".gitignore").write_text("*\n")
+            with os.fdopen(open_private(self.file.parent / ".gitignore"), "w") as ignored:
+                ignored.write("*\n")
 
 
 def find_place(given: str | None) -> Place:

@@ -27,6 +27,7 @@ from windlass.events import (
     ToolResulted,
     kind_of,
 )
+from windlass.identifiers import to_title
 from windlass.store.base import Head, Row
 
 T = TypeVar("T")
@@ -263,7 +264,7 @@ def _ended(notes: Notes, entry: RunEnded) -> None:
 
 def _said(notes: Notes, entry: Said) -> None:
     if notes.title is None and entry.message.role == "user" and entry.message.kind is None:
-        notes.title = " ".join(entry.message.text[: 4 * TITLE_LENGTH].split())[:TITLE_LENGTH]
+        notes.title = to_title(entry.message.text, TITLE_LENGTH)
 
 
 _NOTED: dict[type, Callable[[Notes, Any], None]] = {

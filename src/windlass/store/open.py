@@ -60,6 +60,13 @@ def open_store(
     return _sqlite(_sqlite_path(text), busy_timeout, folder, add_tables, read_only)
 
 
+def sqlite_file(address: str) -> str | None:
+    """The file that an address names, as it was written: `sqlite_file("sqlite:///cache.db")`."""
+    if _is_path(address):
+        return address
+    return _sqlite_path(address) if address.lower().startswith("sqlite:") else None
+
+
 def _is_path(text: str) -> bool:
     lowered = text.lower()
     return lowered.endswith(SUFFIXES) and "://" not in text and not lowered.startswith(_SCHEMED)

@@ -6,10 +6,7 @@ wrote it: a digest in the first mark tells.
 
 from __future__ import annotations
 
-import os
 import re
-import stat
-import tempfile
 import tomllib
 from collections.abc import Mapping
 from hashlib import sha256
@@ -19,7 +16,7 @@ from typing import Any
 import msgspec
 
 from windlass.errors import ConfigError
-from windlass.files import read_regular
+from windlass.files import read_regular, write_private
 from windlass.models.rows import glob_problem, matches
 
 _SAFE = re.compile(r"[A-Za-z0-9_-]+\Z")
@@ -127,17 +124,10 @@ def _read(path: Path) -> str:
 
 
 def _replace(path: Path, text: str) -> None:
-    path = path.resolve()  # a link stays a link
     try:
-        mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o644
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(text.encode())
-            os.chmod(temporary, mode)
-            os.replace(temporary, path)
-        except BaseException:
-            os.unlink(temporary)
-            raise
+        write_private(path, text.encode(), keep_mode=True)
     except OSError as error:
-        raise ConfigError(f"{path}: it cannot be written: {error.strerror}") from None
+        raise ConfigError(
+            f"{path}: it cannot be written: {error.strerror}; print the row without --write and "
+            "add it by hand"
+        ) from None
