@@ -214,6 +214,101 @@ async def test_a_session_of_before_goes_on(tmp_path: Path):
     await scope.aclose()
 
 
+# --------------------------------------------------------------------------- names of callers
+
+
+class Item(w.Resource):
+    """A row."""
+
+    id: str
+
+
+async def begun_by(caller: w.Caller) -> None:
+    await w.Agent(scripted("ok")).run("go", caller=caller)
+
+
+async def begun_on_a_session_by(caller: w.Caller) -> None:
+    await w.Agent(scripted("ok")).run("go", session_id="s", caller=caller)
+
+
+async def opened_by(caller: w.Caller) -> None:
+    await w.agent_session_open("s", caller=caller)
+
+
+async def streamed_by(caller: w.Caller) -> None:
+    async with w.Agent(scripted("ok")).stream("go", caller=caller) as stream:
+        await stream.result()
+
+
+async def generated_by(caller: w.Caller) -> None:
+    await current_runtime().models.generate("go", model=scripted("ok"), caller=caller)
+
+
+async def conversation_of(caller: w.Caller) -> None:
+    asked = current_runtime().models.generate(
+        "go", model=scripted("ok"), caller=caller, conversation="c"
+    )
+    await asked
+
+
+async def called_once_by(caller: w.Caller) -> None:
+    await w.llm_call("go", model=scripted("ok"), caller=caller)
+
+
+async def row_made_by(caller: w.Caller) -> None:
+    await current_runtime().resources[Item].create(id="a", caller=caller)
+
+
+async def answered_by(caller: w.Caller) -> None:
+    rules: Any = {"rules": [{"ask": "pay"}]}
+    agent = w.Agent(scripted(call("pay", how="x"), "ok"), tools=[pay], approval_policy=rules)
+    out = await agent.run("go", session_id="s", caller=w.Caller("ann", (), "acme"))
+    await w.approve(out.pending[0].id, by=caller)
+
+
+def read_all(folder: Path) -> bytes:
+    """Everything that is on disk."""
+    return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+
+
+OWNED = [begun_by, begun_on_a_session_by, opened_by, streamed_by, generated_by, conversation_of]
+
+
+@pytest.mark.parametrize(
+    "write", [*OWNED, called_once_by, row_made_by, answered_by], ids=lambda write: write.__name__
+)
+@pytest.mark.parametrize("word", [CANARY, PLAIN], ids=["secret", "control"])
+async def test_no_name_of_a_caller_brings_a_secret_on_record(write: Any, word: str, tmp_path: Path):
+    scope = w.Runtime(
+        store=f"sqlite:///{tmp_path}/s.db",
+        environ={"SOME_API_KEY": CANARY},
+        resources=[Item],
+        roles={"boss": ["agent_session.answer"]} if write is answered_by else None,
+    )
+    async with scope:
+        caller = w.Caller(f"u-{word}", ("boss", f"r-{word}"), "acme")
+        if write in OWNED and word == CANARY:
+            with pytest.raises(w.ConfigError, match="holds a secret") as raised:
+                await write(caller)
+            assert CANARY not in str(raised.value)
+        else:
+            await write(caller)
+    await scope.aclose()
+    disk = read_all(tmp_path)
+    assert (word.encode() in disk) is (word == PLAIN)
+
+
+async def test_a_session_of_a_caller_of_before_goes_on(tmp_path: Path):
+    place, caller = f"sqlite:///{tmp_path}/s.db", w.Caller(f"u-{CANARY}", (), "acme")
+    for environ in ({}, {"SOME_API_KEY": CANARY}):
+        async with w.Runtime(store=place, environ=environ) as scope:
+            await begun_on_a_session_by(caller)
+            await opened_by(caller)
+            with pytest.raises(w.NoSuchSession):
+                await w.agent_session_read("s", caller=w.Caller("u-[redacted]", (), "acme"))
+        await scope.aclose()
+
+
 # --------------------------------------------------------------------------- keys and their models
 
 

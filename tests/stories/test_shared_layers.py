@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -215,6 +216,69 @@ async def test_a_sub_agent_asks_for_the_tenant_of_its_parent():
         ).run("go", caller=caller)
         assert out.status == "done"
     assert child.tenants == ["acme", "evil"]
+
+
+def read_all(folder: Path) -> bytes:
+    """Everything that is on disk."""
+    return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+
+
+def asked_in(how: str, model: w.Model) -> tuple[dict[str, Any], list[str]]:
+    """Options of a run whose tool or callback asks the model itself, and what it was answered."""
+    said: list[str] = []
+
+    async def ask() -> str:
+        reply = await model.respond(Request([w.Message("user", "the same")]), lambda event: None)
+        said.append(reply.message.text)
+        return said[-1]
+
+    @w.tool
+    async def look() -> str:
+        """Look it up."""
+        return await ask()
+
+    @w.tool
+    def look_in_thread() -> str:
+        """Look it up, in a thread."""
+        return asyncio.run(ask())
+
+    if how == "tool":
+        return {"tools": [look]}, said
+    return {"tools": [look_in_thread]}, said
+
+
+@pytest.mark.parametrize("how", ["tool", "thread"])
+@pytest.mark.parametrize("kept", [False, True], ids=["memory", "sqlite"])
+async def test_a_model_that_a_tool_asks_itself_answers_for_the_tenant_of_the_run(
+    how: str, kept: bool, tmp_path: Path
+):
+    store = f"sqlite:///{tmp_path}/cache.db" if kept else None
+    inner = Endpoint("for acme", "for evil", "for the host")
+    layer = w.with_cache(store)
+    options, said = asked_in(how, layer(inner))
+    name = options["tools"][0].name
+    for caller in (ACME, EVIL, None, ACME, EVIL, None):
+        model = scripted(call(name), "done")
+        out = await w.Agent(model, **options).run("go", caller=caller)
+        assert out.status == "done"
+    expected = ["for acme", "for evil", "for the host"]
+    assert said == [*expected, *expected]  # the second time from the cache: it does work
+    assert inner.tenants == ["acme", "evil", None] and layer.hits == 3
+    reply = await layer(inner).respond(Request([w.Message("user", "the same")]), lambda event: None)
+    assert reply.message.text == "for the host" and current_tenant() is None
+
+
+async def test_a_reply_that_a_tool_asked_for_is_kept_without_secrets(tmp_path: Path):
+    secret = "sk-canary-4f9a8b7c6d5e"
+    place = tmp_path / "cache.db"
+    options, said = asked_in(
+        "tool", w.with_cache(f"sqlite:///{place}")(Endpoint(f"it is {secret}"))
+    )
+    async with Runtime(store="memory:", environ={"SOME_API_KEY": secret}):
+        out = await w.Agent(scripted(call("look"), "done"), **options).run("go", caller=ACME)
+    assert out.status == "done" and said == [f"it is {secret}"]
+    disk = read_all(tmp_path)
+    assert secret.encode() not in disk and b"it is " in disk
 
 
 async def test_the_key_is_that_of_the_runtime_that_asks(monkeypatch: pytest.MonkeyPatch):

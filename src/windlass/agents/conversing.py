@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from windlass.access.caller import Caller
-from windlass.agents.redaction import check_new_id
+from windlass.agents.redaction import check_new_id, check_new_owner
 from windlass.errors import ConfigError, NotFound, PermissionDenied, shown
 from windlass.events import Replied, Said, ToolMessage, ToolResulted
 from windlass.loop.policy import Policy
@@ -41,6 +41,7 @@ class Conversation:
             await talks.get(self.id, caller=self.caller)
         except NotFound:
             check_new_id("conversation", self.id)
+            check_new_owner(self.caller)
             await talks.create({"id": self.id}, caller=self.caller)
             return []
         except PermissionDenied:

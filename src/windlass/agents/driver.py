@@ -44,6 +44,7 @@ from windlass.loop.spending import read_children
 from windlass.loop.verdict import Finish, Outcome, Stop, Suspend
 from windlass.loop.watch import Sink
 from windlass.messages import Message
+from windlass.models.metering import RunScope, current_run
 from windlass.notes import Reminder
 from windlass.store.base import InboxItem, Journal, Store
 from windlass.store.memory import MemoryStore
@@ -400,6 +401,7 @@ class _Hold:
 
     async def drive(self, at: Stage, finish: Finish | None) -> Outcome:
         """The run's own task."""
+        current_run.set(RunScope(self.run.caller.tenant, self.run.redactor))
         try:
             self.outcome = await drive(self.run, at, finish)
             return self.outcome

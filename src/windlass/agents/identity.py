@@ -14,6 +14,7 @@ from urllib.parse import quote
 import msgspec
 
 from windlass.access.caller import Caller, is_host
+from windlass.agents.redaction import check_new_owner
 from windlass.errors import ConfigError, NoSuchSession, shown
 from windlass.events import JournalEntry, RunStarted, SessionOpened
 from windlass.store.base import SessionInfo, Store
@@ -126,7 +127,9 @@ async def place_session(
         return session_id
     caller = check_caller(caller)
     key, owner = await _look_up(home, session_id, caller)
-    if owner is not None:
+    if owner is None:
+        check_new_owner(caller)
+    else:
         check_session_access(owner, caller, session_id, scope, "run")
     return key
 

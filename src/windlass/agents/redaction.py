@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from windlass.access.caller import Caller, is_host
 from windlass.errors import ConfigError, NoSuchSession
 from windlass.store.base import Store
 
@@ -36,3 +37,14 @@ def check_new_id(what: str, id: str) -> None:
         raise ConfigError(
             f"the id of a {what} holds a secret, and would be on record: choose another"
         ) from None
+
+
+def check_new_owner(caller: Caller | None) -> None:
+    """Refuse to begin a session or a conversation for a caller whose name holds a known secret.
+
+    Whose it is has to be on record as it is: a name without its secret could be another's.
+    """
+    if caller is not None and not is_host(caller):
+        check_new_id("caller", caller.user)
+        if caller.tenant is not None:
+            check_new_id("tenant", caller.tenant)

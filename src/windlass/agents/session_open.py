@@ -21,7 +21,7 @@ from windlass.agents.identity import (
     place_session,
     with_owner,
 )
-from windlass.agents.redaction import check_session_id
+from windlass.agents.redaction import check_new_owner, check_session_id, redact
 from windlass.agents.runtime import Runtime
 from windlass.errors import Locked, NoSuchSession, SessionHeld
 from windlass.store.base import Journal, Store
@@ -44,6 +44,8 @@ class Opening(msgspec.Struct, frozen=True, kw_only=True):
         if session_id is not None:
             await check_session_id(self.home, session_id)
         if session_id is None:
+            if self.owner is None:
+                check_new_owner(self.caller)
             return await self._open(seams.new_id("session"), metadata=self._metadata())
         if is_host(self.caller) and self.owner in (None, HOST):
             return await self._taken_over(session_id, metadata=None)
@@ -96,7 +98,7 @@ class Opening(msgspec.Struct, frozen=True, kw_only=True):
         return await self._open(session_id, **how, take_over=True)
 
     async def _open(self, session_id: str, **how: Any) -> Journal:
-        name = None if self.caller is None else str(self.caller)
+        name = None if self.caller is None else redact(str(self.caller))
         return await self.home.open(session_id, parent_id=self.parent_id, caller=name, **how)
 
     def _metadata(self) -> dict[str, Any] | None:

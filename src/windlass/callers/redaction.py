@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 from windlass.models.base import Model
-from windlass.models.metering import current_meter
+from windlass.models.metering import find_scope
 from windlass.redact import Redactor
 
 T = TypeVar("T")
@@ -16,8 +16,8 @@ class LayerRedactor:
     """`LayerRedactor(model.secrets).value(reply)`: the model's keys, and all that the run's Runtime knows."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        meter = current_meter.get()
-        known = None if meter is None else meter.redactor
+        scope = find_scope()
+        known = None if scope is None else scope.redactor
         self._redactors = [
             one for one in (known, Redactor(secrets)) if one is not None and len(one)
         ]

@@ -14,7 +14,7 @@ from hashlib import blake2b
 from typing import Generic, NamedTuple, TypeVar
 
 from windlass.models.base import Model
-from windlass.models.metering import current_meter
+from windlass.models.metering import find_scope
 from windlass.secret_forms import utf8
 
 MOST_SCOPES = 1024  # that a layer remembers, as long as the least recent ones are idle
@@ -50,9 +50,12 @@ def _kind(model: Model) -> str:
 
 
 def current_tenant() -> str | None:
-    """The tenant for whom the model call under way is made; None outside of a call, or without one."""
-    meter = current_meter.get()
-    return None if meter is None else meter.tenant
+    """The tenant for whom a model is asked now; None: the host's own code, or a caller without one.
+
+    A tool or a callback that calls `model.respond()` itself asks for the tenant of its run.
+    """
+    scope = find_scope()
+    return None if scope is None else scope.tenant
 
 
 def fingerprint(model: Model) -> str:

@@ -8,7 +8,7 @@ sets `current_meter`; outside such a call nobody counts, and these functions do 
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from windlass.events import LiveEvent
 from windlass.models.base import Aside, Emit, Model, Request, Response
@@ -65,7 +65,22 @@ class Meter(Protocol):
         ...
 
 
+class RunScope(NamedTuple):
+    """For whom a run works, and what it may not write down."""
+
+    tenant: str | None
+    redactor: Redactor | None
+
+
 current_meter: ContextVar[Meter | None] = ContextVar("windlass_meter", default=None)
+
+#: The run that the code at work belongs to: for models that a tool or a callback asks directly.
+current_run: ContextVar[RunScope | None] = ContextVar("windlass_run", default=None)
+
+
+def find_scope() -> Meter | RunScope | None:
+    """For whom a model is asked now: the call under way, else the run; None: the host's own code."""
+    return current_meter.get() or current_run.get()
 
 
 async def begin_request(model: Model, request: Request) -> Request:

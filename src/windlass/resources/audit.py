@@ -144,11 +144,16 @@ def write(
     if row is None and changes:
         row = changes[0].id
     said = [_said(one, redactor) for one in changes]
+    named = [origin.caller, origin.request, origin.conversation, origin.run, reason, *origin.roles]
+    if redactor is not None:
+        # names that others chose; ids of sessions, calls and rows are keys, and stay as they are
+        named = [redactor.text(one) if isinstance(one, str) else one for one in named]
+    caller, request, conversation, run, why, *roles = named
     content = (
-        chain, seq, origin.at, _text(origin.tenant), _text(origin.caller),
-        ",".join([str(_text(role)) for role in origin.roles]), _text(origin.request),
-        _text(origin.conversation), _text(origin.session), _text(origin.run), _text(origin.call),
-        origin.tool, origin.resource, origin.verb, _text(row, 512), outcome, _text(reason, 512),
+        chain, seq, origin.at, _text(origin.tenant), _text(caller),
+        ",".join([str(_text(role)) for role in roles]), _text(request),
+        _text(conversation), _text(origin.session), _text(run), _text(origin.call),
+        origin.tool, origin.resource, origin.verb, _text(row, 512), outcome, _text(why, 512),
         msgspec.json.encode(said).decode(),
     )  # fmt: skip
     tx.keep(_INSERT, (*content, link(before, content)))

@@ -268,7 +268,13 @@ class _Call:
 
         def body(tx: Any) -> ToolResult:
             audit.write(
-                tx, self.origin, (), row=self.arguments.get("id"), outcome="denied", reason=reason
+                tx,
+                self.origin,
+                (),
+                row=self.arguments.get("id"),
+                outcome="denied",
+                reason=reason,
+                redactor=self.redactor,
             )
             return denied(self.verb.tool, reason)
 

@@ -183,8 +183,17 @@ def _told(
 ) -> Callable[[Any], None]:
     """A read that somebody saw, or was refused, is on record though it was answered in a rehearsal."""
     origin = origin_of(desk, verb.name, verb.plan, verb.tool, ctx)
+    redactor = desk.redactor()
 
     def body(tx: Any) -> None:
-        audit.write(tx, origin, (), row=arguments.get("id"), outcome=outcome, reason=reason)
+        audit.write(
+            tx,
+            origin,
+            (),
+            row=arguments.get("id"),
+            outcome=outcome,
+            reason=reason,
+            redactor=redactor,
+        )
 
     return body
