@@ -98,17 +98,18 @@ async def call_model(
     """Make the call and put it on the record, whatever becomes of it."""
     if model is None:
         model = run.model
-    meter = _RunMeter(run, request)
+    meter, metered = _RunMeter(run, request), run.metered
     if closing:
         meter.allow_kept_back()
-    if run.metered:
+    if metered:
         request = await _begun(run, meter, model, request, purpose)
         meter.recorder = _Recorder(run, purpose)
     else:
         request = _on_record(run, model, request, purpose, None)
-        meter.start(model, request)
     seams.point("model.before_request")
     started = seams.monotonic()
+    if not metered:
+        meter.start(model, request, started)
     before = current_meter.set(meter)
     try:
         watched = emit if model.reports_parts else meter.watch(emit)
@@ -126,7 +127,8 @@ async def call_model(
     finally:
         current_meter.reset(before)
     seams.point("model.after_reply")
-    response = fill_usage(model, request, response)
+    if not response.usage.input_tokens:
+        response = fill_usage(model, request, response)
     return _booked(run, model, request, response, purpose, meter, started)
 
 
@@ -239,8 +241,11 @@ def _booked(
     if response.asides:
         whole = None if rewritten is None else tuple(seen)
         _beside(run, model, request, response.asides, whole)
-    reserve, cost = meter.reserve, meter.settle(response, model)
-    _count(run, usage)
+    reserve = None if meter.attempt is None else meter.attempt.reserve
+    cost = meter.settle(response, model)
+    run.books.count(usage)
+    run.input_tokens += usage.input_tokens
+    run.output_tokens += usage.output_tokens
     message = response.message
     if reserve is not None and reserve.limit is not None and response.stop_reason == "max_tokens":
         response = msgspec.structs.replace(response, shortened=reserve.limit)

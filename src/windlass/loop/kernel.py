@@ -156,7 +156,9 @@ def _open(run: Run) -> Stop | None:
 def _out_of_budget(run: Run) -> Stop | None:
     """The end of a run whose limits leave no room for another turn."""
     ledger = run.ledger
-    spent = ledger.out_of_turns() or (ledger.spent() if run.metered else None)
+    spent = ledger.out_of_turns()
+    if spent is None and run.metered:
+        spent = ledger.spent()
     if spent is not None:
         run.record(BudgetExhausted(spent.limit, spent.allowed, spent.used))
         reason = "max_iterations" if spent.limit == "iterations" else spent.limit

@@ -65,17 +65,19 @@ class ReserveRecorder(Protocol):
     def released(self, model: Model, beside: str | None, paid: tuple[int, float]) -> None: ...
 
 
-class _Attempt:
+NOTHING = (0, 0.0)  # tokens and dollars
+
+
+class Attempt(msgspec.Struct):
     """A request under way."""
 
-    __slots__ = ("model", "part", "reply", "request", "reserve", "sent", "started")
-
-    def __init__(self, model: Model, request: Request, reserve: Reserve | None) -> None:
-        self.model, self.request, self.reserve = model, request, reserve
-        self.reply: Response | None = None
-        self.part: Response | None = None
-        self.sent = False
-        self.started = seams.monotonic()
+    model: Model
+    request: Request
+    reserve: Reserve | None
+    started: float
+    reply: Response | None = None
+    part: Response | None = None
+    sent: bool = False
 
 
 class CallMeter:
@@ -92,13 +94,13 @@ class CallMeter:
     _purpose: str = FAILED
     _parent: CallMeter | None = None
     _on_record = False  # a reserve of this call is
-    _paid: tuple[int, float] = (0, 0.0)  # of replies that are booked with the answer
-    _attempt: _Attempt | None = None
+    _paid: tuple[int, float] = NOTHING  # of replies that are booked with the answer
+    attempt: Attempt | None = None  # the request under way
     _asked: tuple[int | None, int | None] = (None, None)  # the caller's limit, and ours
     _events: list[LiveEvent] | None = None
     _kept: tuple[Aside, ...] = ()  # settled; they are booked with the answer
     _carried: tuple[Usage, float] = (NO_USAGE, 0.0)  # settled; it is part of the answer's
-    _settled: tuple[int, float] = (0, 0.0)  # tokens and dollars of both
+    _settled: tuple[int, float] = NOTHING  # tokens and dollars of both
 
     def __init__(
         self,
@@ -146,7 +148,7 @@ class CallMeter:
                 raise OutOfBudget(held)
             reserve, request = held, limited(request, held)
             self._asked = (limit, held.max_tokens)
-        self._attempt = _Attempt(model, request, reserve)
+        self.attempt = Attempt(model, request, reserve, seams.monotonic())
         if reserve is not None:
             again, self._on_record = self._on_record, True
             if self.recorder is not None:
@@ -163,9 +165,9 @@ class CallMeter:
         if self._on_record and self.recorder is not None:
             self.recorder.released(model, self._beside, self._paid)
 
-    def start(self, model: Model, request: Request) -> None:
-        """The first request of a call that no limit is set to."""
-        self._attempt = _Attempt(model, request, None)
+    def start(self, model: Model, request: Request, started: float) -> None:
+        """Begin the first request of a call that no limit is set to."""
+        self.attempt = Attempt(model, request, None, started)
 
     def restore(self, request: Request) -> Request:
         """The request with the reply limit that the caller asked for, not what a reserve had left."""
@@ -184,17 +186,17 @@ class CallMeter:
 
     def receive(self, response: Response) -> None:
         """Remember the reply to the request under way."""
-        if self._attempt is not None:
-            self._attempt.reply = response
+        if self.attempt is not None:
+            self.attempt.reply = response
 
     def receive_part(self, part: Response | None) -> None:
         """Remember what came of a reply that broke off."""
-        if self._attempt is not None:
-            self._attempt.sent, self._attempt.part = True, part
+        if self.attempt is not None:
+            self.attempt.sent, self.attempt.part = True, part
 
     def set_aside(self, aside: Aside) -> None:
         """Settle a reply that is paid for and is not the answer."""
-        attempt, self._attempt = self._attempt, None
+        attempt, self.attempt = self.attempt, None
         usage = aside.response.usage
         tokens = usage.input_tokens + usage.output_tokens
         self._ledger.settle(None if attempt is None else attempt.reserve, tokens, aside.cost_usd)
@@ -206,7 +208,7 @@ class CallMeter:
 
     def carry(self, model: Model, request: Request, response: Response) -> None:
         """Settle a reply whose usage is part of the answer's."""
-        reserve, self._attempt = self.reserve, None
+        reserve, self.attempt = self.reserve, None
         usage = fill_usage(model, request, response).usage
         cost, tokens = cost_of(model, usage) or 0.0, usage.input_tokens + usage.output_tokens
         self._ledger.settle(reserve, tokens, cost)
@@ -240,24 +242,27 @@ class CallMeter:
     @property
     def reserve(self) -> Reserve | None:
         """What is held for the request under way."""
-        return None if self._attempt is None else self._attempt.reserve
+        return None if self.attempt is None else self.attempt.reserve
 
     def settle(self, response: Response, model: Model) -> float:
         """Settle the call with its answer and what was paid for beside it; the cost of the answer."""
-        attempt, self._attempt = self._attempt, None
+        attempt, self.attempt = self.attempt, None
         reserve = None if attempt is None else attempt.reserve
         usage = response.usage
         cost = cost_of(model, usage)
         if cost is None:  # who cannot say is charged what was held back
             cost = 0.0 if reserve is None else reserve.usd
         tokens, usd = usage.input_tokens + usage.output_tokens, cost
-        for aside in response.asides:
-            used = aside.response.usage
-            tokens += used.input_tokens + used.output_tokens
-            usd += aside.cost_usd
-        self._kept = ()
-        before, paid = self._settled
-        self._ledger.settle(reserve, tokens - before, usd - paid)
+        if response.asides:
+            for aside in response.asides:
+                used = aside.response.usage
+                tokens += used.input_tokens + used.output_tokens
+                usd += aside.cost_usd
+            self._kept = ()
+        if self._settled is not NOTHING:
+            before, paid = self._settled
+            tokens, usd = tokens - before, usd - paid
+        self._ledger.settle(reserve, tokens, usd)
         return cost
 
     def give_up(self, error: BaseException, model: Model) -> FailedRequest | None:
@@ -281,7 +286,7 @@ class CallMeter:
 
     def _discard(self) -> None:
         """The request under way is over: it was not made, or its reply is not the answer."""
-        attempt, self._attempt = self._attempt, None
+        attempt, self.attempt = self.attempt, None
         if self._events is not None:
             self._events.clear()
         if attempt is None:
@@ -298,7 +303,7 @@ class CallMeter:
         self._release(attempt.model)
 
     def _settle_failed(self, error: BaseException) -> FailedRequest | None:
-        attempt, self._attempt = self._attempt, None
+        attempt, self.attempt = self.attempt, None
         if attempt is None:
             return None
         usage = self._received(attempt, error)
@@ -307,7 +312,7 @@ class CallMeter:
         took = (seams.monotonic() - attempt.started) * 1000
         return FailedRequest(attempt.model, error, usage, cost, took, self._purpose)
 
-    def _received(self, attempt: _Attempt, error: BaseException) -> Usage:
+    def _received(self, attempt: Attempt, error: BaseException) -> Usage:
         """What a request that failed has used."""
         events = list(self._events) if self._events else []
         if self._events:
@@ -338,7 +343,7 @@ def _may_be_at_work(model: Model) -> bool:
     return model.remote and not model.reports_parts
 
 
-def _cost(attempt: _Attempt, usage: Usage) -> float:
+def _cost(attempt: Attempt, usage: Usage) -> float:
     if usage is NO_USAGE:
         return 0.0
     cost = cost_of(attempt.model, usage)

@@ -49,17 +49,19 @@ def take(response: object, ids: set[str]) -> Response:
     try:
         if type(response) is Response and _possible(response.usage):
             message = response.message
-            if type(message) is Message and message.role == "assistant":
-                fine = type(message.content) is tuple and response.stop_reason in _REASONS
-                fine = fine and message.kind is response.native_id is response.via is None
-                fine = fine and response.shortened is None
-                fine = (
-                    fine and response.provider is None and response.asides == response.notes == ()
-                )
-                fine = fine and type(response.attempts) is int
-                fine = fine and (response.model is None or response.model.isascii())
-                if fine and _new(message.content, ids):
-                    return response
+            if (
+                type(message) is Message
+                and message.role == "assistant"
+                and type(message.content) is tuple
+                and response.stop_reason in _REASONS
+                and message.kind is response.native_id is response.via is None
+                and response.shortened is response.provider is None
+                and response.asides == response.notes == ()
+                and type(response.attempts) is int
+                and (response.model is None or response.model.isascii())
+                and _new(message.content, ids)
+            ):
+                return response
     except Exception:
         pass  # something in it refuses even to be looked at
     return _renamed(sound(response), ids)

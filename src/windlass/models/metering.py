@@ -10,6 +10,8 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import Final, NamedTuple, Protocol
 
+import msgspec
+
 from windlass.events import LiveEvent
 from windlass.models.base import Aside, Emit, Model, Request, Response
 from windlass.redact import Redactor
@@ -128,13 +130,11 @@ def watch_reply(model: Model, emit: Emit) -> Emit:
     return emit if meter is None or model.reports_parts else meter.watch(emit)
 
 
-class Watched:
+class Watched(msgspec.Struct):
     """What an emit has passed on, as far as it was said by a model."""
 
-    __slots__ = ("emit", "events")
-
-    def __init__(self, emit: Emit, events: list[LiveEvent]) -> None:
-        self.emit, self.events = emit, events
+    emit: Emit
+    events: list[LiveEvent]
 
     def __call__(self, event: LiveEvent) -> None:
         self.events.append(event)

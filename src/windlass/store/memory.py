@@ -9,7 +9,7 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, Unpack, cast
 from weakref import finalize, ref
 
 from msgspec import structs
@@ -190,7 +190,7 @@ class MemoryJournal:
         """
         kept = self.entries
         if len(kept) > FEW:  # of a short run all may stay: that is less than looking for what must
-            kept = _for_audit(kept, ON_BOOKS)
+            kept = _without_long_results(kept, _KEPT)
         return self.session_id, self._bounds[-1], kept
 
     def slips(self) -> list[Slip]:
@@ -273,7 +273,8 @@ class MemoryStore:
         name, at, entries = gone
         if not any([type(entry) is ToolDecided for entry in entries]):
             return
-        self._audited.append((name, at, _for_audit(entries, _RUNS)))
+        short = _without_long_results(entries, _AUDITED)
+        self._audited.append((name, at, [_without_arguments(entry) for entry in short]))
 
     def gone(self) -> list[_Gone]:
         """What is kept of sessions that nobody has named: their ids, when they ended, and entries."""
@@ -509,28 +510,32 @@ class MemoryStore:
         return parent_id if parent is None else _opening(parent).root_id or parent_id
 
 
-_RUNS: Final = frozenset({RunStarted})
+_AUDITED: Final = frozenset({RunStarted, ToolDecided, ToolIntended, ToolResulted})
+_KEPT: Final = ON_BOOKS | _AUDITED
 _NO_RESULT: Final = ToolResult()
 _SHORT: Final = 200  # characters of a result that is not worth a copy without it
 
 
-def _for_audit(
-    entries: Sequence[JournalEntry], also: frozenset[type[JournalEntry]]
+def _without_long_results(
+    entries: Sequence[JournalEntry], kinds: frozenset[type[JournalEntry]]
 ) -> list[JournalEntry]:
-    """Decisions and outcomes, without arguments and results that may be long; and these."""
-    kept: list[JournalEntry] = []
-    for entry in entries:
-        kind = type(entry)
-        if kind in also or kind is ToolIntended:
-            kept.append(entry)
-        elif type(entry) is ToolDecided:
-            plain = entry.arguments is None
-            kept.append(entry if plain else structs.replace(entry, arguments=None))
-        elif type(entry) is ToolResulted:
-            content = entry.result.content
-            short = type(content) is str and len(content) <= _SHORT
-            kept.append(entry if short else structs.replace(entry, result=_NO_RESULT))
+    """The entries of these kinds; results that may be long are left out."""
+    kept = [entry for entry in entries if type(entry) in kinds]
+    long = [
+        at
+        for at, entry in enumerate(kept)
+        if type(entry) is ToolResulted
+        and (type(entry.result.content) is not str or len(entry.result.content) > _SHORT)
+    ]
+    for at in long:
+        kept[at] = structs.replace(cast("ToolResulted", kept[at]), result=_NO_RESULT)
     return kept
+
+
+def _without_arguments(entry: JournalEntry) -> JournalEntry:
+    if type(entry) is ToolDecided and entry.arguments is not None:
+        return structs.replace(entry, arguments=None)
+    return entry
 
 
 def result_in(entries: Sequence[JournalEntry], call_id: str) -> ToolResulted | None:
