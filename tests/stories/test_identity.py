@@ -6,6 +6,7 @@ import asyncio
 import copy
 import pickle
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -345,6 +346,30 @@ async def test_one_id_in_many_tenants_is_many_sessions(own_world: Runtime):
         assert (await agents[at].resume("same", caller=who)).status == "done"
         assert len(await w.agent_session_list(caller=who)) == 1
     assert len(await w.agent_session_list()) == len(callers)
+
+
+@pytest.mark.parametrize("how", ["run", "open", "fork"])
+async def test_id_that_many_tenants_begin_at_once(tmp_path: Path, how: str):
+    """In a file: between looking whose it is and beginning it, others come to their turn."""
+    callers = [ANN, EVE, w.Caller("ann"), w.Caller("x", tenant="a/b"), w.Caller("x", tenant="@a")]
+
+    async def begin(who: w.Caller) -> Any:
+        if how == "run":
+            return await w.Agent(scripted("ok")).run("hi", session_id="same", caller=who)
+        if how == "open":
+            return await w.agent_session_open("same", caller=who)
+        return await w.agent_session_fork(f"of-{callers.index(who)}", "same", caller=who)
+
+    async with Runtime(store=tmp_path / "s.db", environ={}):
+        for who in callers if how == "fork" else ():
+            await w.Agent(scripted("ok")).run(
+                "hi", session_id=f"of-{callers.index(who)}", caller=who
+            )
+        await asyncio.gather(*map(begin, callers))
+        for who in callers:
+            assert (await w.agent_session_read("same", caller=who)).id == "same"
+        taken = [info for info in await w.agent_session_list() if info.id.endswith("same")]
+        assert len(taken) == len(callers)
 
 
 @pytest.mark.parametrize("id", ["@evil/s", "@/s", "@acme/s", "@", "@@", "@evil%2Fs"])

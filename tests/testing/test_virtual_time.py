@@ -10,7 +10,9 @@ import time
 import pytest
 
 from windlass import seams
+from windlass.store.sqlite import SqliteStore
 from windlass.testing import Deadlock, VirtualTimeLoop, run_virtual
+from windlass.testing.store_pieces import add, note
 from windlass.testing.virtual_time import EPOCH, START
 
 
@@ -94,6 +96,20 @@ def test_work_on_a_thread_of_its_own_is_not_jumped_over():
         finally:
             orders.put(None)
             thread.join()
+
+    assert run_virtual(main()) == 0
+
+
+def test_a_store_that_gathers_rows_is_not_jumped_over(tmp_path):
+    async def main():
+        store = SqliteStore(tmp_path / "s.db")
+        journals = [await store.open(f"s{number}") for number in range(8)]
+        for number in range(80):  # one session at a time: its writer waits for rows of the others
+            await asyncio.wait_for(add(journals[number % 8], note(number)), timeout=0.001)
+        for journal in journals:
+            await journal.close()
+        await store.aclose()
+        return elapsed()
 
     assert run_virtual(main()) == 0
 

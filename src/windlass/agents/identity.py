@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from windlass import seams
 from windlass.access.caller import Caller, is_host
 from windlass.agents.redaction import check_new_owner
 from windlass.errors import ConfigError, NoSuchSession, shown
@@ -28,6 +29,7 @@ SessionAction: TypeAlias = Literal[
 ]
 #: Where the metadata of a session names the caller who began it.
 OWNER_KEY = "windlass_owner"
+BEGIN_TRIES = 60  # for a session that somebody here is about to begin
 
 
 class SessionOwner(msgspec.Struct, frozen=True):
@@ -155,6 +157,11 @@ async def readable_sessions(
 async def is_begun(home: Store, session_id: str) -> bool:
     """Tell whether the store has a session of this id."""
     return await _read_owner(home, session_id) is not None
+
+
+async def wait_for_beginner(attempt: int) -> None:
+    """Wait, longer each time, for somebody who begins a session of the same id just now."""
+    await seams.sleep(min(0.005 * 2**attempt, 0.25))
 
 
 async def check_child(home: Store, session_id: str, owner: SessionOwner) -> None:

@@ -10,6 +10,7 @@ import msgspec
 from windlass import seams
 from windlass.access.caller import Caller, is_host
 from windlass.agents.identity import (
+    BEGIN_TRIES,
     HOST,
     SessionOwner,
     check_child,
@@ -19,14 +20,13 @@ from windlass.agents.identity import (
     owner_metadata,
     owner_of,
     place_session,
+    wait_for_beginner,
     with_owner,
 )
 from windlass.agents.redaction import check_new_owner, check_session_id, redact
 from windlass.agents.runtime import Runtime
-from windlass.errors import Locked, NoSuchSession, SessionHeld
+from windlass.errors import NoSuchSession, SessionHeld
 from windlass.store.base import Journal, Store
-
-_TRIES = 60  # for a session that somebody here is about to begin
 
 
 class Opening(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,19 +73,19 @@ class Opening(msgspec.Struct, frozen=True, kw_only=True):
                 journal = await self._open(key, metadata=self._metadata())
                 check_session_access(owner_of(journal.entries), caller, session_id, runtime, "run")
                 return journal
-            except (Locked, SessionHeld, NoSuchSession) as error:
+            except (SessionHeld, NoSuchSession) as error:
                 # Another tenant may have begun it since we looked: then it lies elsewhere.
                 if journal is not None:
                     await journal.close()
-                known, key = key, await place_session(home, session_id, caller, runtime)
+                known, begun = key, await is_begun(home, key)  # before we look whose it is
+                key = await place_session(home, session_id, caller, runtime)
                 if key != known:
                     continue
-                begun = await is_begun(home, key)
                 if begun and isinstance(error, SessionHeld) and self.take_over:
                     return await self._open(key, take_over=True)
-                if begun or attempt == _TRIES:
+                if begun or attempt == BEGIN_TRIES:
                     raise
-                await seams.sleep(min(0.005 * 2**attempt, 0.25))
+                await wait_for_beginner(attempt)
         raise AssertionError("unreachable")
 
     async def _taken_over(self, session_id: str, **how: Any) -> Journal:

@@ -6,6 +6,7 @@ Each function works on the store of the current Runtime, or on the one given.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
@@ -13,16 +14,18 @@ import msgspec
 from windlass import seams
 from windlass.access.caller import Caller, is_host
 from windlass.agents.identity import (
+    BEGIN_TRIES,
     SessionAction,
     as_seen_by,
     find_session,
     owner_metadata,
     place_session,
     readable_sessions,
+    wait_for_beginner,
 )
 from windlass.agents.redaction import check_session_id, redact
 from windlass.agents.transcripts import Transcript, transcript_of
-from windlass.errors import ConfigError, Locked, NoSuchSession, shown
+from windlass.errors import ConfigError, NoSuchSession, SessionHeld, StoreError, shown
 from windlass.events import (
     InboxTaken,
     IterationStart,
@@ -95,20 +98,23 @@ async def agent_session_open(
     home, scope = _home(store), _scope(caller)
     name = _named(id) if id is not None else seams.new_id("session")
     metadata = owner_metadata(caller, redact(metadata))
-    try:
-        return await _read(home, await find_session(home, name, caller, scope, "run"), caller)
-    except NoSuchSession:
-        pass
-    await check_session_id(home, name)
-    key = await place_session(home, name, caller, scope)
-    if parent_id is not None:
-        parent_id = await find_session(home, parent_id, caller, scope, "run")
-    try:
-        journal = await home.open(key, metadata=metadata, parent_id=parent_id)
-        await journal.close()
-    except Locked:
-        pass  # somebody here was faster: it is there now
-    return await _read(home, await find_session(home, name, caller, scope, "run"), caller)
+    for attempt in count():
+        try:
+            return await _read(home, await find_session(home, name, caller, scope, "run"), caller)
+        except NoSuchSession:
+            if attempt == BEGIN_TRIES:
+                raise
+        await check_session_id(home, name)
+        key = await place_session(home, name, caller, scope)
+        above = parent_id
+        if above is not None:
+            above = await find_session(home, above, caller, scope, "run")
+        try:
+            journal = await home.open(key, metadata=metadata, parent_id=above)
+            await journal.close()
+        except SessionHeld:  # somebody begins it just now: for this caller, or for another tenant
+            await wait_for_beginner(attempt)
+    raise AssertionError("unreachable")
 
 
 async def agent_session_read(
@@ -337,9 +343,16 @@ async def _fork(
     if is_host(caller):
         await home.fork(id, name, _ended(entries), size)
         return await _read(home, name, caller)
-    name = await place_session(home, name, caller, _scope(caller))
-    await home.fork(id, name, _ended(entries), size, owner_metadata(caller))
-    return await _read(home, name, caller)
+    scope, owner = _scope(caller), owner_metadata(caller)
+    key = await place_session(home, name, caller, scope)
+    try:
+        await home.fork(id, key, _ended(entries), size, owner)
+    except StoreError:
+        taken, key = key, await place_session(home, name, caller, scope)
+        if key == taken:
+            raise
+        await home.fork(id, key, _ended(entries), size, owner)  # beside that of another tenant
+    return await _read(home, key, caller)
 
 
 def _ended(entries: list[JournalEntry]) -> list[JournalEntry]:

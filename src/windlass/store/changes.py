@@ -136,8 +136,8 @@ def remove(db: sqlite3.Connection, where: str, values: tuple[Any, ...], but: set
         used = db.execute("SELECT digest FROM windlass_blob_uses WHERE sid = ?", (sid,)).fetchall()
         db.execute("DELETE FROM windlass_blob_uses WHERE sid = ?", (sid,))
         db.executemany(
-            "DELETE FROM windlass_blobs WHERE digest = ?1"
-            " AND NOT EXISTS (SELECT 1 FROM windlass_blob_uses WHERE digest = ?1)",
+            "DELETE FROM windlass_blobs WHERE digest = ? AND NOT EXISTS"
+            " (SELECT 1 FROM windlass_blob_uses AS u WHERE u.digest = windlass_blobs.digest)",
             used,
         )
     return [id_ for _sid, id_ in gone]
@@ -148,10 +148,10 @@ def _remove_rows(db: sqlite3.Connection, sid: int) -> None:
         "SELECT rows, last_key FROM windlass_sessions WHERE sid = ?", (sid,)
     ).fetchone()
     gone = db.execute(
-        "WITH RECURSIVE chain (key) AS (VALUES (?1) UNION SELECT before"
-        " FROM chain JOIN windlass_rows USING (key) WHERE sid = ?2)"
-        " DELETE FROM windlass_rows WHERE sid = ?2 AND key IN (SELECT key FROM chain)",
-        (last, sid),
+        "WITH RECURSIVE chain (key) AS (VALUES (?) UNION SELECT before"
+        " FROM chain JOIN windlass_rows USING (key) WHERE sid = ?)"
+        " DELETE FROM windlass_rows WHERE sid = ? AND key IN (SELECT key FROM chain)",
+        (last, sid, sid),
     ).rowcount
     if gone != rows:  # the chain is broken: look at every row there is
         db.execute("DELETE FROM windlass_rows WHERE sid = ?", (sid,))

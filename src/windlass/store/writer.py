@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import sqlite3
 import threading
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -30,6 +31,8 @@ POLL_SECONDS = 0.1  # how soon mail from other processes is noticed while nothin
 
 log = logging.getLogger("windlass.store")
 
+living: weakref.WeakSet[Writer] = weakref.WeakSet()  # a virtual clock waits for them
+
 
 # --------------------------------------------------------------------------- the thread
 
@@ -45,6 +48,7 @@ class Writer:
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
         self._stopping = threading.Event()
+        self._waiting = False  # for the next job, with nothing in hand
         self._guard: Guard | None = None
         self._ended: Callable[[], None] | None = None
         self._news = News()
@@ -55,6 +59,15 @@ class Writer:
         self.identify: Callable[[Path], str] | None = None
         self.stopped = False
         self.put: Callable[[Jobs], None] = self._first_put
+        living.add(self)
+
+    @property
+    def at_work(self) -> bool:
+        """Is there anything that it has not yet answered?"""
+        thread = self._thread
+        if thread is None or not thread.is_alive():
+            return False
+        return not self._waiting or not self._queue.empty()
 
     def _first_put(self, job: Jobs) -> None:
         with self._starting:
@@ -130,12 +143,15 @@ class Writer:
     def _wait(self) -> list[Job]:
         jobs: list[Job] = []
         try:
-            self._take(jobs, self._queue.get(timeout=POLL_SECONDS if self.lines else None))
+            self._waiting = True
+            found = self._queue.get(timeout=POLL_SECONDS if self.lines else None)
+            self._waiting = False
+            self._take(jobs, found)
             if 2 * len(jobs) < len(self.lines):
                 self._stopping.wait(GATHER_SECONDS)
                 self._take(jobs, self._queue.get_nowait())
         except Empty:
-            pass
+            self._waiting = False
         return jobs
 
     def _take(self, jobs: list[Job], found: Jobs) -> None:

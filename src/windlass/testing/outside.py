@@ -36,6 +36,9 @@ _IDLE = (
     ("selectors.py", "select"),
 )
 
+#: The modules of store writers; each knows those that live.
+_WRITERS = ("windlass.store.writer", "windlass.store.postgres_writer")
+
 
 class Job:
     """A function on its way through an executor."""
@@ -84,7 +87,7 @@ class Outside:
 
     def look(self, fds: Sequence[int], *, for_ever: bool) -> Work:
         """What goes on right now. `for_ever`: the loop would wait for this and nothing else."""
-        if _asks_a_server():
+        if _stores_work():
             return Work.RUNS
         alone = not fds
         threads: set[object] = set()
@@ -96,7 +99,7 @@ class Outside:
             threads.add(mark)
             if state in ("R", "D"):
                 return Work.RUNS
-            if not _is_idle(frame):
+            if not _is_idle(frame) and (for_ever or not _is_idle_writer(frame)):
                 sleepers.add(mark)
         before, self._seen = self._seen, frozenset(threads)
         if not alone and (self._seen != before or _unseen_runs()):
@@ -107,10 +110,10 @@ class Outside:
         return Work.ALONE if alone else Work.QUIET
 
 
-def _asks_a_server() -> bool:
-    """Does a store wait for the answer of a server? Its thread looks idle meanwhile."""
-    loaded = sys.modules.get("windlass.store.postgres_writer")
-    return loaded is not None and any(writer.at_work for writer in list(loaded.living))
+def _stores_work() -> bool:
+    """Has a store anything in hand? Its thread looks idle while it gathers, or waits for a server."""
+    loaded = [sys.modules.get(name) for name in _WRITERS]
+    return any(writer.at_work for one in loaded if one is not None for writer in list(one.living))
 
 
 def _threads() -> Iterator[tuple[object, str, FrameType]]:
@@ -166,6 +169,11 @@ def _is_idle(frame: FrameType) -> bool:
     return any(
         code.co_name == function and code.co_filename.endswith(file) for file, function in _IDLE
     )
+
+
+def _is_idle_writer(frame: FrameType) -> bool:
+    """A store's thread that waits for work. It still sees mail of others: it may wake a loop that waits."""
+    return frame.f_code.co_name == "_wait" and frame.f_code.co_filename.endswith("store/writer.py")
 
 
 def _foreign(fds: Sequence[int], *, listening: bool) -> Iterator[object]:
