@@ -95,7 +95,7 @@ def _at(address: str, folder: Path, busy_timeout: float) -> Place:
         file = folder / address
         return Place(str(file), file, busy_timeout, False)
     if _on_server(address):
-        from windlass.store.postgres_link import Address
+        from windlass.store.postgres_address import Address
 
         return Place(Address(address).url, None, busy_timeout, False)
     open_store(address)  # refuses what is no address, in its own words

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -21,6 +21,20 @@ class StoreConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def widens(cls, path: tuple[str, ...], value: object, weaker: Mapping[str, Any]) -> bool:
         """Does the setting need the user's trust? Sessions do not go to an address of the project's."""
         return path[0] == "url"
+
+    @classmethod
+    def project_problems(cls, table: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:
+        """What even a trusted file of a project may not say: that a server is not checked."""
+        url = str(table.get("url", ""))
+        if url.lower().startswith(("postgresql:", "postgres:")):
+            from windlass.store.postgres_address import has_weak_tls  # by who has such an address
+
+            if has_weak_tls(url):
+                yield (
+                    ("url",),
+                    "only code, the environment or your own file may weaken sslmode for a server that "
+                    "is not on this machine",
+                )
 
 
 config.section("store", StoreConfig)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import logging
 import threading
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar, Unpack
@@ -21,12 +22,14 @@ from windlass.store.base import Head, InboxItem, InboxKind, Row, SessionInfo
 from windlass.store.calls import ModelCall, Which, chosen
 from windlass.store.jobs import Call, Line
 from windlass.store.memory import result_in
-from windlass.store.postgres_link import Address, Connection
+from windlass.store.postgres_address import Address
+from windlass.store.postgres_link import Connection
 from windlass.store.postgres_once import look, once
 from windlass.store.postgres_writer import Writer
 from windlass.store.served import BUSY_SECONDS, Opening, ServedStore, to_the_end, without_opening
 
 T = TypeVar("T")
+log = logging.getLogger("windlass.store")
 
 
 class PostgresStore(ServedStore):
@@ -39,6 +42,8 @@ class PostgresStore(ServedStore):
 
     def __init__(self, url: str, *, busy_timeout: float = BUSY_SECONDS) -> None:
         self.address, self.busy_timeout = Address(url), busy_timeout
+        if self.address.warning is not None:
+            log.warning(self.address.warning)
         self._writer = Writer(self.address, busy_timeout)
         super().__init__(self.address, self._writer)
         self._writer.token = self.token

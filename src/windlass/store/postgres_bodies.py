@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from typing import Any, Literal, TypeVar, cast
 
 from windlass import seams
-from windlass.errors import StoreError
+from windlass.errors import Locked, StoreError
 from windlass.store import body as limits
 from windlass.store.body import BodyTooSlow
 from windlass.store.postgres_link import Connection, Statement, away, code_of, passing
@@ -186,6 +186,11 @@ class Tx:
                 self.broken = error
             if code_of(error) == "57014":
                 self.broken = too_slow()
+                raise self.broken from error
+            if code_of(error) == "55P03":
+                self.broken = Locked(
+                    "another connection holds what a body needs; let it finish and try again"
+                )
                 raise self.broken from error
             raise
 

@@ -1,25 +1,21 @@
-"""A Postgres server: its address, connections to it, and what its errors mean.
-
-The password is in the address that is handed to the driver, and in no message.
-"""
+"""Connections to a Postgres server, and what its errors mean. The password is in no message."""
 
 from __future__ import annotations
 
 import asyncio
-import importlib.util
-import ipaddress
 import logging
-import os
-from collections.abc import AsyncGenerator, Callable, Iterable
+import ssl
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any, Protocol, cast
-from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
-from windlass.errors import ConfigError, Corrupt, Full, Locked, StoreError
+from windlass.errors import Corrupt, Full, Locked, StoreError
+from windlass.store.postgres_address import Address
 
 CONNECT_SECONDS = 10
 ANSWER_SECONDS = 30.0  # at least, before a server that says nothing counts as gone
 FIRST_SECONDS = 5.0
+LONGEST_WAIT = 86_400.0  # seconds for a lock, however patient the store is
 OLDEST = 13  # the first that says of any transaction what became of it
 
 log = logging.getLogger("windlass.store")
@@ -61,94 +57,21 @@ class Connection(Protocol):
     def is_in_transaction(self) -> bool: ...
 
 
-class Address:
-    """Where the server is: `Address("postgresql://ann:secret@db/agents")`, shown without its secret."""
-
-    def __init__(self, url: str) -> None:
-        try:
-            parts = urlsplit(url)
-            port, host, user = parts.port, parts.hostname, parts.username
-            query = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
-        except ValueError:
-            raise ConfigError(
-                "the store's address cannot be read; write postgresql://user:password@host:5432/name "
-                "and escape what is special in the password (%40 for @, %2F for /)"
-            ) from None
-        name = unquote(parts.path[1:]) if len(parts.path) > 1 else ""
-        where = f"{user}@" if user else ""
-        where += host or dict(query).get("host", "")
-        self.shown = f"postgresql://{where}{f':{port}' if port else ''}/{name}"
-        self.settings = {name for name, _ in query}
-        mode = _required_ssl_mode(dict(query), host)
-        if mode is not None:
-            query = [*(pair for pair in query if pair[0] != "sslmode"), ("sslmode", mode)]
-        self.url = urlunsplit(("postgresql", parts.netloc, parts.path, urlencode(query), ""))
-        if (
-            parts.fragment or "/" in name or "@" in name
-        ):  # perhaps the rest of a password: not shown
-            raise ConfigError(
-                "the store's address names no database; write postgresql://user:password@host/name "
-                "and escape what is special in the password (%40 for @, %2F for /, %23 for #)"
-            )
-        missing = [name for name in ("asyncpg", "greenlet") if not importlib.util.find_spec(name)]
-        if missing:
-            raise ConfigError(
-                f"a store on Postgres needs {' and '.join(missing)}: pip install 'windlass[postgres]'"
-            )
-
-    def __repr__(self) -> str:
-        return self.shown
-
-
-def _required_ssl_mode(query: dict[str, str], host: str | None) -> str | None:
-    """The TLS mode for a server elsewhere; None: it is on this machine, and any will do."""
-    hosts = query.get("host") or host or os.environ.get("PGHOST", "")
-    if all(map(_is_local, hosts.split(","))):
-        return None
-    mode = query.get("sslmode") or os.environ.get("PGSSLMODE") or "require"
-    if mode in ("disable", "allow", "prefer"):
-        raise ConfigError(
-            f"the store's server is not on this machine, and sslmode={mode} may send the password and "
-            "sessions in clear text; use sslmode=require or verify-full, or a tunnel to localhost"
-        )
-    return mode
-
-
-def _is_local(host: str) -> bool:
-    """A socket's folder, or this machine."""
-    host = host.strip().strip("[]")
-    if not host or host[0] in "/@" or host.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 async def connect(address: Address, patience: float, settings: dict[str, str]) -> Connection:
-    """A connection that waits for the disk at every commit."""
-    import asyncpg  # pyright: ignore[reportMissingTypeStubs]  # the extra `postgres`
-
+    """A connection that waits for the disk at every commit, and for no lock longer than `patience`."""
     # One plan for all: a statement is planned once on a connection and its rows are few. Where an
     # index can be used it is: a scan of a whole table makes a serializable body depend on all of it.
-    given = {"jit": "off", "enable_seqscan": "off", **settings}
-    if "lock_timeout" not in address.settings:  # nobody waits for ever for what another holds
-        given["lock_timeout"] = str(max(1, int(patience * 1000)))
-    if "application_name" not in address.settings:
-        given["application_name"] = "windlass"
-    opened = cast(
-        Connection,
-        await asyncpg.connect(  # pyright: ignore[reportUnknownMemberType]
-            address.url,
-            timeout=CONNECT_SECONDS,
-            command_timeout=max(patience, ANSWER_SECONDS),
-            max_cached_statement_lifetime=0,
-            server_settings=given,
-        ),
-    )
+    given = {**address.settings, "jit": "off", "enable_seqscan": "off", **settings}
+    given.setdefault("application_name", "windlass")
+    lock_timeout = str(max(1, int(min(patience, LONGEST_WAIT) * 1000)))
+    given.setdefault("lock_timeout", lock_timeout)
+    opened = await _log_in(address, patience, given)
     try:
-        version, waits = await opened.fetchrow(
-            "SELECT current_setting('server_version_num')::int, current_setting('synchronous_commit')"
+        # Qualified: the schemas of the path have not been looked at yet.
+        version, waits, lock_wait = await opened.fetchrow(
+            "SELECT pg_catalog.current_setting('server_version_num')::int,"
+            " pg_catalog.current_setting('synchronous_commit'),"
+            " pg_catalog.current_setting('lock_timeout')"
         )
         if version < OLDEST * 10_000:
             raise StoreError(
@@ -156,10 +79,51 @@ async def connect(address: Address, patience: float, settings: dict[str, str]) -
             )
         if waits == "off":  # an acknowledged row would be lost with the server's memory
             await opened.execute("SET synchronous_commit = on")
+        if lock_wait == "0":  # for ever
+            await opened.execute(f"SET lock_timeout = {lock_timeout}")
     except BaseException:
         opened.terminate()
         raise
     return opened
+
+
+async def _log_in(address: Address, patience: float, settings: dict[str, str]) -> Connection:
+    import asyncpg  # pyright: ignore[reportMissingTypeStubs]  # the extra `postgres`
+
+    from windlass.store.postgres_login import GuardedConnection, LoginLoop
+
+    login = LoginLoop(asyncio.get_running_loop(), allow_clear_text=address.is_always_encrypted)
+    try:
+        return cast(
+            Connection,
+            await asyncpg.connect(  # pyright: ignore[reportUnknownMemberType]
+                **address.driver_arguments,
+                loop=cast(asyncio.AbstractEventLoop, login),
+                connection_class=GuardedConnection,
+                timeout=CONNECT_SECONDS,
+                command_timeout=max(patience, ANSWER_SECONDS),
+                max_cached_statement_lifetime=0,
+                server_settings=settings,
+            ),
+        )
+    except Exception as error:
+        if login.refused_clear_text:
+            raise StoreError(
+                f"{address}: the server asks for the password in clear text over a connection that is "
+                "not encrypted; it was not sent. Use scram-sha-256 in the server's pg_hba.conf, or TLS "
+                "(?sslmode=verify-full)"
+            ) from error
+        if isinstance(error, ssl.SSLCertVerificationError):
+            raise StoreError(
+                f"{address}: the server's certificate was not accepted ({error.verify_message}); name the "
+                "authority that signed it (?sslrootcert=/path/ca.pem) or another host"
+            ) from error
+        if isinstance(error, ConnectionError) and "rejected SSL" in str(error):
+            raise StoreError(
+                f"{address}: the server offers no TLS, which this address requires; switch it on there "
+                "(ssl = on), or use a tunnel to localhost"
+            ) from error
+        raise
 
 
 class Pool:
@@ -172,14 +136,14 @@ class Pool:
         self._patience = patience
         self._idle: list[Connection] = []
         self._places = asyncio.Semaphore(size)
-        self.ready: Callable[[Connection], Any] | None = None  # awaited with the first connection
-        self._making = asyncio.Lock()
+        self.ready: Callable[[Connection], Awaitable[None]] | None = None  # for each new connection
+        self._reached = False
         self.answered: list[str] = []  # tokens of transactions whose end is known
 
     @property
     def patience(self) -> float:
         """How long to wait for the server: one that was never there may be a wrong address."""
-        return self._patience if self.ready is None else min(self._patience, FIRST_SECONDS)
+        return self._patience if self._reached else min(self._patience, FIRST_SECONDS)
 
     @asynccontextmanager
     async def take(self) -> AsyncGenerator[Connection]:
@@ -203,15 +167,13 @@ class Pool:
             if not connection.is_closed():
                 return connection
         connection = await connect(self.address, self._patience, self.settings)
-        if self.ready is not None:
-            try:
-                async with self._making:
-                    if self.ready is not None:
-                        await self.ready(connection)
-                        self.ready = None
-            except BaseException:
-                connection.terminate()
-                raise
+        try:
+            if self.ready is not None:
+                await self.ready(connection)
+        except BaseException:
+            connection.terminate()
+            raise
+        self._reached = True
         return connection
 
     async def close(self) -> None:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from windlass.store.base import InboxItem
 from windlass.store.jobs import Line
-from windlass.store.postgres_link import Address, Connection, connect, meaning
+from windlass.store.postgres_address import Address
+from windlass.store.postgres_link import Connection, connect, meaning
 from windlass.store.postgres_reading import mail
 from windlass.store.postgres_schema import CHANNEL
 
@@ -29,9 +30,11 @@ class Mail:
         self,
         address: Address,
         patience: float,
+        ready: Callable[[Connection], Awaitable[None]],
         deliver: Callable[[Line, list[InboxItem]], None],
     ) -> None:
-        self._address, self._patience, self._deliver = address, patience, deliver
+        self._address, self._patience = address, patience
+        self._ready, self._deliver = ready, deliver
         self._lines: dict[int, Line] = {}
         self._seen: dict[
             int, set[str]
@@ -94,6 +97,7 @@ class Mail:
             try:
                 self._tried.clear()
                 connection = await connect(self._address, self._patience, {})
+                await self._ready(connection)
                 connection.add_termination_listener(self._lost)
                 channel = await connection.fetchval(f"SELECT {CHANNEL}")
                 await connection.add_listener(channel, self._heard)

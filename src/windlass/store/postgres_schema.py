@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from windlass.errors import Corrupt, StoreError
 from windlass.store.books import VIEW
-from windlass.store.postgres_link import Address, Connection
+from windlass.store.postgres_address import Address
+from windlass.store.postgres_link import Connection
+from windlass.store.postgres_schema_check import (
+    SAFE_PATH,
+    check_owners,
+    check_tables,
+    find_path,
+    pin,
+    write_path,
+)
 
 SCHEMA = 2  # of the tables; the journal's own format is `events.FORMAT`
 LOCK = 0x77696E646C617373  # "windlass": who makes or changes the tables holds it
@@ -104,6 +115,32 @@ CREATE TABLE windlass_beats (store text PRIMARY KEY, at float8 NOT NULL);
 UPGRADES: dict[int, str] = {
     1: "ALTER TABLE windlass_sessions ADD COLUMN holder text;" + BEATS,
 }  # from a version to the next: statements, run by whoever comes first
+
+
+KNOWN = TABLES + BEATS
+
+
+class Schema:
+    """The schema of a store: chosen, checked and made by its first connection, then the same for all."""
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self._path: str | None = None
+        self._making = asyncio.Lock()
+
+    async def use(self, connection: Connection) -> None:
+        """Let a new connection find our tables, and those of nobody else."""
+        async with self._making:
+            if self._path is None:
+                names = await find_path(connection, self._address)
+                await check_owners(connection, self._address, names)
+                path = write_path(names)
+                await pin(connection, path)
+                await prepare(connection, self._address)
+                await pin(connection, SAFE_PATH)
+                await check_tables(connection, self._address, names[0], KNOWN)
+                self._path = path
+        await pin(connection, self._path)
 
 
 async def prepare(connection: Connection, address: Address) -> None:

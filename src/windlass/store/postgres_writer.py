@@ -25,9 +25,10 @@ from windlass.store.group import SecondResult, loss, stale, with_record
 from windlass.store.holder import BEAT_SECONDS
 from windlass.store.jobs import Again, Append, Call, Commit, Forget, Job, Jobs, Line
 from windlass.store.news import SteppedNews
+from windlass.store.postgres_address import Address
 from windlass.store.postgres_bodies import BodyRaised, run_body
 from windlass.store.postgres_changes import beat, become_writer, give_up, post
-from windlass.store.postgres_link import Address, Connection, Pool, Statement, meaning, passing
+from windlass.store.postgres_link import Connection, Pool, Statement, meaning, passing
 from windlass.store.postgres_mail import Mail
 from windlass.store.postgres_once import Left, Patience, Trial, look, once
 from windlass.store.postgres_reading import entries
@@ -40,7 +41,7 @@ from windlass.store.postgres_rows import (
     share_values,
     stored,
 )
-from windlass.store.postgres_schema import prepare
+from windlass.store.postgres_schema import Schema
 from windlass.store.served import Opening
 
 T = TypeVar("T")
@@ -71,7 +72,8 @@ class Writer:
         self._grouping = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self.news = SteppedNews()
-        self.mail = Mail(address, patience, self._deliver)
+        self.schema = Schema(address)
+        self.mail = Mail(address, patience, self.schema.use, self._deliver)
         self._prepared: dict[Connection, dict[str, Statement]] = {}
         self.token = ""  # of the store
         self._holds: set[Line] = set()  # sessions that it is the writer of
@@ -159,7 +161,7 @@ class Writer:
             BODIES,
             {"statement_timeout": limit, **idle},
         )
-        self.pool.ready = self.bodies.ready = self._prepare
+        self.pool.ready = self.bodies.ready = self.schema.use
         self._drain()
         await self._stopping.wait()
         while self._tasks or self._lines:
@@ -177,9 +179,6 @@ class Writer:
         await self.pool.close()
         await self.bodies.close()
         self.news.say()
-
-    async def _prepare(self, connection: Connection) -> None:
-        await prepare(connection, self.address)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

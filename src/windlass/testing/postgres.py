@@ -23,7 +23,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -82,14 +82,16 @@ class Server:
     the server at once loses nothing either way: what it wrote is in the page cache.
     """
 
-    def __init__(self, folder: Path, *, durable: bool = False) -> None:
+    def __init__(
+        self, folder: Path, *, durable: bool = False, settings: Mapping[str, str] | None = None
+    ) -> None:
         binaries = find_binaries()
         if binaries is None:
             raise WindlassError(MISSING)
         self.folder, self.data, self._bin = folder, folder / "data", binaries
         switched = "on" if durable else "off"
         self._settings = {**_SETTINGS, "unix_socket_directories": str(folder)}
-        self._settings |= {"fsync": switched, "full_page_writes": switched}
+        self._settings |= {"fsync": switched, "full_page_writes": switched, **(settings or {})}
         self._process: subprocess.Popen[Any] | None = None
         self._schemas: set[str] = set()
 
@@ -197,10 +199,12 @@ def _as_user() -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def own_server(*, durable: bool = True) -> Generator[Server]:
-    """A server for one test, to be stopped and started at will."""
+def own_server(
+    *, durable: bool = True, settings: Mapping[str, str] | None = None
+) -> Generator[Server]:
+    """A server for one test, to be stopped and started at will; `settings` as in postgresql.conf."""
     folder = Path(tempfile.mkdtemp(prefix="windlass-pg-", dir=_ram_disk() if not durable else None))
-    server = Server(folder, durable=durable)
+    server = Server(folder, durable=durable, settings=settings)
     try:
         server.create()
         server.start()
