@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -10,6 +11,9 @@ import pytest
 import windlass as w
 from windlass.resources import rehearsing
 from windlass.resources.desk import Desk
+from windlass.resources.expected import find_last_write
+from windlass.resources.resource import plan_of
+from windlass.resources.work import Change
 from windlass.testing import call, scripted
 
 ANN, BEA = w.Caller("ann", (), "acme"), w.Caller("bea", (), "acme")
@@ -175,6 +179,48 @@ async def test_what_changes_after_the_decision_is_found_in_the_transaction(
             assert '"conflict"' in told and await amount(accounts) in (10, 1000)
 
 
+@pytest.mark.parametrize("sub_agent", [False, True], ids=["own", "of a sub-agent"])
+@pytest.mark.parametrize("between", [changed, changed_back, made_again, nothing, other_row])
+async def test_a_call_that_was_let_through_and_cut_off_is_compared_again_on_resume(
+    runtime: Any, between: Between, sub_agent: bool, monkeypatch: pytest.MonkeyPatch
+):
+    scope, accounts = await begun(runtime)
+    answer, reached = Desk.for_tool, asyncio.Event()
+
+    def made(*script: Any) -> w.Agent[Any, str]:
+        if not sub_agent:
+            return agent(scope, *script)
+        inner = w.Agent(scripted(*script, "ok"), tools=list(scope.resources), name="helper")
+        task = [call("helper", task="double it")] if script else []
+        return w.Agent(scripted(*task, "ok"), tools=[inner.as_tool()], caller=ANN)
+
+    async def hang(self: Any, verb: Any, arguments: Any, ctx: Any) -> Any:
+        reached.set()
+        await asyncio.Event().wait()
+
+    async with scope:
+        out = await made(DOUBLE).run("go", dry_run="plan")
+        assert out.plan is not None
+        plan = await w.approve_plan(out.plan, by="eve")
+        monkeypatch.setattr(Desk, "for_tool", hang)
+        first = asyncio.create_task(
+            made(DOUBLE).run("go", plan=plan, session_id="real", on_cancel="park")
+        )
+        await reached.wait()
+        first.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await first
+        monkeypatch.setattr(Desk, "for_tool", answer)
+        await between(accounts)
+        before = await amount(accounts)
+        on = await made().resume("real")
+        if between in (nothing, other_row):
+            assert on.status == "done" and await amount(accounts) == 20
+        else:
+            assert await amount(accounts) == before  # the model is told, and may ask again
+            assert "conflict" in on.tool_calls[0].result or sub_agent
+
+
 async def test_effects_that_build_on_each_other_need_no_question(runtime: Any):
     scope, accounts = await begun(runtime)
     script = (DOUBLE, DOUBLE, DELETE, call("create_account", id="a", amount=7), DOUBLE)
@@ -260,3 +306,38 @@ async def test_a_sub_agent_is_held_to_the_rows_too(runtime: Any):
             await between(accounts)
             real = await boss().run("go", plan=plan)
             assert (real.status, await amount(accounts)) == (status, left)
+
+
+async def test_the_log_is_read_from_where_it_ended_when_the_plan_was_made(runtime: Any, place: str):
+    """However long the log, only rows after the mark are looked at: `n` is its key."""
+    scope, accounts = await begun(runtime)
+    async with scope:
+        for number in range(20):
+            await accounts.update("b", {"amount": number}, caller=BEA)
+        plan = await planned(scope, DOUBLE)
+        assert plan.effects[0].mark is not None and plan.effects[0].mark >= 20
+        asked: list[tuple[str, tuple[Any, ...]]] = []
+
+        def explain(tx: Any) -> list[str]:
+            class Spy:
+                dialect = tx.dialect
+
+                def execute(self, sql: str, values: tuple[Any, ...] = ()) -> Any:
+                    asked.append((sql, values))
+                    return tx.execute(sql, values)
+
+            changes = [Change(plan_of(Account), "a", None, None)]
+            assert find_last_write(Spy(), "acme", changes, 0, frozenset()) > 0
+            assert find_last_write(Spy(), "acme", changes, plan.effects[0].mark, frozenset()) == 0
+            words = "EXPLAIN" if tx.dialect == "postgres" else "EXPLAIN QUERY PLAN"
+            return [
+                str(row)
+                for sql, values in asked
+                for row in tx.execute(f"{words} {sql}", values).fetchall()
+            ]
+
+        found = " ".join(await scope.store.consult(explain))
+        if place.startswith("postgres"):  # a planner scans what fits on one page
+            assert "windlass_audit_pkey" in found or "n > " in found
+        else:
+            assert "SEARCH" in found and "PRIMARY KEY (rowid>?)" in found and "SCAN" not in found

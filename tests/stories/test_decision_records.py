@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -118,6 +119,28 @@ async def test_list_that_grants_leaves_a_grant():
         seen = await run(permissions=options)
         grants = [e for e in seen.out.entries if type(e) is PermissionGrant]
         assert [(e.tool, e.reason) for e in grants] == [("write", "allowed by wr*")] * count
+
+
+@pytest.mark.parametrize("store", ["memory:", "sqlite"])
+async def test_grant_of_a_call_that_others_parked_is_recorded_once(store: str, tmp_path: Path):
+    place = store if store == "memory:" else f"sqlite:///{tmp_path}/s.db"
+    rules: Any = {"rules": [{"ask": "write"}]}
+    async with w.Runtime(store=place, environ={}):
+        agent = w.Agent(
+            scripted(
+                [call("write", path="a"), call("write", path="b")], call("write", path="a"), "ok"
+            ),
+            tools=[write],
+            permissions={"allow": "wr*"},
+            approval_policy=rules,
+        )
+        out = await agent.run("go", session_id="s")
+        for _ in range(2):  # a parked call is decided on again when it goes on
+            assert out.status == "suspended"
+            out = await agent.resume("s", decisions={each.id: True for each in out.pending})
+        assert out.status == "done"
+        granted = [e.call_id for e in out.entries if type(e) is PermissionGrant]
+        assert granted == [each.id for each in out.tool_calls] and len(granted) == 3
 
 
 async def test_answer_that_comes_later_is_recorded_whole():

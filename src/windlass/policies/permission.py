@@ -15,7 +15,7 @@ import msgspec
 from windlass.access.ceiling import Ceiling
 from windlass.access.permissions import PermissionRequest, Permissions, Ruling
 from windlass.errors import said, shown
-from windlass.events import PermissionDeny, PermissionEscalation, PermissionGrant
+from windlass.events import PermissionDeny, PermissionEscalation, PermissionGrant, Replied
 from windlass.loop.answers import Allow, Deny, decision_of
 from windlass.loop.asks import parked_by
 from windlass.loop.plan import digest_of
@@ -79,7 +79,7 @@ class Permitted(Policy[Grants]):
         granted: Grants = run.recall(self)
         if digest in granted.calls:
             why = "granted before"
-            run.record(PermissionGrant(call.name, call.id, "session", why))
+            _record_grant(run, PermissionGrant(call.name, call.id, "session", why))
             return Granted(why, receipt=_receipt("allow", "granted for the session", why))
         tool = run.tools[call.name]
         names: Mapping[str, Any] = tool.spec.parameters.get("properties") or {}
@@ -87,7 +87,7 @@ class Permitted(Policy[Grants]):
         if ruling.allowed:
             if ruling.rule is None:
                 return None
-            run.record(PermissionGrant(call.name, call.id, "once", ruling.reason))
+            _record_grant(run, PermissionGrant(call.name, call.id, "once", ruling.reason))
             return Granted(
                 ruling.reason, receipt=_receipt("allow", f"allow {ruling.rule}", ruling.reason)
             )
@@ -124,7 +124,7 @@ class Permitted(Policy[Grants]):
         if grant is None:
             why = answer.reason if isinstance(answer, Deny) else None
             return self._denied(run, call, ruling, why or reason, by, ask)
-        run.record(PermissionGrant(call.name, call.id, grant, reason))
+        _record_grant(run, PermissionGrant(call.name, call.id, grant, reason))
         if grant == "session":
             known: Grants = run.recall(self)
             run.remember(self, Grants((*known.calls, digest)))
@@ -142,6 +142,18 @@ class Permitted(Policy[Grants]):
     ) -> Refused:
         run.record(PermissionDeny(call.name, call.id, reason))
         return _refused(call, _line(ruling), reason, by, ask)
+
+
+def _record_grant(run: Run, grant: PermissionGrant) -> None:
+    """Put a grant on record, once: a call that another policy parked is decided on again."""
+    for entry in reversed(run.journal.entries):
+        if (
+            type(entry) is Replied and entry.purpose is None
+        ):  # the reply that asked for the call: what is older is of others
+            break
+        if type(entry) is PermissionGrant and entry.call_id == grant.call_id:
+            return
+    run.record(grant)
 
 
 _HOST = "on_escalation"  # who answered, where it does not say which person did
