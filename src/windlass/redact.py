@@ -103,7 +103,11 @@ def secrets_in(name: str, value: str) -> list[str]:
 
 def mask_url(text: str) -> str:
     """The text with the password of any URL in it masked: `postgresql://ann:****@host/db`."""
-    return _URL_PASSWORD.sub(r"\1:****@", text) if "://" in text else text
+    if "://" not in text:
+        return text
+    parts = _URL_PASSWORD.split(text)  # words, user, password, words, …
+    parts[2::3] = [":****@"] * (len(parts) // 3)
+    return "".join(parts)
 
 
 def _searchable(value: str | Secret) -> set[str]:

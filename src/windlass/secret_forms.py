@@ -46,7 +46,10 @@ class Forms:
         try:
             return [found[1:] for found in self._in_text.find_matches_as_indexes(text)]
         except UnicodeEncodeError:  # a lone surrogate
-            return self._find_among_surrogates(text)
+            if self._has_surrogates:
+                return self._find_among_surrogates(text)
+            # no secret holds one: a `?` in its place, as it would be written, keeps every place
+            return self.find(text.encode(errors="replace").decode())
 
     def _find_among_surrogates(self, text: str) -> list[tuple[int, int]]:
         data, found = utf8(text), list[tuple[int, int]]()
@@ -89,6 +92,10 @@ class Forms:
             if place < len(self._written) and self._written[place].startswith(ending):
                 return at
         return end
+
+    @cached_property
+    def _has_surrogates(self) -> bool:
+        return len(_sound(self._written)) < len(self._written)
 
     @cached_property
     def _in_text(self) -> AhoCorasick:

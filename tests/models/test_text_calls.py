@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from typing import Any
 
@@ -101,8 +102,9 @@ def show(pieces: list[str]) -> tuple[str, list[str]]:
     for piece in pieces:
         stream.feed(TextDelta(piece))
     calls = find_calls(text)
-    stream.flush(text, calls)
-    read = read_reply(Response(Message("assistant", text)), calls).message
+    assert "".join(stream.streamed) == text
+    stream.flush(calls)
+    read = asyncio.run(read_reply(Response(Message("assistant", text)), calls)).message
     return "".join(seen), [call.raw or call.name for call in read.tool_calls]
 
 

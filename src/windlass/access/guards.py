@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os.path
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -23,9 +24,20 @@ _PLACES: Final = (
 )  # fmt: skip
 
 
+#: What every path has in it that falls under one of them.
+_STEMS: Final = re.compile(
+    r"\.env|\.pem|\.key|\.p12|\.pfx|\.jks|id_(?:rsa|dsa|ecdsa|ed25519)|[._]netrc|\.pgpass|\.npmrc|\.pypirc"
+    r"|\.git-credentials|\.htpasswd|credentials\.json|service-account|secrets\.ya?ml|kubeconfig|\.aws|\.azure"
+    r"|gcloud|\.ssh|\.kube|\.docker|\.gnupg|environ|shadow"
+)
+MOST_SUSPECTS: Final = 500  # words of commands that are looked at closely
+
+
 def sensitive(path: str) -> str | None:
     """The pattern of secrets that the path falls under; None: it falls under none."""
     lowered = path.replace("\\", "/").lower().rstrip("/. ")
+    if not _STEMS.search(lowered):
+        return None
     name = os.path.basename(lowered)
     for pattern in SENSITIVE:
         if like(pattern, name):
@@ -51,7 +63,19 @@ def guarded(facts: CallFacts, workspace: str, roots: Sequence[str]) -> str | Non
                 f"{path!r} is outside the workspace; name its folder in "
                 "approval_policy.external_roots to let tools use it"
             )
+    return _guard_commands(facts)
+
+
+def _guard_commands(facts: CallFacts) -> str | None:
+    if not any([_STEMS.search(command.lower()) for command in facts.commands]):
+        return None
+    left = MOST_SUSPECTS
     for word in facts.words:
+        if len(word) > LONGEST or not _STEMS.search(word.lower()):
+            continue  # which names no file, or none of these
         if (pattern := sensitive(word)) is not None:
             return f"the command names {word!r}: {pattern} holds secrets"
+        left -= 1
+        if not left:
+            return f"the command holds more than {MOST_SUSPECTS} words that look like secrets"
     return None

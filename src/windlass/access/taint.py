@@ -7,6 +7,7 @@ only ever added.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal, TypeAlias, cast
 
@@ -26,6 +27,9 @@ _WORDS: Final[dict[Label, str]] = {
 #: Kinds that touch nothing themselves; what a sub-agent touches, its own tools say.
 _HARMLESS: Final = frozenset({"think", "progress", "session_control", "approval", "agent"})
 _PLAIN = (bool, type(None))
+_REST_OF_WORD: Final = re.compile(r"\w++")
+_READ_AGAIN, _ALWAYS_READ = 2, 65_536  # times what was said, and characters that are always read
+_SEARCH: Final = 10  # characters that a search counts beside the text it looks for
 
 
 def labels_of(annotations: Mapping[str, Any]) -> frozenset[Label] | None:
@@ -135,13 +139,21 @@ def _spoken(text: str, spoken: str) -> bool:
     """Whole words only: a letter out of a longer word was not said."""
     if not text:
         return True
+    begins_word, ends_word = text[0].isalnum(), text[-1].isalnum()
+    left = _READ_AGAIN * len(spoken) + _ALWAYS_READ
     place = spoken.find(text)
     while place >= 0:
         end = place + len(text)
-        cut_before = text[0].isalnum() and _is_word(spoken[max(place - 1, 0) : place])
-        if not cut_before and not (text[-1].isalnum() and _is_word(spoken[end : end + 1])):
+        cut_before = begins_word and _is_word(spoken[max(place - 1, 0) : place])
+        if not cut_before and not (ends_word and _is_word(spoken[end : end + 1])):
             return True
-        place = spoken.find(text, place + 1)
+        # a search reads all of the text it looks for; whoever repeats it without end is asked about
+        left -= len(text) + _SEARCH
+        if left < 0:
+            return False
+        # within this word no other begins
+        following = _REST_OF_WORD.match(spoken, place) if begins_word else None
+        place = spoken.find(text, place + 1 if following is None else following.end())
     return False
 
 

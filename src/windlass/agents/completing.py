@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final, Unpack
 
@@ -36,7 +35,7 @@ _BETWEEN: Final = (
     "in <after>. Answer with the text that fills the gap and with nothing else: repeat neither side, "
     "explain nothing, use no code fence."
 )
-_FENCED: Final = re.compile(r"\s*```[^\n`]*\n(.*?)\n?```\s*", re.DOTALL)
+_FENCE: Final = "```"
 _NO_CHANCE: Final = 4  # characters; a shorter piece may well come again by itself
 _NO_CHANCE_AFTER: Final = 8
 
@@ -106,10 +105,17 @@ class _Completing(Holding):
         return msgspec.structs.replace(response, message=message)
 
 
+def _without_fence(text: str) -> str:
+    fenced = text.strip()
+    head, line_end, body = fenced.removeprefix(_FENCE).partition("\n")
+    if not (line_end and fenced.startswith(_FENCE) and body.endswith(_FENCE)) or "`" in head:
+        return text
+    return body.removesuffix(_FENCE).removesuffix("\n")
+
+
 def tidied(text: str, prefix: str, suffix: str | None) -> str:
     """A reply without the fence around it and without what it repeats of either side."""
-    if fenced := _FENCED.fullmatch(text):
-        text = fenced[1]
+    text = _without_fence(text)
     for echo in (prefix, prefix.rpartition("\n")[2]):
         cut = text if text.startswith(echo) else text.lstrip()
         if len(echo.strip()) >= _NO_CHANCE and cut.startswith(echo):

@@ -42,7 +42,9 @@ def json_text(value: Any, *, indent: bool = True) -> str:
 
 def safe_json(text: str) -> str:
     """JSON that says the same and that no terminal obeys."""
-    return _UNSAFE_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    for letter in set(_UNSAFE_IN_JSON.findall(text)):  # of which there are few, however often
+        text = text.replace(letter, f"\\u{ord(letter):04x}")
+    return text
 
 
 # --------------------------------------------------------------------------- numbers

@@ -13,11 +13,12 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 _FENCE: Final = re.compile(r"```[a-zA-Z0-9_+-]*+[ \t]*+\n")
-# All up to a comma that must go, or to a quote that is never closed. Possessive: nothing is read twice.
+# All up to a quote that is never closed; and all up to a comma that must go. Possessive: nothing is read twice.
+_CLOSED: Final = re.compile(r"""(?:[^"]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+""", re.DOTALL)
 _KEPT: Final = re.compile(
-    r"""(?:[^",]++|"[^"\\]*+(?:\\.[^"\\]*+)*+"|,(?!\s*+[}\]]))*+""", re.DOTALL
+    r"""(?:[^",]++|"[^"\\]*+(?:\\.[^"\\]*+)*+"|,(?!\s*+[}\]]))++""", re.DOTALL
 )
-_COMMA: Final = re.compile(r",(\s*[}\]])")
+_COMMA: Final = re.compile(r",(?=\s*+[}\]])")
 _OPEN: Final = re.compile(r"[{\[]")
 _PLACES: Final = 64  # fences, and openings, that are tried in a text
 _LONGEST: Final = 1_000_000  # characters
@@ -97,18 +98,7 @@ def _in_prose(text: str) -> Iterator[Any]:
 
 def _without_commas(text: str) -> str:
     """The text without commas before a closing bracket; what stands in strings stays."""
-    kept: list[str] = []
-    place, end = 0, len(text)
-    while place < end:
-        stop = _end_of_kept(text, place)
-        kept.append(text[place:stop])
-        if text[stop : stop + 1] == '"':  # never closed, so it is no string
-            kept.append(_COMMA.sub(r"\1", text[stop:]))
-            break
-        place = stop + 1
-    return "".join(kept)
-
-
-def _end_of_kept(text: str, place: int) -> int:
-    found = _KEPT.match(text, place)
-    return place if found is None else found.end()
+    closed = _CLOSED.match(text)
+    end = 0 if closed is None else closed.end()
+    # a quote that is never closed begins no string
+    return "".join(_KEPT.findall(text[:end])) + _COMMA.sub("", text[end:])

@@ -12,7 +12,7 @@ from windlass.loop.policy import Policy
 from windlass.loop.run import Run
 from windlass.loop.turn import Turn
 from windlass.loop.verdict import KeepGoing
-from windlass.models.wrappers.text_calls import OPEN, find_intended
+from windlass.models.wrappers.text_calls import OPEN, find_intended_in_slices
 from windlass.policies.tally import tally
 from windlass.policies.wording import Words, text_of
 
@@ -40,7 +40,7 @@ class QuotedCalls(Policy[None]):
         told = KIND in counted.heard
         if not told and (counted.told[KIND] >= MOST or run.ledger.out_of_turns() is not None):
             return None
-        if not find_intended(turn.text, run.tools):
+        if not await find_intended_in_slices(turn.text, run.tools):
             return None
         if not told:
             run.say(await text_of(self.words), KIND)

@@ -10,6 +10,8 @@ import re
 from math import isfinite
 from typing import Any, cast
 
+from windlass.tools.patterns import may_match
+
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)")
 _MOST_DIGITS = 1000
@@ -56,7 +58,7 @@ class _Mender:
         for key, item in value.items():
             if key in properties:
                 mended[key] = self.value(item, properties[key], (*path, key))
-            elif others is False and not any(_matches(one, key) for one in patterns):
+            elif others is False and not any(may_match(one, key) for one in patterns):
                 self._note((*path, key), "was left out: nobody knows it")
             else:
                 mended[key] = self.value(item, others, (*path, key))
@@ -112,13 +114,6 @@ def _kinds(schema: dict[str, Any]) -> list[str]:
     if not isinstance(kinds, list):
         return []
     return [kind for kind in cast("list[str]", kinds) if kind != "null"]
-
-
-def _matches(pattern: str, key: str) -> bool:
-    try:
-        return re.search(pattern, key) is not None
-    except re.error:
-        return True  # not ours to judge, so keep the key
 
 
 def _number(text: str, kinds: list[str]) -> int | float | None:

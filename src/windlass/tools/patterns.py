@@ -9,15 +9,20 @@ through to it has few repeats, none within another, and texts of a length that f
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from typing import Any, cast
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from typing import Any, NamedTuple, cast
 
 _LONGEST = {0: 100_000, 1: 2_000, 2: 200}  # characters, by how many repeats there are
 _FEW = 4  # repeating this often is not worth counting
 _POSSESSIVE = re.compile(r"[*+?}]\+")  # the linear engine reads it as two repeats
-_LONGEST_LOOK = 4_000
+LONGEST_LOOK = 2_000
+_MOST_STEPS = (
+    8_000_000  # of an engine that goes back, for all texts of one call: up to a tenth of a second
+)
 _VALUES = ("enum", "const", "default", "examples")  # no schemas in there
 _ANCHORS = {"A": "^", "Z": "$"}
+_DEFINED = ("#/$defs/", "#/definitions/")
 
 
 def patterns_in(schema: Any) -> Iterator[str]:
@@ -67,14 +72,14 @@ def looks_at_keys(schema: Any) -> bool:
     return False
 
 
-def has_long_key(value: Any) -> bool:
+def has_long_key(value: Any, longest: int = LONGEST_LOOK) -> bool:
     """Has any object in it a key that is too long for a pattern that looks around?"""
     todo: list[Any] = [value]
     while todo:
         node = todo.pop()
         if isinstance(node, dict):
             fields = cast("dict[Any, Any]", node)
-            if any(isinstance(key, str) and len(key) > _LONGEST_LOOK for key in fields):
+            if any(isinstance(key, str) and len(key) > longest for key in fields):
                 return True
             todo += fields.values()
         elif isinstance(node, list):
@@ -119,7 +124,7 @@ def guarded(schema: Any) -> Any:
 def _keep_short(node: dict[str, Any]) -> None:
     """Try the pattern only on a text that is short; a long one does not fit."""
     test: dict[str, Any] = {
-        "if": {"type": "string", "maxLength": _LONGEST_LOOK},
+        "if": {"type": "string", "maxLength": LONGEST_LOOK},
         "then": {"pattern": node.pop("pattern")},
         "else": {"not": {"type": "string"}},
     }
@@ -134,12 +139,129 @@ def translated(pattern: str) -> str:
     return re.sub(r"\\(.)", lambda found: _ANCHORS.get(found[1], found[0]), pattern, flags=re.S)
 
 
-def longest_text(pattern: str) -> int | None:
-    """The longest text that may be tried; None when no length is safe."""
+@lru_cache(maxsize=256)
+def count_repeats(pattern: str) -> int | None:
+    """How many repeats a pattern has that Python's engine tries; None: too many, or one within another."""
     from re import _parser  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType]
 
     repeats = _repeats(cast("Iterable[Any]", cast("Any", _parser).parse(pattern)), within=False)
-    return None if repeats is None else _LONGEST.get(repeats)
+    return repeats if repeats in _LONGEST else None
+
+
+def longest_text(pattern: str) -> int | None:
+    """The longest text that may be tried; None when no length is safe."""
+    repeats = count_repeats(pattern)
+    return None if repeats is None else _LONGEST[repeats]
+
+
+@lru_cache(maxsize=256)
+def _key_matcher(pattern: str) -> Callable[[str], bool]:
+    if (quick := linear({"pattern": translated(pattern)})) is not None:
+        return quick.is_valid
+    try:
+        compiled, longest = re.compile(pattern), longest_text(pattern) or 0
+    except (re.error, RecursionError, OverflowError):
+        return lambda _key: True
+    return lambda key: len(key) > longest or compiled.search(key) is not None
+
+
+def may_match(pattern: str, key: str) -> bool:
+    """Does a key fit a pattern, as far as that can be told in reasonable time? What cannot be told is a yes."""
+    try:
+        return _key_matcher(pattern)(key)
+    except ValueError:  # a lone surrogate
+        return True
+
+
+def find_longest_key(schema: Any) -> int:
+    """The longest key that every pattern for keys in a schema may be tried on by Python's engine."""
+    longest, todo = _LONGEST[0], [schema]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, dict):
+            fields = cast("dict[str, Any]", node)
+            keys = fields.get("patternProperties")
+            if isinstance(keys, dict):
+                limits = [longest_text(pattern) or 0 for pattern in cast("dict[str, Any]", keys)]
+                longest = min([longest, *limits])
+            todo += fields.values()
+        elif isinstance(node, list):
+            todo += cast("list[Any]", node)
+    return longest
+
+
+class Effort(NamedTuple):
+    """What it may take to try patterns that go back on the texts of one call."""
+
+    # the longest text that is tried, and the power of its length that it takes, the shortest first
+    powers: tuple[tuple[int, int], ...]
+    names: frozenset[str] | None  # of the fields whose texts are tried; None: all texts are
+
+    def is_too_much(self, value: Any) -> bool:
+        """Would it take too long?"""
+        left = _MOST_STEPS
+        todo: list[tuple[Any, bool]] = [(value, self.names is None)]
+        while todo:
+            node, tried = todo.pop()
+            if isinstance(node, str):
+                if tried:
+                    left -= self._steps(len(node))
+                    if left < 0:
+                        return True
+            elif isinstance(node, dict):
+                for key, item in cast("dict[Any, Any]", node).items():
+                    todo.append((item, tried or key in cast("frozenset[str]", self.names)))
+                    if self.names is None:
+                        todo.append((key, True))
+            elif isinstance(node, list):
+                todo += [(item, tried) for item in cast("list[Any]", node)]
+        return False
+
+    def _steps(self, length: int) -> int:
+        for longest, power in self.powers:
+            if length <= longest:
+                return length**power
+        return 0
+
+
+def effort_to_look(schema: Any) -> Effort:
+    """The effort where patterns look around."""
+    return Effort(((LONGEST_LOOK, 2),), _fields_with_patterns(schema))
+
+
+def effort_to_repeat(schema: Any) -> Effort:
+    """The effort where Python's engine matches."""
+    repeats = {count_repeats(pattern) or 0 for pattern in patterns_in(schema)}
+    powers = sorted([(_LONGEST[count], 1 + count) for count in repeats if count])
+    return Effort(tuple(powers), _fields_with_patterns(schema))
+
+
+def _fields_with_patterns(schema: Any) -> frozenset[str] | None:
+    """The names of the fields in which texts are compared with a pattern; None: it may be any text."""
+    found: set[str] = set()
+    todo: list[tuple[Any, str | None]] = [(schema, None)]
+    while todo:
+        node, name = todo.pop()
+        if isinstance(node, list):
+            todo += [(item, name) for item in cast("list[Any]", node)]
+        if not isinstance(node, dict):
+            continue
+        for key, value in cast("dict[str, Any]", node).items():
+            if key == "pattern" and isinstance(value, str):
+                if name is None:
+                    return None
+                found.add(name)
+            elif key == "patternProperties":
+                return None
+            elif key == "properties" and isinstance(value, dict):
+                todo += [(item, field) for field, item in cast("dict[str, Any]", value).items()]
+            elif key in ("$defs", "definitions"):
+                todo.append((value, None))  # whoever refers to it names the field
+            elif key in ("$ref", "$dynamicRef") and not str(value).startswith(_DEFINED):
+                return None
+            elif key not in _VALUES:
+                todo.append((value, name))
+    return frozenset(found)
 
 
 def _repeats(items: Iterable[Any], within: bool) -> int | None:

@@ -13,12 +13,17 @@ from typing import Any, NamedTuple, Protocol, cast
 
 from windlass.errors import ConfigError, nearest, shown
 from windlass.tools.patterns import (
+    Effort,
+    effort_to_look,
+    effort_to_repeat,
+    find_longest_key,
     guarded,
     has_long_key,
     has_patterns,
     linear,
     longest_text,
     looks_at_keys,
+    may_match,
     patterns_in,
     respelt,
 )
@@ -39,6 +44,8 @@ class Fault(NamedTuple):
 
 
 class _Engine(Protocol):
+    effort: Effort | None  # where a pattern goes back; None: all take linear time
+
     def is_valid(self, instance: Any) -> bool: ...
 
     def faults(self, instance: Any) -> Iterator[Fault]: ...
@@ -56,17 +63,26 @@ class Checker:
     def __init__(self, schema: Mapping[str, Any], whose: str) -> None:
         self._engine = _compile(dict(schema), whose)
         self.is_valid = self._engine.is_valid
-        self._short_keys = looks_at_keys(schema)
-        if self._short_keys:
+        self._short_keys = self._engine.effort is not None and looks_at_keys(schema)
+        if self._engine.effort is not None:
             self.is_valid = self._is_valid
 
     def _is_valid(self, value: Any) -> bool:
-        return not has_long_key(value) and self._engine.is_valid(value)
+        return self._refusal(value) is None and self._engine.is_valid(value)
+
+    def _refusal(self, value: Any) -> str | None:
+        """Why it is not tried to match a value; None: it is."""
+        effort = self._engine.effort
+        if self._short_keys and has_long_key(value):
+            return "arguments: have a key that is too long to be matched with a pattern"
+        if effort is not None and effort.is_too_much(value):
+            return "arguments: hold more text than can be matched with their patterns"
+        return None
 
     def problems(self, value: Any) -> tuple[str, ...]:
         """What is wrong, as `path: message` lines; empty when the value fits."""
-        if self._short_keys and has_long_key(value):
-            return ("arguments: have a key that is too long to be matched with a pattern",)
+        if (refusal := self._refusal(value)) is not None:
+            return (refusal,)
         try:
             return lines(self._engine.faults(value))
         except UnicodeEncodeError:
@@ -103,10 +119,10 @@ def lines(faults: Iterable[Fault]) -> tuple[str, ...]:
     """Faults as words: at most `MOST_PROBLEMS` lines, none twice."""
     said: dict[str, None] = {}
     for fault in faults:
-        for line in _say(fault):
+        for line in _say(fault):  # one fault may be about many keys
             said[line] = None
-        if len(said) > MOST_PROBLEMS:
-            return (*islice(said, MOST_PROBLEMS), "… and more")
+            if len(said) > MOST_PROBLEMS:
+                return (*islice(said, MOST_PROBLEMS), "… and more")
     return tuple(said)
 
 
@@ -181,7 +197,10 @@ def _compile(schema: dict[str, Any], whose: str) -> _Engine:
             return _Rust(jsonschema_rs.validator_for(schema, offline=True), schema)
         spelt = respelt(schema)
         quick = linear(spelt)
-        return _Rust(quick or jsonschema_rs.validator_for(guarded(spelt), offline=True), schema)
+        if quick is not None:
+            return _Rust(quick, schema)
+        slow = jsonschema_rs.validator_for(guarded(spelt), offline=True)
+        return _Rust(slow, schema, effort_to_look(schema))
     except jsonschema_rs.ValidationError as error:
         if 'is not a "regex"' in error.message:
             return _python(schema, whose, error.message)
@@ -197,8 +216,10 @@ def _compile(schema: dict[str, Any], whose: str) -> _Engine:
 class _Rust:
     """jsonschema-rs: a quarter of a microsecond for a small value."""
 
-    def __init__(self, validator: Any, schema: dict[str, Any]) -> None:
-        self.validator, self.schema = validator, schema
+    def __init__(
+        self, validator: Any, schema: dict[str, Any], effort: Effort | None = None
+    ) -> None:
+        self.validator, self.schema, self.effort = validator, schema, effort
         self.is_valid = validator.is_valid
 
     def faults(self, instance: Any) -> Iterator[Fault]:
@@ -263,7 +284,8 @@ def _python(schema: dict[str, Any], whose: str, why: str) -> _Engine:
     except SchemaError as error:
         raise ConfigError(f"{whose}: its JSON Schema is wrong: {_short(error.message)}") from None
     # an empty registry of its own, because the default one fetches from the network
-    return _Python(cls(schema, registry=cast("Any", Registry)()))
+    effort = effort_to_repeat(schema)
+    return _Python(cls(schema, registry=cast("Any", Registry)()), effort, find_longest_key(schema))
 
 
 def _guarded(cls: Any) -> Any:
@@ -292,13 +314,17 @@ def _guarded(cls: Any) -> Any:
 
 
 class _Python:
-    def __init__(self, validator: Any) -> None:
-        self.validator = validator
+    def __init__(self, validator: Any, effort: Effort, longest_key: int) -> None:
+        self.validator, self.longest_key = validator, longest_key
+        self.effort: Effort | None = effort
 
     def is_valid(self, instance: Any) -> bool:
-        return self.validator.is_valid(instance)
+        return not has_long_key(instance, self.longest_key) and self.validator.is_valid(instance)
 
     def faults(self, instance: Any) -> Iterator[Fault]:
+        if has_long_key(instance, self.longest_key):
+            yield Fault((), "patternProperties", "have a key that is too long to be matched")
+            return
         for error in self.validator.iter_errors(instance):
             yield self._fault(error)
 
@@ -318,7 +344,7 @@ class _Python:
             names = tuple(
                 key
                 for key in instance
-                if key not in known and not any(re.search(one, key) for one in patterns)
+                if key not in known and not any(may_match(one, key) for one in patterns)
             )
         for one in error.context or ():
             branches.setdefault(one.schema_path[0], []).append(self._fault(one))

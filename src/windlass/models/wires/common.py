@@ -30,6 +30,7 @@ from windlass.models.view import pieces
 from windlass.models.wires.decoder import Decoder
 from windlass.models.wires.values import as_dict, joined, loads, safe_name
 from windlass.redact import Secret, looks_secret
+from windlass.slices import SHORT
 from windlass.usage import Usage
 
 _AUTH: Final = frozenset({"authorization", "api-key", "x-api-key", "x-goog-api-key"})
@@ -310,9 +311,17 @@ class HttpModel(Model):
             raise from_http(reply.status, reply.headers, explained, self._source())
         try:
             read, feed, progress = reply.read, decoder.feed, deadline.progress
+            taken = 0
             while chunk := await read():
-                if feed(chunk):
-                    progress()
+                for at in range(0, len(chunk), SHORT):
+                    if feed(chunk if len(chunk) <= SHORT else chunk[at : at + SHORT]):
+                        progress()
+                    if decoder.done:
+                        break
+                    # what has come already is read without waiting: others want to run as well
+                    if (taken := taken + len(chunk)) >= SHORT:
+                        taken = 0
+                        await asyncio.sleep(0)
                 if decoder.done:
                     break
         except StreamBroken:

@@ -17,7 +17,7 @@ from windlass.models.base import Aside, Emit, Request, Response
 from windlass.models.estimates import fill_usage
 from windlass.models.metering import begin_request, set_aside
 from windlass.models.wrappers.holding import Holding
-from windlass.models.wrappers.text_calls import OPEN, CallBlock, find_calls
+from windlass.models.wrappers.text_calls import OPEN, CallBlock, find_calls_in_slices
 from windlass.models.wrappers.text_tools import WithoutCalls, read_reply
 
 #: The mark of a call that was written as text; bound to no provider, so it is never echoed.
@@ -50,9 +50,10 @@ class Native(Holding):
             response = await self._again(request, shown.feed, response)
         message = response.message
         text = message.text
-        calls = find_calls(text) if OPEN in text and not message.tool_calls else []
-        shown.flush(text, calls)
-        return _read(response, calls) if calls else response
+        written = OPEN in text and not message.tool_calls
+        calls = await find_calls_in_slices(text) if written else []
+        await shown.finish(text, calls)
+        return await _read(response, calls) if calls else response
 
     async def _again(self, request: Request, emit: Emit, empty: Response) -> Response:
         """Ask again; what came of it before is paid for, and goes on the books."""
@@ -76,13 +77,13 @@ def _empty(response: Response) -> bool:
     return all(type(block) is Text and not block.text for block in response.message.content)
 
 
-def _read(response: Response, calls: Sequence[CallBlock]) -> Response:
+async def _read(response: Response, calls: Sequence[CallBlock]) -> Response:
     said = response.message.content
     words = next(place for place, block in enumerate(said) if type(block) is Text)
     # what a provider put behind its words was about words that are now read as something else
     kept = (*said[:words], *(block for block in said[words:] if type(block) is not Opaque))
     held = msgspec.structs.replace(response, message=Message("assistant", kept))
-    read = read_reply(held, calls)
+    read = await read_reply(held, calls)
     content = tuple(
         msgspec.structs.replace(block, opaque=WRITTEN) if type(block) is ToolCall else block
         for block in read.message.content

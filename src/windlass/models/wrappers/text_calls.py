@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
+
+from windlass.slices import SHORT, STEPS, Slices, run_at_once, run_in_slices
 
 OPEN: Final = "<tool_call>"
 CLOSE: Final = "</tool_call>"
@@ -24,12 +26,16 @@ _QUOTE_LINES: Final = re.compile(r"(?: {0,3}+>[^\r\n]*+(?:\r\n|\r(?!\Z)|\n))++")
 _START: Final = re.compile(rf" {{0,3}}{OPEN}")
 _NEXT: Final = re.compile(rf"[ \t]*{OPEN}")
 _ANY_TAG: Final = re.compile(r"</?tool_call>")
-_JSON_TAG: Final = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+("?)|</?tool_call>', re.DOTALL)
+# All up to a tag, or to a string without an end. Possessive: nothing is read twice.
+_JSON_BODY: Final = re.compile(
+    r"""(?:[^"<]++|"[^"\\]*+(?:\\.[^"\\]*+)*+"|<(?!/?+tool_call>))*+""", re.DOTALL
+)
 _LISTED: Final = r"(?: {0,3}+(?:[-*+]|\d{1,9}[.)])[ \t]++)*+"  # within items of lists
 _QUOTE: Final = re.compile(rf"{_LISTED} {{0,3}}>")
 _QUOTES: Final = re.compile(r" {0,3}>| {4}| {0,3}\t")  # lines that quote by themselves
 _FENCE: Final = re.compile(rf"({_LISTED}) {{0,3}}(`{{3,}}(?=[^`]*$)|~{{3,}})")
 _TICKS: Final = re.compile(r"`+")
+_BLANK_LINE: Final = re.compile(r"\n[ \t]*\r?\n")
 _MARKS: Final = frozenset("\"'\u201c\u201d\u201e\u00ab\u00bb\u2039\u203a\u2018\u2019")
 #: Elements whose content is quoted, or thought, and not said.
 _ELEMENTS: Final = (
@@ -157,10 +163,12 @@ class _Scan(NamedTuple):
     fences: list[tuple[int, int]]  # what is inside fences
 
 
-def _scan(text: str) -> _Scan:
+def _scan(text: str) -> Slices[_Scan]:
     state, found = LineState(), _Scan([], [], [])
-    at = 0
+    at = steps = 0
     while at < len(text):
+        if (steps := steps + 1) % STEPS == 0:
+            yield
         if (skipped := state.skip_lines(text, at)) > at:
             if state.fence is not None:
                 found.fences.append((at, skipped))
@@ -170,11 +178,11 @@ def _scan(text: str) -> _Scan:
         start = _START.match(text, at) if state.is_open else None
         block = None if start is None else _read_block(text, start.end())
         if block is not None:
-            at = _read_group(text, block, found, state)
+            at = yield from _read_group(text, block, found, state)
             continue
         fenced = state.fence is not None
         if state.is_open and not _QUOTES.match(text, at):
-            found.inline.extend(_inline_blocks(text, at, line_end))
+            yield from _read_inline(text, at, line_end, found.inline)
         state.read_line(text[at:line_end])
         if fenced and state.fence is not None:
             found.fences.append((at, line_end))
@@ -188,7 +196,7 @@ def _line_end(text: str, at: int) -> int:
     return line.end()
 
 
-def _read_group(text: str, block: CallBlock, found: _Scan, state: LineState) -> int:
+def _read_group(text: str, block: CallBlock, found: _Scan, state: LineState) -> Slices[int]:
     """Take the blocks of a line; the place where reading goes on."""
     group = [block]
     while (start := _NEXT.match(text, group[-1].end)) is not None:
@@ -196,11 +204,13 @@ def _read_group(text: str, block: CallBlock, found: _Scan, state: LineState) -> 
         if following is None:
             break
         group.append(following)
+        if len(group) % STEPS == 0:
+            yield
     at = group[-1].end
     line_end = _line_end(text, at)
     rest = text[at:line_end]
     alone = not rest.strip(" \t\r\n")
-    found.blocks.extend([one._replace(alone=alone) for one in group])
+    found.blocks.extend(group if alone else [one._replace(alone=False) for one in group])
     if not alone:
         state.read_words(rest)
     return line_end
@@ -213,41 +223,51 @@ def _read_block(text: str, inside: int, limit: int | None = None) -> CallBlock |
     """
     end = len(text) if limit is None else limit
     start = inside - len(OPEN)
-    json = text[inside : inside + 200].lstrip()[:1] == "{"
-    for tag in (_JSON_TAG if json else _ANY_TAG).finditer(text, inside, end):
-        if tag[0] == CLOSE:
-            return CallBlock(start, tag.end(), text[inside : tag.start()], True)
-        if tag[0] == OPEN:
-            return CallBlock(start, tag.start(), text[inside : tag.start()], True) if json else None
-        if not tag[1]:
-            break  # a string without an end: all that follows is in it
-    return CallBlock(start, end, text[inside:], True) if json and end == len(text) else None
+    if text[inside : inside + 200].lstrip()[:1] != "{":
+        tag = _ANY_TAG.search(text, inside, end)
+        if tag is None or tag[0] == OPEN:
+            return None
+        return CallBlock(start, tag.end(), text[inside : tag.start()], True)
+    body = _JSON_BODY.match(text, inside, end)
+    assert body is not None
+    stop = body.end()
+    if stop < end and text[stop] == "<":  # the next tag, whichever it is, ends the block
+        after = stop + len(CLOSE) if text[stop + 1] == "/" else stop
+        return CallBlock(start, after, text[inside:stop], True)
+    # in a string without an end is all that follows
+    return CallBlock(start, end, text[inside:], True) if end == len(text) else None
 
 
-def _inline_blocks(text: str, at: int, line_end: int) -> Iterator[CallBlock]:
+def _read_inline(text: str, at: int, line_end: int, found: list[CallBlock]) -> Slices[None]:
+    """Take the blocks that stand behind words on a line, and end it."""
     place = text.find(OPEN, at, line_end)
     words_end = at + len(text[at:line_end].rstrip()) if place >= 0 else at
+    steps = 0
     while place >= 0:
         block = _read_block(text, place + len(OPEN), line_end)
         if block is None:
             return
         if block.end >= words_end:
-            yield block
+            found.append(block)
         place = text.find(OPEN, block.end, line_end)
+        if (steps := steps + 1) % STEPS == 0:
+            yield
 
 
 # --------------------------------------------------------------------------- backticks
 
 
-def _find_spans(text: str, scan: _Scan, *, paragraphs: bool) -> list[tuple[int, int]]:
+def _find_spans(text: str, scan: _Scan, *, paragraphs: bool) -> Slices[list[tuple[int, int]]]:
     """The spans between backticks: from a run of them to the next run that is as long.
 
     By the rule a span ends with its paragraph. Readers do not all know that, so both are looked at.
     """
     runs: list[tuple[int, int, int, bool]] = []  # place, length, paragraph, whether it may open
-    blank = [m.start() for m in re.finditer(r"\n[ \t]*\r?\n", text)] if paragraphs else []
+    blank = (yield from _find_places(_BLANK_LINE, text)) if paragraphs else []
     fences, blocks = [one[0] for one in scan.fences], [one.start for one in scan.blocks]
-    for run in _TICKS.finditer(text):
+    for steps, run in enumerate(_TICKS.finditer(text)):
+        if steps % STEPS == 0:
+            yield
         place = run.start()
         if _covered(place, fences, scan.fences):
             continue
@@ -256,18 +276,31 @@ def _find_spans(text: str, scan: _Scan, *, paragraphs: bool) -> list[tuple[int, 
     following: dict[tuple[int, int], int] = {}
     matched: list[int | None] = [None] * len(runs)
     for at in range(len(runs) - 1, -1, -1):
+        if at % STEPS == 0:
+            yield
         _, length, paragraph, _ = runs[at]
         matched[at] = following.get((length, paragraph))
         following[length, paragraph] = at
     spans: list[tuple[int, int]] = []
-    at = 0
+    at = steps = 0
     while at < len(runs):
+        if (steps := steps + 1) % STEPS == 0:
+            yield
         end = matched[at] if runs[at][3] else None
         if end is not None:
             spans.append((runs[at][0], runs[end][0] + runs[end][1]))
             at = end
         at += 1
     return spans
+
+
+def _find_places(pattern: re.Pattern[str], text: str) -> Slices[list[int]]:
+    places: list[int] = []
+    for found in pattern.finditer(text):
+        places.append(found.start())
+        if len(places) % STEPS == 0:
+            yield
+    return places
 
 
 def _covered(
@@ -277,15 +310,18 @@ def _covered(
     return at >= 0 and place < ranges[at][1]
 
 
-def _outside_backticks(text: str, blocks: Sequence[CallBlock], scan: _Scan) -> list[CallBlock]:
+def _outside_backticks(
+    text: str, blocks: Sequence[CallBlock], scan: _Scan
+) -> Slices[list[CallBlock]]:
     first = text.find("`")
     if not blocks or not 0 <= first < blocks[-1].start:
         return list(blocks)
     left = list(blocks)
     for paragraphs in (True, False):
-        spans = _find_spans(text, scan, paragraphs=paragraphs)
+        spans = yield from _find_spans(text, scan, paragraphs=paragraphs)
         starts = [span[0] for span in spans]
         left = [block for block in left if not _covered(block.start, starts, spans)]
+        yield
     return left
 
 
@@ -294,15 +330,27 @@ def _outside_backticks(text: str, blocks: Sequence[CallBlock], scan: _Scan) -> l
 
 def find_calls(text: str) -> list[CallBlock]:
     """Find the blocks that are calls, in their order; none where any of them does not stand by itself."""
+    return run_at_once(calls_in(text)) if OPEN in text else []
+
+
+async def find_calls_in_slices(text: str) -> list[CallBlock]:
+    """The same for a text of any length, without holding the event loop."""
+    return find_calls(text) if len(text) < SHORT else await run_in_slices(calls_in(text))
+
+
+def calls_in(text: str) -> Slices[list[CallBlock]]:
+    """The work of `find_calls`, in slices."""
     if OPEN not in text:
         return []
-    scan = _scan(text)
-    blocks = _after_thought(text, _outside_backticks(text, scan.blocks, scan))
+    scan = yield from _scan(text)
+    blocks = _after_thought(text, (yield from _outside_backticks(text, scan.blocks, scan)))
     if not blocks or not all([block.alone for block in blocks]):
         return []
-    for one, other in zip(blocks, blocks[1:], strict=False):
+    for steps, (one, other) in enumerate(zip(blocks, blocks[1:], strict=False)):
         if text[one.end : other.start].strip(" \t\r\n"):
             return []
+        if steps % STEPS == 0:
+            yield
     before, after = text[: blocks[0].start].rstrip(), text[blocks[-1].end :].lstrip()
     if before[-1:] in _MARKS and after[:1] in _MARKS:
         return []
@@ -331,23 +379,38 @@ def find_intended(text: str, tools: Collection[str]) -> int:
     They name a tool on offer and stand, outside of anything that quotes, at the start or the end of a
     line; or the whole text is one fence around them.
     """
-    if OPEN not in text:
-        return 0
-    scan = _scan(text)
+    return run_at_once(intended_in(text, tools)) if OPEN in text else 0
+
+
+async def find_intended_in_slices(text: str, tools: Collection[str]) -> int:
+    """The same for a text of any length, without holding the event loop."""
+    if len(text) < SHORT or OPEN not in text:
+        return find_intended(text, tools)
+    return await run_in_slices(intended_in(text, tools))
+
+
+def intended_in(text: str, tools: Collection[str]) -> Slices[int]:
+    """The work of `find_intended`, in slices."""
+    scan = yield from _scan(text)
     near = sorted([*scan.blocks, *scan.inline])
-    found = _after_thought(text, _outside_backticks(text, near, scan))
+    found = _after_thought(text, (yield from _outside_backticks(text, near, scan)))
     if not found:
-        found = _find_fenced(text)
-    bodies = [read_body(block.body) for block in found]
-    return sum([body is not None and body.name in tools for body in bodies])
+        found = yield from _find_fenced(text)
+    count = 0
+    for steps, block in enumerate(found):
+        body = read_body(block.body)
+        count += body is not None and body.name in tools
+        if steps % STEPS == 0:
+            yield
+    return count
 
 
-def _find_fenced(text: str) -> list[CallBlock]:
+def _find_fenced(text: str) -> Slices[list[CallBlock]]:
     lines = text.strip().splitlines()
     if len(lines) < 3 or not _FENCE.match(lines[0]) or not _FENCE.match(lines[-1]):
         return []
     inside = "\n".join(lines[1:-1])
-    blocks = find_calls(inside)
+    blocks = yield from calls_in(inside)
     if not blocks or inside[: blocks[0].start].strip() or inside[blocks[-1].end :].strip():
         return []
     return blocks

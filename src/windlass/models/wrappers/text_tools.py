@@ -24,9 +24,10 @@ from windlass.models.wrappers.text_calls import (
     OPEN,
     CallBlock,
     LineState,
-    find_calls,
+    find_calls_in_slices,
     read_body,
 )
+from windlass.slices import SHORT, STEPS, Slices, run_at_once, run_in_slices
 from windlass.usage import Usage
 
 _WHOLE_LINE = re.compile(r"[^\r\n]*+(?:\r\n|\r(?!\Z)|\n)")
@@ -66,9 +67,9 @@ class TextTools(Model):
             return await self.inner.respond(as_text(request), emit)
         written = WithoutCalls(emit)
         response = await self.inner.respond(as_text(request), written.feed)
-        calls = find_calls(response.message.text)
-        written.flush(response.message.text, calls)
-        return read_reply(response, calls)
+        calls = await find_calls_in_slices(response.message.text)
+        await written.finish(response.message.text, calls)
+        return await read_reply(response, calls)
 
     def check(self) -> None:
         self.inner.check()
@@ -153,16 +154,23 @@ def _results(message: Message) -> tuple[Block, ...]:
     return (Text("\n".join(texts)), *pictures)
 
 
-def read_reply(response: Response, calls: Sequence[CallBlock]) -> Response:
+async def read_reply(response: Response, calls: Sequence[CallBlock]) -> Response:
     """The reply with its written calls as calls."""
     if not calls:
         return response
+    work = _read_calls(response, calls)
+    return run_at_once(work) if len(calls) < STEPS else await run_in_slices(work)
+
+
+def _read_calls(response: Response, calls: Sequence[CallBlock]) -> Slices[Response]:
     text = response.message.text
     blocks: list[Block] = [
         block for block in response.message.content if not isinstance(block, Text)
     ]
     place = 0
-    for call in calls:
+    for steps, call in enumerate(calls, 1):
+        if steps % STEPS == 0:
+            yield
         if prose := text[place : call.start].strip():
             blocks.append(Text(prose))
         blocks.append(read_call(call.body))
@@ -186,7 +194,7 @@ class WithoutCalls:
     """Passes text on as it streams, but for calls.
 
     Whether a block is a call is known when all is said: from the first line on that begins like one, outside
-    of what quotes it, text is held back until `flush`.
+    of what quotes it, text is held back until `flush`. So is a delta that is not short: it is not streamed.
     """
 
     __slots__ = ("begun", "emit", "held", "parts", "shown", "state", "streamed")
@@ -218,6 +226,8 @@ class WithoutCalls:
         self.streamed.append(text)
         if self.held is not None:
             self.held.append(text)
+        elif len(text) > SHORT:
+            self.held = ["".join([*self.parts, text])[self.shown :]]
         elif self.begun and "\n" not in text and "\r" not in text:
             self.parts.append(text)
             self.shown += len(text)
@@ -258,13 +268,18 @@ class WithoutCalls:
         indent = len(line) - len(line.lstrip(" "))
         return indent <= 3 and OPEN.startswith(line[indent:]) and self.state.is_open
 
-    def flush(self, text: str | None = None, calls: Sequence[CallBlock] = ()) -> None:
-        """Show what was held back, but for the calls of the whole text."""
+    async def finish(self, text: str, calls: Sequence[CallBlock]) -> None:
+        """Show what was held back of a reply, but for its calls."""
+        if calls and (streamed := "".join(self.streamed)) != text:
+            # somebody changed the reply after it was streamed
+            calls = await find_calls_in_slices(streamed)
+        self.flush(calls)
+
+    def flush(self, calls: Sequence[CallBlock] = ()) -> None:
+        """Show what was held back, but for the calls of what was streamed."""
         streamed = "".join(self.streamed)
         rest = "".join(self.parts)[self.shown :] if self.held is None else "".join(self.held)
         self._reset()
-        if calls and streamed != text:
-            calls = find_calls(streamed)  # somebody changed the reply after it was streamed
         at = len(streamed) - len(rest)
         for call in calls:
             self._show(streamed[at : max(at, call.start)])

@@ -21,8 +21,8 @@ _HEAD: Final = (
 )
 _FOOT: Final = "</scratchpad>"
 _PARTS: Final = (("Goals", "goals"), ("Open", "open_items"), ("Facts", "facts"))
-_TAG: Final = re.compile(r"<(\s*+(?:/\s*+)?scratchpad)", re.IGNORECASE)
-_BLANKS: Final = re.compile(r"[\s\x00-\x1f\x7f]+")
+_TAG: Final = re.compile(r"<(?=\s*+(?:/\s*+)?scratchpad)", re.IGNORECASE)
+_WORDS: Final = re.compile(r"[^\s\x00-\x1f\x7f]+")
 _EXCERPT, _LINE = 160, 2_000  # characters
 BLOCKS: Final = 40  # of one message that the reorganiser is shown
 _ROUND: Final = 8_000  # characters of one message with all its blocks
@@ -55,12 +55,12 @@ def _noted(item: Item) -> str:
 
 def plainly(text: str) -> str:
     """On one line, and unable to end the scratchpad before its end."""
-    return _TAG.sub(r"‹\1", _BLANKS.sub(" ", text)).strip()
+    return _TAG.sub("‹", " ".join(_WORDS.findall(text)))
 
 
 def excerpt(text: str) -> str | None:
     """The first words of a source."""
-    line = _BLANKS.sub(" ", text).strip()
+    line = " ".join(_WORDS.findall(text))
     return line if len(line) <= _EXCERPT else f"{line[: _EXCERPT - 1]}…"
 
 

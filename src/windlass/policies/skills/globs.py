@@ -7,12 +7,14 @@ whatever the pattern.
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import msgspec
 
 LONGEST: Final = 512  # characters of a pattern
 _PATH: Final = 1024  # of a path
+_HERE: Final = re.compile(r"(?:\./)++")
 _MOST: Final = 64  # patterns that braces may stand for
 
 
@@ -61,10 +63,7 @@ class Glob:
 def tidy(path: str) -> str:
     """A path as patterns see it."""
     path = path.replace("\\", "/")
-    start = 0
-    while path.startswith("./", start):
-        start += 2
-    return path[start:]
+    return path if not path.startswith("./") else _HERE.sub("", path, count=1)
 
 
 def _unbraced(pattern: str) -> list[str]:
