@@ -2,53 +2,77 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import struct
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 from zlib import crc32
 
+from windlass.access.facts import CallFacts
 from windlass.access.globs import like, path_like
+from windlass.access.guards import guarded
 from windlass.access.match import CallValues, fits_arguments
+from windlass.access.paths import LONGEST
+from windlass.access.permissions import Permissions, entries_of
 from windlass.access.taint import _spoken
 from windlass.agents.completing import tidied
 from windlass.agents.differing import Difference
 from windlass.cli.text import json_text
 from windlass.cli.timeline import steps
-from windlass.errors import BadReply
+from windlass.errors import BadReply, ModelError
 from windlass.events import IterationStart, Replied, RunStarted, TextDelta, ToolResulted
-from windlass.messages import Message, Text, ToolCall, ToolResult
+from windlass.messages import Message, Text, ToolCall, ToolResult, ToolSpec, weigh_text
+from windlass.models.base import Emit, Frame, Model, Request, Response, Settings, silent
 from windlass.models.eventstream import EventStreamDecoder
 from windlass.models.failures import Source, from_http, seconds
 from windlass.models.found_json import json_values
 from windlass.models.ndjson import LineDecoder
 from windlass.models.sse import SSEDecoder
-from windlass.models.wrappers.text_calls import find_calls, find_intended
-from windlass.models.wrappers.text_tools import WithoutCalls
+from windlass.models.wires.ollama import OllamaChat
+from windlass.models.wires.openai_chat import OpenAIChat
+from windlass.models.wires.values import arguments
+from windlass.models.wrappers.native import Native
+from windlass.models.wrappers.text_calls import find_intended_in_slices
+from windlass.models.wrappers.text_tools import TextTools, WithoutCalls
 from windlass.picture.drawing import draw
 from windlass.picture.page import page
 from windlass.picture.plain import as_data
 from windlass.picture.reading import Written, picture_of
 from windlass.picture.words import clean, clean_piece, fit, one_line
+from windlass.policies.compaction.cutting import _findings
 from windlass.policies.completion import says_done, visible
+from windlass.policies.judge import shortened
 from windlass.policies.scratchpad.writing import excerpt, plainly
 from windlass.policies.skills.globs import Glob, tidy
 from windlass.redact import Redactor, mask_url, secrets_in
+from windlass.tools.mend import mend
 from windlass.tools.prepare import Checker, unparsable
+from windlass.tools.search import Index
 from windlass.tools.text import cap_result, to_text
 from windlass.usage import NO_USAGE
 
-LINES_OF_CALLS = 250  # a text of lines with three letters each; a line is looked at in 5 µs
-PIECE = 5  # characters of a delta, or bytes of a chunk
+PIECE = 1  # characters of a delta, or bytes of a chunk
+
+Place: TypeAlias = Literal["at once", "in slices", "in pieces", "for people"]
 
 
 class Parser(NamedTuple):
-    """One reader of texts, and what its texts are made of."""
+    """One reader of texts, and what its texts are made of.
+
+    Where it runs decides how long it may hold the event loop:
+
+    - "at once": from beginning to end, between two turns of others;
+    - "in slices": a coroutine that lets others run, or gives the work to a thread;
+    - "in pieces": it is given a text as it comes, and others run between two pieces;
+    - "for people": a command or a notebook draws with it, on no event loop that others share.
+    """
 
     name: str
-    read: Callable[[str], object]
+    read: Callable[[str], Any]
     fragments: tuple[str, ...]
-    in_pieces: bool = False  # a text comes in small pieces, between which others have their turn
-    most: int = 30  # times what a plain loop over the characters takes
+    place: Place = "at once"
+    copies: int = 1  # how often what is read holds the text, or how many parsers read it
 
 
 JSON = (
@@ -86,6 +110,20 @@ REDACTED = (
 URLS = ("://", "://a", ":", "@", "/", "a", " ", "://a:b@", "https")
 GLOBS = ("a", "b", "/", "a/", "b/", ".", "./", "*", "\\", "ab", "aaab")
 SHELL = ("rm ", "a", ";", "$", "../", "%2e", "\n", "a/", "file:", "\\")
+SECRET_PLACES = (
+    ".env",
+    "x.env",
+    "a",
+    " ",
+    "/",
+    ".ssh",
+    ".pem",
+    ".",
+    ";",
+    "id_rsax",
+    "\\",
+    "environ/",
+)
 WORDS = ("a", " ", "\n", "\t", "_", "-", "é", "aa", "ab", ".")
 TERMINAL = (
     "\x1b[",
@@ -153,13 +191,85 @@ def pieces(text: str) -> Iterator[str]:
         yield text[at : at + PIECE]
 
 
-def stream_calls(text: str, *, whole: bool) -> None:
+def stream_calls(text: str) -> None:
     """Strip the calls from deltas."""
-    shown: list[str] = []
-    written = WithoutCalls(lambda event: shown.append(getattr(event, "text", "")))
-    for piece in (text,) if whole else pieces(text):
+    written = WithoutCalls(lambda event: None)
+    for piece in pieces(text):
         written.feed(TextDelta(piece))
-    written.flush(text, find_calls(text))
+
+
+class Speaker(Model):
+    """A model that gives one text, as one delta."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    async def respond(self, request: Request, emit: Emit) -> Response:
+        emit(TextDelta(self.text))
+        return Response(Message("assistant", (Text(self.text),)))
+
+
+ADD = ToolSpec("add", "Add.", {"type": "object"})
+REQUEST = Request((Message("user", (Text("go"),)),), Frame(None, (ADD,), Settings()))
+
+
+async def read_reply(wrap: Callable[[Model], Model], text: str) -> None:
+    """Read a whole reply with its calls, as the loop does."""
+    await wrap(Speaker(text)).respond(REQUEST, silent)
+
+
+class Reply:
+    """The answer of a provider, whose bytes have all come."""
+
+    status = 200
+
+    def __init__(self, body: bytes) -> None:
+        self.headers: dict[str, str] = {}
+        self.body = body
+
+    async def read(self) -> bytes:
+        body, self.body = self.body, b""
+        return body
+
+    def close(self) -> None: ...
+
+
+class Wire:
+    """A transport that gives one answer to every request."""
+
+    def __init__(self, body: bytes) -> None:
+        self.body = body
+
+    async def send(self, *_request: Any, **_options: Any) -> Reply:
+        return Reply(self.body)
+
+    async def aclose(self) -> None: ...
+
+
+async def read_stream(body: bytes) -> None:
+    """Read what a provider streams, all of which has come at once."""
+    model = OpenAIChat("m", base_url="http://x.test/v1", transport=Wire(body))
+    with contextlib.suppress(ModelError):
+        await Native(model).respond(REQUEST, silent)
+
+
+def as_deltas(text: str) -> bytes:
+    """The text as a provider streams it, a few letters to an event."""
+    made = [b'data: {"choices":[{"index":0,"delta":{"content":%s}}]}\n\n'] * (len(text) // 60 + 1)
+    words = [json.dumps(text[at : at + 60]).encode() for at in range(0, len(text) + 1, 60)]
+    return b"".join([event % word for event, word in zip(made, words, strict=True)])
+
+
+def as_ndjson(text: str) -> bytes:
+    """Lines of what another kind of provider streams."""
+    return b"".join([b'{"message":{"content":"a"}}\n' if one == "a" else b"{}\n" for one in text])
+
+
+async def read_lines(body: bytes) -> None:
+    """Read what such a provider streams."""
+    model = OllamaChat("m", base_url="http://x.test", transport=Wire(body))
+    with contextlib.suppress(ModelError):
+        await Native(model).respond(REQUEST, silent)
 
 
 def stream_secrets(text: str, *, whole: bool) -> None:
@@ -170,12 +280,11 @@ def stream_secrets(text: str, *, whole: bool) -> None:
     stream.flush()
 
 
-def decode(decoder: Any, data: bytes, *, whole: bool) -> None:
-    """Give the bytes to a decoder of a provider's stream."""
-    step = len(data) or 1 if whole else PIECE
+def decode(decoder: Any, data: bytes) -> None:
+    """Give the bytes to a decoder of a provider's stream, one by one."""
     try:
-        for at in range(0, len(data), step):
-            decoder.feed(data[at : at + step])
+        for at in range(0, len(data), PIECE):
+            decoder.feed(data[at : at + PIECE])
     except BadReply:
         pass
 
@@ -233,11 +342,53 @@ def clean_text(text: str) -> None:
 
 
 def match_globs(text: str) -> None:
-    """Match names and paths."""
+    """Match names and paths, which are no longer than those that files can have."""
     like("*a*b*ab?c", text)
-    path_like("**/a/**/b*/**/c", text)
+    path_like("**/a/**/b*/**/c", text[:LONGEST])
     Glob("**/a*/**/*b*c").matches(text)
     tidy(text)
+
+
+def guard_call(text: str) -> None:
+    """Look for secrets in a command and a path."""
+    guarded(CallFacts("t", {}, commands=(text,), paths=(text,)), "/nowhere", ())
+
+
+def values_of(text: str) -> list[str]:
+    """Many short texts instead of a long one."""
+    return [text[at : at + 5] for at in range(0, len(text), 5)]
+
+
+async def permit_values(text: str) -> None:
+    """Ask permissions and rules about a call with many values."""
+    arguments = {"path": values_of(text[: len(text) // 20])}  # each is a path that is followed
+    await PERMISSIONS.rule_on("t", arguments)
+
+
+def check_values(text: str) -> None:
+    """Validate many keys and many texts."""
+    values = values_of(text)
+    _strict.problems(dict.fromkeys(values, 1))
+    _looking.problems({"a": values})
+
+
+def mend_values(text: str) -> None:
+    """Mend arguments."""
+    values = values_of(text)
+    mend({"n": text, "list": values[:1000], **dict.fromkeys(values, 1)}, _STRICT)
+
+
+def search_tools(text: str) -> None:
+    """Search for tools in a model's words, and with its pattern."""
+    _index.bm25(text)
+    _index.regex(text)
+
+
+def compact(text: str) -> None:
+    """Shorten a result, and weigh it."""
+    _findings(text)
+    shortened(text)
+    weigh_text(text)
 
 
 def match_arguments(text: str) -> None:
@@ -262,37 +413,89 @@ _checkers = [
     for pattern in (r"^(a+)+$", r"(?=a*b)a*c", r"^a*a*a*b\Z", r"(?:a|aa)+c")
 ]
 _checkers.append(Checker({"type": "object", "patternProperties": {"^(a|b)*c$": {}}}, "t"))
+_STRICT: dict[str, Any] = {
+    "type": "object",
+    "properties": {"n": {"type": "integer"}, "list": {"type": "array"}},
+    "patternProperties": {"^(a|b)*c$": {}, r"(?=a*b)a*c": {}},
+    "additionalProperties": False,
+}
+_strict = Checker(_STRICT, "t")
+_LOOK = {"type": "array", "items": {"type": "string", "pattern": r"(?=a*b)a*c"}}
+_looking = Checker({"type": "object", "properties": {"a": _LOOK}}, "t")
+_index = Index([ADD, ToolSpec("read_file", "Read a file.", {"type": "object"})])
+PERMISSIONS = Permissions(deny=entries_of("deny", {"*": ["/etc/**", "*.pem"]}))
+FRAMES = ("e", "p", "h")
 
+# Thinking in tags is part of the reading of written calls. Nothing here renders Markdown.
 PARSERS = (
     Parser("json", lambda text: list(json_values(text)), JSON),
     Parser("raw arguments", unparsable, JSON),
-    Parser("written calls", find_calls, CALLS, most=LINES_OF_CALLS),
-    Parser("intended calls", lambda text: find_intended(text, ("add",)), CALLS, most=LINES_OF_CALLS),
-    Parser("streamed calls", lambda text: stream_calls(text, whole=True), CALLS, most=LINES_OF_CALLS),
-    Parser("streamed calls in pieces", lambda text: stream_calls(text, whole=False), CALLS, True),
+    Parser("arguments", arguments, JSON),
+    Parser("written calls", lambda text: read_reply(TextTools, text), CALLS, "in slices"),
+    Parser(
+        "written calls of native models", lambda text: read_reply(Native, text), CALLS, "in slices"
+    ),
+    Parser(
+        "intended calls", lambda text: find_intended_in_slices(text, ("add",)), CALLS, "in slices"
+    ),
+    Parser("streamed calls", stream_calls, CALLS, "in pieces"),
+    Parser("streamed reply", lambda text: read_stream(as_deltas(text)), CALLS, "in slices"),
+    Parser(
+        "streamed events", lambda text: read_stream(b": a\n\n" + utf8(text)), EVENTS, "in slices"
+    ),
+    Parser(
+        "streamed lines",
+        lambda text: read_lines(as_ndjson(text)),
+        ("a", "b"),
+        "in slices",
+        copies=3,
+    ),
     Parser("done blocks", lambda text: says_done(text, "##DONE##", "text"), DONE),
     Parser("visible text", lambda text: visible(text, "##DONE##"), DONE),
     Parser("redacted text", _redactor.text, REDACTED),
     Parser("redacted data", lambda text: _redactor.value({"a": [text]}), REDACTED),
     Parser("redacted bytes", lambda text: _redactor.bytes(utf8(text)), REDACTED),
     Parser("redacted stream", lambda text: stream_secrets(text, whole=True), REDACTED),
-    Parser("redacted pieces", lambda text: stream_secrets(text, whole=False), REDACTED, True),
-    Parser("urls", lambda text: (mask_url(text), secrets_in(text, text)), URLS),
-    Parser("globs", match_globs, GLOBS, most=90),  # four, over paths of any length
-    Parser("permissions", match_arguments, SHELL),
-    Parser("schema patterns", check_patterns, SCHEMA_TEXTS),
-    Parser("sse", lambda text: decode(SSEDecoder(), utf8(text), whole=True), EVENTS),
-    Parser("sse in pieces", lambda text: decode(SSEDecoder(), utf8(text), whole=False), EVENTS, True),
-    Parser("ndjson", lambda text: decode(LineDecoder(), utf8(text), whole=True), LINES),
-    Parser("ndjson in pieces", lambda text: decode(LineDecoder(), utf8(text), whole=False), LINES, True),
-    Parser("event stream", lambda text: decode(EventStreamDecoder(), frames(text[::32]), whole=True), ("e", "p", "h")),
-    Parser("event stream in pieces", lambda text: decode(EventStreamDecoder(), frames(text[::32]), whole=False), ("e", "p", "h"), True),
-    Parser("terminal", clean_text, TERMINAL, most=150),
-    Parser("trace", draw_trace, MARKUP, most=400),  # four forms of it, for people
-    Parser("scratchpad", lambda text: (plainly(text), excerpt(text)), TAGS),
-    Parser("failures", read_failure, ERRORS),
+    Parser(
+        "redacted pieces", lambda text: stream_secrets(text, whole=False), REDACTED, "in pieces"
+    ),
+    Parser("passwords in urls", mask_url, URLS),
+    Parser("secrets by name", lambda text: secrets_in(text, text), URLS, copies=2),
+    Parser("globs", match_globs, GLOBS, copies=4),
+    Parser("guards", guard_call, SECRET_PLACES, copies=2),
+    Parser("permissions", match_arguments, SHELL, copies=4),
+    Parser("permissions of many values", permit_values, SHELL, "in slices"),
+    Parser("schema patterns", check_patterns, SCHEMA_TEXTS, copies=10),
+    Parser("schemas of many values", check_values, SCHEMA_TEXTS, copies=2),
+    Parser("mended arguments", mend_values, SCHEMA_TEXTS, copies=2),
+    Parser("tool search", search_tools, WORDS),
+    Parser("sse in pieces", lambda text: decode(SSEDecoder(), utf8(text)), EVENTS, "in pieces"),
+    Parser("ndjson in pieces", lambda text: decode(LineDecoder(), utf8(text)), LINES, "in pieces"),
+    Parser(
+        "event stream in pieces",
+        lambda text: decode(EventStreamDecoder(), frames(text[::32])),
+        FRAMES,
+        "in pieces",
+    ),
+    Parser("failures", read_failure, ERRORS, copies=3),
     Parser("fences", lambda text: tidied(text, "", None), FENCES),
-    Parser("diff", lambda text: Difference("here", text, text[: len(text) // 2] + "\nx\n" + text[::-1]).diff, WORDS),
-    Parser("tool results", lambda text: cap_result(to_text([text, {text: text}]), 1000, "c"), WORDS),
-    Parser("spoken words", lambda text: (_spoken(text, "a" + text), _spoken("a", text), _spoken("ab", text)), WORDS, most=120),
-)  # fmt: skip
+    Parser(
+        "diff",
+        lambda text: Difference("here", text, text[: len(text) // 2] + "\nx\n" + text[::-1]).diff,
+        WORDS,
+        copies=2,
+    ),
+    Parser(
+        "tool results",
+        lambda text: cap_result(to_text([text, {text: text}]), 1000, "c"),
+        WORDS,
+        copies=3,
+    ),
+    Parser("compaction", compact, WORDS, copies=3),
+    Parser("scratchpad", plainly, TAGS),
+    Parser("excerpts", excerpt, TAGS),
+    Parser("words of the prompt", lambda text: _spoken("ab", text), WORDS),
+    Parser("values of the prompt", lambda text: _spoken(text[: len(text) // 2], text), WORDS),
+    Parser("terminal", clean_text, TERMINAL, "for people"),
+    Parser("trace", draw_trace, MARKUP, "for people"),
+)

@@ -123,6 +123,14 @@ def test_a_stream_shows_all_but_what_is_run(pieces: list[str], data: st.DataObje
     assert whole[0] == left + text[at:]
 
 
+def test_a_large_delta_is_shown_without_its_calls():
+    words = "Well then.\n" * 4000
+    for start in ("", "so ", "so\n"):
+        shown, calls = show([part for part in (start, words, block("a"), "\n") if part])
+        assert shown == f"{start}{words}\n" and calls == ["a"]
+    assert show(["so ", words, f"`{QUOTED}`"]) == (f"so {words}`{QUOTED}`", [])
+
+
 @settings(max_examples=400)
 @given(st.lists(PIECE, max_size=24))
 def test_whatever_is_run_starts_a_line_and_ends_one(pieces: list[str]):

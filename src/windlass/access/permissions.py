@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import inspect
 import os
@@ -13,7 +14,7 @@ import msgspec
 from windlass.access.globs import match_name
 from windlass.access.match import CallValues, Sense, fits_arguments
 from windlass.access.paths import current_folder, is_url, read_path, relate_to
-from windlass.access.values import iterate_values
+from windlass.access.values import has_many_values, iterate_values
 from windlass.errors import ConfigError, nearest, said, shown
 
 Predicate: TypeAlias = Callable[[dict[str, Any]], Any]
@@ -107,6 +108,8 @@ class Entry(msgspec.Struct, frozen=True):
             case None:
                 return True
             case ArgPattern() | PathScope() as scope:
+                if has_many_values(call.arguments):
+                    return await asyncio.to_thread(scope.fits, call, sense)
                 return scope.fits(call, sense)
             case predicate:
                 answer = predicate(copy.deepcopy(dict(call.arguments)))  # what runs stays as it is

@@ -29,7 +29,8 @@ _HARMLESS: Final = frozenset({"think", "progress", "session_control", "approval"
 _PLAIN = (bool, type(None))
 _REST_OF_WORD: Final = re.compile(r"\w++")
 _READ_AGAIN, _ALWAYS_READ = 2, 65_536  # times what was said, and characters that are always read
-_SEARCH: Final = 10  # characters that a search counts beside the text it looks for
+_MOST_VALUES: Final = 500  # of a call; nobody says more of them word for word
+_SEARCH: Final = 40  # characters that a search counts beside the text it looks for
 
 
 def labels_of(annotations: Mapping[str, Any]) -> frozenset[Label] | None:
@@ -102,11 +103,14 @@ def from_the_prompt(
     if not arguments:
         return False  # what it would send is not in its arguments
     fields: Mapping[str, Any] = parameters.get("properties") or {}
+    left = _MOST_VALUES
     for name, value in arguments.items():
         if value in _choices(fields.get(name)):
             continue
-        if not all(_spoken(one, spoken) for one in _leaves(value)):
-            return False
+        for one in _leaves(value):
+            left -= 1
+            if left < 0 or not _spoken(one, spoken):
+                return False
     return True
 
 

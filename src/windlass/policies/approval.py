@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from copy import deepcopy
 from typing import Any
@@ -10,6 +11,7 @@ import msgspec
 
 from windlass.access.approval import ApprovalPolicy, PolicyDecision
 from windlass.access.facts import CallFacts, facts_of, resolved
+from windlass.access.values import has_many_values
 from windlass.errors import said, shown
 from windlass.events import JournalEntry, ToolDecided
 from windlass.loop.answers import Allow, Deny, decision_of
@@ -43,21 +45,28 @@ class Approval(Policy[None]):
 
     async def before_tool(self, run: Run, call: ToolCall) -> CallVerdict:
         facts = self._facts(run, call)
-        decision = self.policy.decide(facts)
+        if has_many_values(call.arguments):  # each path among them is followed
+            decision, ask = await asyncio.to_thread(self._decide, call, facts)
+        else:
+            decision, ask = self._decide(call, facts)
         if decision.action == "deny":
             told = receipt(decision)
             refused = not_permitted(call, decision.rationale, told)
             return Refused(refused, decision.rationale, receipt=told)
-        if decision.action == "allow":
+        if ask is None:
             if decision.index is None:
                 return None  # no rule speaks of it
             return Granted(decision.rationale, receipt=receipt(decision))
-        ask = self._ask(call, facts, decision)
         if self.policy.request_permission is None or parked_by(run, self.name, call.id):
             return ask
         if (by := answered_before(run, self.name, call)) is not None:
             return Granted(None, by, ask, ask.receipt)
         return await self._answered(run, call, ask)
+
+    def _decide(self, call: ToolCall, facts: CallFacts) -> tuple[PolicyDecision, Ask | None]:
+        """What becomes of the call, and what a person is asked if that is to ask one."""
+        decision = self.policy.decide(facts)
+        return decision, self._ask(call, facts, decision) if decision.action == "ask" else None
 
     def _ask(self, call: ToolCall, facts: CallFacts, decision: PolicyDecision) -> Ask:
         root = self.policy.root

@@ -30,6 +30,7 @@ from windlass.tools.patterns import (
 
 MOST_PROBLEMS = 20
 _LONGEST = 300  # characters of one problem
+_MANY = 2_000  # values; of what holds more, the first problem is told
 
 
 class Fault(NamedTuple):
@@ -213,6 +214,20 @@ def _compile(schema: dict[str, Any], whose: str) -> _Engine:
         raise ConfigError(f"{whose}: its JSON Schema is wrong: {_short(str(error))}") from None
 
 
+def _has_many_values(value: Any) -> bool:
+    left, todo = _MANY, [value]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, dict):
+            todo += cast("dict[Any, Any]", node).values()
+        elif isinstance(node, list):
+            todo += cast("list[Any]", node)
+        left -= 1
+        if left < 0:
+            return True
+    return False
+
+
 class _Rust:
     """jsonschema-rs: a quarter of a microsecond for a small value."""
 
@@ -223,7 +238,16 @@ class _Rust:
         self.is_valid = validator.is_valid
 
     def faults(self, instance: Any) -> Iterator[Fault]:
-        for error in self.validator.iter_errors(instance):
+        if not _has_many_values(instance):
+            for error in self.validator.iter_errors(instance):
+                yield self._fault(error)
+            return
+        # it makes all errors before it hands out the first, in 8 µs each
+        import jsonschema_rs
+
+        try:
+            self.validator.validate(instance)
+        except jsonschema_rs.ValidationError as error:
             yield self._fault(error)
 
     def _fault(self, error: Any) -> Fault:

@@ -22,7 +22,7 @@ _HEAD: Final = (
 _FOOT: Final = "</scratchpad>"
 _PARTS: Final = (("Goals", "goals"), ("Open", "open_items"), ("Facts", "facts"))
 _TAG: Final = re.compile(r"<(?=\s*+(?:/\s*+)?scratchpad)", re.IGNORECASE)
-_WORDS: Final = re.compile(r"[^\s\x00-\x1f\x7f]+")
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]+")
 _EXCERPT, _LINE = 160, 2_000  # characters
 BLOCKS: Final = 40  # of one message that the reorganiser is shown
 _ROUND: Final = 8_000  # characters of one message with all its blocks
@@ -55,12 +55,16 @@ def _noted(item: Item) -> str:
 
 def plainly(text: str) -> str:
     """On one line, and unable to end the scratchpad before its end."""
-    return _TAG.sub("‹", " ".join(_WORDS.findall(text)))
+    return _TAG.sub("‹", _on_one_line(text))
+
+
+def _on_one_line(text: str) -> str:
+    return " ".join(_CONTROL.sub(" ", text).split())
 
 
 def excerpt(text: str) -> str | None:
     """The first words of a source."""
-    line = " ".join(_WORDS.findall(text))
+    line = _on_one_line(text)
     return line if len(line) <= _EXCERPT else f"{line[: _EXCERPT - 1]}…"
 
 
