@@ -131,6 +131,8 @@ class Address:
     @functools.cached_property
     def _tls(self) -> str | ssl.SSLContext:
         """The mode, or a context with the system's certificates where no others are named."""
+        if all(host.startswith("/") for host in self.hosts):
+            return "disable"  # a socket has none
         if self.tls_mode not in ("verify-ca", "verify-full"):
             return self.tls_mode
         root = self.tls_options.get("sslrootcert") or os.environ.get("PGSSLROOTCERT", "")
