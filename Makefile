@@ -20,7 +20,7 @@ LOCK := $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 -
 PYTEST := $(BIN)/python -m pytest --quiet --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check check-deep check-stories mutate-options bench bench-scratchpad format lock prove-budgets prove-linear
+.PHONY: help demo test check check-deep check-stories mutate-options bench bench-scratchpad format lock prove-budgets prove-linear prove-projects
 
 help:
 	@echo "make demo        a run that is killed in the middle of a refund and goes on; offline, no key"
@@ -33,6 +33,7 @@ help:
 	@echo "make bench-scratchpad  what a scratchpad keeps and costs: none, append-only, reorganised"
 	@echo "make prove-budgets  500 generated trees of runs against their limits; writes bench/BUDGETS.md"
 	@echo "make prove-linear  every parser on texts made to be slow, 100 kB against 1 MB"
+	@echo "make prove-projects  every command in every hostile project; writes bench/PROJECTS.md"
 	@echo "make format      write the code as the formatter wants it"
 	@echo "make lock        pin the newest versions of everything we depend on"
 
@@ -69,6 +70,9 @@ prove-budgets: $(VENV)/.dev
 
 prove-linear: $(VENV)/.dev
 	WINDLASS_PROVE_LINEAR=1 $(PYTEST) -n 0 tests/hostile/test_linear.py
+
+prove-projects: $(VENV)/.dev
+	$(BIN)/python -m tests.hostile.project_proof > bench/PROJECTS.md
 
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix-only --quiet .

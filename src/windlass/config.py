@@ -196,7 +196,8 @@ def load(
     project = Path(file).absolute() if file is not None else find(folder)
     user = user_file(environ)
     if user and project and user.is_file() and user.samefile(project):
-        user = None
+        project = None if file is None else project  # by whatever name, it is the user's own
+        user = user if file is None else None
     layer, problems = _read_environment(environ, known)
     layers, ignored = [layer], list[Ignored]()
     mine: Layer | None = None
@@ -206,8 +207,11 @@ def load(
     if project is not None:
         weaker = {} if mine is None else mine.data
         source, wrong, ignored = _read_project(project, known, environ, weaker, file is not None)
-        layers += [source] if source is not None else []
         problems += wrong
+        if source is None:
+            project = None  # what is refused does not say where the project is, either
+        else:
+            layers.append(source)
     layers += [mine] if mine is not None else []
     if problems:
         raise ConfigError("\n".join(problems))

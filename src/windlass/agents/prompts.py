@@ -10,11 +10,11 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack, cast
 
 from windlass.agents.checking import no_key, text, words
 from windlass.errors import ConfigError, nearest, shown
+from windlass.files import read_regular
 from windlass.policies.wording import Words
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def _read(whose: str, source: Any) -> Any:
 def _file(whose: str, place: str) -> str:
     """The words of a file. A path that is not absolute begins in the current directory."""
     try:
-        found = Path(place).read_text(encoding="utf-8").rstrip("\r\n")
+        found = read_regular(place).decode("utf-8").rstrip("\r\n")
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
         raise ConfigError(

@@ -64,7 +64,7 @@ def find_place(given: str | None) -> Place:
 
     The last is in the project's folder: that of the nearest windlass.toml upward, else this one.
     """
-    from windlass.config import find, load
+    from windlass.config import load
     from windlass.store.config import StoreConfig
 
     config = load()
@@ -74,8 +74,7 @@ def find_place(given: str | None) -> Place:
     origin = next(s.origin for s in config.explain() if (s.section, s.key) == ("store", "url"))
     if origin != "built-in":
         return _at(settings.url, config.folder(StoreConfig, "url"), settings.busy_timeout)
-    project = find()
-    folder = project.parent if project is not None else Path.cwd()
+    folder = config.project.parent if config.project is not None else Path.cwd()
     file = folder / FOLDER / FILE
     return Place(str(file), file, settings.busy_timeout, True)
 

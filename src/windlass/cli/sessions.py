@@ -157,7 +157,7 @@ def prune(store: str | None, older_than: str | None, dry_run: bool, as_json: boo
     from windlass.cli import text as words
     from windlass.cli.paper import out
 
-    cutoff = seams.now() - _kept_for(older_than)
+    cutoff = seams.now() - _kept_for(older_than, store)
     place, infos = _infos(store)
     gone = [info.id for info in infos if info.updated_at < cutoff]
     if gone and not dry_run:
@@ -271,17 +271,29 @@ def _infos(store: str | None) -> tuple[Place, list[SessionInfo]]:
     return place, at_place(place, lambda home: home.sessions())
 
 
-def _kept_for(older_than: str | None) -> float:
-    """Seconds, as asked for or as configured."""
+def _kept_for(older_than: str | None, store: str | None) -> float:
+    """Seconds, as asked for or as configured.
+
+    What a project says counts for the store of the project, not for one that the user keeps elsewhere.
+    """
     from windlass.cli.text import age
-    from windlass.config import load
+    from windlass.config import BUILT_IN, load
     from windlass.store.config import StoreConfig
 
     if older_than is not None:
         return age(older_than)
-    days = load().get(StoreConfig).keep_days
+    config = load()
+    days = config.get(StoreConfig).keep_days
     if days is None:
         raise click.UsageError("how old? --older-than 30d, or keep_days in [store]")
+    origin = {each.key: each.origin for each in config.explain() if each.section == "store"}
+    of_project = {key: where.startswith(f"{config.project}:") for key, where in origin.items()}
+    chosen = store is not None or origin["url"] != BUILT_IN and not of_project["url"]
+    if of_project["keep_days"] and chosen:
+        raise click.UsageError(
+            f"how old? keep_days ({origin['keep_days']}) is about the project's own store; "
+            "for this one: --older-than 30d"
+        )
     return days * 86400.0
 
 

@@ -76,13 +76,12 @@ def _trust(record: TrustRecord, file: Path, yes: bool) -> None:
 def _files() -> Iterator[Path]:
     """The project's file, and those that packages put beside it."""
     from windlass.config import find
-    from windlass.models.bundles import PACKAGES
+    from windlass.models.bundles import package_files
 
     project = find()
     if project is not None:
         yield project
-    folder = (project.parent if project is not None else Path.cwd()) / PACKAGES
-    yield from sorted(folder.glob("*/windlass.toml")) if folder.is_dir() else ()
+    yield from package_files(project.parent if project is not None else Path.cwd())
 
 
 def _widening(file: Path) -> tuple[bytes, list[Ignored]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 GROUP: Final = "windlass.providers"
 VARIABLE: Final = "WINDLASS_PROVIDERS_CONFIG"
 PACKAGES: Final = Path(".windlass", "packages")
+MOST_PACKAGES: Final = 100  # a folder can be a download, and every command reads them all
 
 Layouts = Mapping[str, type[msgspec.Struct]]
 
@@ -38,9 +40,17 @@ def installed(config: Config, layouts: Layouts) -> Iterator[Document]:
 
     for point in sorted(entry_points(group=GROUP), key=lambda each: each.name):
         yield _from_point(point, layouts)
-    packages = (config.project.parent if config.project else config.start) / PACKAGES
-    for path in sorted(packages.glob("*/windlass.toml")) if packages.is_dir() else ():
+    for path in package_files(config.project.parent if config.project else config.start):
         yield read_package(path, layouts, config)
+
+
+def package_files(folder: Path) -> list[Path]:
+    """The files that packages put into the folder of a project, in the order of their names."""
+    packages = folder / PACKAGES
+    found = list(islice(packages.glob("*/windlass.toml"), MOST_PACKAGES + 1))
+    if len(found) > MOST_PACKAGES:
+        raise ConfigError(f"{packages}: it holds more than {MOST_PACKAGES} packages")
+    return sorted(found)
 
 
 def _providers_file(config: Config) -> Path | None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Literal, TypeAlias, cast, get_args
 
 import msgspec
 
 from windlass.models.capabilities import Wire
-from windlass.models.rows import glob_problem
+from windlass.models.rows import glob_problem, matches
 from windlass.models.shipped import shipped, shipped_variables, variables_of
 
 Names: TypeAlias = str | list[str]
@@ -147,9 +147,12 @@ def _variables_of_shipped(name: str) -> set[str]:
 
 
 def _alias_widens(name: str, value: object, weaker: Mapping[str, Any]) -> bool:
-    """Is it the name of another alias, or for a provider that only the project knows?"""
+    """Does the name mean something already, or is it for a provider that only the project knows?"""
     ships = shipped().data["llm"]
+    known = {"mock", *ships["providers"], *weaker.get("providers", {})}
     if name in ships.get("aliases", {}) or name in weaker.get("aliases", {}):
+        return True
+    if name in get_args(Tier) or name.partition(":")[0] in known or _is_known_model(name, weaker):
         return True
     if isinstance(value, dict):
         table = cast("dict[str, Any]", value)
@@ -158,5 +161,14 @@ def _alias_widens(name: str, value: object, weaker: Mapping[str, Any]) -> bool:
         model, provider = str(value), None
     if provider is None and ":" in model:
         provider = model.partition(":")[0]
-    known = {"mock", *ships["providers"], *weaker.get("providers", {})}
     return provider is not None and provider not in known
+
+
+def _is_known_model(name: str, weaker: Mapping[str, Any]) -> bool:
+    """Is it the name of a model: by a rule of ours or of the user's, or in the catalog?"""
+    from windlass.models.catalog import models  # it reads this file's tables itself
+
+    rules = [*weaker.get("inference", ()), *shipped().data["llm"].get("inference", ())]
+    if any(matches(rule["match"].lower(), name.lower()) for rule in rules):
+        return True
+    return any(model.name == name for listed in models().values() for model in listed)

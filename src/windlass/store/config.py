@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from windlass import config
+
+_MOST_DAYS: Final = 36_500
+_LONGEST_WAIT: Final = 86_400  # seconds
 
 
 class StoreConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -16,6 +19,14 @@ class StoreConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     url: str = "memory:"
     keep_days: float | None = None  # what `windlass sessions prune` keeps when no age is given
     busy_timeout: float = 30.0  # seconds to wait for another process before `Locked`
+
+    def __post_init__(self) -> None:
+        if self.keep_days is not None and not 0 <= self.keep_days <= _MOST_DAYS:
+            raise ValueError(f"keep_days is between 0 and {_MOST_DAYS:,}, not {self.keep_days}")
+        if not 0 <= self.busy_timeout <= _LONGEST_WAIT:
+            raise ValueError(
+                f"busy_timeout is between 0 and {_LONGEST_WAIT:,} seconds, not {self.busy_timeout}"
+            )
 
     @classmethod
     def widens(cls, path: tuple[str, ...], value: object, weaker: Mapping[str, Any]) -> bool:

@@ -127,7 +127,9 @@ class Story:
         from windlass.events import Event
 
         pace = PACE if self.paper.fancy else 0.0
-        command = [sys.executable, "-m", "windlass.cli.demo.child", str(self.shop.file.parent)]
+        # -P: without it modules of the current folder, which may be a download, come first
+        command = [sys.executable, "-P", "-m", "windlass.cli.demo.child"]
+        command += [str(self.shop.file.parent.absolute())]
         command += [moment, str(pace), "naive" if self.naive else "safe"]
         decode = msgspec.json.Decoder(Event).decode
         with subprocess.Popen(command, stdout=subprocess.PIPE) as child:

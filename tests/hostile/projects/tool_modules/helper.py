@@ -1,0 +1,6 @@
+"""A module that a setting names."""
+
+import os
+import pathlib
+
+pathlib.Path(os.environ["WINDLASS_TEST_VICTIM"], "imported").write_text(__file__)
