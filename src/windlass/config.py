@@ -435,7 +435,7 @@ def read_package(
 
 def read_text(text: str, label: str, layout: Layout) -> Document:
     """The same of TOML in hand; `label` says in errors where it came from."""
-    data, problem = _parsed(text, label)
+    data, problem = parse(text, label)
     if problem:
         raise ConfigError(problem)
     lines = Lines(text)
@@ -473,8 +473,8 @@ def _text(content: bytes, path: Path) -> tuple[str, str]:
         return "", f"{path}: it is not UTF-8 text (byte {error.start})"
 
 
-def _parsed(text: str, label: str) -> tuple[dict[str, Any], str]:
-    """The tables of the text, or what is wrong with it."""
+def parse(text: str, label: str) -> tuple[dict[str, Any], str]:
+    """The tables of the text, or what is wrong with it: `parse("[store]", "windlass.toml")`."""
     if _LONG_KEY.search(text):  # the parser's time grows with the square of its parts
         return {}, f"{label}: a key has more than {DEEPEST_KEY} parts"
     try:
@@ -500,7 +500,7 @@ def _read(
     """The file, and what is wrong with it; with `only` sections that are not known are passed over."""
     content, problem = _content(path)
     text, problem = _text(content, path) if not problem else ("", problem)
-    data, problem = _parsed(text, str(path)) if not problem else ({}, problem)
+    data, problem = parse(text, str(path)) if not problem else ({}, problem)
     if problem:
         return Layer({}, path, Lines(""), content), [problem]
     if only:

@@ -142,7 +142,7 @@ def watch(world: World, name: str, mode: str, forks: Forks | None = None, **more
     spec.write_text(json.dumps([name, *places, host, int(port), mode]))
     environment = world.environment() | {"PYTHONPATH": str(ROOT)} | more
     if forks is not None:
-        assert forks.run(spec, environment) == 0
+        assert forks.run(spec, environment) == 0, f"{name}: it hung or broke; see standard error"
     else:
         done = subprocess.run(
             [sys.executable, str(RUNNER), str(spec)],

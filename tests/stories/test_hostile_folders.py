@@ -98,6 +98,16 @@ def test_a_folder_has_a_limited_number_of_packages(project):
     assert len(book_of(config.load()).aliases) == 100
 
 
+@pytest.mark.parametrize(
+    "text", [".".join(["a"] * 30_000) + " = 1\n", "[store]\nx = " + "[" * 50_000]
+)
+def test_lint_reads_settings_as_the_loader_does(project, text):
+    Path("windlass.toml").write_text(text)
+    assert "[config]" in call("lint").output
+    Path("windlass.toml").write_text("[store]\nkeep_days = 3\n")
+    assert call("lint").output == "nothing to mend\n"
+
+
 # --------------------------------------------------------------------------- sessions
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -192,13 +191,16 @@ def _nearer(problem: str, here: dict[str, str]) -> str:
 
 
 def _old_keys(file: Path) -> Iterator[Finding]:
+    from windlass.config import parse
     from windlass.toml_lines import Lines
 
     try:
         text = read_regular(file).decode("utf-8-sig")
-        data = tomllib.loads(text)
-    except (OSError, ValueError, RecursionError):
+        data, problem = parse(text, str(file))
+    except (OSError, ValueError):
         return  # the loader says so
+    if problem:
+        return
     lines = Lines(text)
     for path, value in _leaves(data):
         where = f"{file}{lines.at(path)}"
