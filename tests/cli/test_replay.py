@@ -19,7 +19,8 @@ from windlass.agents.runtime import current_store
 from windlass.cli import rivals
 from windlass.events import IterationStart, Replied
 from windlass.messages import Message, ToolSpec
-from windlass.models.base import Frame, Request, Settings
+from windlass.models.base import Frame, Request, Response, Settings
+from windlass.models.metering import receive_part
 from windlass.models.providers import resolve
 from windlass.testing import call, scripted
 from windlass.testing.script import ScriptedModel
@@ -461,6 +462,28 @@ def test_another_model_that_fails_is_told_of(windlass, shop, monkeypatch):
     assert "failed: " in done.stdout and "no such thing" in done.stdout
     assert "other words" in done.stdout or "the same" in done.stdout
     assert model.requests[0].settings.thinking is None and not model.requests[0].settings.stream
+
+
+def test_what_another_model_sent_before_it_failed_is_paid_for(windlass, shop, monkeypatch):
+    """A reply that broke off counts on `--max-usd`; one that was refused does not."""
+
+    class Dear(ScriptedModel):
+        def price(self, usage: w.Usage) -> float:
+            return 0.001 * usage.input_tokens
+
+        async def respond(self, request: Request, emit: Any) -> Any:
+            if self.cut:
+                receive_part(Response(Message("assistant", "It costs"), w.Usage(100, 2)))
+            return await super().respond(request, emit)
+
+    for cut, sent in ((True, 1), (False, 2)):
+        dear = scripted(errors.BadRequest("cut"), errors.BadRequest("cut"))
+        dear.__class__ = Dear
+        dear.cut, dear.reports_parts = cut, True
+        monkeypatch.setattr(rivals, "resolve", lambda *_, dear=dear: dear)
+        done = windlass("replay", "s", "--model", "dear", "--max-usd", "0.15", code=1)
+        assert f"{sent} of 2 requests sent" in done.stdout and len(dear.requests) == sent
+        assert ("$0.1000 now" in done.stdout) is cut
 
 
 def test_options_that_contradict_each_other(windlass, shop):

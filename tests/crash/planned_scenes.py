@@ -109,10 +109,10 @@ async def scenario(scene: Scene) -> str:
         out = await _gone_on(agent, PREVIEW, dry_run="plan")
         assert out.status == "done", (out.status, out.error)
         if (await plan_of(PREVIEW)).approved_by is None:
-            await approve_plan(PREVIEW, by="eve")
+            await approve_plan(PREVIEW, name="eve")
         out = await _gone_on(agent, REAL, plan=PREVIEW)
         assert out.status == "done", (out.status, out.stop_reason, out.error)
-        await undo(worked(scene), tools=tools, by="eve")
+        await undo(worked(scene), tools=tools, name="eve")
     return out.final_text
 
 

@@ -97,7 +97,7 @@ DOUBLE, DELETE = call("double_account", id="a"), call("delete_account", id="a")
 async def planned(scope: w.Runtime, *script: Any) -> w.EffectPlan:
     out = await agent(scope, *script).run("go", dry_run="plan")
     assert out.status == "done" and out.plan is not None
-    return await w.approve_plan(out.plan, by="eve")
+    return await w.approve_plan(out.plan, name="eve")
 
 
 @pytest.mark.parametrize("between", [nothing, other_row])
@@ -201,7 +201,7 @@ async def test_a_call_that_was_let_through_and_cut_off_is_compared_again_on_resu
     async with scope:
         out = await made(DOUBLE).run("go", dry_run="plan")
         assert out.plan is not None
-        plan = await w.approve_plan(out.plan, by="eve")
+        plan = await w.approve_plan(out.plan, name="eve")
         monkeypatch.setattr(Desk, "for_tool", hang)
         first = asyncio.create_task(
             made(DOUBLE).run("go", plan=plan, session_id="real", on_cancel="park")
@@ -302,7 +302,7 @@ async def test_a_sub_agent_is_held_to_the_rows_too(runtime: Any):
     async with scope:
         for between, status, left in ((nothing, "done", 20), (changed, "suspended", 1000)):
             out = await boss().run("go", dry_run="plan")
-            plan = await w.approve_plan(out.plan, by="eve")
+            plan = await w.approve_plan(out.plan, name="eve")
             await between(accounts)
             real = await boss().run("go", plan=plan)
             assert (real.status, await amount(accounts)) == (status, left)

@@ -73,7 +73,7 @@ async def test_a_session_is_undone_whole_newest_first(runtime: Any):
             "delete product 'p3'",
         ]
         assert "p3" in await rows(scope)  # looking changes nothing
-        steps = await w.undo("s", by="eve")
+        steps = await w.undo("s", name="eve")
         assert [one.outcome for one in steps] == ["ok"] * 5, steps
         assert await rows(scope) == SEED
         found = await scope.resources.audit(session="s")
@@ -152,7 +152,7 @@ async def test_the_caller_must_be_allowed_to_do_the_opposite(runtime: Any):
         await ran(scope, call("create_product", id="p3", name="Nib"), caller=maker)
         (step,) = await w.undo("s")
         assert step.outcome == "denied" and "product.delete" in (step.why or "")
-        (step,) = await w.undo("s", caller=boss, by="bo")
+        (step,) = await w.undo("s", caller=boss, name="bo")
         assert step.outcome == "ok"
         await ran(scope, call("create_product", id="p4", name="Gold"), caller=boss, session_id="t")
         (step,) = await w.undo("t")

@@ -363,7 +363,7 @@ async def test_what_was_undone_is_told_too(tmp_path):
         await w.agent_loop(
             "go", model=scripted(made, "ok"), tools=tools, session_id="s1", caller=ANN
         )
-        await w.undo("s1", tools=tools, by="boss")
+        await w.undo("s1", tools=tools, name="boss")
         found = {(one.call, one.verb): one for one in (await scope.audit.query()).entries}
         assert set(found) == {("c1", "create"), ("c1", "undo"), ("c2", None), ("c2", "undo")}
         assert found["c1", "undo"].changes[0]["diff"]["item"] == ["pen", None]

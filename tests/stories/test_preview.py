@@ -63,7 +63,7 @@ async def previewed(*script: Any, **options: Any) -> Any:
 
 async def approved(*script: Any, **options: Any) -> w.EffectPlan:
     out = await previewed(*script, **options)
-    return await w.approve_plan(out.plan, by="eve")
+    return await w.approve_plan(out.plan, name="eve")
 
 
 def rules(out: RunResult) -> list[tuple[str, str, str]]:

@@ -92,7 +92,7 @@ async def decision(folder: Path, word: str) -> None:
 
 async def undo_result(folder: Path, word: str) -> None:
     await w.Agent(scripted(call("pay", how="return"), "ok"), tools=[pay]).run("go", session_id="s")
-    (step,) = await w.undo("s", tools=[pay], by=word)
+    (step,) = await w.undo("s", tools=[pay], name=word)
     assert step.outcome == "ok" and (word in (step.detail or "")) is (word == PLAIN)
 
 
@@ -110,7 +110,7 @@ async def undo_in_a_transaction(folder: Path, word: str) -> None:
 
 async def approved_plan(folder: Path, word: str) -> None:
     out = await w.Agent(scripted(call("pay", how="x"), "ok"), tools=[pay]).run("go", dry_run="plan")
-    await w.approve_plan(out.plan, by=word)
+    await w.approve_plan(out.plan, name=word)
 
 
 async def cache(folder: Path, word: str) -> None:

@@ -104,7 +104,7 @@ async def test_effects_are_listed_newest_first_with_what_their_undo_does():
 async def test_an_undo_runs_once_on_the_record_in_the_callers_name():
     await ran(*PAID, caller=ANN)
     LOG.clear()
-    steps = await w.undo("s", tools=TOOLS, by="eve")
+    steps = await w.undo("s", tools=TOOLS, name="eve")
     assert [(one.tool, one.outcome, one.undone_by) for one in steps] == [
         ("mail", "ok", "eve"), ("pay", "ok", "eve")
     ]  # fmt: skip
@@ -182,13 +182,13 @@ async def test_two_who_undo_at_once_undo_it_once(tmp_path: Path):
     async def slowly(args: Any, result: Any, ctx: Any) -> None:
         LOG.append("unpaid")
         async with w.Runtime(store=place, environ={}):  # as another process would
-            seen.extend(await w.undo("s", tools=tools, by="bob"))
+            seen.extend(await w.undo("s", tools=tools, name="bob"))
 
     tools = [w.tool(name="pay", undo=slowly)(pay.__wrapped__)]
     async with w.Runtime(store=place, environ={}):
         await ran(PAID[0], tools=tools)
         LOG.clear()
-        (step,) = await w.undo("s", tools=tools, by="ann")
+        (step,) = await w.undo("s", tools=tools, name="ann")
         assert step.outcome == "ok" and LOG == ["unpaid"]
         assert "ann began to undo it" in (seen[0].why or "")
 
@@ -324,7 +324,7 @@ async def test_a_session_at_work_is_left_alone():
 
 async def test_the_model_hears_of_it_if_it_goes_on():
     await ran(*PAID)
-    await w.undo("s", "call_1", tools=TOOLS, by="eve")
+    await w.undo("s", "call_1", tools=TOOLS, name="eve")
     model = scripted("I see")
     await w.Agent(model, tools=TOOLS).run("and now?", session_id="s")
     assert "eve has undone what these calls did: pay." in str(model.requests[0].tail)
@@ -341,3 +341,25 @@ async def test_a_session_that_never_ran():
     await w.agent_session_open("empty")
     with pytest.raises(w.NoSuchSession, match="nothing to undo"):
         await w.undo("empty")
+
+
+async def test_who_approves_a_plan_or_undoes_it_is_asked_for_the_right():
+    ann, bea = w.Caller("ann", (), "acme"), w.Caller("bea", (), "acme")
+    boss = w.Caller("boss", ("boss",), "acme")
+    roles = {"boss": ["agent_session.answer", "agent_session.undo", "tool.*"], "none": []}
+    async with w.Runtime(store="memory:", environ={}, roles=roles):
+        out = await w.Agent(scripted("ok")).run("go", dry_run="plan", session_id="p", caller=ann)
+        assert out.plan is not None
+        for who in (bea, w.Caller("ann", (), "evil"), w.Caller("ann")):
+            with pytest.raises(w.NoSuchSession):
+                await w.approve_plan("p", by=who)
+            with pytest.raises(w.NoSuchSession):
+                await w.undo("p", by=who)
+        for odd in ("ann", object(), {"user": "ann"}):
+            with pytest.raises(w.ConfigError, match="by is who answers, a Caller"):
+                await w.approve_plan("p", by=odd)  # pyright: ignore[reportArgumentType]
+            with pytest.raises(w.ConfigError, match="by is who answers, a Caller"):
+                await w.undo("p", by=odd)  # pyright: ignore[reportArgumentType]
+        assert (await w.approve_plan("p", by=boss)).approved_by == "acme/boss"
+        for who in (ann, boss):
+            assert await w.undo("p", by=who) == []

@@ -11,6 +11,7 @@ from windlass.agents.redaction import redact
 from windlass.agents.runtime import current_runtime
 from windlass.errors import ConfigError, shown
 from windlass.events import PlanApproved
+from windlass.loop.answers import check_by, name_of_answerer
 from windlass.policies.planned import EffectPlan, at_rest, plan_in
 from windlass.store.base import Store
 
@@ -33,26 +34,26 @@ async def plan_of(
 async def approve_plan(
     plan: EffectPlan | str,
     *,
-    by: str = "approved",
+    by: Caller | None = None,
+    name: str | None = None,
     expires_in: float | None = LASTS,
     store: Store | None = None,
-    caller: Caller | None = None,
 ) -> EffectPlan:
     """Say yes to all effects of a plan, or of the session that made it; the plan as it stands now.
 
-    `await w.approve_plan(out.plan, by="ann")`. One run may then do them, each once and exactly so:
-    `await agent.run("…", plan=out.plan)`. A plan that you hold must still be the one on record.
-    With `caller` the session must be his, or one that a role lets him answer for.
+    `await w.approve_plan(out.plan, by=w.Caller("bea"))`. One run may then do them, each once and
+    exactly so: `await agent.run("…", plan=out.plan)`. A plan that you hold must still be the one on
+    record. `by` is who approves: the session must be his, or one that a role lets him answer for;
+    None is the host itself. `name` is written down where the host approves for somebody.
     """
     if not isinstance(plan, (EffectPlan, str)):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ConfigError(f"a plan is `out.plan` or the id of its session, not {shown(plan)}")
-    if not isinstance(by, str) or not by.strip():  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ConfigError(f"by says who approves, not {shown(by)}")
+    who = name_of_answerer(check_by(by), name, "approved")
     until = None if expires_in is None else seams.now() + _seconds("expires_in", expires_in)
     runtime = current_runtime()
     home = store or runtime.store
     session_id = plan if isinstance(plan, str) else plan.session_id
-    session_id = await find_session(home, session_id, caller, runtime, "answer")
+    session_id = await find_session(home, session_id, by, runtime, "answer")
     if not at_rest(await home.read(session_id)):
         raise ConfigError(
             f"session {session_id!r} has not ended and may be at work: resume it first"
@@ -71,7 +72,7 @@ async def approve_plan(
             raise ConfigError(f"plan {found.id[:12]} was used by {found.used_by}; make a new one")
         if found.approved_by is not None and not found.expired:
             raise ConfigError(f"plan {found.id[:12]} was approved already, by {found.approved_by}")
-        journal.append(redact(PlanApproved(found.id, by, until)))
+        journal.append(redact(PlanApproved(found.id, who, until)))
         journal.flush()
         await journal.durable()
         return plan_in(journal.entries, session_id) or found

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from windlass import seams
-from windlass.access.caller import Caller
+from windlass.access.caller import Caller, is_host
 from windlass.agents.effects import Elsewhere, UndoStep, effects_of, elsewhere
 from windlass.agents.identity import caller_of_resumed, find_session, owner_of
 from windlass.agents.redaction import redact
@@ -32,6 +32,7 @@ from windlass.errors import (
     shown,
 )
 from windlass.events import JournalEntry, RunStarted, SessionOpened, UndoBegun, UndoEnded
+from windlass.loop.answers import check_by, name_of_answerer
 from windlass.loop.resume import standing
 from windlass.messages import ToolResult
 from windlass.notes import Reminder
@@ -70,21 +71,25 @@ async def undo(
     call_ids: Sequence[str] | str | None = None,
     *,
     tools: Sequence[Any] | None = None,
-    by: str = "operator",
+    by: Caller | None = None,
+    name: str | None = None,
     caller: Caller | None = None,
     deps: Any = None,
     store: Store | None = None,
     force: bool = False,
 ) -> list[UndoStep]:
-    """Undo what a session did, or these calls of it, the newest first: `await w.undo("s1", by="ann")`.
+    """Undo what a session did, or these calls of it, the newest first: `await w.undo("s1", by=w.Caller("bea"))`.
 
-    It runs in the name of the session's caller, or of `caller`, who began the session or has the grant
-    `agent_session.undo`. `tools` are those of the session; its Runtime's resources are known. Each step says what came of it. A session that
+    `by` is who asks for it: he began the session or has the grant `agent_session.undo`; None is the host
+    itself, who may write down a `name`. It runs in the name of the session's caller, or of `caller`, who
+    needs the same right. `tools` are those of the session; its Runtime's resources are known. Each step says what came of it. A session that
     has not ended may be at work somewhere: `force=True` takes it over.
     """
-    if not isinstance(by, str) or not by.strip():  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ConfigError(f"by says who undoes it, not {shown(by)}")
-    work = await _Undoing.of(session_id, tools, caller, deps, store, by)
+    who = name_of_answerer(check_by(by), name, "operator")
+    if not is_host(by):
+        home, scope = store or current_runtime().store, current_runtime()
+        session_id = await find_session(home, session_id, by, scope, "undo")
+    work = await _Undoing.of(session_id, tools, caller, deps, store, who)
     chosen = work.chosen(call_ids)
     state = standing(work.entries)
     if state.unfinished and state.suspended is None and not force:

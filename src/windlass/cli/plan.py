@@ -68,7 +68,7 @@ def approve(id: str, yes: bool, expires: str, by: str | None, store: str | None)
 
     async def say_yes(home: Store, _: str) -> Any:  # what was shown is what is approved
         lasts = words.age(expires)
-        return await approve_plan(seen, by=by or user_name(), expires_in=lasts, store=home)
+        return await approve_plan(seen, name=by or user_name(), expires_in=lasts, store=home)
 
     on_session(store, seen.session_id, say_yes, writes=True)
     count = words.count(len(seen.effects), "effect")

@@ -13,20 +13,16 @@ from windlass.agents.replaying import entry_number
 from windlass.agents.runtime import Runtime
 from windlass.cli import text as words
 from windlass.cli.paper import Paper, out
-from windlass.errors import ModelError
+from windlass.errors import BudgetExceeded, ModelError
 from windlass.events import JournalEntry, Replied
-from windlass.loop.ledger import Ledger, Limits, Spent
-from windlass.loop.meter import hold_back, limited
+from windlass.loop.ledger import Ledger, Limits
 from windlass.loop.replay import requests_of
-from windlass.loop.reply import cost_of
 from windlass.messages import Message
 from windlass.models.base import Model, Request, Response, Settings, silent
-from windlass.models.estimates import estimate_request
 from windlass.models.providers import resolve
 
 # What means the same to every model; the rest was chosen for the one on record.
 _COMMON = ("max_tokens", "temperature", "top_p", "stop", "tool_choice", "task_kind")
-REPLY_TOKENS = 4096
 
 
 class Compared(msgspec.Struct):
@@ -68,12 +64,11 @@ async def compare(
     asked = [one for one in _asked(entries) if one[0].entry >= start]
     model = _fitting(resolve(name, None))
     model.check()
-    books = Ledger(Limits(usd=max_usd))
     done: list[Compared] = []
     stopped: str | None = None
-    async with Runtime(store="memory:"):
+    async with Runtime(store="memory:", budget=Limits(usd=max_usd)) as scope:
         for compared, request in asked:
-            stopped = await _ask(model, request, compared, books)
+            stopped = await _ask(model, request, compared, scope.ledger)
             if stopped is not None:
                 break
             done.append(compared)
@@ -120,18 +115,14 @@ async def _ask(model: Model, request: Request, compared: Compared, books: Ledger
     }
     frame = msgspec.structs.replace(request.frame, settings=Settings(stream=False, **kept))
     request = msgspec.structs.replace(request, frame=frame)
-    most = settings.max_tokens or REPLY_TOKENS
-    reserve = await hold_back(books, model, estimate_request(request), most)
-    if isinstance(reserve, Spent):
-        return f"--max-usd {reserve.allowed:g} leaves no room for more"
+    before = books.usd
     try:
-        reply = await ask_once(model, limited(request, reserve), silent)
+        compared.reply = await ask_once(model, request, silent)
+    except BudgetExceeded:
+        return f"--max-usd {books.limits.usd:g} leaves no room for more"
     except ModelError as error:
-        books.settle(reserve, 0, 0.0)
         compared.error = f"{error.category}: {error}"
-        return None
-    compared.reply, compared.cost_usd = reply, cost_of(model, reply.usage) or 0.0
-    books.settle(reserve, reply.usage.total_tokens, compared.cost_usd)
+    compared.cost_usd = books.usd - before  # also of what came before it failed
     return None
 
 

@@ -102,7 +102,7 @@ def _work(
             if undone is None:
                 return await undoable(session_id, calls or None, tools=known)
             by, force = undone
-            return await undo(session_id, calls, tools=known, by=by, force=force)
+            return await undo(session_id, calls, tools=known, name=by, force=force)
 
     return on_session(store, id, work, writes=True)  # to look, a resource makes its tables
 

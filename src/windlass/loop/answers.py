@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, cast
 
 import msgspec
 
-from windlass.access.caller import Caller
+from windlass.access.caller import Caller, is_host
 from windlass.errors import ConfigError, shown
 from windlass.messages import ToolResult
 from windlass.tools.answer import answer
@@ -45,6 +45,15 @@ def check_by(by: object) -> Caller | None:
     if by is not None and not isinstance(by, Caller):
         raise ConfigError(f"by is who answers, a Caller such as Caller('bea'), not {shown(by)}")
     return by
+
+
+def name_of_answerer(by: Caller | None, name: str | None, nobody: str) -> str:
+    """How whoever answers stands on the record; the host may name somebody, or nobody."""
+    if not is_host(by):
+        return str(by)
+    if name is not None and (not isinstance(cast("object", name), str) or not name.strip()):
+        raise ConfigError(f"name is a text that is not empty, not {shown(name)}")
+    return name or (nobody if by is None else str(by))
 
 
 class Decision(msgspec.Struct, frozen=True):

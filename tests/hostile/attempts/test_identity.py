@@ -274,7 +274,7 @@ async def look_at_its_plan(who: w.Caller) -> Any:
 
 @attempt
 async def approve_its_plan(who: w.Caller) -> Any:
-    return str(await w.approve_plan("plan", by=str(who), caller=who))
+    return str(await w.approve_plan("plan", by=who))
 
 
 @attempt
