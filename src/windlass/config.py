@@ -334,8 +334,9 @@ def _foreign_variables(layer: Layer, known: Mapping[str, type[msgspec.Struct]]) 
     for name, shape in known.items():
         check_project: Callable[[Mapping[str, Any]], Iterator[tuple[tuple[str, ...], str]]] | None
         check_project = getattr(shape, "project_problems", None)
-        if check_project is not None and name in layer.data:
-            for path, problem in check_project(layer.data[name]):
+        table = layer.data.get(name)
+        if check_project is not None and isinstance(table, dict):
+            for path, problem in check_project(cast("dict[str, Any]", table)):
                 where = (name, *path)
                 yield f"{layer.origin(where)}: {'.'.join(where)}: {problem}"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, Union, cast, get_args, get_origin
@@ -21,7 +22,7 @@ def problems_of(value: Any, shape: Any, path: tuple[str, ...]) -> list[tuple[tup
     struct = _struct_in(shape) if isinstance(value, dict) else None
     found: list[tuple[tuple[str, ...], str]] = []
     if struct is not None:
-        fields = {field.encode_name: field for field in msgspec.structs.fields(struct)}
+        fields = _fields_of(struct)
         for key, inner in cast("dict[str, Any]", value).items():
             if key in fields:
                 found += problems_of(inner, fields[key].type, (*path, key))
@@ -41,6 +42,11 @@ def problems_of(value: Any, shape: Any, path: tuple[str, ...]) -> list[tuple[tup
         words = say(error, shape)
         return [(path, f": {words}{shown(path, value)}{_fix(words, cast('object', value))}")]
     return []
+
+
+@cache  # each is asked for as often as a file has such a table
+def _fields_of(struct: type[msgspec.Struct]) -> dict[str, msgspec.structs.FieldInfo]:
+    return {field.encode_name: field for field in msgspec.structs.fields(struct)}
 
 
 def convert(value: Any, shape: Any) -> Any:

@@ -38,6 +38,7 @@ class Detector:
         self.sources = tuple(sources)  # folders whose code must not run
         self.may_start: Callable[[list[str]], bool] = lambda _command: False
         self.named: frozenset[str] = frozenset()  # files whose code the user named
+        self.stores: frozenset[str] = frozenset()  # databases that the user named
         self.faults: list[Fault] = []
         self.connections: list[str] = []
         self.active = True
@@ -121,7 +122,9 @@ class Detector:
         text = os.fsdecode(path)
         if text.startswith("file:"):
             text = os.fsdecode(unquote_to_bytes(text.removeprefix("file:").partition("?")[0]))
-        return None if text in ("", ":memory:") else self._change("database", text, followed=True)
+        if text in ("", ":memory:") or os.path.realpath(text) in self.stores:
+            return None
+        return self._change("database", text, followed=True)
 
     # ----------------------------------------------------------------- code
 

@@ -14,6 +14,7 @@ from typing import Final
 from tests.hostile.project_builder import build_world, project_names
 from tests.hostile.project_watch import Forks, Report, Server, watch
 
+_COLUMNS: Final = ("commands", "worked", "refused", "agents", "faults")
 HEAD: Final = """# Hostile projects
 
 Every command of the command line, with `--json` and `--debug` where it has them, and agents of a program, in
@@ -43,11 +44,13 @@ def main() -> None:
         agents = len(found[-1].outcomes) if len(found) > 1 else 0
         worked = codes.count(0)
         row = (len(codes), worked, len(codes) - worked, agents, len(own))
-        total.update(zip(("commands", "worked", "refused", "agents", "faults"), row, strict=True))
+        total.update(dict(zip(_COLUMNS, row, strict=True)))
         print(f"| {name} | {' | '.join(map(str, row))} |", flush=True)
         for fault in own:
             print(f"{name}: {fault}", file=sys.stderr, flush=True)
-    print(f"| **{len(names)} projects** | {' | '.join(map(str, total.values()))} |")
+    print(
+        f"| **{len(names)} projects** | {' | '.join(str(total[column]) for column in _COLUMNS)} |"
+    )
     forks.close()
     sys.exit(1 if faults else 0)
 

@@ -171,3 +171,6 @@ def _own_files(world: World, shipped: bool) -> Iterator[Path]:
         yield folder
     elif not shipped:
         yield from (folder / f"sessions.db{ending}" for ending in ("", "-wal", "-shm"))
+    else:  # whoever names a store has it opened; SQLite makes these two beside it
+        beside = [folder / f"sessions.db{ending}" for ending in ("-wal", "-shm")]
+        yield from (path for path in beside if not os.path.lexists(path))

@@ -56,12 +56,24 @@ def test_a_hostile_project_reaches_nothing(name, tmp_path, servers, forks):
     assert servers[1].keys == []
 
 
+# Of each kind one with every command; all projects with every command: `make prove-projects`.
+EVERY = (
+    "provider_address",
+    "anchor_in_home",
+    "store_with_trigger",
+    "planted_modules",
+)
+
+
 @pytest.mark.deep
-@pytest.mark.parametrize("mode", ["every", "agents"])
-@pytest.mark.parametrize("name", project_names())
-def test_a_hostile_project_reaches_nothing_in_any_command(name, mode, tmp_path, servers):
+@pytest.mark.parametrize(
+    ("name", "mode"),
+    [*[(name, "agents") for name in project_names()], *[(name, "every") for name in EVERY]],
+)
+def test_a_hostile_project_reaches_nothing_from_a_program(name, mode, tmp_path, servers, forks):
     world = build(name, tmp_path, servers)
-    report = watch(world, name, mode)
+    plants_code = name.startswith(("planted_", "tool_modules"))
+    report = watch(world, name, mode, None if plants_code else forks)
     assert report.faults == []
     assert servers[1].keys == []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any, Literal, TypeAlias, cast, get_args
 
 import msgspec
@@ -131,7 +132,10 @@ class LlmConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @classmethod
     def project_problems(cls, table: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:
         """What even a trusted file of a project may not say: whose keys its providers take."""
-        for name, provider in table.get("providers", {}).items():
+        providers = table.get("providers")
+        if not isinstance(providers, dict):
+            return
+        for name, provider in cast("dict[str, Any]", providers).items():
             for variable in sorted(variables_of(provider)):
                 owner = shipped_variables().get(variable, name)
                 if owner != name and variable not in _variables_of_shipped(name):
@@ -166,9 +170,14 @@ def _alias_widens(name: str, value: object, weaker: Mapping[str, Any]) -> bool:
 
 def _is_known_model(name: str, weaker: Mapping[str, Any]) -> bool:
     """Is it the name of a model: by a rule of ours or of the user's, or in the catalog?"""
-    from windlass.models.catalog import models  # it reads this file's tables itself
-
     rules = [*weaker.get("inference", ()), *shipped().data["llm"].get("inference", ())]
     if any(matches(rule["match"].lower(), name.lower()) for rule in rules):
         return True
-    return any(model.name == name for listed in models().values() for model in listed)
+    return name in _catalog_names()
+
+
+@cache
+def _catalog_names() -> frozenset[str]:
+    from windlass.models.catalog import models  # it reads this file's tables itself
+
+    return frozenset(model.name for listed in models().values() for model in listed)
