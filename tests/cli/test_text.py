@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from typing import get_args
 
 import pytest
@@ -160,3 +161,7 @@ def test_the_status_line_names_a_tool_until_it_has_answered():
         view(event)
         seen.append(view.doing)
     assert seen == ["thinking", "slow", "quick", "slow", "thinking"]
+
+
+def test_json_of_a_name_that_is_no_text():
+    assert json.loads(text.json_text({"file": "odd\udcff"})) == {"file": "odd\udcff"}

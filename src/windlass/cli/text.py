@@ -32,9 +32,14 @@ _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
 
 def json_text(value: Any, *, indent: bool = True) -> str:
     """Plain data as JSON that is safe to print on a terminal."""
+    import json
+
     import msgspec
 
-    encoded = msgspec.json.encode(value)
+    try:
+        encoded = msgspec.json.encode(value)
+    except UnicodeEncodeError:  # the name of a file need not be text
+        return safe_json(json.dumps(msgspec.to_builtins(value), indent=2 if indent else None))
     if indent:
         encoded = msgspec.json.format(encoded, indent=2)
     return safe_json(encoded.decode())
