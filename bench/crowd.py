@@ -100,7 +100,7 @@ def _side(side: str, turns: int) -> tuple[Any, Any]:
         functions = bare.build("add")
         return lambda: bare.run(functions, Script(turns, yields=True)), None
     from bench import ours
-    from windlass.agents.runtime import current_store
+    from windlass.engine.environment import current_store
 
     agent = ours.build("add")
     return lambda: ours.run(agent, Script(turns, yields=True)), current_store()

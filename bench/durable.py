@@ -23,9 +23,9 @@ from bench.sampling import REPS, Work, paired, rounds
 from bench.table import Row, micro
 from bench.work import Script
 from windlass.events import ToolIntended
-from windlass.store.journal import decode
+from windlass.store.codec import decode
 from windlass.store.memory import MemoryStore
-from windlass.store.sqlite import SqliteStore
+from windlass.store.sqlite.store import SqliteStore
 
 LOOPS, TURNS = 64, 100
 DURABLE = 2.5

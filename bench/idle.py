@@ -17,7 +17,7 @@ from bench.proof_of_calls import counted
 from bench.sampling import REPS, TARGET, Work, paired, rounds
 from bench.table import Row, micro
 from bench.work import DONE, PROMPT, SYSTEM, TOOLS, Script, begin
-from windlass.agents.runtime import current_store
+from windlass.engine.environment import current_store
 
 GROWTH = 1.2
 LENGTHS = (100, 500)

@@ -14,7 +14,7 @@ from bench.idle import LENGTHS, Idle
 from bench.proof import CutCorner
 from bench.sampling import REPS, TARGET
 from bench.table import Row
-from windlass.agents.context import CHECKS
+from windlass.engine.context_options import CHECKS
 
 #: Everything that looks at a turn or at a request. Compaction is below its threshold, nothing has
 #: failed that could be squashed, the scratchpad is recited and never written anew, no skill matches,

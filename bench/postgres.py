@@ -14,8 +14,8 @@ from bench.sampling import REPS, Work, paired, rounds
 from bench.table import Row, micro
 from windlass.events import IterationStart, ToolResulted
 from windlass.messages import ToolResult
-from windlass.store import journal as written
-from windlass.store.postgres import PostgresStore
+from windlass.store import codec as written
+from windlass.store.postgres.store import PostgresStore
 from windlass.testing.postgres import find_binaries, own_server
 
 ALLOWED = 2.0

@@ -19,15 +19,15 @@ import windlass as w
 from bench.proof import CutCorner
 from bench.sdks.exchange import Exchange, FedReply
 from bench.table import Row
-from windlass.models.wires.anthropic import AnthropicMessages
-from windlass.models.wires.bedrock import BedrockConverse
-from windlass.models.wires.common import HttpModel
-from windlass.models.wires.gemini import GeminiGenerate
-from windlass.models.wires.ollama import OllamaChat
-from windlass.models.wires.openai_chat import OpenAIChat
-from windlass.models.wires.openai_responses import OpenAIResponses
-from windlass.models.wires.vertex import VertexGenerate
-from windlass.testing.fakes import (
+from windlass.models.wires.anthropic.model import AnthropicMessages
+from windlass.models.wires.base import HttpModel
+from windlass.models.wires.bedrock.model import BedrockConverse
+from windlass.models.wires.gemini.model import GeminiGenerate
+from windlass.models.wires.gemini.vertex import VertexGenerate
+from windlass.models.wires.ollama.model import OllamaChat
+from windlass.models.wires.openai.chat import OpenAIChat
+from windlass.models.wires.openai.responses import OpenAIResponses
+from windlass.testing.providers import (
     Asked,
     FakeAnthropic,
     FakeBedrock,

@@ -13,9 +13,9 @@ from bench.work import SYSTEM, add
 from windlass.messages import Message, Text, ToolCall, ToolResult
 from windlass.models.base import Frame, Request
 from windlass.models.view import Strand
-from windlass.models.wires.anthropic import AnthropicMessages
-from windlass.models.wires.common import HttpModel
-from windlass.models.wires.openai_chat import OpenAIChat
+from windlass.models.wires.anthropic.model import AnthropicMessages
+from windlass.models.wires.base import HttpModel
+from windlass.models.wires.openai.chat import OpenAIChat
 from windlass.tools.function import as_tool
 
 EARLY, LATE = 100, 1000

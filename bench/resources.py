@@ -23,8 +23,8 @@ from bench.sampling import REPS, Work, paired, rounds
 from bench.table import Row, micro
 from windlass.events import JournalEntry, ToolResulted
 from windlass.testing.postgres import find_binaries, own_server
-from windlass.tools.answer import answer
-from windlass.tools.base import AgentInfo
+from windlass.tools.result import answer
+from windlass.tools.tool import AgentInfo
 
 ALONE, TOGETHER, CALLERS = 3.0, 2.0, 64
 ANN = w.Caller("ann", ("clerk",), "acme")

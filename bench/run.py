@@ -31,7 +31,7 @@ from bench import (
 from bench.long_tasks import rows as long_tasks
 from bench.sampling import REPS
 from bench.table import RESULTS, Row, report
-from windlass.redact import looks_secret
+from windlass.redaction.redactor import looks_secret
 
 PUBLISHED = """The column *peers* is the span of seven frameworks (pydantic-ai 2.66, openai-agents 0.24, langgraph 1.2, smolagents
 1.26, strands-agents 1.62, agno 3.1, google-adk 2.13) over a bare loop of the same work, measured once before with CPython

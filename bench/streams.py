@@ -10,7 +10,7 @@ from bench.proof import CutCorner, prove
 from bench.sampling import REPS, TARGET, Work, paired, rounds
 from bench.table import Row, micro
 from bench.work import Script
-from windlass.agents.runtime import current_store
+from windlass.engine.environment import current_store
 
 DELTAS = 2000
 DELTA, EAGER = 6.0, 1.15

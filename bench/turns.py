@@ -12,7 +12,7 @@ from bench.proof_of_calls import counted
 from bench.sampling import REPS, TARGET, Pair, Work, paired, rounds
 from bench.table import Row, micro
 from bench.work import Script
-from windlass.agents.runtime import current_store
+from windlass.engine.environment import current_store
 
 LENGTHS = {
     10: 8.0,

@@ -11,9 +11,9 @@ import windlass as w
 from bench.proof import CutCorner
 from bench.table import Row
 from tests.vault.tools import tools
-from windlass.models.wires.anthropic import AnthropicMessages
+from windlass.models.wires.anthropic.model import AnthropicMessages
 from windlass.testing import call, scripted
-from windlass.tools.tool_search import SEARCH_NAME
+from windlass.tools.search.options import SEARCH_NAME
 
 SHARE = 0.20
 LOADED = ("read_file", "apply_patch")

@@ -22,7 +22,7 @@ from typing import Any
 
 import windlass as w
 from windlass import seams
-from windlass.store.sqlite import SqliteStore
+from windlass.store.sqlite.store import SqliteStore
 from windlass.testing import call, scripted
 
 TASK = "Refund order A-1."

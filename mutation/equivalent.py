@@ -6,18 +6,18 @@ _SHORTCUT = "options that have a quicker way to the same plan; without it only t
 _EITHER = "an agent takes it as well: taken for one of its options, it does the same for that run"
 
 EQUIVALENT: dict[str, str] = {
-    "model@assemble:_FEW": _SHORTCUT,
-    "tools@assemble:_FEW": _SHORTCUT,
-    "max_iterations@assemble:_FEW": _SHORTCUT,
-    "name@assemble:_FEW": _SHORTCUT,
-    "session_id@options:OF_A_RUN": _EITHER,
-    "store@options:OF_A_RUN": _EITHER,
-    "on_event@options:OF_A_RUN": _EITHER,
-    "abort@options:OF_A_RUN": _EITHER,
-    "caller@options:OF_A_RUN": _EITHER,
-    "request_id@options:OF_A_RUN": _EITHER,
-    "conversation_id@options:OF_A_RUN": _EITHER,
-    "llm_options@options:with_environment": (
+    "model@engine.assemble:_FEW": _SHORTCUT,
+    "tools@engine.assemble:_FEW": _SHORTCUT,
+    "max_iterations@engine.assemble:_FEW": _SHORTCUT,
+    "name@engine.assemble:_FEW": _SHORTCUT,
+    "session_id@engine.options:OF_A_RUN": _EITHER,
+    "store@engine.options:OF_A_RUN": _EITHER,
+    "on_event@engine.options:OF_A_RUN": _EITHER,
+    "abort@engine.options:OF_A_RUN": _EITHER,
+    "caller@engine.options:OF_A_RUN": _EITHER,
+    "request_id@engine.options:OF_A_RUN": _EITHER,
+    "conversation_id@engine.options:OF_A_RUN": _EITHER,
+    "llm_options@engine.options:with_environment": (
         "llm_options have the last word over the variable anyway, where settings are made"
     ),
 }

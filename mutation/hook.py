@@ -1,4 +1,4 @@
-"""The mutation itself: while `windlass.agents` is imported, nothing is changed on disk."""
+"""The mutation itself: while `windlass` is imported, nothing is changed on disk."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import msgspec
 
 from mutation.lines import Line, found
 
-PACKAGE = "windlass.agents."
+PACKAGE = "windlass."
 NOBODY_SAYS = "no option has this name"
 #: The functions that all options of a run or a call pass: what each returns or takes is thinned.
-DOORS = {("options", "given"), ("agent", "_asked")}
+DOORS = {("engine.options", "given"), ("agents.agent", "_asked")}
 
 
 class BadMutant(Exception):
@@ -24,8 +24,8 @@ class BadMutant(Exception):
 
 
 def install(mutant: str) -> None:
-    """From now on `windlass.agents` is imported with this mutant in it."""
-    early = [name for name in sys.modules if name.startswith(PACKAGE)]
+    """From now on `windlass` is imported with this mutant in it."""
+    early = [name for name in sys.modules if name.removeprefix(PACKAGE) in touched(mutant)]
     if early:
         raise BadMutant(f"{early[0]} is imported already: load mutation.plugin first")
     sys.meta_path.insert(0, _Finder(mutant))
@@ -107,7 +107,7 @@ def dropper(mutant: str) -> Any:
     option, *keys = mutant.split(".")
 
     def dropped(checked: Mapping[str, Any], typed: Mapping[str, Any]) -> Mapping[str, Any]:
-        from windlass.agents import options
+        from windlass.engine import options
 
         also: Mapping[str, str] = getattr(options, "_ALSO_CALLED", {})
         gone = also.get(option, option)

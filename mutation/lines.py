@@ -8,18 +8,46 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-AGENTS = Path(__file__).parents[1] / "src" / "windlass" / "agents"
+SOURCE = Path(__file__).parents[1] / "src" / "windlass"
+#: The packages that read options by name.
+READERS = frozenset(
+    "agents audit engine generate llm observe output replay runtime sessions".split()
+)
+#: The modules of other packages that do.
+OTHERS = frozenset(
+    {
+        "loop.abort",
+        "models.keys",
+        "options.checks",
+        "options.prompts",
+        "policies.access",
+        "policies.build",
+        "policies.compaction.options",
+        "policies.context_strategy.options",
+        "policies.judges.options",
+        "policies.preview.options",
+        "policies.projection.options",
+        "policies.prompt_defaults",
+        "policies.reminders.options",
+        "policies.scratchpad.options",
+        "policies.skills.options",
+        "policies.taint.options",
+        "policies.tool_search.plan",
+        "policies.tool_surface",
+        "tools.filter",
+    }
+)
 #: What says which options there are and what they accept, and what reads or tells what happened.
 SILENT = frozenset(
     {
-        "checking",
-        "checks",
-        "continuing",
-        "effects",
-        "judgement",
-        "results",
-        "tracing",
-        "transcripts",
+        "options.checks",
+        "engine.option_checks",
+        "llm.continuation",
+        "sessions.effects",
+        "engine.judge_options",
+        "engine.results",
+        "observe.otel",
+        "engine.transcript",
     }
 )
 _READS = frozenset({"get", "pop"})
@@ -40,18 +68,23 @@ class Line(NamedTuple):
 
     @staticmethod
     def of(text: str) -> Line:
-        """`tools@assemble:assemble#2`, taken apart."""
+        """`tools@engine.assemble:assemble#2`, taken apart."""
         option, _, rest = text.partition("@")
         module, _, place = rest.partition(":")
         scope, _, number = place.partition("#")
         return Line(option, module, scope, int(number or 1))
 
 
+def reads_options(module: str) -> bool:
+    """Does this module of Windlass, `engine.assemble` say, look up options by name?"""
+    return module.partition(".")[0] in READERS or module in OTHERS
+
+
 def lines(known: frozenset[str]) -> Iterator[Line]:
     """Every line of the assembly that reads one of these options by name."""
-    for path in sorted(AGENTS.rglob("*.py")):
-        module = ".".join(path.relative_to(AGENTS).with_suffix("").parts)
-        if module not in SILENT:
+    for path in sorted(SOURCE.rglob("*.py")):
+        module = ".".join(path.relative_to(SOURCE).with_suffix("").parts)
+        if reads_options(module) and module not in SILENT:
             for line, _ in found(ast.parse(path.read_text("utf-8")), module, known):
                 yield line
 

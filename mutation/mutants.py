@@ -14,7 +14,7 @@ import msgspec
 
 import windlass
 from mutation.lines import lines
-from windlass.agents import options as doors
+from windlass.engine import options as doors
 
 #: Keys of options that stay a dict.
 DICT_KEYS = {"thinking": ("mode", "effort", "budget_tokens")}
@@ -42,7 +42,7 @@ class _Public(dict[str, object]):
 
 
 def mutants() -> list[str]:
-    """All of them by name: `done_judge`, `done_judge.cadence.every`, `done_judge@judging:_gates`."""
+    """All of them by name: `done_judge`, `done_judge.cadence.every`, `done_judge@engine.judge_policies:_gates`."""
     options = known()
     read = list(lines(frozenset(options)))
     count = Counter(line.option for line in read)

@@ -22,6 +22,7 @@ from typing import Literal, NamedTuple, NoReturn
 import pytest
 
 from mutation.equivalent import EQUIVALENT
+from mutation.lines import reads_options
 from mutation.stories import FOLDERS, ROOT, noticing, stories
 
 REMEMBERED = ROOT / ".pytest_cache" / "mutate-options.json"
@@ -261,8 +262,10 @@ def warm_up() -> None:
         importlib.import_module(name)
     for layer in BELOW:
         for module in pkgutil.iter_modules([str(SOURCE / layer)], f"windlass.{layer}."):
-            importlib.import_module(module.name)
-    if early := [name for name in sys.modules if name.startswith("windlass.agents")]:
+            if not reads_options(module.name.removeprefix("windlass.")):
+                importlib.import_module(module.name)
+    loaded = [name.removeprefix("windlass.") for name in sys.modules if "windlass." in name]
+    if early := [name for name in loaded if reads_options(name)]:
         raise SystemExit(f"{early[0]} is imported by a layer below it: nothing can be mutated")
     gc.collect()
     gc.freeze()  # the children need not look through all this again

@@ -1,4 +1,4 @@
-"""Writes src/windlass/models/catalog.toml, prices and limits of models, from public tables.
+"""Writes src/windlass/models/registry/prices.toml, prices and limits of models, from public tables.
 
     uv run --with genai-prices python scripts/make_catalog.py --flags model_prices.json
 
@@ -18,7 +18,7 @@ from typing import Any
 
 from genai_prices import data  # pyright: ignore[reportMissingImports]
 
-TARGET = Path(__file__).parents[1] / "src" / "windlass" / "models" / "catalog.toml"
+TARGET = Path(__file__).parents[1] / "src" / "windlass" / "models" / "registry" / "prices.toml"
 
 # our provider, the provider in genai-prices, the prefix in the other table
 HOMES = {

@@ -348,7 +348,7 @@ import asyncio, inspect, os, sys
 
 import windlass
 from windlass.testing import call, scripted
-from windlass.testing.fakes import FakeAnthropic, Reply, conversation
+from windlass.testing.providers import FakeAnthropic, Reply, conversation
 
 
 def add(a: int, b: int) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
-from windlass.models import transport
+from windlass.models.transport import base as transport_base
 
 settings.register_profile(
     "windlass",
@@ -32,6 +32,6 @@ def reachable() -> Iterator[None]:
 
     Not by monkeypatch: that ends after the guard does, and would leave it behind for all others.
     """
-    guard, transport.forbid = transport.forbid, None
+    guard, transport_base.forbid = transport_base.forbid, None
     yield
-    transport.forbid = guard
+    transport_base.forbid = guard

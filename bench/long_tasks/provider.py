@@ -17,8 +17,8 @@ import windlass as w
 from bench.long_tasks.facts import Fact
 from bench.long_tasks.tasks import Step, Task
 from windlass.messages import Message, Text, ToolCall
-from windlass.models.wires.anthropic import AnthropicMessages
-from windlass.models.wires.claude_cache import LOOK_BACK
+from windlass.models.wires.anthropic.cache import LOOK_BACK
+from windlass.models.wires.anthropic.model import AnthropicMessages
 
 MODEL = "claude-sonnet-5"
 LEAST = 1_024  # tokens of a prefix that is worth an entry

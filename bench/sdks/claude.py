@@ -6,9 +6,9 @@ import json
 from typing import Any, cast
 
 from bench.sdks.exchange import Ask, Exchange, Heard, Said, Vendor, transport
-from windlass.models.wires.anthropic import AnthropicMessages
-from windlass.models.wires.bedrock import BedrockConverse
-from windlass.testing.fakes import FakeAnthropic, FakeBedrock
+from windlass.models.wires.anthropic.model import AnthropicMessages
+from windlass.models.wires.bedrock.model import BedrockConverse
+from windlass.testing.providers import FakeAnthropic, FakeBedrock
 
 NOVA = "amazon.nova-lite-v1:0"
 

@@ -14,8 +14,8 @@ import msgspec
 from windlass.events import LiveEvent, TextDelta
 from windlass.messages import Message, Text, ToolCall, ToolResult, ToolSpec
 from windlass.models.base import Frame, Request, Settings
-from windlass.models.wires.common import HttpModel
-from windlass.testing.fakes import Asked, FakeServer, Reply
+from windlass.models.wires.base import HttpModel
+from windlass.testing.providers import Asked, FakeServer, Reply
 from windlass.usage import Usage
 
 Body = dict[str, Any]

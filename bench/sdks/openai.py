@@ -8,11 +8,17 @@ from typing import Any, cast
 import msgspec
 
 from bench.sdks.exchange import Ask, Exchange, Heard, Said, Vendor, transport
-from windlass.models.wires.openai_chat import OpenAIChat
-from windlass.models.wires.openai_responses import OpenAIResponses
-from windlass.testing.fakes import Asked, FakeMistral, FakeOpenAI, FakeResponses, Reply
-from windlass.testing.fakes.frames import Frame
-from windlass.testing.fakes.reply import cut
+from windlass.models.wires.openai.chat import OpenAIChat
+from windlass.models.wires.openai.responses import OpenAIResponses
+from windlass.testing.providers import (
+    Asked,
+    FakeMistral,
+    FakeOpenAI,
+    FakeResponses,
+    Reply,
+)
+from windlass.testing.providers.frames import Frame
+from windlass.testing.providers.reply import cut
 
 
 class InPieces(FakeMistral):

@@ -6,9 +6,9 @@ import warnings
 from typing import Any
 
 from bench.sdks.exchange import Ask, Exchange, Heard, Said, Vendor, transport
-from windlass.models.wires.gemini import GeminiGenerate
-from windlass.models.wires.ollama import OllamaChat
-from windlass.testing.fakes import FakeGemini, FakeOllama
+from windlass.models.wires.gemini.model import GeminiGenerate
+from windlass.models.wires.ollama.model import OllamaChat
+from windlass.testing.providers import FakeGemini, FakeOllama
 
 GEMINI, QWEN = "gemini-2.5-flash", "qwen3"
 

@@ -14,66 +14,10 @@ from windlass.access.permissions import PermissionRequest as PermissionRequest
 from windlass.access.permissions import Permissions as Permissions
 from windlass.access.permissions import path_scope as path_scope
 from windlass.access.roles import Roles as Roles
-from windlass.agents.abort import Abort as Abort
 from windlass.agents.agent import Agent as Agent
-from windlass.agents.approvals import NoSuchApproval as NoSuchApproval
-from windlass.agents.approvals import PendingApproval as PendingApproval
-from windlass.agents.approvals import approvals as approvals
-from windlass.agents.approvals import approve as approve
-from windlass.agents.approvals import deny as deny
-from windlass.agents.auditing.anchors import Anchor as Anchor
-from windlass.agents.auditing.asking import AuditEntry as AuditEntry
-from windlass.agents.auditing.asking import AuditPage as AuditPage
-from windlass.agents.auditing.asking import AuditQuery as AuditQuery
-from windlass.agents.auditing.desk import Audit as Audit
-from windlass.agents.auditing.desk import audit_query as audit_query
-from windlass.agents.auditing.desk import audit_seal as audit_seal
-from windlass.agents.auditing.desk import audit_verify as audit_verify
-from windlass.agents.auditing.verifying import AuditReport as AuditReport
-from windlass.agents.auditing.verifying import Finding as Finding
-from windlass.agents.completing import llm_completion as llm_completion
-from windlass.agents.context.compaction import Compaction as Compaction
-from windlass.agents.context.compaction import (
-    compact_for_bug_fix_resumption as compact_for_bug_fix_resumption,
-)
-from windlass.agents.context.compaction import (
-    compact_preserving_test_failures as compact_preserving_test_failures,
-)
-from windlass.agents.context.compaction import (
-    compact_retaining_current_plan as compact_retaining_current_plan,
-)
-from windlass.agents.context.compaction import compaction_policy as compaction_policy
-from windlass.agents.context.reminders import system_reminder as system_reminder
-from windlass.agents.context.scratchpad import Reorganizer as Reorganizer
-from windlass.agents.context.scratchpad import Scratchpad as Scratchpad
-from windlass.agents.context.skills import skill_define as skill_define
-from windlass.agents.context.skills import skill_registry as skill_registry
-from windlass.agents.context.strategy import ContextStrategy as ContextStrategy
-from windlass.agents.context.strategy import CustomStrategy as CustomStrategy
-from windlass.agents.context.strategy import SlidingWindow as SlidingWindow
-from windlass.agents.context.strategy import Summarize as Summarize
-from windlass.agents.cost import SessionCost as SessionCost
-from windlass.agents.cost import llm_budget as llm_budget
-from windlass.agents.cost import llm_budget_remaining as llm_budget_remaining
-from windlass.agents.cost import llm_cost as llm_cost
-from windlass.agents.cost import llm_session_cost as llm_session_cost
-from windlass.agents.effects import UndoStep as UndoStep
-from windlass.agents.generate import GenerateChunk as GenerateChunk
-from windlass.agents.generate import GenerateOpts as GenerateOpts
-from windlass.agents.generate import GenerateResult as GenerateResult
-from windlass.agents.generate import Models as Models
-from windlass.agents.generate import ToolTraceEntry as ToolTraceEntry
-from windlass.agents.judges import CompletionJudge as CompletionJudge
-from windlass.agents.judges import DoneJudge as DoneJudge
-from windlass.agents.llm import Chunk as Chunk
-from windlass.agents.llm import LLMResult as LLMResult
-from windlass.agents.llm import llm_call as llm_call
-from windlass.agents.llm import llm_stream as llm_stream
-from windlass.agents.loop import agent_loop as agent_loop
-from windlass.agents.options import Budget as Budget
-from windlass.agents.options import LoopOptions as LoopOptions
-from windlass.agents.plans import approve_plan as approve_plan
-from windlass.agents.plans import plan_of as plan_of
+from windlass.agents.agent_loop import agent_loop as agent_loop
+from windlass.agents.agent_turn import TurnResult as TurnResult
+from windlass.agents.agent_turn import agent_turn as agent_turn
 from windlass.agents.presets import agent_budget as agent_budget
 from windlass.agents.presets import agent_preset as agent_preset
 from windlass.agents.presets import audit_agent as audit_agent
@@ -84,39 +28,12 @@ from windlass.agents.presets import repair_agent as repair_agent
 from windlass.agents.presets import review_captain_agent as review_captain_agent
 from windlass.agents.presets import summary_agent as summary_agent
 from windlass.agents.presets import verify_agent as verify_agent
-from windlass.agents.prompts import PromptOverrides as PromptOverrides
-from windlass.agents.prompts import agent_prompt_overrides as agent_prompt_overrides
-from windlass.agents.results import AgentResult as AgentResult
-from windlass.agents.results import LoopResult as LoopResult
-from windlass.agents.results import ToolCallRecord as ToolCallRecord
-from windlass.agents.runtime import Runtime as Runtime
-from windlass.agents.scratchpads import (
-    agent_session_clear_scratchpad as agent_session_clear_scratchpad,
-)
-from windlass.agents.scratchpads import agent_session_scratchpad as agent_session_scratchpad
-from windlass.agents.scratchpads import agent_session_set_scratchpad as agent_session_set_scratchpad
-from windlass.agents.seeding import agent_session_seed_from_jsonl as agent_session_seed_from_jsonl
-from windlass.agents.sessions import agent_session_close as agent_session_close
-from windlass.agents.sessions import agent_session_fork as agent_session_fork
-from windlass.agents.sessions import agent_session_fork_at as agent_session_fork_at
-from windlass.agents.sessions import agent_session_list as agent_session_list
-from windlass.agents.sessions import agent_session_open as agent_session_open
-from windlass.agents.sessions import agent_session_post as agent_session_post
-from windlass.agents.sessions import agent_session_read as agent_session_read
-from windlass.agents.sessions import agent_session_remind as agent_session_remind
-from windlass.agents.sessions import agent_session_reset as agent_session_reset
-from windlass.agents.sessions import agent_session_trim as agent_session_trim
-from windlass.agents.stream_events import StreamEvent as StreamEvent
-from windlass.agents.trace_events import TraceEvent as TraceEvent
-from windlass.agents.transcript_compaction import transcript_compact as transcript_compact
-from windlass.agents.transcript_compaction import transcript_summarize as transcript_summarize
-from windlass.agents.transcripts import transcript_events as transcript_events
-from windlass.agents.transcripts import transcript_render_full as transcript_render_full
-from windlass.agents.transcripts import transcript_render_visible as transcript_render_visible
-from windlass.agents.turn import TurnResult as TurnResult
-from windlass.agents.turn import agent_turn as agent_turn
-from windlass.agents.undoing import undo as undo
-from windlass.agents.undoing import undoable as undoable
+from windlass.audit.anchors import Anchor as Anchor
+from windlass.audit.query import AuditEntry as AuditEntry
+from windlass.audit.query import AuditPage as AuditPage
+from windlass.audit.query import AuditQuery as AuditQuery
+from windlass.audit.verify import AuditReport as AuditReport
+from windlass.audit.verify import Finding as Finding
 from windlass.callers.breaker import with_circuit_breaker as with_circuit_breaker
 from windlass.callers.budget import with_budget as with_budget
 from windlass.callers.cache import with_cache as with_cache
@@ -127,6 +44,16 @@ from windlass.callers.fallback import with_fallback as with_fallback
 from windlass.callers.logs import with_logging as with_logging
 from windlass.callers.retry import with_retry as with_retry
 from windlass.callers.shadow import with_shadow as with_shadow
+from windlass.engine.environment import Runtime as Runtime
+from windlass.engine.options import Budget as Budget
+from windlass.engine.options import LoopOptions as LoopOptions
+from windlass.engine.results import AgentResult as AgentResult
+from windlass.engine.results import LoopResult as LoopResult
+from windlass.engine.results import ToolCallRecord as ToolCallRecord
+from windlass.engine.stream_events import StreamEvent as StreamEvent
+from windlass.engine.transcript import transcript_events as transcript_events
+from windlass.engine.transcript import transcript_render_full as transcript_render_full
+from windlass.engine.transcript import transcript_render_visible as transcript_render_visible
 from windlass.errors import Aborted as Aborted
 from windlass.errors import AlreadyAnswered as AlreadyAnswered
 from windlass.errors import AuthFailed as AuthFailed
@@ -174,10 +101,29 @@ from windlass.events import ToolCallReady as ToolCallReady
 from windlass.events import ToolCallStarted as ToolCallStarted
 from windlass.events import ToolCallUpdate as ToolCallUpdate
 from windlass.events import TranscriptCompacted as TranscriptCompacted
-from windlass.loop.answers import Allow as Allow
-from windlass.loop.answers import Deny as Deny
+from windlass.events.policy import Reminder as Reminder
+from windlass.generate.api import GenerateChunk as GenerateChunk
+from windlass.generate.api import GenerateOpts as GenerateOpts
+from windlass.generate.api import GenerateResult as GenerateResult
+from windlass.generate.api import Models as Models
+from windlass.generate.api import ToolTraceEntry as ToolTraceEntry
+from windlass.llm.call import Chunk as Chunk
+from windlass.llm.call import LLMResult as LLMResult
+from windlass.llm.call import llm_call as llm_call
+from windlass.llm.call import llm_stream as llm_stream
+from windlass.llm.completion import llm_completion as llm_completion
+from windlass.llm.cost import SessionCost as SessionCost
+from windlass.llm.cost import llm_budget as llm_budget
+from windlass.llm.cost import llm_budget_remaining as llm_budget_remaining
+from windlass.llm.cost import llm_cost as llm_cost
+from windlass.llm.cost import llm_session_cost as llm_session_cost
+from windlass.llm.transcript_compaction import transcript_compact as transcript_compact
+from windlass.llm.transcript_compaction import transcript_summarize as transcript_summarize
+from windlass.loop.abort import Abort as Abort
 from windlass.loop.policy import Policy as Policy
 from windlass.loop.policy import TryAgain as TryAgain
+from windlass.loop.resume_input import Allow as Allow
+from windlass.loop.resume_input import Deny as Deny
 from windlass.loop.run import Run as Run
 from windlass.loop.turn import Turn as Turn
 from windlass.loop.verdict import Ask as Ask
@@ -201,71 +147,131 @@ from windlass.models.base import Model as Model
 from windlass.models.base import Request as Request
 from windlass.models.base import Response as Response
 from windlass.models.base import Settings as Settings
-from windlass.models.matrix import provider_capabilities as provider_capabilities
-from windlass.models.matrix import provider_capabilities_clear as provider_capabilities_clear
-from windlass.models.matrix import provider_capabilities_install as provider_capabilities_install
 from windlass.models.mock import llm_mock as llm_mock
 from windlass.models.mock import llm_mock_calls as llm_mock_calls
 from windlass.models.mock import llm_mock_clear as llm_mock_clear
-from windlass.notes import Reminder as Reminder
-from windlass.policies.circles import LoopDetection as LoopDetection
-from windlass.policies.circles import LoopDetectionInfo as LoopDetectionInfo
-from windlass.policies.circles import StallDiagnostics as StallDiagnostics
-from windlass.policies.compaction.instructions import CompactionPolicy as CompactionPolicy
+from windlass.models.registry.matrix import provider_capabilities as provider_capabilities
+from windlass.models.registry.matrix import (
+    provider_capabilities_clear as provider_capabilities_clear,
+)
+from windlass.models.registry.matrix import (
+    provider_capabilities_install as provider_capabilities_install,
+)
+from windlass.observe.trace_events import TraceEvent as TraceEvent
+from windlass.options.prompts import PromptOverrides as PromptOverrides
+from windlass.options.prompts import agent_prompt_overrides as agent_prompt_overrides
+from windlass.policies.compaction.options import Compaction as Compaction
+from windlass.policies.compaction.options import (
+    compact_for_bug_fix_resumption as compact_for_bug_fix_resumption,
+)
+from windlass.policies.compaction.options import (
+    compact_preserving_test_failures as compact_preserving_test_failures,
+)
+from windlass.policies.compaction.options import (
+    compact_retaining_current_plan as compact_retaining_current_plan,
+)
+from windlass.policies.compaction.options import compaction_policy as compaction_policy
+from windlass.policies.compaction.summary_prompt import CompactionPolicy as CompactionPolicy
 from windlass.policies.completion import TurnPolicy as TurnPolicy
 from windlass.policies.context_callback import ContextInfo as ContextInfo
-from windlass.policies.decorating import DecorationContext as DecorationContext
-from windlass.policies.evidence import Proposal as Proposal
-from windlass.policies.gates import Cadence as Cadence
-from windlass.policies.narrowing import ToolSurfaceNarrowing as ToolSurfaceNarrowing
-from windlass.policies.planned import EffectPlan as EffectPlan
-from windlass.policies.planned import PlannedEffect as PlannedEffect
+from windlass.policies.context_strategy.options import ContextStrategy as ContextStrategy
+from windlass.policies.context_strategy.options import CustomStrategy as CustomStrategy
+from windlass.policies.context_strategy.options import SlidingWindow as SlidingWindow
+from windlass.policies.context_strategy.options import Summarize as Summarize
+from windlass.policies.decorators import DecorationContext as DecorationContext
+from windlass.policies.judges.evidence import Proposal as Proposal
+from windlass.policies.judges.gates import Cadence as Cadence
+from windlass.policies.judges.options import CompletionJudge as CompletionJudge
+from windlass.policies.judges.options import DoneJudge as DoneJudge
+from windlass.policies.judges.step import StepJudge as StepJudge
+from windlass.policies.loop_state import LoopState as LoopState
+from windlass.policies.preview.plan import EffectPlan as EffectPlan
+from windlass.policies.preview.plan import PlannedEffect as PlannedEffect
 from windlass.policies.progress import ProgressTool as ProgressTool
 from windlass.policies.projection.custom import ProjectionContext as ProjectionContext
 from windlass.policies.projection.settings import TranscriptProjection as TranscriptProjection
-from windlass.policies.reminders import SessionStart as SessionStart
-from windlass.policies.skills.registry import SkillRegistry as SkillRegistry
+from windlass.policies.reminders.options import system_reminder as system_reminder
+from windlass.policies.reminders.policy import SessionStart as SessionStart
+from windlass.policies.scratchpad.options import Reorganizer as Reorganizer
+from windlass.policies.scratchpad.options import Scratchpad as Scratchpad
+from windlass.policies.skills.options import skill_define as skill_define
+from windlass.policies.skills.options import skill_registry as skill_registry
 from windlass.policies.skills.skill import Skill as Skill
 from windlass.policies.skills.skill import SkillMatch as SkillMatch
 from windlass.policies.skills.skill import SkillQuery as SkillQuery
-from windlass.policies.state import LoopState as LoopState
-from windlass.policies.step_judge import StepJudge as StepJudge
-from windlass.policies.taint import Taint as Taint
-from windlass.policies.turns import IterationBudget as IterationBudget
-from windlass.redact import Secret as Secret
+from windlass.policies.skills.skill import SkillRegistry as SkillRegistry
+from windlass.policies.stall.options import LoopDetection as LoopDetection
+from windlass.policies.stall.options import LoopDetectionInfo as LoopDetectionInfo
+from windlass.policies.stall.options import StallDiagnostics as StallDiagnostics
+from windlass.policies.taint.policy import Taint as Taint
+from windlass.policies.tool_narrowing import ToolSurfaceNarrowing as ToolSurfaceNarrowing
+from windlass.policies.turn_limit.options import IterationBudget as IterationBudget
+from windlass.redaction.redactor import Secret as Secret
 from windlass.resources.audit import AuditRow as AuditRow
 from windlass.resources.conversation import ConversationResource as ConversationResource
 from windlass.resources.conversation import ConversationTurn as ConversationTurn
-from windlass.resources.exporting import Handle as Handle
-from windlass.resources.exporting import Resources as Resources
-from windlass.resources.exporting import export as export
 from windlass.resources.fields import field as field
 from windlass.resources.query import Page as Page
 from windlass.resources.query import Query as Query
 from windlass.resources.reflect import reflect as reflect
+from windlass.resources.registry import Handle as Handle
+from windlass.resources.registry import Resources as Resources
+from windlass.resources.registry import export as export
 from windlass.resources.resource import Resource as Resource
-from windlass.resources.undoing import CannotUndo as CannotUndo
-from windlass.resources.work import ResourceTx as ResourceTx
-from windlass.store.calls import ModelCall as ModelCall
+from windlass.resources.tx import ResourceTx as ResourceTx
+from windlass.resources.undo import CannotUndo as CannotUndo
+from windlass.runtime.audit import Audit as Audit
+from windlass.runtime.audit import audit_query as audit_query
+from windlass.runtime.audit import audit_seal as audit_seal
+from windlass.runtime.audit import audit_verify as audit_verify
+from windlass.sessions.api import agent_session_close as agent_session_close
+from windlass.sessions.api import agent_session_fork as agent_session_fork
+from windlass.sessions.api import agent_session_fork_at as agent_session_fork_at
+from windlass.sessions.api import agent_session_list as agent_session_list
+from windlass.sessions.api import agent_session_open as agent_session_open
+from windlass.sessions.api import agent_session_post as agent_session_post
+from windlass.sessions.api import agent_session_read as agent_session_read
+from windlass.sessions.api import agent_session_remind as agent_session_remind
+from windlass.sessions.api import agent_session_reset as agent_session_reset
+from windlass.sessions.api import agent_session_trim as agent_session_trim
+from windlass.sessions.approvals import NoSuchApproval as NoSuchApproval
+from windlass.sessions.approvals import PendingApproval as PendingApproval
+from windlass.sessions.approvals import approvals as approvals
+from windlass.sessions.approvals import approve as approve
+from windlass.sessions.approvals import deny as deny
+from windlass.sessions.effect_plans import approve_plan as approve_plan
+from windlass.sessions.effect_plans import plan_of as plan_of
+from windlass.sessions.effects import UndoStep as UndoStep
+from windlass.sessions.scratchpad import (
+    agent_session_clear_scratchpad as agent_session_clear_scratchpad,
+)
+from windlass.sessions.scratchpad import agent_session_scratchpad as agent_session_scratchpad
+from windlass.sessions.scratchpad import (
+    agent_session_set_scratchpad as agent_session_set_scratchpad,
+)
+from windlass.sessions.seed import agent_session_seed_from_jsonl as agent_session_seed_from_jsonl
+from windlass.sessions.undo import undo as undo
+from windlass.sessions.undo import undoable as undoable
+from windlass.store.model_calls import ModelCall as ModelCall
 from windlass.store.seals import Seal as Seal
-from windlass.tools.base import AgentInfo as AgentInfo
-from windlass.tools.base import Parked as Parked
-from windlass.tools.base import Retry as Retry
-from windlass.tools.base import Tool as Tool
-from windlass.tools.base import ToolContext as ToolContext
-from windlass.tools.calling import ToolCaller as ToolCaller
-from windlass.tools.calling import default_tool_caller as default_tool_caller
 from windlass.tools.function import tool as tool
-from windlass.tools.middleware import with_audit_sink as with_audit_sink
-from windlass.tools.middleware import with_consent as with_consent
-from windlass.tools.middleware import with_dry_run as with_dry_run
-from windlass.tools.middleware import with_handoff_sink as with_handoff_sink
-from windlass.tools.middleware import with_rate_limit as with_rate_limit
-from windlass.tools.middleware import with_telemetry as with_telemetry
+from windlass.tools.middleware.layers import with_audit_sink as with_audit_sink
+from windlass.tools.middleware.layers import with_consent as with_consent
+from windlass.tools.middleware.layers import with_dry_run as with_dry_run
+from windlass.tools.middleware.layers import with_handoff_sink as with_handoff_sink
+from windlass.tools.middleware.layers import with_rate_limit as with_rate_limit
+from windlass.tools.middleware.layers import with_telemetry as with_telemetry
+from windlass.tools.middleware.stack import ToolCaller as ToolCaller
+from windlass.tools.middleware.stack import default_tool_caller as default_tool_caller
 from windlass.tools.registry import tool_define as tool_define
 from windlass.tools.registry import tool_registry as tool_registry
 from windlass.tools.registry import tool_select as tool_select
-from windlass.tools.tool_search import ToolSearch as ToolSearch
+from windlass.tools.search.options import ToolSearch as ToolSearch
+from windlass.tools.tool import AgentInfo as AgentInfo
+from windlass.tools.tool import Parked as Parked
+from windlass.tools.tool import Retry as Retry
+from windlass.tools.tool import Tool as Tool
+from windlass.tools.tool import ToolContext as ToolContext
 from windlass.usage import Usage as Usage
 
 __version__: str

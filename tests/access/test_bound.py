@@ -11,7 +11,7 @@ import pytest
 
 import windlass as w
 from windlass import seams
-from windlass.agents import runtime as runtimes
+from windlass.engine import environment as runtimes
 from windlass.testing import call, scripted
 
 ANN = w.Caller("ann", ("clerk",), "acme")

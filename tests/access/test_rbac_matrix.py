@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import pytest
 
 import windlass as w
-from windlass.agents import runtime as runtimes
+from windlass.engine import environment as runtimes
 from windlass.server.generate import generate_app
 from windlass.testing import call, no_model_requests, scripted
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import windlass as w
 from windlass.agents.agent import Agent  # loaded once, in the process that all others fork from
-from windlass.agents.auditing import sealing, verifying
+from windlass.audit import seal, verify
 from windlass.errors import NoSuchSession
-from windlass.store import sqlite
-from windlass.testing.killing import Scene
+from windlass.store.sqlite import store as sqlite_store
+from windlass.testing.kill import Scene
 
-assert sqlite.SqliteStore and sealing.Keeper and verifying.verify
+assert sqlite_store.SqliteStore and seal.Keeper and verify.verify
 ANN = w.Caller("ann", (), "acme")
 SESSION = "s"
 TURNS = 3

@@ -13,7 +13,13 @@ from windlass import seams
 from windlass.testing import no_model_requests, scripted
 from windlass.testing.postgres import MISSING, find_binaries, shared_server
 
-from .hands import ANN, EVE, history, note, work
+from .tamper import (
+    ANN,
+    EVE,
+    history,
+    note,
+    work,
+)
 from .test_tampering_postgres import by_hand
 
 STORES = [

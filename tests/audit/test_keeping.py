@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 import windlass as w
-from windlass.agents.auditing import sealing
+from windlass.audit import seal as sealing
 from windlass.errors import StoreError
 from windlass.store.base import Store
 from windlass.testing import no_model_requests, scripted
 from windlass.testing.postgres import MISSING, find_binaries, shared_server
 
-from .hands import ANN, Order, work
+from .tamper import ANN, Order, work
 
 POSTGRES = pytest.mark.skipif(find_binaries() is None, reason=MISSING)
 
@@ -31,10 +31,10 @@ def offline() -> Iterator[None]:
 def stores(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     """Makes stores of their own at one place, as processes of their own would."""
     if request.param == "sqlite":
-        from windlass.store.sqlite import SqliteStore
+        from windlass.store.sqlite.store import SqliteStore
 
         return lambda: SqliteStore(tmp_path / "shop.db")
-    from windlass.store.postgres import PostgresStore
+    from windlass.store.postgres.store import PostgresStore
 
     url = shared_server().schema()
     return lambda: PostgresStore(url)

@@ -13,10 +13,20 @@ import pytest
 import windlass as w
 from windlass.events import ToolDecided, ToolIntended
 from windlass.resources import audit
-from windlass.store import journal
+from windlass.store import codec
 from windlass.testing import no_model_requests
 
-from .hands import KINDS, TABLES, Database, copied, history, more, places, swapped_file, tamper
+from .tamper import (
+    KINDS,
+    TABLES,
+    Database,
+    copied,
+    history,
+    more,
+    places,
+    swapped_file,
+    tamper,
+)
 
 PLACES = 100
 
@@ -278,9 +288,9 @@ async def test_a_session_made_anew_is_not_excused_by_its_first_deletion(world, t
 
 
 async def test_long_logs_are_read_a_page_at_a_time(world, monkeypatch):
-    monkeypatch.setattr("windlass.agents.auditing.verifying._PAGE", 3)
-    monkeypatch.setattr("windlass.agents.auditing.asking._PAGE", 2)
-    monkeypatch.setattr("windlass.agents.auditing.asking._AT_ONCE", 2)
+    monkeypatch.setattr("windlass.audit.verify._PAGE", 3)
+    monkeypatch.setattr("windlass.audit.query._PAGE", 2)
+    monkeypatch.setattr("windlass.audit.query._AT_ONCE", 2)
     report = await verified(world / "shop.db", world / "anchor.jsonl")
     assert report.ok and not report.not_covered
     async with w.Runtime(f"sqlite:///{world}/shop.db", environ={}) as scope:
@@ -294,11 +304,11 @@ def rechain(run: Database, session: str, at: int) -> None:
     """Change a row of a journal and make all hashes after it anew: a sound chain of another history."""
     ((sid,),) = run("SELECT sid FROM windlass_sessions WHERE id = ?", (session,))
     rows = run("SELECT seq, at, payload FROM windlass_rows WHERE sid = ? ORDER BY seq", (sid,))
-    head = journal.genesis(session)
+    head = codec.genesis(session)
     for seq, when, payload in rows:
         if seq == at:
             when += 1.0
-        head = journal.chained(head, seq, when, payload)
+        head = codec.chained(head, seq, when, payload)
         run(
             "UPDATE windlass_rows SET at = ?, hash = ? WHERE sid = ? AND seq = ?",
             (when, head, sid, seq),

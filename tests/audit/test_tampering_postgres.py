@@ -14,7 +14,16 @@ from windlass.store.base import Store
 from windlass.testing import no_model_requests
 from windlass.testing.postgres import MISSING, find_binaries, shared_server
 
-from .hands import ANN, KINDS, Backup, Run, history, more, places, tamper
+from .tamper import (
+    ANN,
+    KINDS,
+    Backup,
+    Run,
+    history,
+    more,
+    places,
+    tamper,
+)
 from .test_tampering import PLACES, chosen, unseen_alone
 
 T = TypeVar("T")

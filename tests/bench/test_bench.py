@@ -30,7 +30,7 @@ from bench.sdks.exchange import exchange
 from bench.sdks.exchange import ours as through_ours
 from bench.table import Row, report
 from bench.work import Script
-from windlass.agents.runtime import current_store
+from windlass.engine.environment import current_store
 from windlass.events import Compacted, ToolDecided, ToolIntended, ToolResulted
 from windlass.loop.run import Run
 from windlass.store.memory import MemoryStore

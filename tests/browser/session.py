@@ -26,7 +26,7 @@ from windlass.events import (
     ToolResulted,
 )
 from windlass.messages import Message, Outcome, Text, Thinking, ToolCall, ToolResult
-from windlass.picture.reading import Written
+from windlass.trace.build import Written
 from windlass.usage import Usage
 
 HOSTILE = '</script><img src=x onerror="owned=1">\u202e\u2028<svg/onload=owned=1>\'"-->'

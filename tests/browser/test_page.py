@@ -14,8 +14,8 @@ import pytest
 from tests.browser.chromium import INSTALL, Browser, Page, find
 from tests.browser.session import HOSTILE, long_session
 from windlass.events import ToolResulted
-from windlass.picture.page import framed, page
-from windlass.picture.reading import Written, picture_of
+from windlass.trace.build import Written, picture_of
+from windlass.trace.html import framed, page
 
 pytestmark = [pytest.mark.deep, pytest.mark.skipif(find() is None, reason=INSTALL)]
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import windlass as w
-from tests.callers.world import Shaky, asked, kinds
+from tests.callers.helpers import Shaky, asked, kinds
 from windlass import seams
 from windlass.events import Replied
 from windlass.models.base import Frame, Request, Settings

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import windlass as w
-from tests.callers.world import Shaky, asked
+from tests.callers.helpers import Shaky, asked
 from windlass import callers
 from windlass.callers import Call, with_rate_limit
 from windlass.testing import run_virtual, scripted

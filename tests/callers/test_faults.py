@@ -9,7 +9,12 @@ from typing import Any
 import pytest
 
 import windlass as w
-from tests.callers.world import USAGE, Shaky, asked, kinds
+from tests.callers.helpers import (
+    USAGE,
+    Shaky,
+    asked,
+    kinds,
+)
 from windlass import errors, seams
 from windlass.callers import Comparison
 from windlass.events import Replied, StreamRestarted

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import windlass as w
-from tests.callers.world import Shaky, asked
+from tests.callers.helpers import Shaky, asked
 from windlass import seams
 from windlass.callers import with_rate_limit
 from windlass.callers.rate_limit import Gate

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 import windlass as w
-from tests.callers.world import Shaky
-from tests.stories.world import kept
+from tests.callers.helpers import Shaky
+from tests.stories.helpers import kept
 from windlass.callers import with_rate_limit
 from windlass.events import Replied, RunEnded, RunStarted, StreamRestarted
-from windlass.models.audit import audit
-from windlass.store.fold import messages_of
+from windlass.models.history import audit
+from windlass.store.view import messages_of
 from windlass.testing import call, cancel_sweep, run_virtual, scripted
-from windlass.testing.cancelling import Trial
+from windlass.testing.cancel import Trial
 
 
 @w.tool(side_effect_level="read_only")

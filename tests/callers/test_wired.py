@@ -10,8 +10,13 @@ import windlass as w
 from tests.wire_faults.wires import model_of
 from windlass.callers import with_rate_limit
 from windlass.events import Replied
-from windlass.models import transport
-from windlass.testing.fakes import FakeAnthropic, FakeOpenAI, Headers, Status
+from windlass.models.transport import base as transport_base
+from windlass.testing.providers import (
+    FakeAnthropic,
+    FakeOpenAI,
+    Headers,
+    Status,
+)
 
 pytestmark = pytest.mark.usefixtures("reachable")
 
@@ -53,7 +58,7 @@ async def test_what_the_headers_say_is_heard(wire: str):
         await w.llm_call("go", model=model_of(wire, server), llm_caller=layer)
         (gate,) = layer.gates.values()
         assert gate.left["requests"][0] == 7
-        assert transport.heard.get() is None
+        assert transport_base.heard.get() is None
 
 
 async def test_a_429_is_waited_for_in_line():

@@ -15,10 +15,16 @@ from typing import Any, Literal
 import pytest
 
 import windlass as w
-from tests.cancel.inside import REASON, SESSION, Brake, How, step_by_step
+from tests.cancel.abort_points import (
+    REASON,
+    SESSION,
+    Brake,
+    How,
+    step_by_step,
+)
 from windlass.events import RunEnded, RunStarted
-from windlass.models.audit import audit
-from windlass.store.fold import messages_of
+from windlass.models.history import audit
+from windlass.store.view import messages_of
 from windlass.testing import call, run_virtual, scripted
 
 Shape = Literal["alone", "together", "plain"]

@@ -8,10 +8,10 @@ import pytest
 
 import windlass as w
 from windlass.events import RunEnded, RunStarted, ToolDecided, ToolIntended, ToolResulted
-from windlass.models.audit import audit
-from windlass.store.fold import messages_of
+from windlass.models.history import audit
+from windlass.store.view import messages_of
 from windlass.testing import call, cancel_sweep, scripted
-from windlass.testing.cancelling import Trial
+from windlass.testing.cancel import Trial
 
 SESSION = "s"
 TURNS = 3

@@ -8,7 +8,7 @@ from typing import Any
 import windlass as w
 from tests.cancel.test_cancel import SESSION, check, look, send
 from windlass.testing import call, cancel_sweep, scripted
-from windlass.testing.cancelling import Trial
+from windlass.testing.cancel import Trial
 
 PASS, DONE, MORE = (call("give_verdict", verdict=word) for word in ("pass", "done", "continue"))
 

@@ -14,12 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import windlass as w
-from windlass.agents.seen import seen
+from windlass.cli.console import Paper
 from windlass.cli.context import drawn, spread
-from windlass.cli.paper import Paper
 from windlass.events import JournalEntry, Projected, SkillNarrowed, SkillScopeTools
 from windlass.messages import Message, Text, ToolSpec
-from windlass.picture.context import (
+from windlass.replay.context import seen
+from windlass.testing import call, scripted
+from windlass.trace.context import (
     SHARES,
     Called,
     Context,
@@ -28,8 +29,7 @@ from windlass.picture.context import (
     together,
     tokens_of,
 )
-from windlass.picture.words import cells
-from windlass.testing import call, scripted
+from windlass.trace.format import cells
 
 HOSTILE = "\x1b[2J\x1b]0;owned\x07\u202e[bold red]x[/] 東京 :smile: \u2028\x00\r\x9b31m"
 STORE = "sqlite:///s.db"

@@ -12,10 +12,10 @@ import pytest
 
 from windlass import seams
 from windlass.cli import cost
+from windlass.cli.console import Paper
 from windlass.cli.default_store import id_of
-from windlass.cli.paper import Paper
-from windlass.store.calls import ModelCall
-from windlass.store.sqlite import SqliteStore
+from windlass.store.model_calls import ModelCall
+from windlass.store.sqlite.store import SqliteStore
 
 NOON = datetime.datetime(2026, 11, 14, 12).astimezone().timestamp()
 DAY = 86400.0

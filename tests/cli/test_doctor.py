@@ -12,12 +12,17 @@ import msgspec
 import pytest
 
 from windlass.errors import ConfigError
-from windlass.models.probes import examine
-from windlass.models.probes.examine import PROBES
-from windlass.models.probes.row import as_toml, merged, shadowed, write
-from windlass.models.providers import resolve
-from windlass.models.rows import Rule
-from windlass.testing.fakes import (
+from windlass.models.doctor import examine
+from windlass.models.doctor.row import (
+    as_toml,
+    merged,
+    shadowed,
+    write,
+)
+from windlass.models.doctor.run import PROBES
+from windlass.models.registry.capability_rows import Rule
+from windlass.models.registry.providers import resolve
+from windlass.testing.providers import (
     FAULTS,
     Asked,
     Body,

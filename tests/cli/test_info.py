@@ -108,7 +108,7 @@ def test_a_table_is_as_wide_as_the_terminal(
 ):
     from io import StringIO
 
-    from windlass.cli.paper import Paper
+    from windlass.cli.console import Paper
 
     monkeypatch.setenv("COLUMNS", str(columns))
     paper = Paper(StringIO())

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import start
-from windlass.testing.fakes import FakeOpenAI, Silence
+from windlass.testing.providers import FakeOpenAI, Silence
 
 PATIENCE = 60  # seconds; only a broken command makes a test wait for it
 HOLD = """

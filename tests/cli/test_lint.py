@@ -10,10 +10,10 @@ import pytest
 
 from windlass.messages import Image, Message, Origin, Text, Thinking, ToolCall, ToolResult, ToolSpec
 from windlass.models.base import Frame, Request, Settings
-from windlass.models.endpoints import ENDPOINTS
-from windlass.models.providers import resolve
-from windlass.models.rules.history import judge
-from windlass.models.scope import current_book
+from windlass.models.lint_history import judge
+from windlass.models.registry.provider_table import ENDPOINTS
+from windlass.models.registry.providers import resolve
+from windlass.models.registry.scope import current_book
 
 
 def found(done) -> list[tuple[str, str]]:

@@ -11,7 +11,7 @@ from textwrap import dedent
 import pytest
 
 import windlass as w
-from windlass.redact import mask_url
+from windlass.redaction.redactor import mask_url
 from windlass.testing import call, scripted
 from windlass.testing.postgres import MISSING, find_binaries, shared_server
 

@@ -13,15 +13,15 @@ import pytest
 import windlass as w
 from tests.cli.conftest import LOOKUP
 from windlass import errors
-from windlass.agents.differing import first_difference
-from windlass.agents.replaying import NeverAsked, recorded_runs, replay_run
-from windlass.agents.runtime import current_store
-from windlass.cli import rivals
+from windlass.cli import compare
+from windlass.engine.environment import current_store
 from windlass.events import IterationStart, Replied
 from windlass.messages import Message, ToolSpec
 from windlass.models.base import Frame, Request, Response, Settings
-from windlass.models.metering import receive_part
-from windlass.models.providers import resolve
+from windlass.models.meter import receive_part
+from windlass.models.registry.providers import resolve
+from windlass.replay.diff import first_difference
+from windlass.replay.replay import NeverAsked, recorded_runs, replay_run
 from windlass.testing import call, scripted
 from windlass.testing.script import ScriptedModel
 
@@ -446,7 +446,7 @@ def test_another_model_is_kept_within_its_budget(windlass, shop, monkeypatch):
 
     dear = scripted(then="Cheap.", usage={"input_tokens": 100})
     dear.__class__ = Dear
-    monkeypatch.setattr(rivals, "resolve", lambda *_: dear)
+    monkeypatch.setattr(compare, "resolve", lambda *_: dear)
     done = windlass("replay", "s", "--model", "dear", "--max-usd", "0.15", code=1)
     assert "1 of 2 requests sent to dear" in done.stdout
     assert "stopped: --max-usd 0.15 leaves no room for more" in done.stdout
@@ -457,7 +457,7 @@ def test_another_model_is_kept_within_its_budget(windlass, shop, monkeypatch):
 
 def test_another_model_that_fails_is_told_of(windlass, shop, monkeypatch):
     model = scripted(errors.BadRequest("no such thing"), "It costs 59.90.")
-    monkeypatch.setattr(rivals, "resolve", lambda *_: model)
+    monkeypatch.setattr(compare, "resolve", lambda *_: model)
     done = windlass("replay", "s", "--model", "m", code=1)
     assert "failed: " in done.stdout and "no such thing" in done.stdout
     assert "other words" in done.stdout or "the same" in done.stdout
@@ -480,7 +480,7 @@ def test_what_another_model_sent_before_it_failed_is_paid_for(windlass, shop, mo
         dear = scripted(errors.BadRequest("cut"), errors.BadRequest("cut"))
         dear.__class__ = Dear
         dear.cut, dear.reports_parts = cut, True
-        monkeypatch.setattr(rivals, "resolve", lambda *_, dear=dear: dear)
+        monkeypatch.setattr(compare, "resolve", lambda *_, dear=dear: dear)
         done = windlass("replay", "s", "--model", "dear", "--max-usd", "0.15", code=1)
         assert f"{sent} of 2 requests sent" in done.stdout and len(dear.requests) == sent
         assert ("$0.1000 now" in done.stdout) is cut

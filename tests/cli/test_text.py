@@ -9,7 +9,7 @@ from typing import get_args
 import pytest
 
 from windlass.cli import text, timeline
-from windlass.cli.paper import Paper
+from windlass.cli.console import Paper
 from windlass.cli.views import Plain, Redacting, Terminal, View
 from windlass.errors import ConfigError
 from windlass.events import (
@@ -23,7 +23,7 @@ from windlass.events import (
     ToolResulted,
 )
 from windlass.messages import Message, ToolResult
-from windlass.redact import Redactor
+from windlass.redaction.redactor import Redactor
 from windlass.usage import Usage
 
 

@@ -40,13 +40,13 @@ from windlass.events import (
     ToolSearchResulted,
 )
 from windlass.messages import Message, Text, ToolCall, ToolResult
-from windlass.picture.axis import axis_of, ticks
-from windlass.picture.drawing import draw
-from windlass.picture.marks import said_by
-from windlass.picture.page import framed, page
-from windlass.picture.reading import Written, picture_of
-from windlass.picture.words import cells
 from windlass.testing import call, scripted
+from windlass.trace.axis import axis_of, ticks
+from windlass.trace.build import Written, picture_of
+from windlass.trace.format import cells
+from windlass.trace.html import framed, page
+from windlass.trace.marks import said_by
+from windlass.trace.text import draw
 from windlass.usage import Usage
 
 MOCK = ("--provider", "mock")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import windlass as w
-from windlass.cli.place import find_place
+from windlass.cli.store_location import find_place
 from windlass.testing import call, scripted
 
 MOCK = ("--provider", "mock")

@@ -9,9 +9,9 @@ from typing import Annotated, Literal
 import msgspec
 import pytest
 
-from windlass import config
+from windlass.config import loader
 from windlass.errors import ConfigError
-from windlass.redact import Secret
+from windlass.redaction.redactor import Secret
 
 
 class Retry(msgspec.Struct, frozen=True):
@@ -58,8 +58,8 @@ class World:
         self.file = self.project / "windlass.toml"
         self.user_file = self.home / ".config" / "windlass" / "windlass.toml"
 
-    def load(self, **kwargs) -> config.Config:
-        return config.load(self.deep, self.env, sections=SECTIONS, **kwargs)
+    def load(self, **kwargs) -> loader.Config:
+        return loader.load(self.deep, self.env, sections=SECTIONS, **kwargs)
 
     def problems(self) -> list[str]:
         with pytest.raises(ConfigError) as caught:
@@ -126,7 +126,7 @@ def test_the_nearest_file_upward_wins(world: World):
     nearer = world.project / "a" / "windlass.toml"
     nearer.write_text("[store]\nwal = false\n")
     assert world.load().get(Store) == Store(wal=False)
-    assert config.find(world.deep) == nearer
+    assert loader.find(world.deep) == nearer
 
 
 def test_a_named_file_takes_the_projects_place(world: World):
@@ -148,12 +148,12 @@ def test_the_users_file_follows_xdg(world: World):
     assert world.load().get(Store).path == "home"
     world.env["XDG_CONFIG_HOME"] = str(world.home / "xdg")
     assert world.load().get(Store).path == "xdg"
-    assert config.user_file({}) is None
+    assert loader.user_file({}) is None
 
 
 def test_the_users_file_is_not_read_twice(world: World):
     world.user_file.write_text('[store]\npath = "user"\n')
-    loaded = config.load(world.user_file.parent, world.env, sections=SECTIONS)
+    loaded = loader.load(world.user_file.parent, world.env, sections=SECTIONS)
     assert loaded.files == (world.user_file,)
 
 
@@ -190,7 +190,7 @@ def test_nothing_is_read_before_load(world: World, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("HOME", str(world.home))
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     world.file.write_text('[store]\npath = "from here"\n')
-    assert config.load(sections=SECTIONS).get(Store).path == "from here"
+    assert loader.load(sections=SECTIONS).get(Store).path == "from here"
 
 
 # --------------------------------------------------------------------------- secrets
@@ -336,7 +336,7 @@ def test_an_unreadable_file_is_a_config_error(world: World, monkeypatch: pytest.
     def refuse(*args: object, **kwargs: object) -> bytes:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(config, "read_regular", refuse)
+    monkeypatch.setattr(loader, "read_regular", refuse)
     assert world.problems() == ["windlass.toml: it cannot be read: Permission denied"]
 
 
@@ -352,7 +352,7 @@ def test_sources_that_are_right_alone_and_wrong_together(world: World):
     world.user_file.write_text("[span]\nhigh = 3\n")
     world.file.write_text("[span]\nlow = 5\n")
     with pytest.raises(ConfigError, match=r"^\[span\]: low must not be above high$"):
-        config.load(world.deep, world.env, sections={"span": Span})
+        loader.load(world.deep, world.env, sections={"span": Span})
 
 
 # --------------------------------------------------------------------------- lines
@@ -388,42 +388,42 @@ one = 1
 
 @pytest.fixture
 def registry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(config, "_sections", {})
+    monkeypatch.setattr(loader, "_sections", {})
 
 
 @pytest.mark.usefixtures("registry")
 def test_owners_register_their_sections(world: World):
-    config.section("store", Store)
-    config.section("store", Store)  # importing a module twice is no mistake
+    loader.section("store", Store)
+    loader.section("store", Store)  # importing a module twice is no mistake
     world.file.write_text('[store]\npath = "x"\n')
-    assert config.load(world.deep, world.env).get(Store).path == "x"
-    assert config.check(world.file) == []
+    assert loader.load(world.deep, world.env).get(Store).path == "x"
+    assert loader.check(world.file) == []
     world.file.write_text("[store]\nwal = 1\n[models]\n")
-    assert config.check(world.file) == [
+    assert loader.check(world.file) == [
         f"{world.file}:2: store.wal: expected true or false, got an integer (1)",
         f"{world.file}:3: [models] is no section (known: store)",
     ]
-    assert config.check(world.deep / "no.toml") == [f"{world.deep}/no.toml: there is no such file"]
+    assert loader.check(world.deep / "no.toml") == [f"{world.deep}/no.toml: there is no such file"]
 
 
 @pytest.mark.usefixtures("registry")
 def test_a_section_has_one_owner_and_defaults_for_everything():
-    config.section("store", Store)
+    loader.section("store", Store)
     with pytest.raises(ConfigError, match="section 'store' belongs to .*:Store, not .*:Models"):
-        config.section("store", Models)
+        loader.section("store", Models)
     with pytest.raises(ConfigError, match=r"Server\.command needs a default"):
-        config.section("server", Server)
+        loader.section("server", Server)
 
 
 @pytest.mark.usefixtures("registry")
 def test_a_section_can_be_named_before_its_owner_is_imported(world: World):
     name = f"{Late.__module__}:Late"
     sys.modules[Late.__module__] = sys.modules[__name__]
-    config.section("late", name)
-    config.section("late", Late)  # the owner itself, when it is imported
-    config.section("late", name)
+    loader.section("late", name)
+    loader.section("late", Late)  # the owner itself, when it is imported
+    loader.section("late", name)
     world.file.write_text("[late]\nsize = 4\n")
-    assert config.load(world.deep, world.env).get(Late).size == 4
+    assert loader.load(world.deep, world.env).get(Late).size == 4
 
 
 class Late(msgspec.Struct, frozen=True):
@@ -432,8 +432,8 @@ class Late(msgspec.Struct, frozen=True):
 
 @pytest.mark.usefixtures("registry")
 def test_a_section_registered_after_loading_has_its_defaults(world: World):
-    loaded = config.load(world.deep, world.env)
-    config.section("late", Late)
+    loaded = loader.load(world.deep, world.env)
+    loader.section("late", Late)
     assert loaded.get(Late) == Late()
     with pytest.raises(ConfigError, match=r"Server is no section of windlass\.toml"):
         loaded.get(Server)

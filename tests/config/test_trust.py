@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 import windlass as w
-from windlass import config, files, trust
-from windlass.agents.auditing.config import AuditConfig
-from windlass.agents.telemetry import TelemetryConfig
-from windlass.models.book import Book, book_of
-from windlass.store.config import StoreConfig
+from windlass import files
+from windlass.audit.seal import AuditConfig
+from windlass.config import loader, trust
+from windlass.models.registry.registry import Book, book_of
+from windlass.observe.telemetry import TelemetryConfig
+from windlass.store.open import StoreConfig
 
 MINE = """
 [llm.providers.mine]
@@ -36,8 +37,8 @@ class Folder:
         self.user.parent.mkdir(parents=True)
         self.package.parent.mkdir(parents=True)
 
-    def load(self) -> config.Config:
-        return config.load(self.below, self.env)
+    def load(self) -> loader.Config:
+        return loader.load(self.below, self.env)
 
     def book(self) -> Book:
         return book_of(self.load())
@@ -50,7 +51,7 @@ class Folder:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Folder:
-    config._warned.clear()
+    loader._warned.clear()
     return Folder(tmp_path)
 
 
@@ -163,7 +164,7 @@ def test_a_file_that_code_or_the_environment_names_is_honoured(folder: Folder, n
     honoured = effect(folder)
     assert honoured != without
     del folder.env["WINDLASS_TRUSTED_FILES"]
-    named = config.load(folder.below, folder.env, file=folder.file)
+    named = loader.load(folder.below, folder.env, file=folder.file)
     assert named.ignored == []
 
 
@@ -252,7 +253,7 @@ def test_a_file_of_another_user_is_not_read(folder: Folder, monkeypatch: pytest.
         ("", "it belongs to another user")
     ]
     with pytest.raises(w.ConfigError, match="belongs to another user"):
-        config.load(folder.below, folder.env, file=folder.file)
+        loader.load(folder.below, folder.env, file=folder.file)
 
 
 @pytest.mark.parametrize(("mode", "counts"), [(0o600, True), (0o644, True), (0o666, False)])
@@ -279,8 +280,8 @@ def test_a_copy_of_a_trusted_file_is_not_trusted_elsewhere(folder: Folder):
     other = folder.project / "other"
     other.mkdir()
     (other / "windlass.toml").write_bytes(folder.file.read_bytes())
-    assert config.load(other, folder.env).get(StoreConfig).url == "memory:"
-    assert config.load(folder.below, folder.env).get(StoreConfig).url != "memory:"
+    assert loader.load(other, folder.env).get(StoreConfig).url == "memory:"
+    assert loader.load(folder.below, folder.env).get(StoreConfig).url != "memory:"
 
 
 def test_what_is_ignored_is_logged_once(folder: Folder, caplog: pytest.LogCaptureFixture):
@@ -305,7 +306,7 @@ def test_a_fifo_is_not_waited_for(folder: Folder):
 
 
 def test_a_file_beyond_the_limit_is_not_read(folder: Folder):
-    folder.file.write_text("# " + "x" * config.LARGEST)
+    folder.file.write_text("# " + "x" * loader.LARGEST)
     with pytest.raises(w.ConfigError, match="larger than"):
         folder.load()
 

@@ -33,16 +33,17 @@ from windlass.events import (
     RunStarted,
     SkillMatched,
 )
-from windlass.loop.replay import requests_of
+from windlass.loop.requests import requests_of
 from windlass.messages import Message, Text
-from windlass.models.audit import audit
-from windlass.models.wires.anthropic import AnthropicMessages
-from windlass.store import open_store, sqlite
-from windlass.store.fold import messages_of
+from windlass.models.history import audit
+from windlass.models.wires.anthropic.model import AnthropicMessages
+from windlass.store import open_store
+from windlass.store.sqlite import store as sqlite_store
+from windlass.store.view import messages_of
 from windlass.testing import EffectLog
-from windlass.testing.killing import Scene, Seen
+from windlass.testing.kill import Scene, Seen
 
-assert sqlite.SqliteStore  # loaded once, as well
+assert sqlite_store.SqliteStore  # loaded once, as well
 SESSION, TURNS = "s", 60
 WIRE = AnthropicMessages("claude-test", api_key="not-a-key")
 BEGAN = 1_700_000_000.0

@@ -16,16 +16,17 @@ import windlass as w
 from windlass.agents.agent import Agent  # loaded once, in the process that all others fork from
 from windlass.errors import NoSuchSession, WindlassError
 from windlass.events import JournalEntry, Replied, RunEnded, RunStarted, ToolResulted
-from windlass.loop.replay import requests_of
-from windlass.models.audit import audit
-from windlass.models.wires.anthropic import AnthropicMessages
-from windlass.store import open_store, sqlite
-from windlass.store.fold import messages_of
+from windlass.loop.requests import requests_of
+from windlass.models.history import audit
+from windlass.models.wires.anthropic.model import AnthropicMessages
+from windlass.store import open_store
+from windlass.store.sqlite import store as sqlite_store
+from windlass.store.view import messages_of
 from windlass.testing import EffectLog
-from windlass.testing.killing import Scene, Seen
+from windlass.testing.kill import Scene, Seen
 from windlass.testing.postgres import Server
 
-assert sqlite.SqliteStore
+assert sqlite_store.SqliteStore
 SESSION = "s"
 WIRE = AnthropicMessages("claude-test", api_key="not-a-key")
 

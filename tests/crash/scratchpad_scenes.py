@@ -5,12 +5,20 @@ from __future__ import annotations
 import json
 
 import windlass as w
-from tests.crash.pure import Noting, calling, digest, finish, record, said, sent
+from tests.crash.pure_model import (
+    Noting,
+    calling,
+    digest,
+    finish,
+    record,
+    said,
+    sent,
+)
 from windlass.events import AgentScratchpad, Replied
-from windlass.loop.replay import requests_of
-from windlass.models.audit import audit
-from windlass.store.fold import messages_of
-from windlass.testing.killing import Scene, Seen
+from windlass.loop.requests import requests_of
+from windlass.models.history import audit
+from windlass.store.view import messages_of
+from windlass.testing.kill import Scene, Seen
 
 TURNS = 8
 

@@ -14,9 +14,8 @@ import msgspec
 import pytest
 
 import windlass as w
-from tests.stories.world import written
+from tests.stories.helpers import written
 from windlass import seams
-from windlass.agents.replaying import recorded_runs, replay_run
 from windlass.events import (
     AgentScratchpad,
     Compacted,
@@ -27,8 +26,9 @@ from windlass.events import (
     Replied,
     RunStarted,
 )
-from windlass.loop.replay import requests_of
-from windlass.models.audit import audit
+from windlass.loop.requests import requests_of
+from windlass.models.history import audit
+from windlass.replay.replay import recorded_runs, replay_run
 from windlass.testing import kill_sweep
 
 from . import context_scenes as scenes

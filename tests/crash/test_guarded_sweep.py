@@ -6,7 +6,7 @@ import pytest
 
 from windlass.testing import kill_sweep
 
-from . import guarded_scenes as scenes
+from . import middleware_scenes as scenes
 
 
 @pytest.mark.parametrize("concurrency", [1, 3])

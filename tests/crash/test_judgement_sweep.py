@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import windlass as w
-from tests.stories.judged import from_every_place
+from tests.stories.judge_helpers import from_every_place
 from windlass.events import (
     CheckRan,
     IterationStart,
@@ -22,7 +22,7 @@ from windlass.events import (
 )
 from windlass.testing import kill_sweep, scripted
 
-from . import judged_scenes as scenes
+from . import judgement_scenes as scenes
 
 
 def make() -> tuple[w.Agent[Any, Any], Any]:

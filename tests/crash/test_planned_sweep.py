@@ -6,7 +6,7 @@ import pytest
 
 from windlass.testing import kill_sweep
 
-from . import planned_scenes as scenes
+from . import preview_scenes as scenes
 
 
 @pytest.mark.parametrize(("width", "delegated"), [(1, False), (3, False), (1, True)])

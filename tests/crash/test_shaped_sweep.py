@@ -8,7 +8,7 @@ import pytest
 
 from windlass.testing import kill_sweep
 
-from . import shaped_scenes as scenes
+from . import projection_scenes as scenes
 
 EVERYTHING = ["projection", "callback", "decorator"]
 

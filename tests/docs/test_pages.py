@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from tests.docs.pages import blocks_of, matches, pages
-from windlass.redact import looks_secret
+from windlass.redaction.redactor import looks_secret
 from windlass.testing import FakeAnthropic, FakeOpenAI
-from windlass.testing.fakes import Reply
+from windlass.testing.providers import Reply
 
 RUNNER = Path(__file__).with_name("run_page.py")
 _EXAMPLES: dict[str, Any] = {"integer": 7, "number": 1.5, "string": "A-1", "boolean": True}

@@ -6,11 +6,16 @@ import re
 from typing import get_args
 
 from tests.docs.test_truth import page, table
-from windlass.models.capabilities import Capabilities, Wire
-from windlass.models.endpoints import ENDPOINTS
-from windlass.models.rows import ABILITIES, MANNERS
-from windlass.models.scope import afresh
-from windlass.models.tables import Defaults, Dialect, Provider, Rate
+from windlass.models.registry.capabilities import Capabilities, Wire
+from windlass.models.registry.capability_rows import ABILITIES, MANNERS
+from windlass.models.registry.config import (
+    Defaults,
+    Dialect,
+    Provider,
+    Rate,
+)
+from windlass.models.registry.provider_table import ENDPOINTS
+from windlass.models.registry.scope import afresh
 
 
 def test_every_provider_with_its_default_key_and_address() -> None:

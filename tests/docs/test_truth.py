@@ -11,22 +11,22 @@ import pytest
 import windlass
 from tests.docs.pages import ROOT, pages
 from windlass import errors, testing
-from windlass.agents import assemble
-from windlass.agents.options import LoopOptions
-from windlass.config import BUILT_IN, load
+from windlass.config.loader import BUILT_IN, load
+from windlass.engine import assemble
+from windlass.engine.options import LoopOptions
 from windlass.loop.plan import MAX_CALLS_PER_REPLY, Plan
 from windlass.loop.policy import Policy
 from windlass.messages import Outcome
-from windlass.models.endpoints import ENDPOINTS
-from windlass.models.transport import Timeouts
+from windlass.models.registry.provider_table import ENDPOINTS
+from windlass.models.transport.base import Timeouts
 from windlass.models.wrappers.retry import Retrying
 from windlass.policies.completion import SENTINEL, Completion
 from windlass.policies.result_cap import ResultCap
-from windlass.store import config as _registered  # noqa: F401 - brings the section [store]
+from windlass.store import open as _registered  # noqa: F401 - brings the section [store]
 from windlass.store.base import InboxKind
-from windlass.store.body import LIMIT_SECONDS, SLOW_SECONDS
+from windlass.store.transaction import LIMIT_SECONDS, SLOW_SECONDS
 from windlass.testing import scripted
-from windlass.tools.base import OPTIONS
+from windlass.tools.tool import OPTIONS
 
 DOCS = ROOT / "docs"
 

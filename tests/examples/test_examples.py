@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from windlass.redact import looks_secret
+from windlass.redaction.redactor import looks_secret
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"

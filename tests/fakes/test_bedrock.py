@@ -8,7 +8,12 @@ from typing import Any
 import aiohttp
 import pytest
 
-from windlass.testing.fakes import FakeBedrock, FakeOllama, Reply, Status
+from windlass.testing.providers import (
+    FakeBedrock,
+    FakeOllama,
+    Reply,
+    Status,
+)
 
 USER = {"role": "user", "content": [{"text": "q"}]}
 TOOLS = {"tools": [{"toolSpec": {"name": "add", "inputSchema": {"json": {"type": "object"}}}}]}

@@ -10,7 +10,12 @@ from typing import Any
 import anthropic
 import pytest
 
-from windlass.testing.fakes import FakeAnthropic, FakeBedrock, Reply, conversation
+from windlass.testing.providers import (
+    FakeAnthropic,
+    FakeBedrock,
+    Reply,
+    conversation,
+)
 from windlass.usage import Usage
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}

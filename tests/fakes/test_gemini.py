@@ -9,7 +9,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from windlass.testing.fakes import (
+from windlass.testing.providers import (
     FAULTS,
     FakeGemini,
     FakeVertex,
@@ -18,7 +18,7 @@ from windlass.testing.fakes import (
     applies,
     conversation,
 )
-from windlass.testing.fakes.gemini_rules import FOREIGN, call_signature
+from windlass.testing.providers.gemini_rules import FOREIGN, call_signature
 from windlass.usage import Usage
 
 with warnings.catch_warnings():

@@ -10,10 +10,10 @@ import pytest
 import windlass as w
 from windlass.messages import Message, Text, ToolCall, ToolResult, ToolSpec
 from windlass.models.base import Frame, Request, Settings, silent
-from windlass.models.capabilities import Capabilities
-from windlass.models.wires.openai_chat import OpenAIChat
-from windlass.models.wires.openai_responses import OpenAIResponses
-from windlass.testing.fakes import (
+from windlass.models.registry.capabilities import Capabilities
+from windlass.models.wires.openai.chat import OpenAIChat
+from windlass.models.wires.openai.responses import OpenAIResponses
+from windlass.testing.providers import (
     FakeAzure,
     FakeMistral,
     FakeOpenAI,

@@ -12,8 +12,14 @@ import pytest
 import windlass as w
 from windlass.messages import Message, Opaque, Thinking
 from windlass.models.base import Request, Settings, silent
-from windlass.models.wires.openai_responses import OpenAIResponses
-from windlass.testing.fakes import FakeResponses, Reply, Status, Twist, conversation
+from windlass.models.wires.openai.responses import OpenAIResponses
+from windlass.testing.providers import (
+    FakeResponses,
+    Reply,
+    Status,
+    Twist,
+    conversation,
+)
 from windlass.usage import Usage
 
 ARGS = {"city": "Zürich", "days": 3}
@@ -254,7 +260,7 @@ async def test_an_agent_with_two_tools_thinks_between_its_calls(mode):
 
 
 async def test_a_session_moves_between_the_two_wires_of_one_provider():
-    from windlass.testing.fakes import FakeOpenAI
+    from windlass.testing.providers import FakeOpenAI
 
     @w.tool
     async def look(order: str) -> str:

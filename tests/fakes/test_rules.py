@@ -7,7 +7,7 @@ import copy
 import aiohttp
 import pytest
 
-from windlass.testing.fakes import FakeAnthropic, FakeOpenAI
+from windlass.testing.providers import FakeAnthropic, FakeOpenAI
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}}
 VERSION = {"anthropic-version": "2023-06-01", "x-api-key": "k"}

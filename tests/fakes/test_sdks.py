@@ -8,7 +8,7 @@ import anthropic
 import openai
 import pytest
 
-from windlass.testing.fakes import (
+from windlass.testing.providers import (
     FAULTS,
     FakeAnthropic,
     FakeOpenAI,

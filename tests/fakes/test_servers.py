@@ -8,7 +8,7 @@ import json
 import aiohttp
 import pytest
 
-from windlass.testing.fakes import (
+from windlass.testing.providers import (
     FAULTS,
     FakeAnthropic,
     FakeOpenAI,

@@ -9,16 +9,16 @@ import msgspec
 import pytest
 
 from tests.golden import write
-from windlass.agents.replaying import recorded_runs, replay_run
-from windlass.agents.runtime import Runtime
+from windlass.engine.environment import Runtime
 from windlass.events import FORMAT, JournalEntry, Replied, ToolDecided, ToolIntended, ToolResulted
-from windlass.loop.replay import requests_of
-from windlass.picture.drawing import draw
-from windlass.picture.page import page
-from windlass.picture.reading import Written, picture_of
-from windlass.store import journal as written
+from windlass.loop.requests import requests_of
+from windlass.replay.replay import recorded_runs, replay_run
+from windlass.store import codec as written
 from windlass.store.base import Head
-from windlass.store.fold import messages_of
+from windlass.store.view import messages_of
+from windlass.trace.build import Written, picture_of
+from windlass.trace.html import page
+from windlass.trace.text import draw
 
 FOLDER = Path(__file__).parent
 JOURNALS = sorted(FOLDER.glob("journal-*.json"))

@@ -21,17 +21,17 @@ from typing import Any
 import msgspec
 
 import windlass as w
-from tests.hostile.world import Tally, watchdog
-from windlass.agents.transcripts import export_jsonl, transcript_of, transcript_render_full
+from tests.hostile.helpers import Tally, watchdog
+from windlass.engine.transcript import export_jsonl, transcript_of, transcript_render_full
 from windlass.errors import Locked, StoreError, WindlassError
 from windlass.events import JournalEntry, SessionOpened
 from windlass.loop.ledger import Limits
-from windlass.loop.replay import requests_of
-from windlass.models.audit import audit
-from windlass.store import journal as written
-from windlass.store.fold import messages_of
+from windlass.loop.requests import requests_of
+from windlass.models.history import audit
+from windlass.store import codec as written
 from windlass.store.memory import MemoryStore
-from windlass.store.sqlite import SqliteStore
+from windlass.store.sqlite.store import SqliteStore
+from windlass.store.view import messages_of
 from windlass.testing import call, scripted
 
 MOST_FAILURES = 20

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any, Literal
 
 import windlass as w
-from windlass.agents.abort import Abort
+from windlass.loop.abort import Abort
 from windlass.loop.policy import Policy
 from windlass.testing import scripted
 

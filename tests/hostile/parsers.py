@@ -10,46 +10,51 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from zlib import crc32
 
 from windlass.access.facts import CallFacts
-from windlass.access.globs import like, path_like
 from windlass.access.guards import guarded
 from windlass.access.match import CallValues, fits_arguments
 from windlass.access.paths import LONGEST
 from windlass.access.permissions import Permissions, entries_of
 from windlass.access.taint import _spoken
-from windlass.agents.completing import tidied
-from windlass.agents.differing import Difference
 from windlass.cli.text import json_text
 from windlass.cli.timeline import steps
 from windlass.errors import BadReply, ModelError
 from windlass.events import IterationStart, Replied, RunStarted, TextDelta, ToolResulted
+from windlass.globs import like, path_like
+from windlass.llm.completion import tidied
 from windlass.messages import Message, Text, ToolCall, ToolResult, ToolSpec, weigh_text
 from windlass.models.base import Emit, Frame, Model, Request, Response, Settings, silent
-from windlass.models.eventstream import EventStreamDecoder
-from windlass.models.failures import Source, from_http, seconds
-from windlass.models.found_json import json_values
-from windlass.models.ndjson import LineDecoder
-from windlass.models.sse import SSEDecoder
-from windlass.models.wires.ollama import OllamaChat
-from windlass.models.wires.openai_chat import OpenAIChat
-from windlass.models.wires.values import arguments
-from windlass.models.wrappers.native import Native
+from windlass.models.json_text import json_values
+from windlass.models.transport.errors import Source, from_http, seconds
+from windlass.models.transport.eventstream import EventStreamDecoder
+from windlass.models.transport.ndjson import LineDecoder
+from windlass.models.transport.sse import SSEDecoder
+from windlass.models.wires.json_values import arguments
+from windlass.models.wires.ollama.model import OllamaChat
+from windlass.models.wires.openai.chat import OpenAIChat
+from windlass.models.wrappers.native_tools import Native
 from windlass.models.wrappers.text_calls import find_intended_in_slices
 from windlass.models.wrappers.text_tools import TextTools, WithoutCalls
-from windlass.picture.drawing import draw
-from windlass.picture.page import page
-from windlass.picture.plain import as_data
-from windlass.picture.reading import Written, picture_of
-from windlass.picture.words import clean, clean_piece, fit, one_line
-from windlass.policies.compaction.cutting import _findings
+from windlass.policies.compaction.cut import _findings
 from windlass.policies.completion import says_done, visible
-from windlass.policies.judge import shortened
-from windlass.policies.scratchpad.writing import excerpt, plainly
+from windlass.policies.judges.judge import shortened
+from windlass.policies.scratchpad.render import excerpt, plainly
 from windlass.policies.skills.globs import Glob, tidy
-from windlass.redact import Redactor, mask_url, secrets_in
-from windlass.tools.mend import mend
-from windlass.tools.prepare import Checker, unparsable
-from windlass.tools.search import Index
-from windlass.tools.text import cap_result, to_text
+from windlass.redaction.redactor import Redactor, mask_url, secrets_in
+from windlass.replay.diff import Difference
+from windlass.tools.arguments.repair import mend
+from windlass.tools.arguments.validate import Checker, unparsable
+from windlass.tools.render import cap_result, to_text
+from windlass.tools.search.index import Index
+from windlass.trace.build import Written, picture_of
+from windlass.trace.format import (
+    clean,
+    clean_piece,
+    fit,
+    one_line,
+)
+from windlass.trace.html import page
+from windlass.trace.json_data import as_data
+from windlass.trace.text import draw
 from windlass.usage import NO_USAGE
 
 PIECE = 1  # characters of a delta, or bytes of a chunk

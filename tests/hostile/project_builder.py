@@ -16,7 +16,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-from windlass.store.schema import KNOWN, SCHEMA
+from windlass.store.sqlite.schema import KNOWN, SCHEMA
 
 FOLDERS: Final = Path(__file__).parent / "projects"
 ANOTHER_USER: Final = 54321

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from windlass.testing.killing import RAM_DISK
+from windlass.testing.kill import RAM_DISK
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -10,9 +10,14 @@ import pytest
 
 import windlass as w
 from tests.hostile import option_pools as pools
-from tests.hostile.world import Tally, readable, shown, watchdog
-from windlass.agents import authority, context
-from windlass.agents import runtime as runtimes
+from tests.hostile.helpers import (
+    Tally,
+    readable,
+    shown,
+    watchdog,
+)
+from windlass.engine import authority_options, context_options
+from windlass.engine import environment as runtimes
 from windlass.errors import BadRequest, ConfigError
 from windlass.testing import ScriptedModel, scripted
 
@@ -247,8 +252,8 @@ async def test_every_wrong_value_about_skills(name: str) -> None:
 
 
 def test_every_option_of_context_and_authority_has_its_pool() -> None:
-    assert set(pools.CONTEXT) | set(pools.OF_SKILLS) == set(context.CHECKS)
-    assert set(pools.AUTHORITY) == set(authority.CHECKS)
+    assert set(pools.CONTEXT) | set(pools.OF_SKILLS) == set(context_options.CHECKS)
+    assert set(pools.AUTHORITY) == set(authority_options.CHECKS)
     assert "dry_run" in pools.LOOP
     for right, wrong in (pools.CONTEXT | pools.OF_SKILLS | pools.AUTHORITY).values():
         assert right and len(wrong) > 5

@@ -12,12 +12,17 @@ from typing import Any
 import pytest
 
 import windlass as w
+from tests.hostile.helpers import (
+    Tally,
+    id_of,
+    readable,
+    watchdog,
+)
 from tests.hostile.output_pools import BAD, GOOD, RAISED, Node, Record
-from tests.hostile.world import Tally, id_of, readable, watchdog
 from windlass.messages import Outcome
 from windlass.store.base import Store
 from windlass.store.memory import MemoryStore
-from windlass.store.sqlite import SqliteStore
+from windlass.store.sqlite.store import SqliteStore
 from windlass.testing import call, scripted
 
 PLACES = ["memory", "sqlite"]

@@ -12,15 +12,21 @@ from typing import Any
 import pytest
 
 import windlass as w
+from tests.hostile.helpers import (
+    Tally,
+    id_of,
+    readable,
+    shown,
+    watchdog,
+)
 from tests.hostile.option_pools import Angry, cycle
 from tests.hostile.output_pools import RAISED, nested
-from tests.hostile.world import Tally, id_of, readable, shown, watchdog
-from windlass.agents.runtime import current_runtime
+from windlass.engine.environment import current_runtime
 from windlass.events import TextDelta, ToolCallReady
 from windlass.messages import Opaque, Origin
 from windlass.store.base import Store
 from windlass.store.memory import MemoryStore
-from windlass.store.sqlite import SqliteStore
+from windlass.store.sqlite.store import SqliteStore
 
 STATUSES = {"done", "provider_error", "failed", "budget_exhausted", "cancelled"}
 HALF = "half \ud83d"

@@ -10,9 +10,15 @@ from typing import Any, Generic, Literal, TypeVar
 import pytest
 
 import windlass as w
+from tests.hostile.helpers import (
+    Tally,
+    id_of,
+    readable,
+    shown,
+    watchdog,
+)
 from tests.hostile.option_pools import Angry, cycle
 from tests.hostile.output_pools import nested
-from tests.hostile.world import Tally, id_of, readable, shown, watchdog
 from windlass.errors import ConfigError
 from windlass.testing import scripted
 

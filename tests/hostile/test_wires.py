@@ -11,14 +11,14 @@ import msgspec
 import pytest
 
 import windlass as w
+from tests.hostile.helpers import Tally, readable, watchdog
 from tests.hostile.journal_fuzz import WRONG, paths
-from tests.hostile.world import Tally, readable, watchdog
 from windlass.errors import BadReply, ModelError
 from windlass.models.base import Emit, Request, Response
-from windlass.models.sse import MAX_EVENT, SSEDecoder
-from windlass.models.wires.anthropic import AnthropicMessages
-from windlass.models.wires.common import HttpModel
-from windlass.models.wires.openai_chat import OpenAIChat
+from windlass.models.transport.sse import MAX_EVENT, SSEDecoder
+from windlass.models.wires.anthropic.model import AnthropicMessages
+from windlass.models.wires.base import HttpModel
+from windlass.models.wires.openai.chat import OpenAIChat
 
 ANTHROPIC = AnthropicMessages("claude-test", api_key="k")
 OPENAI = OpenAIChat("gpt-test", api_key="k")

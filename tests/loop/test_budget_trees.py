@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from tests.loop.budget_trees import play_seed
-from windlass.agents import driver
+from windlass.engine import driver
 from windlass.events import CallReserved, JournalEntry
 from windlass.loop.ledger import Ledger, Reserve
-from windlass.loop.spending import Spending
+from windlass.loop.spend import Spending
 
 SEEDS = (*range(13), 185)
 

@@ -24,9 +24,9 @@ from windlass.events import (
     ToolIntended,
     ToolResulted,
 )
-from windlass.loop.replay import requests_of
-from windlass.models.audit import audit
-from windlass.store.fold import messages_of
+from windlass.loop.requests import requests_of
+from windlass.models.history import audit
+from windlass.store.view import messages_of
 from windlass.testing import call, scripted
 
 _decode = msgspec.json.Decoder(list[JournalEntry]).decode

@@ -11,9 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import windlass as w
-from tests.stories.judged import is_judged
-from tests.stories.world import add, broken, kept, note
-from windlass.agents.runtime import Runtime
+from tests.stories.helpers import (
+    add,
+    broken,
+    kept,
+    note,
+)
+from tests.stories.judge_helpers import is_judged
+from windlass.engine.environment import Runtime
 from windlass.errors import AuthFailed
 from windlass.testing import call, scripted
 

@@ -14,10 +14,10 @@ import windlass as w
 from windlass.messages import Message, Text, ToolCall, ToolResult, ToolSpec
 from windlass.models.base import Frame, Request, Settings
 from windlass.models.view import Strand
-from windlass.models.wires.anthropic import AnthropicMessages
-from windlass.models.wires.bedrock import BedrockConverse
-from windlass.models.wires.common import HttpModel
-from windlass.testing.fakes import FakeAnthropic, Reply
+from windlass.models.wires.anthropic.model import AnthropicMessages
+from windlass.models.wires.base import HttpModel
+from windlass.models.wires.bedrock.model import BedrockConverse
+from windlass.testing.providers import FakeAnthropic, Reply
 from windlass.usage import Usage
 
 CLAUDE = AnthropicMessages("claude-sonnet-4-5", api_key="k")

@@ -10,10 +10,10 @@ import windlass as w
 from windlass.errors import AuthFailed, BadReply, ConfigError, RateLimited
 from windlass.messages import Message, Text, ToolCall, ToolResult, ToolSpec
 from windlass.models.base import Frame, Request, Settings
-from windlass.models.wires.anthropic import AnthropicMessages
-from windlass.models.wires.bedrock import BedrockConverse
-from windlass.models.wires.common import HttpModel
-from windlass.testing.fakes import (
+from windlass.models.wires.anthropic.model import AnthropicMessages
+from windlass.models.wires.base import HttpModel
+from windlass.models.wires.bedrock.model import BedrockConverse
+from windlass.testing.providers import (
     Body,
     FakeAnthropic,
     FakeBedrock,

@@ -9,9 +9,9 @@ import pytest
 import windlass as w
 from windlass.messages import Message
 from windlass.models.base import Request, Response
-from windlass.models.pauses import through_pauses
-from windlass.models.wires.anthropic import AnthropicMessages
-from windlass.testing.fakes import FakeAnthropic, Reply, conversation
+from windlass.models.wires.anthropic.model import AnthropicMessages
+from windlass.models.wrappers.pauses import through_pauses
+from windlass.testing.providers import FakeAnthropic, Reply, conversation
 from windlass.usage import Usage
 
 PAUSE = Reply("Looking.", stop_reason="pause_turn", usage=Usage(10, 1))

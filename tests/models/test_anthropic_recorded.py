@@ -16,8 +16,8 @@ import pytest
 from windlass.errors import BadReply
 from windlass.messages import Message, ToolCall, ToolResult, ToolSpec
 from windlass.models.base import Frame, Request, Response, Settings, silent
-from windlass.models.searches import searches
-from windlass.models.wires.anthropic import AnthropicMessages
+from windlass.models.tool_search import searches
+from windlass.models.wires.anthropic.model import AnthropicMessages
 
 FOLDER = os.environ.get("WINDLASS_WIRE_DIR")
 if FOLDER is None:

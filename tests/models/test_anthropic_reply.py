@@ -18,7 +18,7 @@ from windlass.errors import (
 from windlass.events import TextDelta, ThinkingDelta, ToolCallReady
 from windlass.messages import Message, Opaque, Text, Thinking, ToolCall, ToolSpec
 from windlass.models.base import Frame, Request, Response
-from windlass.models.wires.anthropic import AnthropicMessages
+from windlass.models.wires.anthropic.model import AnthropicMessages
 
 MODEL = AnthropicMessages("claude-test", api_key="k")
 

@@ -22,8 +22,8 @@ from windlass.messages import (
     ToolSpec,
 )
 from windlass.models.base import Frame, Request, Settings
-from windlass.models.capabilities import Capabilities
-from windlass.models.wires.anthropic import AnthropicMessages
+from windlass.models.registry.capabilities import Capabilities
+from windlass.models.wires.anthropic.model import AnthropicMessages
 
 CLAUDE = AnthropicMessages("claude-sonnet-4-5", api_key="k")
 ADD = ToolSpec("add", "Add.", {"type": "object", "properties": {"a": {"type": "number"}}})

@@ -9,12 +9,12 @@ import pytest
 
 from windlass.errors import BadRequest, ConfigError
 from windlass.messages import Message, Opaque, Origin, Text, ToolResult, ToolSpec
-from windlass.models.audit import audit
 from windlass.models.base import Frame, Request, Response, Settings, silent
-from windlass.models.searches import search_errors, searches
-from windlass.models.wires.anthropic import AnthropicMessages
-from windlass.models.wires.values import safe_name
-from windlass.testing.fakes import FakeAnthropic, Reply, conversation
+from windlass.models.history import audit
+from windlass.models.tool_search import search_errors, searches
+from windlass.models.wires.anthropic.model import AnthropicMessages
+from windlass.models.wires.json_values import safe_name
+from windlass.testing.providers import FakeAnthropic, Reply, conversation
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
 NOW = ToolSpec("now", "The time.", {})

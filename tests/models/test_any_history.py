@@ -16,13 +16,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.stories.doors import servers
+from tests.stories.wire_fakes import servers
 from windlass.messages import Document, Image, Message, Text, ToolCall, ToolResult, ToolSpec
-from windlass.models.audit import audit
 from windlass.models.base import Frame, Request, Settings, silent
-from windlass.models.wires.common import HttpModel
-from windlass.models.wires.gemini import GeminiGenerate
-from windlass.testing.fakes import Asked, FakeServer, Rejected, Reply
+from windlass.models.history import audit
+from windlass.models.wires.base import HttpModel
+from windlass.models.wires.gemini.model import GeminiGenerate
+from windlass.testing.providers import (
+    Asked,
+    FakeServer,
+    Rejected,
+    Reply,
+)
 
 DOORS: dict[str, tuple[FakeServer, HttpModel]] = {
     wire: (server, make(f"http://127.0.0.1:1{server.base}"))

@@ -12,9 +12,9 @@ import pytest
 from windlass.errors import AuthFailed, ConfigError
 from windlass.messages import Message
 from windlass.models.base import Request, Settings
-from windlass.models.providers import resolve
-from windlass.models.wires import sigv4
-from windlass.models.wires.bedrock import BedrockConverse
+from windlass.models.registry.providers import resolve
+from windlass.models.wires.bedrock import sigv4
+from windlass.models.wires.bedrock.model import BedrockConverse
 
 CLAUDE = "us.anthropic.claude-sonnet-4-5-20250929-v1:0"
 MODEL = BedrockConverse(CLAUDE, api_key="k", region="us-east-1")

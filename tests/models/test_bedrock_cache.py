@@ -7,7 +7,7 @@ from typing import Any
 
 from windlass.messages import Document, Message, Text, ToolSpec
 from windlass.models.base import Frame, Request, Settings
-from windlass.models.wires.bedrock import BedrockConverse
+from windlass.models.wires.bedrock.model import BedrockConverse
 
 CLAUDE = "us.anthropic.claude-sonnet-4-5-20250929-v1:0"
 MODEL = BedrockConverse(CLAUDE, api_key="k", region="us-east-1")

@@ -27,9 +27,9 @@ from windlass.errors import (
 from windlass.events import TextDelta, ThinkingDelta, ToolCallReady
 from windlass.messages import Message, Opaque, Origin, Text, Thinking, ToolCall, ToolSpec
 from windlass.models.base import Frame, Request, Response
-from windlass.models.failures import from_http
-from windlass.models.wires.bedrock import BedrockConverse
-from windlass.testing.fakes.bedrock import framed
+from windlass.models.transport.errors import from_http
+from windlass.models.wires.bedrock.model import BedrockConverse
+from windlass.testing.providers.bedrock import framed
 from windlass.usage import Usage
 
 MODEL = BedrockConverse("vendor.model-v1:0", api_key="k", region="us-east-1")

@@ -27,8 +27,8 @@ from windlass.messages import (
 )
 from windlass.models.base import Frame, Request, Settings
 from windlass.models.view import Strand
-from windlass.models.wires.bedrock import BedrockConverse
-from windlass.testing.fakes import FakeBedrock, Reply, conversation
+from windlass.models.wires.bedrock.model import BedrockConverse
+from windlass.testing.providers import FakeBedrock, Reply, conversation
 
 CLAUDE = "us.anthropic.claude-sonnet-4-5-20250929-v1:0"
 MODEL = BedrockConverse(CLAUDE, api_key="k", region="us-east-1")

@@ -8,9 +8,14 @@ from typing import Any
 import pytest
 
 import windlass as w
-from windlass.models.wires.anthropic import AnthropicMessages
-from windlass.models.wires.bedrock import BedrockConverse
-from windlass.testing.fakes import FakeAnthropic, FakeBedrock, Reply, conversation
+from windlass.models.wires.anthropic.model import AnthropicMessages
+from windlass.models.wires.bedrock.model import BedrockConverse
+from windlass.testing.providers import (
+    FakeAnthropic,
+    FakeBedrock,
+    Reply,
+    conversation,
+)
 
 BETWEEN = "interleaved-thinking-2025-05-14"
 BEDROCK = "us.anthropic.claude-opus-4-6-v1:0"

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.errors import BadReply
-from windlass.models.eventstream import EventStreamDecoder
-from windlass.testing.fakes.bedrock import framed
+from windlass.models.transport.eventstream import EventStreamDecoder
+from windlass.testing.providers.bedrock import framed
 
 FRAMES = [
     framed(b'{"role":"assistant"}', event_type="messageStart", message_type="event"),

@@ -21,7 +21,12 @@ from windlass.errors import (
     Refused,
     ServerError,
 )
-from windlass.models.failures import Source, from_http, retry_after, seconds
+from windlass.models.transport.errors import (
+    Source,
+    from_http,
+    retry_after,
+    seconds,
+)
 
 SOURCE = Source("prov", "mod", "set PROV_API_KEY or pass api_key=", ("sk-canary-key-1",))
 

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from windlass.errors import ModelError
 from windlass.models.base import Request, Response
-from windlass.models.wires.anthropic import AnthropicMessages
-from windlass.models.wires.bedrock import BedrockConverse
-from windlass.models.wires.common import HttpModel
-from windlass.models.wires.ollama import OllamaChat
-from windlass.models.wires.openai_chat import OpenAIChat
-from windlass.testing.fakes.bedrock import framed
+from windlass.models.wires.anthropic.model import AnthropicMessages
+from windlass.models.wires.base import HttpModel
+from windlass.models.wires.bedrock.model import BedrockConverse
+from windlass.models.wires.ollama.model import OllamaChat
+from windlass.models.wires.openai.chat import OpenAIChat
+from windlass.testing.providers.bedrock import framed
 
 WIRES = [
     AnthropicMessages("claude-test", api_key="k"),

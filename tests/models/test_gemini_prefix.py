@@ -9,10 +9,10 @@ import pytest
 from windlass.messages import Image, Message, Text, Thinking, ToolCall, ToolResult, ToolSpec
 from windlass.models.base import Frame, Request, Settings
 from windlass.models.view import Strand
-from windlass.models.wires.common import HttpModel
-from windlass.models.wires.gemini import GeminiGenerate
-from windlass.models.wires.ollama import OllamaChat
-from windlass.models.wires.vertex import VertexGenerate
+from windlass.models.wires.base import HttpModel
+from windlass.models.wires.gemini.model import GeminiGenerate
+from windlass.models.wires.gemini.vertex import VertexGenerate
+from windlass.models.wires.ollama.model import OllamaChat
 
 MODELS = {
     "gemini": GeminiGenerate("gemini-3-flash-preview", api_key="k"),

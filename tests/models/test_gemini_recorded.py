@@ -17,9 +17,9 @@ import pytest
 
 from windlass.messages import Message, ToolResult
 from windlass.models.base import Request, Response
-from windlass.models.rules import gemini as rules
-from windlass.models.wires.gemini import GeminiGenerate
-from windlass.models.wires.vertex import VertexGenerate
+from windlass.models.wires.gemini import rules as rules
+from windlass.models.wires.gemini.model import GeminiGenerate
+from windlass.models.wires.gemini.vertex import VertexGenerate
 
 FOLDER = Path(os.environ.get("WINDLASS_WIRE_DIR") or "")
 if "WINDLASS_WIRE_DIR" not in os.environ:

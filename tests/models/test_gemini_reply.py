@@ -25,8 +25,8 @@ from windlass.errors import (
 from windlass.events import TextDelta, ThinkingDelta, ToolCallReady
 from windlass.messages import Message, Opaque, Origin, Text, Thinking, ToolCall, ToolSpec
 from windlass.models.base import Frame, Request, Response
-from windlass.models.failures import from_http
-from windlass.models.wires.gemini import GeminiGenerate, wire_name
+from windlass.models.transport.errors import from_http
+from windlass.models.wires.gemini.model import GeminiGenerate, wire_name
 from windlass.usage import Usage
 
 MODEL = GeminiGenerate("gemini-2.5-flash", api_key="k")

@@ -22,12 +22,12 @@ from windlass.messages import (
     ToolResult,
     ToolSpec,
 )
-from windlass.models import catalog
 from windlass.models.base import Frame, Request, Settings
+from windlass.models.registry import prices
 from windlass.models.view import Strand
-from windlass.models.wires.gemini import GeminiGenerate
-from windlass.models.wires.vertex import VertexGenerate
-from windlass.testing.fakes import FAULTS, FakeGemini, FakeVertex
+from windlass.models.wires.gemini.model import GeminiGenerate
+from windlass.models.wires.gemini.vertex import VertexGenerate
+from windlass.testing.providers import FAULTS, FakeGemini, FakeVertex
 
 FLASH = GeminiGenerate("gemini-2.5-flash", api_key="k")
 THREE = GeminiGenerate("gemini-3-flash-preview", api_key="k")
@@ -449,4 +449,4 @@ async def test_a_count_that_fails_is_a_typed_error(fault: str, error: type[Model
 
 def test_vertex_serves_the_same_models_at_the_same_price() -> None:
     assert VERTEX.info is THREE.info and VERTEX.info is not None
-    assert catalog.lookup("vertex", "gemini-2.5-pro") == catalog.lookup("gemini", "gemini-2.5-pro")
+    assert prices.lookup("vertex", "gemini-2.5-pro") == prices.lookup("gemini", "gemini-2.5-pro")

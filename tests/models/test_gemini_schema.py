@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from windlass.messages import Message, ToolSpec
 from windlass.models.base import Frame, Request, Settings
-from windlass.models.rules import gemini as rules
-from windlass.models.wires.gemini import GeminiGenerate
+from windlass.models.wires.gemini import rules as rules
+from windlass.models.wires.gemini.model import GeminiGenerate
 
 MODEL = GeminiGenerate("gemini-3-flash-preview", api_key="k")
 NODE = {"type": "object", "properties": {"next": {"$ref": "#/$defs/Node"}}}

@@ -29,10 +29,15 @@ from windlass.messages import (
     ToolSpec,
 )
 from windlass.models.base import Frame, Request, Response, Settings
-from windlass.models.failures import from_http
-from windlass.models.ndjson import LineDecoder
-from windlass.models.wires.ollama import OllamaChat
-from windlass.testing.fakes import FAULTS, FakeOllama, Reply, conversation
+from windlass.models.transport.errors import from_http
+from windlass.models.transport.ndjson import LineDecoder
+from windlass.models.wires.ollama.model import OllamaChat
+from windlass.testing.providers import (
+    FAULTS,
+    FakeOllama,
+    Reply,
+    conversation,
+)
 from windlass.usage import Usage
 
 MODEL = OllamaChat("qwen3")

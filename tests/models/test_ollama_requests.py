@@ -24,10 +24,10 @@ from windlass.messages import (
     ToolSpec,
 )
 from windlass.models.base import Completion, Frame, Request, Settings
-from windlass.models.capabilities import Capabilities
+from windlass.models.registry.capabilities import Capabilities
 from windlass.models.view import Strand
-from windlass.models.wires.ollama import OllamaChat
-from windlass.testing.fakes import FAULTS, FakeOllama, Reply
+from windlass.models.wires.ollama.model import OllamaChat
+from windlass.testing.providers import FAULTS, FakeOllama, Reply
 
 MODEL = OllamaChat("qwen3")
 ADD = ToolSpec("add", "Add.", {"type": "object", "properties": {"a": {"type": "number"}}})

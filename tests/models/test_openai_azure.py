@@ -9,10 +9,10 @@ import pytest
 from windlass.errors import AuthFailed, ConfigError, Refused
 from windlass.messages import Message, ToolCall
 from windlass.models.base import Frame, Request, Settings, silent
-from windlass.models.providers import resolve
-from windlass.models.wires.openai_chat import OpenAIChat
-from windlass.models.wires.openai_responses import OpenAIResponses
-from windlass.testing.fakes import FakeAzure, Reply
+from windlass.models.registry.providers import resolve
+from windlass.models.wires.openai.chat import OpenAIChat
+from windlass.models.wires.openai.responses import OpenAIResponses
+from windlass.testing.providers import FakeAzure, Reply
 
 HOST = "https://me.openai.azure.com"
 ASK = Request([Message("user", "hi")])

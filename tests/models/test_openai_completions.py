@@ -10,11 +10,11 @@ import pytest
 from windlass.errors import BadReply, BadRequest, ModelError, RateLimited, StreamBroken, Timeout
 from windlass.events import TextDelta
 from windlass.models.base import Completion, Settings, silent
-from windlass.models.capabilities import Capabilities
-from windlass.models.transport import Timeouts
-from windlass.models.wires.completions import TextDecoder
-from windlass.models.wires.openai_chat import OpenAIChat
-from windlass.testing.fakes import (
+from windlass.models.registry.capabilities import Capabilities
+from windlass.models.transport.base import Timeouts
+from windlass.models.wires.openai.chat import OpenAIChat
+from windlass.models.wires.openai.completions import TextDecoder
+from windlass.testing.providers import (
     Body,
     FakeOpenAI,
     Fault,

@@ -10,16 +10,16 @@ import pytest
 from windlass.errors import ConfigError
 from windlass.messages import Message, Origin, Text, Thinking, ToolCall, ToolResult, ToolSpec
 from windlass.models.base import Frame, Request, Settings, silent
-from windlass.models.capabilities import Capabilities
-from windlass.models.matrix import (
+from windlass.models.registry.capabilities import Capabilities
+from windlass.models.registry.matrix import (
     provider_capabilities_clear,
     provider_capabilities_install,
 )
 from windlass.models.view import Strand
-from windlass.models.wires.common import HttpModel
-from windlass.models.wires.openai_chat import OpenAIChat
-from windlass.models.wires.openai_responses import OpenAIResponses
-from windlass.models.wires.strict import can_be_strict
+from windlass.models.wires.base import HttpModel
+from windlass.models.wires.openai.chat import OpenAIChat
+from windlass.models.wires.openai.responses import OpenAIResponses
+from windlass.models.wires.schema import can_be_strict
 
 OPEN = {"type": "object", "properties": {"a": {"type": "number"}}}
 CLOSED = {**OPEN, "required": ["a"], "additionalProperties": False}

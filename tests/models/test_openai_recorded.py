@@ -17,7 +17,7 @@ import pytest
 
 from windlass.messages import Message
 from windlass.models.base import Request, Response
-from windlass.models.wires.openai_chat import OpenAIChat
+from windlass.models.wires.openai.chat import OpenAIChat
 
 FOLDER = Path(os.environ.get("WINDLASS_WIRE_DIR") or "")
 if "WINDLASS_WIRE_DIR" not in os.environ:

@@ -19,7 +19,7 @@ from windlass.errors import (
 from windlass.events import TextDelta, ThinkingDelta, ToolCallReady
 from windlass.messages import Message, Text, Thinking, ToolCall
 from windlass.models.base import Request
-from windlass.models.wires.openai_chat import OpenAIChat
+from windlass.models.wires.openai.chat import OpenAIChat
 
 MODEL = OpenAIChat("gpt-test", api_key="k")
 DONE = b"data: [DONE]\n\n"

@@ -11,11 +11,11 @@ import pytest
 from windlass.errors import ConfigError
 from windlass.messages import Message, Opaque, Text, ToolCall, ToolResult, ToolSpec
 from windlass.models.base import Frame, Request, Settings, silent
-from windlass.models.capabilities import Capabilities
-from windlass.models.searches import searches
-from windlass.models.wires.openai_chat import OpenAIChat
-from windlass.models.wires.openai_responses import OpenAIResponses
-from windlass.testing.fakes import FakeResponses, Reply, conversation
+from windlass.models.registry.capabilities import Capabilities
+from windlass.models.tool_search import searches
+from windlass.models.wires.openai.chat import OpenAIChat
+from windlass.models.wires.openai.responses import OpenAIResponses
+from windlass.testing.providers import FakeResponses, Reply, conversation
 
 ANY: dict[str, Any] = {"type": "object", "properties": {}}
 NOW = ToolSpec("now", "The time.", ANY)

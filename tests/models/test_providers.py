@@ -11,12 +11,12 @@ import pytest
 from windlass import models
 from windlass.errors import ConfigError
 from windlass.messages import Message
-from windlass.models import catalog
 from windlass.models.base import Model, Request, silent
-from windlass.models.endpoints import ENDPOINTS
-from windlass.models.providers import resolve
-from windlass.models.wires.anthropic import AnthropicMessages
-from windlass.models.wires.openai_chat import OpenAIChat
+from windlass.models.registry import prices
+from windlass.models.registry.provider_table import ENDPOINTS
+from windlass.models.registry.providers import resolve
+from windlass.models.wires.anthropic.model import AnthropicMessages
+from windlass.models.wires.openai.chat import OpenAIChat
 from windlass.usage import Usage
 
 
@@ -149,10 +149,10 @@ def test_other_ways_in() -> None:
 
 def test_the_catalog_is_whole() -> None:
     seen: set[tuple[str, str]] = set()
-    for provider, name in catalog.names():
+    for provider, name in prices.names():
         assert provider in ENDPOINTS and (provider, name) not in seen
         seen.add((provider, name))
-        info = catalog.lookup(provider, name)
+        info = prices.lookup(provider, name)
         assert info is not None and info.name == name, "a pattern before it takes its name"
         assert info.context_window is None or info.context_window >= 4096
         if provider in ("anthropic", "openai"):
@@ -161,12 +161,12 @@ def test_the_catalog_is_whole() -> None:
 
 
 def test_dated_and_routed_names_are_found() -> None:
-    info = catalog.lookup("anthropic", "claude-sonnet-4-5-20250929")
+    info = prices.lookup("anthropic", "claude-sonnet-4-5-20250929")
     assert info is not None and info.name == "claude-sonnet-4-5" and info.context_window == 200_000
-    assert catalog.lookup("openrouter", "anthropic/claude-opus-4-7") is not None
-    assert catalog.lookup("openrouter", "anthropic/claude-opus-4.7") is not None
-    assert catalog.lookup("anthropic", "claude-novel") is None
-    default = catalog.lookup("anthropic", "claude-sonnet-4-20250514")
+    assert prices.lookup("openrouter", "anthropic/claude-opus-4-7") is not None
+    assert prices.lookup("openrouter", "anthropic/claude-opus-4.7") is not None
+    assert prices.lookup("anthropic", "claude-novel") is None
+    default = prices.lookup("anthropic", "claude-sonnet-4-20250514")
     assert default is not None and default.max_output == 64_000
     assert resolve("ollama:gemma2:2b", environ={}).native_tools is False
     assert resolve("claude-opus-4-7", environ={}).context_window == 1_000_000
@@ -174,12 +174,12 @@ def test_dated_and_routed_names_are_found() -> None:
 
 def test_prices() -> None:
     usage = Usage(input_tokens=1_000_000, output_tokens=1_000_000)
-    assert catalog.price("anthropic", "claude-opus-4-7", usage) == pytest.approx(30)
+    assert prices.price("anthropic", "claude-opus-4-7", usage) == pytest.approx(30)
     cached = Usage(1_000_000, 0, cache_read_tokens=400_000, cache_write_tokens=200_000)
     expected = 0.4 * 5 + 0.4 * 0.5 + 0.2 * 6.25
-    assert catalog.price("anthropic", "claude-opus-4-7", cached) == pytest.approx(expected)
-    assert catalog.price("anthropic", "claude-novel", usage) == 0
-    assert catalog.price("openai", "gpt-4o", Usage(10, 10, cost_usd=0.5)) == 0.5
+    assert prices.price("anthropic", "claude-opus-4-7", cached) == pytest.approx(expected)
+    assert prices.price("anthropic", "claude-novel", usage) == 0
+    assert prices.price("openai", "gpt-4o", Usage(10, 10, cost_usd=0.5)) == 0.5
     model = AnthropicMessages("claude-opus-4-7", api_key="k")
     assert model.price(usage) == pytest.approx(30)
     assert AnthropicMessages("claude-novel", api_key="k").price(usage) == 0

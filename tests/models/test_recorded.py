@@ -16,13 +16,13 @@ import pytest
 from windlass.errors import ModelError, StreamBroken
 from windlass.events import TextDelta, ToolCallReady
 from windlass.models.base import Request, Response
-from windlass.models.failures import from_http
-from windlass.models.wires.anthropic import AnthropicMessages
-from windlass.models.wires.common import HttpModel
-from windlass.models.wires.gemini import GeminiGenerate
-from windlass.models.wires.openai_chat import OpenAIChat
-from windlass.models.wires.openai_responses import OpenAIResponses
-from windlass.models.wires.vertex import VertexGenerate
+from windlass.models.transport.errors import from_http
+from windlass.models.wires.anthropic.model import AnthropicMessages
+from windlass.models.wires.base import HttpModel
+from windlass.models.wires.gemini.model import GeminiGenerate
+from windlass.models.wires.gemini.vertex import VertexGenerate
+from windlass.models.wires.openai.chat import OpenAIChat
+from windlass.models.wires.openai.responses import OpenAIResponses
 
 FOLDER = os.environ.get("WINDLASS_WIRE_DIR")
 if FOLDER is None:

@@ -17,13 +17,13 @@ import pytest
 
 from windlass.errors import ModelError
 from windlass.models.base import Frame, Request, Settings
-from windlass.models.wires.anthropic import AnthropicMessages
-from windlass.models.wires.bedrock import BedrockConverse
-from windlass.models.wires.common import HttpModel
-from windlass.models.wires.gemini import GeminiGenerate
-from windlass.models.wires.ollama import OllamaChat
-from windlass.models.wires.openai_chat import OpenAIChat
-from windlass.models.wires.openai_responses import OpenAIResponses
+from windlass.models.wires.anthropic.model import AnthropicMessages
+from windlass.models.wires.base import HttpModel
+from windlass.models.wires.bedrock.model import BedrockConverse
+from windlass.models.wires.gemini.model import GeminiGenerate
+from windlass.models.wires.ollama.model import OllamaChat
+from windlass.models.wires.openai.chat import OpenAIChat
+from windlass.models.wires.openai.responses import OpenAIResponses
 
 FOLDER = os.environ.get("WINDLASS_WIRE_DIR")
 if FOLDER is None:

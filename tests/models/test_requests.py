@@ -23,12 +23,12 @@ from windlass.messages import (
 )
 from windlass.models.base import Frame, Request, Settings
 from windlass.models.view import Strand
-from windlass.models.wires.anthropic import AnthropicMessages
-from windlass.models.wires.bedrock import BedrockConverse
-from windlass.models.wires.common import HttpModel
-from windlass.models.wires.ollama import OllamaChat
-from windlass.models.wires.openai_chat import OpenAIChat
-from windlass.models.wires.values import safe_name
+from windlass.models.wires.anthropic.model import AnthropicMessages
+from windlass.models.wires.base import HttpModel
+from windlass.models.wires.bedrock.model import BedrockConverse
+from windlass.models.wires.json_values import safe_name
+from windlass.models.wires.ollama.model import OllamaChat
+from windlass.models.wires.openai.chat import OpenAIChat
 
 CLAUDE = AnthropicMessages("claude-sonnet-4-5", api_key="k")
 GPT = OpenAIChat("gpt-4o", api_key="k")

@@ -17,7 +17,7 @@ import pytest
 
 from windlass.messages import Message, Origin, Thinking
 from windlass.models.base import Request, Response
-from windlass.models.wires.openai_responses import OpenAIResponses
+from windlass.models.wires.openai.responses import OpenAIResponses
 
 FOLDER = Path(os.environ.get("WINDLASS_WIRE_DIR") or "")
 if "WINDLASS_WIRE_DIR" not in os.environ:

@@ -24,7 +24,7 @@ from windlass.errors import (
 from windlass.events import TextDelta, ThinkingDelta, ToolCallReady
 from windlass.messages import Message, Opaque, Origin, Text, Thinking, ToolCall
 from windlass.models.base import Frame, Request, Response, Settings
-from windlass.models.wires.openai_responses import OpenAIResponses
+from windlass.models.wires.openai.responses import OpenAIResponses
 
 MODEL = OpenAIResponses("gpt-5.4", api_key="k")
 ORIGIN = Origin("openai", "gpt-5.4")

@@ -21,14 +21,14 @@ from windlass.messages import (
     ToolResult,
     ToolSpec,
 )
-from windlass.models import catalog
 from windlass.models.base import Frame, Request, Settings
-from windlass.models.matrix import capabilities_of
-from windlass.models.providers import resolve
+from windlass.models.registry import prices
+from windlass.models.registry.matrix import capabilities_of
+from windlass.models.registry.providers import resolve
 from windlass.models.view import Strand
-from windlass.models.wires.anthropic import AnthropicMessages
-from windlass.models.wires.openai_chat import OpenAIChat
-from windlass.models.wires.openai_responses import OpenAIResponses
+from windlass.models.wires.anthropic.model import AnthropicMessages
+from windlass.models.wires.openai.chat import OpenAIChat
+from windlass.models.wires.openai.responses import OpenAIResponses
 
 THINKS = OpenAIResponses("gpt-5.4", api_key="k")
 TALKS = OpenAIResponses("gpt-4o", api_key="k")
@@ -387,7 +387,7 @@ def test_how_a_name_finds_this_wire() -> None:
 def test_rows_that_ask_for_this_wire_are_openais() -> None:
     asked = {
         name: provider
-        for provider, name in catalog.names()
+        for provider, name in prices.names()
         if capabilities_of(provider, name).wire == "openai_responses"
     }
     assert {"gpt-5.5-pro", "o3-pro", "gpt-5.3-codex"} <= asked.keys()

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.errors import BadReply
-from windlass.models.sse import SSEDecoder
+from windlass.models.transport.sse import SSEDecoder
 
 Events = list[tuple[str, bytes]]
 

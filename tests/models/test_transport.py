@@ -22,13 +22,14 @@ from windlass.errors import (
     Timeout,
 )
 from windlass.messages import Message
-from windlass.models import http, transport
 from windlass.models.base import Frame, Request, Response, Settings, silent
-from windlass.models.http import AiohttpTransport
-from windlass.models.providers import resolve
-from windlass.models.transport import Deadline, Timeouts, read_whole
-from windlass.models.wires.anthropic import AnthropicMessages
-from windlass.models.wires.openai_chat import OpenAIChat
+from windlass.models.registry.providers import resolve
+from windlass.models.transport import base as transport_base
+from windlass.models.transport import http
+from windlass.models.transport.base import Deadline, Timeouts, read_whole
+from windlass.models.transport.http import AiohttpTransport
+from windlass.models.wires.anthropic.model import AnthropicMessages
+from windlass.models.wires.openai.chat import OpenAIChat
 
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 REPLY = json.dumps({"choices": [{"message": {"content": "hi"}, "finish_reason": "stop"}]}).encode()
@@ -397,10 +398,10 @@ def test_connections_close_with_their_event_loop() -> None:
 async def test_the_shared_transport_opens_again_after_closing() -> None:
     async with serving(replies(answer(b"ok"))) as url:
         for _ in range(2):
-            reply = await transport.shared().send("GET", url, {})
+            reply = await transport_base.shared().send("GET", url, {})
             assert await read_whole(reply) == b"ok"
             reply.close()
-            await transport.aclose()
+            await transport_base.aclose()
 
 
 async def test_a_server_of_ones_own_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,11 +8,17 @@ import windlass as w
 from windlass.errors import AuthFailed, ConfigError
 from windlass.messages import Message
 from windlass.models.base import Frame, Request, Settings, silent
-from windlass.models.providers import resolve
-from windlass.models.wires.anthropic import AnthropicMessages
-from windlass.models.wires.gemini import GeminiGenerate
-from windlass.models.wires.vertex import VertexGenerate
-from windlass.testing.fakes import FakeAnthropic, FakeGemini, FakeVertex, Reply, conversation
+from windlass.models.registry.providers import resolve
+from windlass.models.wires.anthropic.model import AnthropicMessages
+from windlass.models.wires.gemini.model import GeminiGenerate
+from windlass.models.wires.gemini.vertex import VertexGenerate
+from windlass.testing.providers import (
+    FakeAnthropic,
+    FakeGemini,
+    FakeVertex,
+    Reply,
+    conversation,
+)
 
 VARIABLES = (
     "VERTEX_ACCESS_TOKEN GOOGLE_CLOUD_PROJECT GOOGLE_CLOUD_LOCATION GEMINI_API_KEY GOOGLE_API_KEY"

@@ -8,9 +8,9 @@ import pytest
 
 import windlass as w
 from tests.names import judgement
-from windlass.agents.assemble import AGENT_OPTIONS
-from windlass.agents.options import OF_A_RUN, SUPERSEDED, RunOptions
-from windlass.agents.stream_events import Type
+from windlass.engine.assemble import AGENT_OPTIONS
+from windlass.engine.options import OF_A_RUN, SUPERSEDED, RunOptions
+from windlass.engine.stream_events import Type
 from windlass.testing import scripted
 
 

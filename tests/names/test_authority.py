@@ -17,14 +17,14 @@ import windlass as w
 from tests.names import authority
 from windlass.access.approval import FIELDS
 from windlass.access.guards import sensitive
-from windlass.agents.authority import CHECKS, AuthorityOptions
-from windlass.agents.generate import _CHECKS, FinishReason
 from windlass.cli.main import main
+from windlass.engine.authority_options import CHECKS, AuthorityOptions
 from windlass.events import JournalEntry
+from windlass.generate.api import _CHECKS, FinishReason
 from windlass.resources import audit
 from windlass.resources.conversation import ConversationTurn
 from windlass.resources.resource import HOOKS, VERBS
-from windlass.store import calls
+from windlass.store import model_calls
 from windlass.testing import call, scripted
 from windlass.testing.postgres import MISSING, find_binaries, shared_server
 
@@ -127,7 +127,7 @@ def test_a_path_makes_a_name_that_models_can_call():
 
 def test_what_chooses_rows_of_the_log_and_of_the_books():
     assert set(authority.LOG.split()) <= set(audit.Which.__annotations__)
-    assert set(authority.BOOKS.split()) == set(calls.Which.__annotations__)
+    assert set(authority.BOOKS.split()) == set(model_calls.Which.__annotations__)
 
 
 @pytest.mark.parametrize("name", authority.ERRORS)

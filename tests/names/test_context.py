@@ -13,19 +13,21 @@ import pytest
 import windlass as w
 from tests.crash import context_scenes as scenes
 from tests.names import context
-from windlass import events, notes, seams
-from windlass.agents.context import CHECKS, ContextOptions, compaction
-from windlass.agents.judgement import CHECKS as JUDGEMENT
-from windlass.agents.options import LoopOptions
-from windlass.agents.prompt_texts import PROMPTS
+from windlass import events, seams
+from windlass.engine.context_options import CHECKS, ContextOptions
+from windlass.engine.judge_options import CHECKS as JUDGEMENT
+from windlass.engine.options import LoopOptions
 from windlass.events import JournalEntry, kind_of
+from windlass.events import policy as events_policy
 from windlass.policies import context_callback
+from windlass.policies.compaction import options as compaction_options
 from windlass.policies.compaction.policy import STRATEGIES, Compacting
-from windlass.policies.narrowing import ToolSurfaceNarrowing
 from windlass.policies.projection.settings import POLICIES
+from windlass.policies.prompt_defaults import PROMPTS
 from windlass.policies.scratchpad import pad
+from windlass.policies.tool_narrowing import ToolSurfaceNarrowing
 from windlass.testing import call, scripted
-from windlass.tools.classes import CLASSES
+from windlass.tools.kinds import CLASSES
 
 STORIES = Path(__file__).parents[1] / "stories"
 
@@ -112,7 +114,9 @@ def test_strategies_projections_classes_and_prompts():
     assert set(CLASSES) - ToolSurfaceNarrowing().prunes() == set(context.KEPT_CLASSES)
     assert set(context.PROMPT_IDS) <= set(PROMPTS)
     assert context_callback.ANSWERS == context.CALLBACK_ANSWERS
-    assert get_args(notes.Propagate) and set(get_args(notes.Propagate)) == set(context.PROPAGATE)
+    assert get_args(events_policy.Propagate) and set(get_args(events_policy.Propagate)) == set(
+        context.PROPAGATE
+    )
 
 
 def test_a_skill_is_written_with_these_keys():
@@ -213,4 +217,4 @@ def test_the_policies_by_name_are_functions_of_a_policy():
         made = getattr(w, function)(author="host")
         assert type(made) is w.CompactionPolicy and made.author == "host" and made.preserve
     assert w.compaction_policy() == w.CompactionPolicy()
-    assert compaction.bounded(scripted("x")) is False
+    assert compaction_options.bounded(scripted("x")) is False

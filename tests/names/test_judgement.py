@@ -10,14 +10,15 @@ import pytest
 
 import windlass as w
 from tests.names import judgement
-from windlass.agents import seeding
-from windlass.agents.judgement import CHECKS
-from windlass.agents.options import LoopOptions
+from windlass.agents.agent_turn import IterationSummary, JudgeSummary
 from windlass.agents.presets import CaptainKeywords
-from windlass.agents.profiles import PROFILES
-from windlass.agents.turn import IterationSummary, JudgeSummary
+from windlass.engine.judge_options import CHECKS
+from windlass.engine.options import LoopOptions
+from windlass.engine.profiles import PROFILES
 from windlass.events import JournalEntry, kind_of
-from windlass.policies import callback, state
+from windlass.policies import loop_state as state
+from windlass.policies import post_turn
+from windlass.sessions import seed
 from windlass.testing import call, scripted
 
 DONE = call("give_verdict", verdict="done", reasoning="", next_step="")
@@ -88,10 +89,10 @@ def test_the_summaries_of_a_turn():
 
 
 def test_what_a_callback_sees_and_answers():
-    assert list(callback.TurnInfo.__struct_fields__) == judgement.TURN_FIELDS
-    assert list(callback.TurnToolResult.__struct_fields__) == judgement.TURN_RESULT_FIELDS
-    assert list(callback.SUPERSEDED) == judgement.TURN_SUPERSEDED
-    assert list(callback.ANSWERS) == judgement.TURN_ANSWERS
+    assert list(post_turn.TurnInfo.__struct_fields__) == judgement.TURN_FIELDS
+    assert list(post_turn.TurnToolResult.__struct_fields__) == judgement.TURN_RESULT_FIELDS
+    assert list(post_turn.SUPERSEDED) == judgement.TURN_SUPERSEDED
+    assert list(post_turn.ANSWERS) == judgement.TURN_ANSWERS
 
 
 def test_profiles_presets_and_seeds():
@@ -101,7 +102,7 @@ def test_profiles_presets_and_seeds():
         assert callable(getattr(w, f"{name}_agent"))
     own = set(CaptainKeywords.__annotations__) - set(LoopOptions.__annotations__)
     assert set(judgement.CAPTAIN_OPTIONS) <= own
-    assert list(seeding.OPTIONS) == judgement.SEED_OPTIONS
+    assert list(seed.OPTIONS) == judgement.SEED_OPTIONS
 
 
 async def test_the_fields_of_a_result():

@@ -11,10 +11,15 @@ import pytest
 import windlass as w
 from tests.names import models as names
 from tests.names.test_names import documented
-from windlass.models.endpoints import ENDPOINTS
-from windlass.models.providers import resolve
+from windlass.models.registry.provider_table import ENDPOINTS
+from windlass.models.registry.providers import resolve
 from windlass.testing import call, scripted
-from windlass.testing.fakes import FakeAnthropic, FakeOpenAI, Silence, Status
+from windlass.testing.providers import (
+    FakeAnthropic,
+    FakeOpenAI,
+    Silence,
+    Status,
+)
 
 
 @w.tool

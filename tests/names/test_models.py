@@ -10,11 +10,11 @@ import pytest
 import windlass as w
 from tests.names import models as names
 from tests.names.test_names import documented, typed
-from windlass.agents.preparing import CALL_OPTIONS
-from windlass.models.endpoints import ENDPOINTS
-from windlass.models.providers import resolve
+from windlass.llm.request import CALL_OPTIONS
+from windlass.models.registry.provider_table import ENDPOINTS
+from windlass.models.registry.providers import resolve
 from windlass.testing import call, scripted
-from windlass.testing.fakes import (
+from windlass.testing.providers import (
     FakeAnthropic,
     FakeGemini,
     FakeOllama,
@@ -24,8 +24,8 @@ from windlass.testing.fakes import (
     Silence,
     conversation,
 )
-from windlass.testing.fakes.reply import Asked
-from windlass.tools.tool_search import SEARCH_NAME
+from windlass.testing.providers.reply import Asked
+from windlass.tools.search.options import SEARCH_NAME
 
 FAKES: dict[str, Any] = {"anthropic": FakeAnthropic, "gemini": FakeGemini, "ollama": FakeOllama}
 

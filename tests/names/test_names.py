@@ -11,12 +11,13 @@ import msgspec
 import pytest
 
 import windlass as w
-from tests.names import heart, models
+from tests.names import core as heart
+from tests.names import models
 from windlass import errors, events, messages
-from windlass.agents.authority import AuthorityOptions
-from windlass.agents.context import ContextOptions
-from windlass.agents.judgement import JudgementOptions
-from windlass.agents.options import LoopOptions
+from windlass.engine.authority_options import AuthorityOptions
+from windlass.engine.context_options import ContextOptions
+from windlass.engine.judge_options import JudgementOptions
+from windlass.engine.options import LoopOptions
 from windlass.testing import scripted
 
 
@@ -136,7 +137,7 @@ def test_a_block_has_its_tag(tag: str):
 
 
 def test_roles_and_levels():
-    from windlass.tools.base import SideEffectLevel
+    from windlass.tools.tool import SideEffectLevel
 
     assert set(get_args(messages.Role)) == set(heart.ROLES)
     assert set(get_args(SideEffectLevel)) == set(heart.SIDE_EFFECTS)
@@ -220,8 +221,8 @@ def _group(main: Any) -> Any:
 
 
 def test_the_store_section_is_registered():
-    from windlass.config import load
-    from windlass.store.config import StoreConfig
+    from windlass.config.loader import load
+    from windlass.store.open import StoreConfig
 
     assert load(env={}).get(StoreConfig) is not None
 

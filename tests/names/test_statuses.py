@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import windlass as w
-from tests.names import heart
-from windlass.agents.transcripts import transcript_of
+from tests.names import core
+from windlass.engine.transcript import transcript_of
 from windlass.testing import call, run_virtual, scripted
 
 ask = w.Tool("ask", "Ask.", {})
@@ -54,7 +54,7 @@ RUNS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("status", heart.STATUSES)
+@pytest.mark.parametrize("status", core.STATUSES)
 def test_a_status_is_reached(status: str):
     async def story() -> None:
         options = dict(RUNS[status])
@@ -78,7 +78,7 @@ def test_a_status_is_reached(status: str):
     ],
 )
 async def test_a_stop_reason_is_reached(reason: str, options: dict[str, Any]):
-    assert reason in heart.STOP_REASONS
+    assert reason in core.STOP_REASONS
     out = await w.agent_loop("go", **{**options, "model": options["model"]()})
     assert out.stop_reason == reason
 
@@ -101,4 +101,4 @@ async def test_every_transcript_kind_is_shown():
     fork = await w.agent_session_fork("s", "f")
     seen = {e["kind"] for e in transcript_of((await w.agent_session_read("s")).entries)["events"]}
     seen |= {e["kind"] for e in fork.transcript["events"]}
-    assert set(heart.TRANSCRIPT_KINDS) <= seen, set(heart.TRANSCRIPT_KINDS) - seen
+    assert set(core.TRANSCRIPT_KINDS) <= seen, set(core.TRANSCRIPT_KINDS) - seen

@@ -17,13 +17,13 @@ from tests.models.test_any_history import DOORS, asked_of, turns
 from tests.policies.compaction.test_any_view import TASK, bulky, said_why
 from windlass import seams
 from windlass.events import JournalEntry, Replied, Said, ToolResulted
-from windlass.loop.replay import requests_of
+from windlass.loop.requests import requests_of
 from windlass.messages import Message
-from windlass.models.audit import audit
 from windlass.models.base import Request
-from windlass.policies.compaction.cutting import tokens
+from windlass.models.history import audit
+from windlass.policies.compaction.cut import tokens
 from windlass.testing import ScriptedModel, call, scripted
-from windlass.testing.fakes import Rejected
+from windlass.testing.providers import Rejected
 
 EXAMPLES = int(os.environ.get("WINDLASS_EXAMPLES", "30"))
 ORDERS = Message("user", "Never touch the pears.", "pinned")

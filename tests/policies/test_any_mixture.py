@@ -21,14 +21,14 @@ import windlass as w
 from tests.models.test_any_history import DOORS
 from tests.policies.compaction.test_any_view import said_why
 from tests.policies.test_any_context import legal, thinned
-from tests.stories.judged import sent_as
-from tests.stories.world import written
+from tests.stories.helpers import written
+from tests.stories.judge_helpers import sent_as
 from windlass import seams
 from windlass.events import CallReserved, JournalEntry, Replied, RunStarted, ToolResulted
-from windlass.loop.replay import requests_of
+from windlass.loop.requests import requests_of
 from windlass.messages import Message, Text
-from windlass.models.audit import audit
-from windlass.policies.compaction.cutting import tokens
+from windlass.models.history import audit
+from windlass.policies.compaction.cut import tokens
 from windlass.testing import ScriptedModel, scripted
 
 EXAMPLES = int(os.environ.get("WINDLASS_EXAMPLES", "30"))

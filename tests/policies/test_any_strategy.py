@@ -16,14 +16,14 @@ from tests.models.test_any_history import DOORS, histories
 from tests.policies.compaction.test_any_view import legal, long_histories
 from windlass import seams
 from windlass.events import Replied, Said, ToolResulted
-from windlass.loop.replay import requests_of
+from windlass.loop.requests import requests_of
 from windlass.messages import Message
-from windlass.models.audit import audit
-from windlass.policies.compressing import changed
+from windlass.models.history import audit
+from windlass.policies.context_strategy.custom import changed
+from windlass.policies.context_strategy.summary import older_half
+from windlass.policies.context_strategy.window import WINDOW, slid
 from windlass.policies.rounds import between, first_said, staying, unanswered
-from windlass.policies.summarizing import older_half
-from windlass.policies.window import WINDOW, slid
-from windlass.store.fold import messages_of
+from windlass.store.view import messages_of
 from windlass.testing import call, scripted
 
 EXAMPLES = int(os.environ.get("WINDLASS_EXAMPLES", "30"))

@@ -12,7 +12,12 @@ from hypothesis import strategies as st
 from windlass.errors import ConfigError
 from windlass.events import IterationEnd, Replied, Said, SessionReset, ToolMessage, ToolResulted
 from windlass.messages import Message, Text, ToolCall, ToolResult
-from windlass.policies.scratchpad.edits import edit, edited, scratch_of, standing
+from windlass.policies.scratchpad.inbox import (
+    edit,
+    edited,
+    scratch_of,
+    standing,
+)
 from windlass.policies.scratchpad.pad import (
     INITIAL,
     MOST,
@@ -26,8 +31,8 @@ from windlass.policies.scratchpad.pad import (
     size_of,
 )
 from windlass.policies.scratchpad.recent import Recents, refs_of
+from windlass.policies.scratchpad.render import asking, recited
 from windlass.policies.scratchpad.reorganize import taken
-from windlass.policies.scratchpad.writing import asking, recited
 from windlass.store.base import InboxItem
 from windlass.usage import NO_USAGE
 

@@ -13,13 +13,13 @@ import pytest
 
 from mutation.equivalent import EQUIVALENT
 from mutation.hook import NOBODY_SAYS, BadMutant, dropper, mutated, touched, without
-from mutation.lines import AGENTS, Line
+from mutation.lines import SOURCE, Line
 from mutation.mutants import BEFORE_THE_CHECKS, mutants
 from mutation.stories import noticing, stories, told_in
-from windlass.agents.assemble import AGENT_OPTIONS, LOOP_OPTIONS
-from windlass.agents.judges import DoneJudge
-from windlass.agents.preparing import CALL_OPTIONS
-from windlass.policies.gates import Cadence
+from windlass.engine.assemble import AGENT_OPTIONS, LOOP_OPTIONS
+from windlass.llm.request import CALL_OPTIONS
+from windlass.policies.judges.gates import Cadence
+from windlass.policies.judges.options import DoneJudge
 
 ROOT = Path(__file__).parents[2]
 NAMES = mutants()
@@ -27,7 +27,7 @@ NAMES = mutants()
 
 def trees(mutant: str) -> dict[str, ast.Module]:
     return {
-        module: ast.parse(AGENTS.joinpath(*module.split(".")).with_suffix(".py").read_text("utf-8"))
+        module: ast.parse(SOURCE.joinpath(*module.split(".")).with_suffix(".py").read_text("utf-8"))
         for module in touched(mutant)
     }
 
@@ -37,7 +37,7 @@ def test_every_option_of_every_door_has_a_mutant():
     for name in BEFORE_THE_CHECKS:
         assert any(mutant.startswith(f"{name}@") for mutant in NAMES)
     for name in ("done_judge.cadence.every", "stall_diagnostics.max_feedback", "budget.usd",
-                 "tool_search.budget_tokens", "thinking.effort", "tools@preparing:prepare"):  # fmt: skip
+                 "tool_search.budget_tokens", "thinking.effort", "tools@llm.request:prepare"):  # fmt: skip
         assert name in NAMES
     assert len(NAMES) == len(set(NAMES))
 
@@ -63,12 +63,12 @@ def test_an_option_is_taken_out_where_all_options_pass():
 
 
 def test_a_mutant_whose_place_is_gone_is_no_mutant():
-    for mutant in ("seed@settings:nowhere", "seed@settings:SAME#2"):
+    for mutant in ("seed@engine.model:nowhere", "seed@engine.model:SAME#2"):
         [(module, tree)] = trees(mutant).items()
         with pytest.raises(BadMutant, match="no line"):
             mutated(tree, module, mutant)
     with pytest.raises(BadMutant, match="no function"):
-        mutated(ast.parse("x = 1"), "options", "seed")
+        mutated(ast.parse("x = 1"), "engine.options", "seed")
 
 
 def test_what_was_given_is_gone_and_the_rest_is_not():
@@ -91,7 +91,7 @@ def test_what_was_given_is_gone_and_the_rest_is_not():
 
 def test_the_stories_of_an_option_are_those_that_give_it():
     source = """
-from tests.stories.world import one_call
+from tests.stories.helpers import one_call
 BOTH = {"seed": 7, "top_k": 3}
 def helper(): return go(judge={"cadence": {"every": 2}})
 async def test_one(): await go(seed=7)
@@ -102,7 +102,7 @@ async def test_none(): "seeds"
     told = list(told_in("t.py", source))
     options = frozenset({"seed", "top_k", "judge"})
     assert noticing("seed", told, options) == ["t.py::test_one", "t.py::test_table"]
-    assert noticing("top_k@settings:SAME", told, options) == ["t.py::test_table"]
+    assert noticing("top_k@engine.model:SAME", told, options) == ["t.py::test_table"]
     assert noticing("judge.cadence.every", told, options) == ["t.py::test_helped"]
     assert noticing("stop", told, options) == []
 

@@ -6,8 +6,8 @@ import pytest
 
 from windlass.events import TextDelta
 from windlass.models.base import Completion, Settings
-from windlass.models.capabilities import Capabilities
-from windlass.models.wires.openai_chat import OpenAIChat
+from windlass.models.registry.capabilities import Capabilities
+from windlass.models.wires.openai.chat import OpenAIChat
 
 pytestmark = pytest.mark.deep
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from windlass.models.probes import examine
-from windlass.models.probes.examine import PROBES
-from windlass.models.providers import resolve
+from windlass.models.doctor import examine
+from windlass.models.doctor.run import PROBES
+from windlass.models.registry.providers import resolve
 
 from .node import NotHere, aimock
 

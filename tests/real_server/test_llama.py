@@ -13,9 +13,9 @@ from windlass import errors
 from windlass.events import TextDelta, ToolCallReady
 from windlass.messages import Message, ToolResult, ToolSpec
 from windlass.models.base import Frame, Request, Settings
-from windlass.models.wires.anthropic import AnthropicMessages
-from windlass.models.wires.openai_chat import OpenAIChat
-from windlass.models.wires.openai_responses import OpenAIResponses
+from windlass.models.wires.anthropic.model import AnthropicMessages
+from windlass.models.wires.openai.chat import OpenAIChat
+from windlass.models.wires.openai.responses import OpenAIResponses
 
 pytestmark = pytest.mark.deep
 

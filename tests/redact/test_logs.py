@@ -7,7 +7,12 @@ import logging
 
 import pytest
 
-from windlass.redact import MARK, RedactingFilter, Redactor, Secret
+from windlass.redaction.redactor import (
+    MARK,
+    RedactingFilter,
+    Redactor,
+    Secret,
+)
 
 KEY = "sk-ant-0123456789abcdef"
 

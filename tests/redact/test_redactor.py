@@ -16,8 +16,14 @@ from hypothesis import strategies as st
 
 from windlass.events import InboxTaken, IterationStart, Noted, Said, ToolDecided
 from windlass.messages import Message, Text, ToolCall
-from windlass.redact import MARK, Redactor, Secret, looks_secret, mask_url
-from windlass.secret_forms import Forms
+from windlass.redaction.redactor import (
+    MARK,
+    Redactor,
+    Secret,
+    looks_secret,
+    mask_url,
+)
+from windlass.redaction.secret_forms import Forms
 
 KEY = "sk-ant-0123456789abcdef"
 ODD = 'pa"ss/w\\örd+ \n€1'  # needs escaping in JSON and quoting in URLs, and is not ASCII
@@ -356,7 +362,8 @@ def _least_seconds(redactor: Redactor, text: str) -> float:
 def test_adding_secrets_one_by_one_builds_one_automaton(monkeypatch: pytest.MonkeyPatch):
     built: list[int] = []
     monkeypatch.setattr(
-        "windlass.redact.Forms", lambda secrets: built.append(len(secrets)) or Forms(secrets)
+        "windlass.redaction.redactor.Forms",
+        lambda secrets: built.append(len(secrets)) or Forms(secrets),
     )
     redactor = Redactor()
     for number in range(500):

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from windlass.errors import ConfigError
-from windlass.redact import Secret
+from windlass.redaction.redactor import Secret
 
 VALUE = "sk-ant-0123456789"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from windlass.redact import MARK, Redactor
+from windlass.redaction.redactor import MARK, Redactor
 
 KEY = "sk-ant-0123456789abcdef"
 

@@ -14,11 +14,12 @@ from windlass.agents.agent import Agent  # loaded once, in the process that all 
 from windlass.errors import NoSuchSession
 from windlass.events import ToolResulted
 from windlass.resources import audit
-from windlass.store import open_store, sqlite
-from windlass.testing.killing import Scene
+from windlass.store import open_store
+from windlass.store.sqlite import store as sqlite_store
+from windlass.testing.kill import Scene
 from windlass.testing.postgres import Server
 
-assert sqlite.SqliteStore
+assert sqlite_store.SqliteStore
 SESSION = "s"
 ANN = w.Caller("ann", (), "acme")
 READS = ("get", "search")

@@ -8,7 +8,7 @@ import sqlite3
 import pytest
 
 from windlass.testing import kill_sweep
-from windlass.testing.killing import Scene
+from windlass.testing.kill import Scene
 from windlass.testing.postgres import MISSING, find_binaries, shared_server
 
 from . import scenes

@@ -12,7 +12,8 @@ import msgspec
 import pytest
 
 import windlass as w
-from windlass.resources import fields, query, work
+from windlass.resources import fields, query
+from windlass.resources import tx as work
 from windlass.resources.resource import Plan, plan_of
 
 ANN, EVE = w.Caller("ann", (), "acme"), w.Caller("eve", (), "evil")
@@ -188,7 +189,7 @@ async def test_an_empty_tenant_is_none(scope, monkeypatch):
     nobody = w.Caller("eve", (), "")
     with pytest.raises(w.PermissionDenied):
         await scope.resources[Item].get("n1", caller=nobody)
-    monkeypatch.setattr("windlass.resources.desk.tenant_of", lambda caller: caller.tenant or "")
+    monkeypatch.setattr("windlass.resources.service.tenant_of", lambda caller: caller.tenant or "")
     assert (await scope.resources[Item].get("n1", caller=nobody)).name == "of nobody"
 
 

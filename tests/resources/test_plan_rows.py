@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 import windlass as w
-from windlass.resources import rehearsing
-from windlass.resources.desk import Desk
-from windlass.resources.expected import find_last_write
+from windlass.resources import preview
+from windlass.resources.plan_check import find_last_write
 from windlass.resources.resource import plan_of
-from windlass.resources.work import Change
+from windlass.resources.service import Desk
+from windlass.resources.tx import Change
 from windlass.testing import call, scripted
 
 ANN, BEA = w.Caller("ann", (), "acme"), w.Caller("bea", (), "acme")
@@ -283,8 +283,8 @@ async def test_a_plan_of_before_is_compared_by_its_diff(
     scope, accounts = await begun(runtime)
     async with scope:
         with monkeypatch.context() as then:
-            then.setattr(rehearsing, "describe_rows", lambda changes, loose: None)
-            then.setattr(rehearsing, "end_of_log", lambda tx: None)
+            then.setattr(preview, "describe_rows", lambda changes, loose: None)
+            then.setattr(preview, "end_of_log", lambda tx: None)
             plan = await planned(scope, DOUBLE)
         assert plan.effects[0].rows is None
         await between(accounts)

@@ -290,9 +290,9 @@ async def test_an_export_belongs_to_the_runtime_around_it():
 
 
 async def test_what_is_exported_before_any_runtime_is_in_every_one(monkeypatch):
-    from windlass.resources import exporting
+    from windlass.resources import registry
 
-    monkeypatch.setattr(exporting, "_exported", {})
+    monkeypatch.setattr(registry, "_exported", {})
 
     @w.export
     class Early(w.Resource):

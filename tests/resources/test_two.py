@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from windlass.testing.killing import Scene
+from windlass.testing.kill import Scene
 from windlass.testing.postgres import MISSING, find_binaries, shared_server
 
 from . import scenes
@@ -25,7 +25,7 @@ POSTGRES = pytest.param(
 
 def driven(rounds: int, folder: Path, server: str | None) -> list[tuple[str, str]]:
     """What became of each of the two, round by round."""
-    program = Path(__file__).with_name("two.py")
+    program = Path(__file__).with_name("two_processes.py")
     where = [str(folder), *([server] if server else [])]
     both = [
         subprocess.Popen(

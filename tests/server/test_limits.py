@@ -9,7 +9,7 @@ import pytest
 
 import windlass as w
 from tests.server.asgi import app_of, post
-from windlass.agents.generate import TOOL_ITERATIONS, GenerateResult, Models
+from windlass.generate.api import TOOL_ITERATIONS, GenerateResult, Models
 from windlass.server.limits import LIMITS, lower_limits
 from windlass.server.refusal import Refused
 from windlass.testing import call, scripted

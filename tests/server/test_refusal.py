@@ -40,7 +40,7 @@ FAILURES: dict[str, tuple[Any, int, str]] = {
 }
 
 
-class Failing(w.agents.generate.Models):
+class Failing(w.generate.api.Models):
     """A model API that fails in the way it is told."""
 
     error: BaseException

@@ -2,16 +2,6 @@
 
 import pytest
 
-from windlass.agents.sessions import (
-    agent_session_close,
-    agent_session_fork,
-    agent_session_fork_at,
-    agent_session_list,
-    agent_session_open,
-    agent_session_read,
-    agent_session_reset,
-    agent_session_trim,
-)
 from windlass.errors import ConfigError, Locked, NoSuchSession, StoreError
 from windlass.events import (
     IterationEnd,
@@ -28,8 +18,18 @@ from windlass.events import (
     ToolResulted,
 )
 from windlass.messages import Message, Text, ToolCall, ToolResult
+from windlass.sessions.api import (
+    agent_session_close,
+    agent_session_fork,
+    agent_session_fork_at,
+    agent_session_list,
+    agent_session_open,
+    agent_session_read,
+    agent_session_reset,
+    agent_session_trim,
+)
 from windlass.store.memory import MemoryStore
-from windlass.store.sqlite import SqliteStore
+from windlass.store.sqlite.store import SqliteStore
 from windlass.testing.store_pieces import add, user
 from windlass.usage import Usage
 
@@ -214,7 +214,7 @@ async def test_close_removes(store):
 
 
 async def test_without_a_store_it_is_the_current_one():
-    import windlass.agents.runtime as runtime
+    import windlass.engine.environment as runtime
 
     async with runtime.Runtime(store=MemoryStore()):
         await agent_session_open("here")

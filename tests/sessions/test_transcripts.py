@@ -2,7 +2,7 @@
 
 import json
 
-from windlass.agents.transcripts import (
+from windlass.engine.transcript import (
     export_jsonl,
     transcript_events,
     transcript_of,
@@ -37,8 +37,8 @@ from windlass.messages import (
     ToolResult,
     as_messages,
 )
-from windlass.store import journal as written
-from windlass.store.fold import messages_of
+from windlass.store import codec as written
+from windlass.store.view import messages_of
 from windlass.testing.store_pieces import user
 from windlass.usage import Usage
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from windlass.store.postgres import PostgresStore
+from windlass.store.postgres.store import PostgresStore
 from windlass.testing.postgres import shared_server
 
 

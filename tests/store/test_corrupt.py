@@ -17,10 +17,10 @@ from windlass.events import (
     ToolResulted,
 )
 from windlass.messages import Message, Text, Thinking, ToolCall, ToolResult
-from windlass.store import journal as written
+from windlass.store import codec as written
 from windlass.store.base import Head, Row
-from windlass.store.fold import messages_of
-from windlass.store.sqlite import SqliteStore
+from windlass.store.sqlite.store import SqliteStore
+from windlass.store.view import messages_of
 from windlass.testing.store_pieces import add, note
 from windlass.usage import Usage
 

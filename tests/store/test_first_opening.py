@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from windlass.store import schema
+from windlass.store.sqlite import schema
 
 
 class Answered:

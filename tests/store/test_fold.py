@@ -15,7 +15,7 @@ from windlass.events import (
     ToolResulted,
 )
 from windlass.messages import Message, Text, ToolCall, ToolResult
-from windlass.store.fold import ViewFold, messages_of, whole
+from windlass.store.view import ViewFold, messages_of, whole
 from windlass.testing.store_pieces import user
 from windlass.usage import Usage
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).with_name("killed.py")
+SCRIPT = Path(__file__).with_name("kill_points.py")
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import pytest
 
 from windlass.errors import StoreError
 from windlass.events import IterationStart, SessionOpened
-from windlass.store import journal as written
+from windlass.store import codec as written
 from windlass.store.memory import MemoryStore
 from windlass.testing.store_kit import StoreKit
 from windlass.testing.store_pieces import add, note, numbers

@@ -8,7 +8,7 @@ import pytest
 from windlass.errors import ConfigError
 from windlass.store import open_store
 from windlass.store.memory import MemoryStore
-from windlass.store.sqlite import SqliteStore
+from windlass.store.sqlite.store import SqliteStore
 
 
 async def test_addresses(tmp_path, monkeypatch):
@@ -121,12 +121,12 @@ def test_a_store_outlives_an_event_loop(tmp_path):
 
 
 def test_the_section_of_the_configuration(tmp_path):
-    from windlass import config
-    from windlass.store.config import StoreConfig
+    from windlass.config import loader
+    from windlass.store.open import StoreConfig
 
     (tmp_path / "windlass.toml").write_text('[store]\nurl = "sqlite:///a.db"\nkeep_days = 30\n')
-    loaded = config.load(file=tmp_path / "windlass.toml", env={})
+    loaded = loader.load(file=tmp_path / "windlass.toml", env={})
     assert loaded.get(StoreConfig) == StoreConfig(url="sqlite:///a.db", keep_days=30)
     (tmp_path / "windlass.toml").write_text('[store]\nurll = "x"\n')
     with pytest.raises(ConfigError, match="url"):
-        config.load(file=tmp_path / "windlass.toml", env={}).get(StoreConfig)
+        loader.load(file=tmp_path / "windlass.toml", env={}).get(StoreConfig)

@@ -4,7 +4,7 @@ import hashlib
 
 import pytest
 
-from windlass.store.postgres import PostgresStore
+from windlass.store.postgres.store import PostgresStore
 from windlass.testing.postgres import MISSING, find_binaries, shared_server
 from windlass.testing.shared_store_kit import SharedStoreKit
 

@@ -7,9 +7,9 @@ import logging
 import pytest
 
 from windlass.errors import Locked, StoreError
-from windlass.store import body as limits
-from windlass.store.body import BodyTooSlow
-from windlass.store.postgres import PostgresStore
+from windlass.store import transaction as limits
+from windlass.store.postgres.store import PostgresStore
+from windlass.store.transaction import BodyTooSlow
 from windlass.testing.postgres import MISSING, find_binaries, shared_server
 from windlass.testing.store_pieces import effects, insert, make_table, numbers, result
 

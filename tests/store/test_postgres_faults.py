@@ -6,7 +6,7 @@ import pytest
 
 from windlass.errors import ConfigError, Locked, StaleWriter, StoreError
 from windlass.events import ToolResulted
-from windlass.store.postgres import PostgresStore
+from windlass.store.postgres.store import PostgresStore
 from windlass.testing.postgres import MISSING, find_binaries, own_server, shared_server
 from windlass.testing.store_pieces import (
     add,
@@ -298,7 +298,7 @@ async def test_one_that_cannot_be_stored_does_not_hold_up_the_others(store, monk
 
 
 async def test_pruning_goes_in_steps(store, monkeypatch):
-    from windlass.store import postgres_changes
+    from windlass.store.postgres import sessions as postgres_changes
 
     monkeypatch.setattr(postgres_changes, "AT_ONCE", 2)
     for number in range(5):

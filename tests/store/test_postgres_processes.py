@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 import pytest
 
 from windlass.events import ToolResulted
-from windlass.store.postgres import PostgresStore
+from windlass.store.postgres.store import PostgresStore
 from windlass.testing.postgres import MISSING, find_binaries, shared_server
 from windlass.testing.store_pieces import add, effects, make_table, note, numbers
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(find_binaries() is None, reason=MISSING)
 DRIVER = """
 import asyncio, json, sys
 from windlass.errors import StaleWriter
-from windlass.store.postgres import PostgresStore
+from windlass.store.postgres.store import PostgresStore
 from windlass.testing.store_pieces import add, insert, note, result
 
 async def drive(url, turns, take_over):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from windlass.store.postgres_sql import read
+from windlass.store.postgres.sql import read
 
 
 @pytest.mark.parametrize(

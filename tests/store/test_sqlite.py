@@ -2,7 +2,7 @@
 
 import sqlite3
 
-from windlass.store.sqlite import SqliteStore
+from windlass.store.sqlite.store import SqliteStore
 from windlass.testing.shared_store_kit import SharedStoreKit
 
 

@@ -14,8 +14,8 @@ import pytest
 
 from windlass.errors import Corrupt, Full, Locked, StaleWriter, StoreError
 from windlass.events import ReplyFailed
-from windlass.store import schema
-from windlass.store.sqlite import SqliteStore
+from windlass.store.sqlite import schema
+from windlass.store.sqlite.store import SqliteStore
 from windlass.testing.store_pieces import (
     add,
     effects,
@@ -302,7 +302,7 @@ def test_a_forked_child_is_told_to_open_its_own(tmp_path):
         warnings.simplefilter("ignore")
         from windlass.errors import StoreError
         from windlass.events import IterationStart
-        from windlass.store.sqlite import SqliteStore
+        from windlass.store.sqlite.store import SqliteStore
 
         async def main():
             store = SqliteStore(sys.argv[1])
@@ -339,7 +339,7 @@ def test_a_store_nobody_closed_does_not_hang_the_exit_and_loses_nothing(tmp_path
         """
         import asyncio, sys
         from windlass.events import IterationStart
-        from windlass.store.sqlite import SqliteStore
+        from windlass.store.sqlite.store import SqliteStore
 
         async def main():
             journal = await store.open("s")
@@ -444,7 +444,7 @@ async def test_a_loop_that_is_gone_does_not_stop_the_others(tmp_path):
 OTHER = """
 import asyncio, sys
 from windlass.events import IterationStart
-from windlass.store.sqlite import SqliteStore
+from windlass.store.sqlite.store import SqliteStore
 
 async def main():
     store = SqliteStore(sys.argv[1])

@@ -10,9 +10,9 @@ import pytest
 from windlass import seams
 from windlass.errors import Locked, StoreError
 from windlass.events import InboxTaken, IterationStart, Noted
-from windlass.store import schema
-from windlass.store.body import BodyTooSlow
-from windlass.store.sqlite import SqliteStore
+from windlass.store.sqlite import schema
+from windlass.store.sqlite.store import SqliteStore
+from windlass.store.transaction import BodyTooSlow
 from windlass.testing.store_pieces import (
     add,
     effects,

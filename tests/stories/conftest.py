@@ -13,8 +13,8 @@ from collections.abc import Iterator
 import pytest
 
 from windlass import seams
-from windlass.agents import runtime as runtimes
-from windlass.agents.runtime import Runtime
+from windlass.engine import environment as runtimes
+from windlass.engine.environment import Runtime
 from windlass.models.mock import llm_mock_clear
 from windlass.testing import no_model_requests
 from windlass.testing.postgres import MISSING, find_binaries, shared_server

@@ -10,7 +10,12 @@ from typing import Any
 import pytest
 
 import windlass as w
-from tests.stories.world import add, kept, nothing_left, results
+from tests.stories.helpers import (
+    add,
+    kept,
+    nothing_left,
+    results,
+)
 from windlass.events import RunEnded, RunStarted, ToolResulted
 from windlass.testing import call, run_virtual, scripted
 

@@ -16,17 +16,13 @@ import msgspec
 import pytest
 
 import windlass as w
-from tests.stories.doors import servers
-from tests.stories.world import kept
-from windlass.loop.replay import requests_of
-from windlass.models.audit import audit
-from windlass.models.rules.gemini import FOREIGN
-from windlass.models.wires.common import HttpModel
-from windlass.testing.fakes import (
-    Asked,
-    Reply,
-    conversation,
-)
+from tests.stories.helpers import kept
+from tests.stories.wire_fakes import servers
+from windlass.loop.requests import requests_of
+from windlass.models.history import audit
+from windlass.models.wires.base import HttpModel
+from windlass.models.wires.gemini.rules import FOREIGN
+from windlass.testing.providers import Asked, Reply, conversation
 
 TURNS = 60
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(16)).decode()

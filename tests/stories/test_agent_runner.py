@@ -8,7 +8,12 @@ from typing import Any
 import pytest
 
 import windlass as w
-from tests.stories.world import add, broken, kept, note
+from tests.stories.helpers import (
+    add,
+    broken,
+    kept,
+    note,
+)
 from windlass.events import Framed, Reshaped
 from windlass.testing import call, run_virtual, scripted
 

@@ -8,7 +8,12 @@ from typing import Any
 import pytest
 
 import windlass as w
-from tests.stories.world import add, kept, note, nothing_left
+from tests.stories.helpers import (
+    add,
+    kept,
+    note,
+    nothing_left,
+)
 from windlass.events import RunStarted
 from windlass.testing import call, run_virtual, scripted
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 import windlass as w
-from tests.stories.judged import DONE, MORE, verdict
-from tests.stories.world import kept, note
-from windlass.agents.turn import GUIDANCE
+from tests.stories.helpers import kept, note
+from tests.stories.judge_helpers import DONE, MORE, verdict
+from windlass.agents.agent_turn import GUIDANCE
 from windlass.testing import call, scripted
 
 

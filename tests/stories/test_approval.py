@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import windlass as w
-from tests.stories.looking import decisions, look, write
-from tests.stories.world import kept, results
+from tests.stories.helpers import kept, results
+from tests.stories.tool_helpers import decisions, look, write
 from windlass import seams
 from windlass.events import ToolDecided
 from windlass.testing import call, scripted

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 import windlass as w
-from tests.stories.world import kept
+from tests.stories.helpers import kept
 from windlass.events import ToolDecided
-from windlass.loop.asks import binding
+from windlass.loop.approval_request import binding
 from windlass.testing import call, scripted
 
 

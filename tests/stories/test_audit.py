@@ -12,10 +12,10 @@ import msgspec
 import pytest
 
 import windlass as w
-from windlass.agents.auditing.anchors import FileAnchor
+from windlass.audit.anchors import FileAnchor
 from windlass.testing import no_model_requests, scripted
 
-from .world import add, note
+from .helpers import add, note
 
 ANN = w.Caller("ann", ("clerk",), "acme")
 

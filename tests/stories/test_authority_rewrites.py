@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import windlass as w
-from tests.stories.world import kept
+from tests.stories.helpers import kept
 from windlass.events import ToolCallStarted, ToolDecided
 from windlass.loop.plan import digest_of
 from windlass.testing import call, scripted

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import windlass as w
-from tests.stories.world import add
+from tests.stories.helpers import add
 from windlass.testing import call, scripted
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import windlass as w
-from tests.stories.world import add, kept, note
+from tests.stories.helpers import add, kept, note
 from windlass.events import BudgetExhausted, ReplyFailed
 from windlass.testing import call, run_virtual, scripted
 from windlass.testing.script import ScriptedModel

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 import windlass as w
+from tests.stories.helpers import kept
 from tests.stories.test_budget import priced
-from tests.stories.world import kept
-from windlass.agents.runtime import current_runtime
+from windlass.engine.environment import current_runtime
 from windlass.events import BudgetExhausted, Replied
-from windlass.loop.spending import spending_of
+from windlass.loop.spend import spending_of
 from windlass.testing import call, run_virtual, scripted
 
 HIDDEN = {"input_tokens": 1000, "output_tokens": 20}  # of a prompt of a few characters

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import windlass as w
+from tests.stories.helpers import kept
 from tests.stories.test_budget import priced
-from tests.stories.world import kept
 from windlass.events import INTERRUPTED, CallReserved, ReplyFailed, RunResumed
 from windlass.testing import call, scripted
 

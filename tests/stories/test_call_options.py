@@ -9,15 +9,21 @@ from typing import Any
 import pytest
 
 import windlass as w
-from tests.stories.able import able
-from tests.stories.world import add
+from tests.stories.capable_model import able
+from tests.stories.helpers import add
 from windlass.events import TextDelta
 from windlass.models.base import Emit
-from windlass.models.capabilities import Capabilities
-from windlass.models.providers import resolve
+from windlass.models.registry.capabilities import Capabilities
+from windlass.models.registry.providers import resolve
 from windlass.testing import call, scripted
-from windlass.testing.fakes import FakeAnthropic, FakeGemini, FakeOllama, FakeOpenAI, Silence
-from windlass.testing.fakes.server import FakeServer
+from windlass.testing.providers import (
+    FakeAnthropic,
+    FakeGemini,
+    FakeOllama,
+    FakeOpenAI,
+    Silence,
+)
+from windlass.testing.providers.server import FakeServer
 
 
 async def sent(kind: type[FakeServer], model: str, **options: Any) -> dict[str, Any]:

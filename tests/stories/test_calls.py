@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import windlass as w
-from tests.stories.world import add, nothing_left
+from tests.stories.helpers import add, nothing_left
 from windlass.testing import call, scripted
 
 

@@ -10,7 +10,13 @@ from typing import Any
 import pytest
 
 import windlass as w
-from tests.stories.world import add, kept, note, nothing_left, results
+from tests.stories.helpers import (
+    add,
+    kept,
+    note,
+    nothing_left,
+    results,
+)
 from windlass.events import RunEnded
 from windlass.testing import call, run_virtual, scripted
 
@@ -202,7 +208,7 @@ def test_cancelling_the_parent_cancels_the_child():
 
 def test_a_cancel_in_the_inbox_stops_the_run():
     async def story() -> None:
-        from windlass.agents.runtime import current_store
+        from windlass.engine.environment import current_store
 
         running = asyncio.ensure_future(
             w.Agent(scripted("late", delay=60)).run("go", session_id="s")

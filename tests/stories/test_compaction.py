@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import windlass as w
-from tests.stories.world import kept, said, written
+from tests.stories.helpers import kept, said, written
 from windlass.events import (
     Compacted,
     Event,

@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 
 import windlass as w
-from tests.stories.world import add, broken, kept, said
+from tests.stories.helpers import (
+    add,
+    broken,
+    kept,
+    said,
+)
 from windlass.testing import call, scripted
 
 

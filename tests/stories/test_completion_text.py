@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 import windlass as w
-from tests.stories.able import able
-from windlass.agents.completing import tidied
-from windlass.models.capabilities import Capabilities
-from windlass.models.providers import resolve
+from tests.stories.capable_model import able
+from windlass.llm.completion import tidied
+from windlass.models.registry.capabilities import Capabilities
+from windlass.models.registry.providers import resolve
 from windlass.testing import scripted
-from windlass.testing.fakes import FakeOpenAI
+from windlass.testing.providers import FakeOpenAI
 
 NATIVE = w.Response(w.Message("assistant", "a + b"), w.Usage(7, 3), "stop_sequence", "m1")
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import windlass as w
-from windlass import config
-from windlass.agents.runtime import Runtime
-from windlass.store.sqlite import SqliteStore
+from windlass.config import loader
+from windlass.engine.environment import Runtime
+from windlass.store.sqlite.store import SqliteStore
 from windlass.testing import scripted
 
 
@@ -56,8 +56,8 @@ async def test_how_long_to_wait_for_another_process_is_taken_from_the_file(proje
 async def test_a_file_with_a_store_does_not_disturb_a_run_that_names_another(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    begun = {name: config._spelled(shape) for name, shape in config._sections.items()}
-    monkeypatch.setattr(config, "_sections", begun)  # as in a process that has just begun
+    begun = {name: loader._spelled(shape) for name, shape in loader._sections.items()}
+    monkeypatch.setattr(loader, "_sections", begun)  # as in a process that has just begun
     async with Runtime(environ={"WINDLASS_TRUSTED_FILES": str(project / "windlass.toml")}):
         out = await w.agent_loop("go", model=scripted("ok"), store="memory:")
         assert out.status == "done"

@@ -8,8 +8,13 @@ from typing import Any
 import pytest
 
 import windlass as w
-from tests.stories.looking import both, decisions, look, write
-from tests.stories.world import add, kept, results
+from tests.stories.helpers import add, kept, results
+from tests.stories.tool_helpers import (
+    both,
+    decisions,
+    look,
+    write,
+)
 from windlass.testing import call, scripted
 
 

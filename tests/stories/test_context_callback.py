@@ -7,12 +7,18 @@ from typing import Any
 import pytest
 
 import windlass as w
-from tests.stories.world import add, kept, note, said, written
-from windlass.agents.replaying import recorded_runs, replay_run
-from windlass.agents.runtime import current_runtime, current_store
+from tests.stories.helpers import (
+    add,
+    kept,
+    note,
+    said,
+    written,
+)
+from windlass.engine.environment import current_runtime, current_store
 from windlass.events import Framed, IterationStart, Replied
-from windlass.loop.replay import requests_of
+from windlass.loop.requests import requests_of
 from windlass.messages import Message, Text, ToolResult
+from windlass.replay.replay import recorded_runs, replay_run
 from windlass.testing import call, scripted
 
 

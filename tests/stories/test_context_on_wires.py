@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 import windlass as w
-from tests.stories.doors import servers
-from tests.stories.judged import of
-from tests.stories.world import kept
+from tests.stories.helpers import kept
+from tests.stories.judge_helpers import of
+from tests.stories.wire_fakes import servers
 from windlass.events import (
     AgentScratchpad,
     CheckRan,
@@ -31,7 +31,7 @@ from windlass.events import (
     StepJudgeDecision,
 )
 from windlass.messages import Message, Text
-from windlass.testing.fakes import Reply
+from windlass.testing.providers import Reply
 
 WIRES = list(servers(None))
 TURNS = 18

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 import windlass as w
-from tests.stories.world import add, kept, written
+from tests.stories.helpers import add, kept, written
 from windlass import seams
-from windlass.agents.runtime import current_store
+from windlass.engine.environment import current_store
 from windlass.events import Compacted, Decorated, IterationEnd, JournalEntry, SkillNarrowed
 from windlass.messages import Message, Text
 from windlass.testing import call, scripted

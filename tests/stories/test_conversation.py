@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import windlass as w
-from tests.stories.world import add, said
+from tests.stories.helpers import add, said
 from windlass.testing import call, scripted
 
 ANN, BEA, EVE = (

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import windlass as w
-from tests.stories.world import add
-from windlass.agents.runtime import Runtime
+from tests.stories.helpers import add
+from windlass.engine.environment import Runtime
 from windlass.errors import TestBroken
 from windlass.events import Replied, ReplyFailed, RunStarted
 from windlass.testing import scripted

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import windlass as w
-from tests.stories.looking import look, write
+from tests.stories.tool_helpers import look, write
 from windlass.events import PermissionGrant, ToolCallAudit, ToolDecided
 from windlass.testing import call, scripted
 

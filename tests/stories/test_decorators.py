@@ -7,11 +7,17 @@ from typing import Any
 import pytest
 
 import windlass as w
-from tests.stories.world import add, kept, note, said, written
+from tests.stories.helpers import (
+    add,
+    kept,
+    note,
+    said,
+    written,
+)
 from windlass import seams
-from windlass.agents.runtime import current_store
+from windlass.engine.environment import current_store
 from windlass.events import Compacted, Decorated, IterationStart, Replied, Reshaped
-from windlass.loop.replay import requests_of
+from windlass.loop.requests import requests_of
 from windlass.messages import Image, Message, Text, ToolResult
 from windlass.models.view import View
 from windlass.testing import call, scripted

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import windlass as w
-from tests.stories.world import kept
+from tests.stories.helpers import kept
 from windlass.events import StreamRestarted, ToolCallReady, ToolDecided, ToolIntended
 from windlass.models.base import Emit
 from windlass.testing import call, run_virtual, scripted

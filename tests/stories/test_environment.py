@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import windlass as w
-from windlass.models.wires.openai_chat import OpenAIChat
-from windlass.testing.fakes import FakeOpenAI
+from windlass.models.wires.openai.chat import OpenAIChat
+from windlass.testing.providers import FakeOpenAI
 
 pytestmark = pytest.mark.usefixtures("reachable")
 

@@ -7,8 +7,14 @@ from typing import Any
 import pytest
 
 import windlass as w
-from tests.stories.judged import from_every_place, look, of
-from tests.stories.world import add, kept, note, results, said
+from tests.stories.helpers import (
+    add,
+    kept,
+    note,
+    results,
+    said,
+)
+from tests.stories.judge_helpers import from_every_place, look, of
 from windlass.events import NativeToolFallback, NativeToolRejected
 from windlass.messages import Message, Text, Thinking
 from windlass.models.base import Response

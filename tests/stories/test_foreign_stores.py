@@ -17,7 +17,7 @@ import windlass as w
 from windlass.cli.main import cli
 from windlass.errors import StoreError
 from windlass.store import open_store
-from windlass.store.sqlite import SqliteStore
+from windlass.store.sqlite.store import SqliteStore
 from windlass.testing import scripted
 
 DEFAULT = Path(".windlass", "sessions.db")
@@ -133,7 +133,7 @@ async def test_a_database_of_others_is_not_changed(project):
 
 
 async def test_a_rollback_journal_beside_a_store_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("windlass.store.schema_check.JOURNAL_SECONDS", 0.0)
+    monkeypatch.setattr("windlass.store.sqlite.schema_check.JOURNAL_SECONDS", 0.0)
     path = tmp_path / "a.db"
     await fill(path)
     Path(f"{path}-journal").write_bytes(b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7" + bytes(504))
@@ -243,7 +243,7 @@ async def test_a_journal_of_a_killed_process_that_made_the_store_is_rolled_back(
 async def test_a_journal_that_names_another_file_is_refused_also_beside_an_empty_one(
     tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("windlass.store.schema_check.JOURNAL_SECONDS", 0.0)
+    monkeypatch.setattr("windlass.store.sqlite.schema_check.JOURNAL_SECONDS", 0.0)
     path = tmp_path / "s.db"
     path.write_bytes(b"")
     Path(f"{path}-journal").write_bytes(

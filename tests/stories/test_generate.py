@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import windlass as w
-from tests.stories.world import add, broken, note
+from tests.stories.helpers import add, broken, note
 from windlass.testing import call, scripted
 
 

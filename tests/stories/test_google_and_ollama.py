@@ -8,10 +8,15 @@ import msgspec
 import pytest
 
 import windlass as w
-from windlass.models.wires.gemini import GeminiGenerate
-from windlass.models.wires.ollama import OllamaChat
-from windlass.models.wires.vertex import VertexGenerate
-from windlass.testing.fakes import FakeGemini, FakeOllama, FakeVertex, Reply
+from windlass.models.wires.gemini.model import GeminiGenerate
+from windlass.models.wires.gemini.vertex import VertexGenerate
+from windlass.models.wires.ollama.model import OllamaChat
+from windlass.testing.providers import (
+    FakeGemini,
+    FakeOllama,
+    FakeVertex,
+    Reply,
+)
 
 pytestmark = pytest.mark.usefixtures("reachable")
 

@@ -11,11 +11,11 @@ import pytest
 from click.testing import CliRunner
 
 import windlass as w
-from windlass import config
 from windlass.cli.main import cli
+from windlass.config import loader
 from windlass.errors import ConfigError
-from windlass.models.book import book_of
-from windlass.store.config import StoreConfig
+from windlass.models.registry.registry import book_of
+from windlass.store.open import StoreConfig
 from windlass.testing import scripted
 
 GATEWAY = '[llm.providers.anthropic]\nbase_url = "https://gateway.example.com"\n'
@@ -50,7 +50,7 @@ def test_a_link_to_the_users_file_does_not_take_it_away(project, tmp_path):
 
 
 def _address() -> str | None:
-    return book_of(config.load()).endpoints["anthropic"].base_url
+    return book_of(loader.load()).endpoints["anthropic"].base_url
 
 
 @pytest.mark.parametrize(
@@ -59,18 +59,18 @@ def _address() -> str | None:
 )
 def test_an_alias_of_a_project_takes_no_name_that_means_something(project, name):
     Path("windlass.toml").write_text(f'[llm.aliases]\n"{name}" = "groq:x"\nbrief = "groq:x"\n')
-    loaded = config.load()
+    loaded = loader.load()
     assert sorted(book_of(loaded).aliases) == ["brief"]
     assert [each.setting for each in loaded.ignored] == [f"llm.aliases.{name}"]
     assert call("trust", "--yes").exit_code == 0
-    assert name in book_of(config.load()).aliases
+    assert name in book_of(loader.load()).aliases
 
 
 def test_an_alias_of_a_project_takes_no_model_of_the_users(project, tmp_path):
     rule = '[[llm.inference]]\nmatch = "house-*"\nprovider = "groq"\n'
     (tmp_path / "config" / "windlass" / "windlass.toml").write_text(rule)
     Path("windlass.toml").write_text('[llm.aliases]\nhouse-1 = "openai:x"\nbarn-1 = "openai:x"\n')
-    assert sorted(book_of(config.load()).aliases) == ["barn-1"]
+    assert sorted(book_of(loader.load()).aliases) == ["barn-1"]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
@@ -95,7 +95,7 @@ def test_a_folder_has_a_limited_number_of_packages(project):
     assert call("trust", "--yes").exit_code == 2
     Path(".windlass/packages/p7/windlass.toml").unlink()
     assert call("config", "show").exit_code == 0
-    assert len(book_of(config.load()).aliases) == 100
+    assert len(book_of(loader.load()).aliases) == 100
 
 
 @pytest.mark.parametrize(
@@ -129,9 +129,9 @@ def test_keep_days_of_a_project_prunes_the_projects_own_store_alone(project, tmp
 def test_times_of_a_store_are_sensible(project, line):
     Path("windlass.toml").write_text(f"[store]\n{line}\n")
     with pytest.raises(ConfigError, match="is between 0 and"):
-        config.load()
+        loader.load()
     Path("windlass.toml").write_text("[store]\nkeep_days = 1\nbusy_timeout = 2\n")
-    assert config.load().get(StoreConfig) == StoreConfig(keep_days=1.0, busy_timeout=2.0)
+    assert loader.load().get(StoreConfig) == StoreConfig(keep_days=1.0, busy_timeout=2.0)
 
 
 # --------------------------------------------------------------------------- code

@@ -7,8 +7,20 @@ from typing import Any
 import pytest
 
 import windlass as w
-from tests.stories.judged import DONE, MORE, from_every_place, is_judged, look, of
-from tests.stories.world import broken, kept, note, said
+from tests.stories.helpers import (
+    broken,
+    kept,
+    note,
+    said,
+)
+from tests.stories.judge_helpers import (
+    DONE,
+    MORE,
+    from_every_place,
+    is_judged,
+    look,
+    of,
+)
 from windlass.events import LoopControlDecision
 from windlass.testing import call, scripted
 

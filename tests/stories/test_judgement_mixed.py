@@ -13,8 +13,14 @@ from typing import Any
 import pytest
 
 import windlass as w
-from tests.stories.judged import fields_of, from_every_place, is_judged, look, sent_as
-from tests.stories.world import add, kept
+from tests.stories.helpers import add, kept
+from tests.stories.judge_helpers import (
+    fields_of,
+    from_every_place,
+    is_judged,
+    look,
+    sent_as,
+)
 from windlass.testing import call, scripted
 from windlass.testing.script import ScriptedModel
 

@@ -9,12 +9,25 @@ from typing import Any
 import pytest
 
 import windlass as w
-from tests.stories.judged import DONE, MORE, asides, from_every_place, is_judged, of, verdict
-from tests.stories.world import add, kept, note, said
+from tests.stories.helpers import (
+    add,
+    kept,
+    note,
+    said,
+)
+from tests.stories.judge_helpers import (
+    DONE,
+    MORE,
+    asides,
+    from_every_place,
+    is_judged,
+    of,
+    verdict,
+)
 from windlass import errors
 from windlass.events import BudgetExhausted, CheckRan, Framed, JudgeDecision, StepJudgeDecision
-from windlass.loop.replay import last_frame
-from windlass.policies.judge import rendered
+from windlass.loop.requests import last_frame
+from windlass.policies.judges.judge import rendered
 from windlass.testing import call, scripted
 
 UNTIL = {"loop_until_done": True}

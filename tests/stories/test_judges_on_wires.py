@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 import windlass as w
-from tests.stories.doors import servers
-from tests.stories.judged import asides, of
-from tests.stories.world import add, kept
+from tests.stories.helpers import add, kept
+from tests.stories.judge_helpers import asides, of
+from tests.stories.wire_fakes import servers
 from windlass.events import JudgeDecision, StepJudgeDecision
-from windlass.testing.fakes import Reply
+from windlass.testing.providers import Reply
 
 WIRES = list(servers(None))
 

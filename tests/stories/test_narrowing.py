@@ -8,14 +8,19 @@ from typing import Any
 import pytest
 
 import windlass as w
-from tests.stories.doors import servers
-from tests.stories.world import add, kept, note, written
-from windlass.agents.runtime import current_store
+from tests.stories.helpers import (
+    add,
+    kept,
+    note,
+    written,
+)
+from tests.stories.wire_fakes import servers
+from windlass.engine.environment import current_store
 from windlass.events import Replied, SkillNarrowed
-from windlass.loop.replay import requests_of
+from windlass.loop.requests import requests_of
 from windlass.testing import call, scripted
-from windlass.testing.fakes import Reply, conversation
-from windlass.tools.classes import tool_class
+from windlass.testing.providers import Reply, conversation
+from windlass.tools.kinds import tool_class
 from windlass.usage import Usage
 
 CACHED = Usage(1_000, 5, cache_read_tokens=900)

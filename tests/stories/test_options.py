@@ -8,14 +8,19 @@ from typing import Any
 import pytest
 
 import windlass as w
-from tests.stories.world import add, kept, note, said
-from windlass.agents.assemble import AGENT_OPTIONS, LOOP_OPTIONS
-from windlass.agents.authority import AuthorityOptions
-from windlass.agents.context import ContextOptions
-from windlass.agents.judgement import JudgementOptions
-from windlass.agents.options import LoopOptions
-from windlass.agents.preparing import CALL_OPTIONS
+from tests.stories.helpers import (
+    add,
+    kept,
+    note,
+    said,
+)
+from windlass.engine.assemble import AGENT_OPTIONS, LOOP_OPTIONS
+from windlass.engine.authority_options import AuthorityOptions
+from windlass.engine.context_options import ContextOptions
+from windlass.engine.judge_options import JudgementOptions
+from windlass.engine.options import LoopOptions
 from windlass.events import RunStarted
+from windlass.llm.request import CALL_OPTIONS
 from windlass.testing import call, scripted
 
 SETTINGS = {
@@ -112,7 +117,7 @@ async def test_tools_may_be_functions_objects_registries_and_names():
 
     registry = w.tool_define(w.tool_registry(), "half", "Half.", {"handler": lambda args: 1})
     model = scripted("x")
-    tools = [double, add, *[registry], "tests.stories.world:note"]
+    tools = [double, add, *[registry], "tests.stories.helpers:note"]
     await w.Agent(model, tools=tools).run("go")
     assert {tool.name for tool in model.requests[0].tools} == {"double", "add", "half", "note"}
 

@@ -9,10 +9,10 @@ from typing import Any, cast
 import pytest
 
 import windlass as w
-from tests.stories.able import able
-from tests.stories.world import add, kept
-from windlass.agents.options import ProviderOptions
-from windlass.models.capabilities import Capabilities
+from tests.stories.capable_model import able
+from tests.stories.helpers import add, kept
+from windlass.engine.options import ProviderOptions
+from windlass.models.registry.capabilities import Capabilities
 from windlass.testing import call, scripted
 
 PROVIDERS = (

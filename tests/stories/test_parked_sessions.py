@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import windlass as w
-from windlass.agents.runtime import current_store
+from windlass.engine.environment import current_store
 from windlass.testing import call, scripted
 
 ASK: Any = {"rules": [{"ask": "pay"}]}

@@ -9,7 +9,12 @@ from typing import Any
 import pytest
 
 import windlass as w
-from tests.stories.world import add, kept, note, written
+from tests.stories.helpers import (
+    add,
+    kept,
+    note,
+    written,
+)
 from windlass.events import InboxTaken, RunResumed, Suspended, ToolDecided
 from windlass.testing import call, scripted
 

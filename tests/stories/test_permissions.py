@@ -9,8 +9,13 @@ from typing import Any
 import pytest
 
 import windlass as w
-from tests.stories.looking import both, decisions, look, write
-from tests.stories.world import kept, results
+from tests.stories.helpers import kept, results
+from tests.stories.tool_helpers import (
+    both,
+    decisions,
+    look,
+    write,
+)
 from windlass.events import PermissionDeny, PermissionEscalation, PermissionGrant
 from windlass.testing import call, scripted
 

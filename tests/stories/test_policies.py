@@ -7,8 +7,14 @@ from typing import Any
 import pytest
 
 import windlass as w
+from tests.stories.helpers import (
+    add,
+    kept,
+    kinds,
+    note,
+    said,
+)
 from tests.stories.policies import at, named
-from tests.stories.world import add, kept, kinds, note, said
 from windlass.events import FinishProposed, IterationEnd
 from windlass.loop.verdict import strongest
 from windlass.testing import call, scripted

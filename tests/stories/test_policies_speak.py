@@ -7,8 +7,14 @@ from typing import Any
 import msgspec
 
 import windlass as w
+from tests.stories.helpers import (
+    add,
+    kept,
+    note,
+    said,
+    written,
+)
 from tests.stories.policies import at, named
-from tests.stories.world import add, kept, note, said, written
 from windlass.events import FinishProposed, Framed, IterationEnd, Noted, Remembered, Replied
 from windlass.testing import call, scripted
 

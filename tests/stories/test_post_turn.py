@@ -8,10 +8,17 @@ from typing import Any
 import pytest
 
 import windlass as w
-from tests.stories.world import add, broken, kept, kinds, said, written
-from windlass.agents.runtime import current_store
+from tests.stories.helpers import (
+    add,
+    broken,
+    kept,
+    kinds,
+    said,
+    written,
+)
+from windlass.engine.environment import current_store
 from windlass.events import Framed, IterationEnd, Remembered, RunEnded
-from windlass.loop.replay import requests_of
+from windlass.loop.requests import requests_of
 from windlass.testing import call, scripted
 
 

@@ -13,10 +13,10 @@ from contextlib import contextmanager
 import pytest
 
 from windlass.errors import ConfigError, StoreError
-from windlass.store import postgres_address
-from windlass.store.config import StoreConfig
-from windlass.store.postgres import PostgresStore
-from windlass.store.postgres_address import Address, is_local
+from windlass.store.open import StoreConfig
+from windlass.store.postgres import address as postgres_address
+from windlass.store.postgres.address import Address, is_local
+from windlass.store.postgres.store import PostgresStore
 from windlass.testing.postgres import MISSING, find_binaries, own_server
 
 REMOTE = ["db.example.org", "10.0.0.7", "[2001:db8::1]"]
@@ -154,7 +154,7 @@ def test_ports_users_and_settings_are_read():
 
 
 def test_trusted_project_file_does_not_weaken_tls(tmp_path, monkeypatch):
-    from windlass import config
+    from windlass.config import loader
 
     monkeypatch.chdir(tmp_path)
     file = tmp_path / "windlass.toml"
@@ -164,18 +164,18 @@ def test_trusted_project_file_does_not_weaken_tls(tmp_path, monkeypatch):
         file.write_text(f'[store]\nurl = "{url}"\n')
         file.chmod(0o600)
         with pytest.raises(ConfigError, match="environment or your own file may weaken sslmode"):
-            config.load()
+            loader.load()
     for url in (
         "postgresql://db.example.org/a",
         "postgresql://db.example.org/a?sslmode=verify-full",
         "postgresql://localhost/a?sslmode=disable",
     ):
         file.write_text(f'[store]\nurl = "{url}"\n')
-        assert config.load().get(StoreConfig).url == url
+        assert loader.load().get(StoreConfig).url == url
     file.unlink()
     weak = "postgresql://db.example.org/a?sslmode=disable"  # the control: the user's own word
     monkeypatch.setenv("WINDLASS_STORE_URL", weak)
-    assert config.load().get(StoreConfig).url == weak
+    assert loader.load().get(StoreConfig).url == weak
 
 
 # --------------------------------------------------------------------------- a server with TLS

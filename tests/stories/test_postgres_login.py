@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from windlass.errors import StoreError
-from windlass.store.postgres import PostgresStore
+from windlass.store.postgres.store import PostgresStore
 from windlass.testing.postgres import MISSING, find_binaries, own_server
 
 PASSWORD = "correct-horse-battery"

@@ -11,10 +11,10 @@ import pytest
 import windlass as w
 from windlass.errors import Locked, StoreError
 from windlass.store import seals
-from windlass.store.postgres import PostgresStore
-from windlass.store.postgres_address import Address
-from windlass.store.postgres_link import connect
-from windlass.store.postgres_schema import LOCK, VALUES_LOCK
+from windlass.store.postgres.address import Address
+from windlass.store.postgres.connection import connect
+from windlass.store.postgres.schema import LOCK, VALUES_LOCK
+from windlass.store.postgres.store import PostgresStore
 from windlass.testing import scripted
 from windlass.testing.postgres import MISSING, find_binaries, own_server, shared_server
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 import windlass as w
-from tests.stories.able import able
-from tests.stories.world import add, kept, results
-from windlass.agents.profiles import PROFILES
+from tests.stories.capable_model import able
+from tests.stories.helpers import add, kept, results
+from windlass.engine.profiles import PROFILES
 from windlass.events import JudgeDecision, Replied, ToolDecided
-from windlass.models.capabilities import Capabilities
+from windlass.models.registry.capabilities import Capabilities
 from windlass.testing import call, scripted
 
 DONE = '{"verdict": "done", "reasoning": "fine", "next_step": ""}'

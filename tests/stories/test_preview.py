@@ -10,10 +10,10 @@ import msgspec
 import pytest
 
 import windlass as w
-from tests.stories.world import kept, results
+from tests.stories.helpers import kept, results
 from windlass import seams
-from windlass.agents.results import RunResult
-from windlass.agents.runtime import current_store
+from windlass.engine.environment import current_store
+from windlass.engine.results import RunResult
 from windlass.events import EffectPlanned, PlanMade, PlanUsed, ToolDecided, ToolIntended
 from windlass.testing import call, scripted
 

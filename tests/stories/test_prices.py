@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 import windlass as w
-from windlass.agents.runtime import current_runtime
 from windlass.callers import compose, default_llm_caller
+from windlass.engine.environment import current_runtime
 from windlass.errors import Overloaded, ServerError, StreamBroken
-from windlass.loop.spending import spending_of
+from windlass.loop.spend import spending_of
 from windlass.store import open_store
 from windlass.testing import call, scripted
 

@@ -7,7 +7,12 @@ from typing import Any
 import pytest
 
 import windlass as w
-from tests.stories.world import add, kept, results, said
+from tests.stories.helpers import (
+    add,
+    kept,
+    results,
+    said,
+)
 from windlass.events import ProgressReported
 from windlass.testing import call, scripted
 
@@ -156,8 +161,8 @@ async def test_an_impossible_value_is_refused(value: Any, words: str):
 
 
 async def test_a_report_is_made_once_however_the_run_went_on():
-    from tests.stories.world import written
-    from windlass.agents.runtime import current_store
+    from tests.stories.helpers import written
+    from windlass.engine.environment import current_store
 
     model = scripted([call("agent_progress", message="half"), call("add", a=1, b=1)], "ok")
     whole = await w.Agent(model, tools=[add], progress_tool=True).run("go", session_id="s")

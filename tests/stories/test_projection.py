@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 import windlass as w
-from tests.stories.world import kept, said, written
-from windlass.agents.runtime import current_store
+from tests.stories.helpers import kept, said, written
+from windlass.engine.environment import current_store
 from windlass.events import (
     IterationStart,
     Projected,
@@ -19,7 +19,7 @@ from windlass.events import (
     Reshaped,
     ToolResulted,
 )
-from windlass.loop.replay import requests_of
+from windlass.loop.requests import requests_of
 from windlass.messages import Message, Text, ToolCall, ToolResult
 from windlass.testing import call, scripted
 from windlass.usage import Usage

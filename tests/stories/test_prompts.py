@@ -8,13 +8,19 @@ from typing import Any
 import pytest
 
 import windlass as w
-from tests.stories.world import add, kept, note, said, written
-from windlass.agents.prompt_texts import PROMPTS
-from windlass.agents.prompts import PromptOverrides
-from windlass.agents.runtime import current_store
+from tests.stories.helpers import (
+    add,
+    kept,
+    note,
+    said,
+    written,
+)
+from windlass.engine.environment import current_store
 from windlass.events import Framed, Replied
-from windlass.loop.replay import requests_of
+from windlass.loop.requests import requests_of
 from windlass.models.wrappers.text_tools import as_text
+from windlass.options.prompts import PromptOverrides
+from windlass.policies.prompt_defaults import PROMPTS
 from windlass.testing import call, scripted
 
 OK = '{"verdict": "done", "reasoning": "fine", "next_step": ""}'

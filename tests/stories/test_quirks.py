@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 import windlass as w
-from tests.stories.doors import servers
-from tests.stories.world import kept
+from tests.stories.helpers import kept
+from tests.stories.wire_fakes import servers
 from windlass import seams
-from windlass.testing.fakes import (
+from windlass.testing.providers import (
     FAULTS,
     FakeAzure,
     FakeMistral,
@@ -29,7 +29,7 @@ from windlass.testing.fakes import (
     applies,
     conversation,
 )
-from windlass.testing.fakes.faults import choose
+from windlass.testing.providers.faults import choose
 
 pytestmark = pytest.mark.usefixtures("reachable")
 

@@ -8,7 +8,12 @@ from typing import Any
 import pytest
 
 import windlass as w
-from tests.stories.world import add, kept, note, results
+from tests.stories.helpers import (
+    add,
+    kept,
+    note,
+    results,
+)
 from windlass.messages import Message, Text, Thinking
 from windlass.models.base import Response
 from windlass.testing import call, scripted

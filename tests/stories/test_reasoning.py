@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 import windlass as w
-from tests.stories.able import able
-from tests.stories.world import add
-from windlass.agents.settings import usual_settings
-from windlass.models.capabilities import Capabilities
-from windlass.models.matrix import capabilities_of
+from tests.stories.capable_model import able
+from tests.stories.helpers import add
+from windlass.engine.model import usual_settings
 from windlass.models.reasoning import Wish, choose
+from windlass.models.registry.capabilities import Capabilities
+from windlass.models.registry.matrix import capabilities_of
 from windlass.testing import scripted
 
 

@@ -13,9 +13,9 @@ import msgspec
 import pytest
 
 import windlass as w
-from windlass.agents.runtime import current_runtime
 from windlass.callers import with_cassette
-from windlass.redact import Redactor
+from windlass.engine.environment import current_runtime
+from windlass.redaction.redactor import Redactor
 from windlass.testing import call, scripted
 
 CANARY, PLAIN = "sk-canary-4f9a8b7c6d5e", "nothing-secret-4f9a8b7c"

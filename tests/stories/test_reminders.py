@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 import windlass as w
-from tests.stories.world import add, kept, written
-from windlass.agents.replaying import recorded_runs, replay_run
-from windlass.agents.runtime import current_runtime, current_store
+from tests.stories.helpers import add, kept, written
+from windlass.engine.environment import current_runtime, current_store
 from windlass.events import Reminded, Replied
-from windlass.loop.replay import requests_of
+from windlass.loop.requests import requests_of
+from windlass.replay.replay import recorded_runs, replay_run
 from windlass.testing import call, scripted
 
 

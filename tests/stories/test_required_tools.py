@@ -8,8 +8,21 @@ from typing import Any
 import pytest
 
 import windlass as w
-from tests.stories.judged import DONE, MORE, from_every_place, is_judged, look, of
-from tests.stories.world import add, broken, kept, note, said
+from tests.stories.helpers import (
+    add,
+    broken,
+    kept,
+    note,
+    said,
+)
+from tests.stories.judge_helpers import (
+    DONE,
+    MORE,
+    from_every_place,
+    is_judged,
+    look,
+    of,
+)
 from windlass import errors
 from windlass.events import JudgeDecision
 from windlass.testing import call, scripted

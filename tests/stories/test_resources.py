@@ -8,7 +8,7 @@ from typing import Annotated
 import pytest
 
 import windlass as w
-from windlass.agents.runtime import Runtime
+from windlass.engine.environment import Runtime
 from windlass.resources import audit
 from windlass.testing import call, scripted
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 import windlass as w
-from tests.stories.scratched import (
+from tests.stories.helpers import kept
+from tests.stories.scratchpad_helpers import (
     HOUSE,
     PURPOSE,
     TASK,
@@ -24,7 +25,6 @@ from tests.stories.scratched import (
     told,
     written_anew,
 )
-from tests.stories.world import kept
 from windlass.events import (
     Replied,
 )

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 import windlass as w
-from tests.stories.scratched import (
+from tests.stories.helpers import kept, said, written
+from tests.stories.scratchpad_helpers import (
     HOUSE,
     LIE,
     TASK,
@@ -26,9 +27,7 @@ from tests.stories.scratched import (
     told,
     written_anew,
 )
-from tests.stories.world import kept, said, written
-from windlass.agents.replaying import recorded_runs, replay_run
-from windlass.agents.runtime import current_runtime
+from windlass.engine.environment import current_runtime
 from windlass.events import (
     AgentScratchpad,
     InboxTaken,
@@ -39,6 +38,7 @@ from windlass.events import (
 )
 from windlass.messages import ToolResult
 from windlass.models.base import Request
+from windlass.replay.replay import recorded_runs, replay_run
 from windlass.testing import ScriptedModel, call, scripted
 from windlass.usage import Usage
 

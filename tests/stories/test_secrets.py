@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import windlass as w
-from tests.stories.world import kept
+from tests.stories.helpers import kept
 from windlass.events import TextDelta, ThinkingDelta, ToolCallUpdate
 from windlass.models.base import Emit
 from windlass.testing import call, scripted

@@ -8,7 +8,13 @@ from pathlib import Path
 import pytest
 
 import windlass as w
-from tests.stories.world import add, kept, note, said, written
+from tests.stories.helpers import (
+    add,
+    kept,
+    note,
+    said,
+    written,
+)
 from windlass.events import IterationStart, ReplyFailed, ToolIntended
 from windlass.messages import Opaque, Origin
 from windlass.testing import call, run_virtual, scripted

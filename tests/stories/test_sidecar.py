@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import windlass as w
-from tests.stories.world import add, kept, note
+from tests.stories.helpers import add, kept, note
 from windlass.testing import call, scripted
 
 seed = w.agent_session_seed_from_jsonl

@@ -13,7 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import windlass as w
-from tests.stories.world import add, kept, kinds, note, results, said, written
+from tests.stories.helpers import (
+    add,
+    kept,
+    kinds,
+    note,
+    results,
+    said,
+    written,
+)
 from windlass.cli.timeline import steps
 from windlass.events import (
     Framed,
@@ -25,8 +33,8 @@ from windlass.events import (
     SessionOpened,
     ToolDecided,
 )
-from windlass.picture.marks import said_by
 from windlass.testing import call, scripted
+from windlass.trace.marks import said_by
 
 SKILL_KINDS = ("skill_matched", "skill_activated", "skill_deactivated", "skill_scope_tools")
 

@@ -15,9 +15,9 @@ import windlass as w
 from windlass import seams
 from windlass.events import TextDelta, ToolResulted
 from windlass.models.base import Request, silent
-from windlass.models.wires.completions import TextDecoder
-from windlass.models.wires.openai_chat import OpenAIChat
-from windlass.store.sqlite import SqliteStore
+from windlass.models.wires.openai.chat import OpenAIChat
+from windlass.models.wires.openai.completions import TextDecoder
+from windlass.store.sqlite.store import SqliteStore
 from windlass.testing import call, scripted
 
 # --------------------------------------------------------------------------- a disk that fails

@@ -7,8 +7,13 @@ from typing import Any
 import pytest
 
 import windlass as w
-from tests.stories.judged import from_every_place, look, of
-from tests.stories.world import add, kept, results, said
+from tests.stories.helpers import (
+    add,
+    kept,
+    results,
+    said,
+)
+from tests.stories.judge_helpers import from_every_place, look, of
 from windlass.events import LoopDetected, StallWarning, ToolDecided
 from windlass.loop.plan import digest_of
 from windlass.testing import call, scripted

@@ -8,8 +8,16 @@ from typing import Any
 import pytest
 
 import windlass as w
-from tests.stories.judged import DONE, asides, from_every_place, is_judged, look, of, step
-from tests.stories.world import kept, note, said
+from tests.stories.helpers import kept, note, said
+from tests.stories.judge_helpers import (
+    DONE,
+    asides,
+    from_every_place,
+    is_judged,
+    look,
+    of,
+    step,
+)
 from windlass import errors
 from windlass.events import IterationEnd, StepJudgeDecision
 from windlass.testing import call, scripted

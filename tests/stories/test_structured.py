@@ -11,12 +11,12 @@ import pydantic
 import pytest
 
 import windlass as w
-from tests.stories.able import able
-from tests.stories.world import add
+from tests.stories.capable_model import able
+from tests.stories.helpers import add
 from windlass.models.base import Emit
-from windlass.models.capabilities import Capabilities, Means
-from windlass.models.found_json import json_values
-from windlass.models.matrix import capabilities_of
+from windlass.models.json_text import json_values
+from windlass.models.registry.capabilities import Capabilities, Means
+from windlass.models.registry.matrix import capabilities_of
 from windlass.testing import call, scripted
 
 BOOK = {"type": "object", "properties": {"title": {"type": "string"}, "year": {"type": "integer"}},

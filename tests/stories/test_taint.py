@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import windlass as w
-from tests.stories.honest import TASKS, TOOLS
-from tests.stories.world import kept, results
+from tests.stories.benign_tasks import TASKS, TOOLS
+from tests.stories.helpers import kept, results
 from windlass.events import TaintAdded
 from windlass.testing import call, scripted
 

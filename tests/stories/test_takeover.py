@@ -20,7 +20,7 @@ from windlass import seams
 from windlass.events import Replied, RunEnded, RunResumed, RunStarted
 from windlass.store.base import Store
 from windlass.store.memory import MemoryStore
-from windlass.store.sqlite import SqliteStore
+from windlass.store.sqlite.store import SqliteStore
 from windlass.testing import call, scripted
 from windlass.testing.postgres import shared_server
 
@@ -37,7 +37,7 @@ async def homes(
     if request.param == "sqlite":
         first, second = (SqliteStore(tmp_path / "s.db") for _ in range(2))
     else:
-        from windlass.store.postgres import PostgresStore
+        from windlass.store.postgres.store import PostgresStore
 
         url = shared_server().schema()
         first, second = (PostgresStore(url) for _ in range(2))

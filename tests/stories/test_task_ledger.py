@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import windlass as w
-from tests.stories.world import add, note
+from tests.stories.helpers import add, note
 from windlass.testing import call, scripted
 
 

@@ -20,9 +20,9 @@ from opentelemetry.trace import StatusCode
 
 import windlass as w
 from windlass import errors
-from windlass.agents import tracing
-from windlass.loop.ask import call_model
+from windlass.loop.model_call import call_model
 from windlass.models.base import Request, Response
+from windlass.observe import otel
 from windlass.testing import call, scripted
 from windlass.usage import Usage
 
@@ -48,7 +48,7 @@ class Recorded:
 @pytest.fixture
 def spans(monkeypatch: pytest.MonkeyPatch) -> Recorded:
     """A program that has set OpenTelemetry up."""
-    monkeypatch.delenv(tracing.CAPTURE, raising=False)
+    monkeypatch.delenv(otel.CAPTURE, raising=False)
     recorded = Recorded()
     provider = TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(recorded.exporter))
@@ -113,7 +113,7 @@ async def test_a_run_is_a_span_with_its_calls_below(spans: Recorded):
         "windlass.tool.effect": "plain",
     }
     scope = tool.instrumentation_scope
-    assert scope is not None and scope.name == "windlass" and scope.schema_url == tracing.SCHEMA
+    assert scope is not None and scope.name == "windlass" and scope.schema_url == otel.SCHEMA
 
 
 async def test_what_a_reply_says_of_itself(spans: Recorded):
@@ -142,7 +142,7 @@ async def test_words_are_not_in_spans_unless_asked_for(spans: Recorded):
 async def test_words_are_captured_redacted_when_asked_for(
     spans: Recorded, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setenv(tracing.CAPTURE, "true")
+    monkeypatch.setenv(otel.CAPTURE, "true")
     model = scripted(call("add", a=41, b=1), "42, and the key is sk-hush-hush-123456")
     async with w.Runtime(secrets=("sk-hush-hush-123456",)):
         await w.Agent(model, tools=[add], system="Be brief.").run("sum sk-hush-hush-123456")
@@ -302,7 +302,7 @@ async def test_nothing_is_built_when_nobody_records(monkeypatch: pytest.MonkeyPa
     def never(*_: Any) -> Any:
         raise AssertionError("built for nobody")
 
-    monkeypatch.setattr(tracing, "Spans", never)
+    monkeypatch.setattr(otel, "Spans", never)
     out = await w.Agent(scripted(call("add", a=1, b=2), "3"), tools=[add]).run("go")
     assert out.status == "done"
 
@@ -313,17 +313,17 @@ async def test_a_tracer_that_fails_does_not_fail_the_run(
     def broken(*_: Any) -> Any:
         raise RuntimeError("no attributes today")
 
-    monkeypatch.setattr(tracing.Spans, "_asked", broken)
-    monkeypatch.setattr(tracing.Spans, "_end", broken)
+    monkeypatch.setattr(otel.Spans, "_asked", broken)
+    monkeypatch.setattr(otel.Spans, "_end", broken)
     out = await w.Agent(scripted("hi")).run("go")
     assert out.status == "done" and len(spans.all) == 2
     assert "a span is incomplete" in caplog.text
 
 
 async def test_an_api_that_nobody_set_up_costs_nothing(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(tracing, "_Kit", None)  # calling it would be logged as a failure
+    monkeypatch.setattr(otel, "_Kit", None)  # calling it would be logged as a failure
     monkeypatch.setattr(trace, "get_tracer_provider", trace.ProxyTracerProvider)
-    monkeypatch.setattr(tracing.log, "exception", lambda *_: pytest.fail("it was asked"))
+    monkeypatch.setattr(otel.log, "exception", lambda *_: pytest.fail("it was asked"))
     assert (await w.Agent(scripted("hi")).run("go")).status == "done"
     assert (await w.llm_call("hi", model=scripted("ho"))).text == "ho"
 
@@ -333,7 +333,7 @@ def test_without_opentelemetry_nothing_of_it_is_loaded():
         "import sys, windlass as w\n"
         "from windlass.testing import scripted\n"
         "assert w.Agent(scripted('hello')).run_sync('hi').output == 'hello'\n"
-        "print([n for n in sys.modules if n.startswith('opentelemetry') or n == 'windlass.agents.tracing'])"
+        "print([n for n in sys.modules if n.startswith('opentelemetry') or n == 'windlass.observe.otel'])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.stdout.strip() == "[]", done.stdout + done.stderr

@@ -5,7 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import windlass as w
-from tests.stories.world import add, kept, note, said
+from tests.stories.helpers import (
+    add,
+    kept,
+    note,
+    said,
+)
 from windlass.events import StreamRestarted
 from windlass.testing import scripted
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import windlass as w
-from tests.stories.judged import DONE
-from tests.stories.world import kept
+from tests.stories.helpers import kept
+from tests.stories.judge_helpers import DONE
 from windlass.events import ToolCallReady, ToolDecided, ToolIntended, ToolResulted
 from windlass.loop.policy import Policy
 from windlass.loop.run import Run

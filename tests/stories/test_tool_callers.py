@@ -8,8 +8,13 @@ from typing import Any
 import pytest
 
 import windlass as w
-from tests.stories.looking import both, decisions, flaky, look
-from tests.stories.world import add, kept, results
+from tests.stories.helpers import add, kept, results
+from tests.stories.tool_helpers import (
+    both,
+    decisions,
+    flaky,
+    look,
+)
 from windlass.events import ToolIntended
 from windlass.testing import call, run_virtual, scripted
 
@@ -237,9 +242,9 @@ class Busy(w.Model):
 
 
 async def test_all_of_it_goes_on_from_every_entry():
-    from tests.stories.world import written
-    from windlass.agents.runtime import current_store
-    from windlass.loop.replay import requests_of
+    from tests.stories.helpers import written
+    from windlass.engine.environment import current_store
+    from windlass.loop.requests import requests_of
 
     def agent(width: int, receipts: list[Any]) -> w.Agent[Any, Any]:
         @w.tool(keyed=True)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import windlass as w
-from tests.stories.looking import both, flaky, write
-from tests.stories.world import kept, results
+from tests.stories.helpers import kept, results
+from tests.stories.tool_helpers import both, flaky, write
 from windlass.events import ToolIntended
 from windlass.testing import call, run_virtual, scripted
 
@@ -238,8 +238,8 @@ async def test_attempts_before_a_crash_count():
     out = await agent.run("go", session_id="s")
     whole = list(out.entries)
     cut = next(at for at, e in enumerate(whole) if type(e) is ToolIntended and e.attempt == 2) + 1
-    from tests.stories.world import written
-    from windlass.agents.runtime import current_store
+    from tests.stories.helpers import written
+    from windlass.engine.environment import current_store
 
     entries = list(await current_store().read("s"))
     first = entries.index(whole[0])

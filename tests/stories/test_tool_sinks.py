@@ -8,8 +8,14 @@ from typing import Any
 import pytest
 
 import windlass as w
-from tests.stories.looking import both, look, write
-from tests.stories.world import add, broken, kept, note, results
+from tests.stories.helpers import (
+    add,
+    broken,
+    kept,
+    note,
+    results,
+)
+from tests.stories.tool_helpers import both, look, write
 from windlass.testing import call, run_virtual, scripted
 
 

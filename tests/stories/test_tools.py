@@ -9,7 +9,14 @@ from typing import Any
 import pytest
 
 import windlass as w
-from tests.stories.world import add, broken, kept, note, one_call, results
+from tests.stories.helpers import (
+    add,
+    broken,
+    kept,
+    note,
+    one_call,
+    results,
+)
 from windlass.events import ToolDecided, ToolIntended, ToolResulted
 from windlass.testing import call, run_virtual, scripted
 

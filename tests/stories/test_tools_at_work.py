@@ -11,7 +11,14 @@ from typing import Any
 import pytest
 
 import windlass as w
-from tests.stories.world import add, broken, kept, one_call, results, said
+from tests.stories.helpers import (
+    add,
+    broken,
+    kept,
+    one_call,
+    results,
+    said,
+)
 from windlass.events import ToolCallUpdate, ToolDecided
 from windlass.testing import call, run_virtual, scripted
 

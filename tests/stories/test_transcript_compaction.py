@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import windlass as w
-from tests.stories.world import add, said
+from tests.stories.helpers import add, said
 from windlass.messages import Message, ToolCall, ToolResult
-from windlass.models.audit import audit
+from windlass.models.history import audit
 from windlass.testing import call, scripted
 
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 import windlass as w
-from windlass.agents.runtime import current_runtime
+from windlass.engine.environment import current_runtime
 from windlass.testing import call, scripted
-from windlass.testing.fakes import FakeOpenAI
+from windlass.testing.providers import FakeOpenAI
 
 pytestmark = pytest.mark.usefixtures("reachable")
 
@@ -199,7 +199,7 @@ async def test_a_stream_belongs_to_where_it_was_asked_for(places):
 
 
 async def test_a_model_object_has_the_key_of_whoever_asks(places):
-    from windlass.models.wires.openai_chat import OpenAIChat
+    from windlass.models.wires.openai.chat import OpenAIChat
 
     a, b = places
     model = OpenAIChat("gpt-x", base_url=a.server.url)
@@ -245,7 +245,7 @@ async def test_an_empty_environment_has_no_keys(tmp_path, monkeypatch):
     ],
 )
 async def test_proxies_are_those_of_the_runtime(environ, url, proxy, monkeypatch):
-    from windlass.models.http import _Pool
+    from windlass.models.transport.http import _Pool
 
     monkeypatch.setenv("HTTPS_PROXY", "http://of-the-process:1")
     pool = _Pool()

@@ -11,14 +11,20 @@ import pydantic
 import pytest
 
 import windlass as w
-from tests.stories.able import able
-from tests.stories.doors import servers
-from tests.stories.world import add, kept, note, said, written
+from tests.stories.capable_model import able
+from tests.stories.helpers import (
+    add,
+    kept,
+    note,
+    said,
+    written,
+)
+from tests.stories.wire_fakes import servers
 from windlass.events import FeedbackInjected, IterationStart, Said
-from windlass.models.capabilities import Capabilities, Means
+from windlass.models.registry.capabilities import Capabilities, Means
 from windlass.testing import call, scripted
-from windlass.testing.fakes import Reply, conversation
-from windlass.testing.fakes.reply import turns
+from windlass.testing.providers import Reply, conversation
+from windlass.testing.providers.reply import turns
 
 
 class Invoice(msgspec.Struct):

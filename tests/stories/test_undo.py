@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import windlass as w
-from windlass.agents.runtime import current_runtime
+from windlass.engine.environment import current_runtime
 from windlass.events import RunEnded, UndoBegun, UndoEnded
 from windlass.store.base import Store
 from windlass.testing import call, scripted
@@ -81,7 +81,7 @@ async def entries(session_id: str = "s", *kinds: type) -> list[Any]:
 
 
 def store() -> Store:
-    from windlass.agents.runtime import current_store
+    from windlass.engine.environment import current_store
 
     return current_store()
 

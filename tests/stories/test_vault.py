@@ -10,16 +10,22 @@ import msgspec
 import pytest
 
 import windlass as w
-from tests.stories.world import add, kept, results, said, written
+from tests.stories.helpers import (
+    add,
+    kept,
+    results,
+    said,
+    written,
+)
 from tests.vault.tools import NAMES, tools
 from windlass.errors import ConfigError
 from windlass.events import Framed, JournalEntry, RunStarted
 from windlass.messages import Opaque, Origin
-from windlass.models.capabilities import Capabilities
-from windlass.models.wires.anthropic import AnthropicMessages
+from windlass.models.registry.capabilities import Capabilities
+from windlass.models.wires.anthropic.model import AnthropicMessages
 from windlass.testing import call, scripted
 from windlass.testing.script import ScriptedModel
-from windlass.tools.tool_search import SEARCH_NAME
+from windlass.tools.search.options import SEARCH_NAME
 
 LOADED = ("read_file", "apply_patch")
 

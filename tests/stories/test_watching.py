@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 
 import windlass as w
-from tests.stories.world import add, broken, kept, note, nothing_left, said
+from tests.stories.helpers import (
+    add,
+    broken,
+    kept,
+    note,
+    nothing_left,
+    said,
+)
 from windlass.events import (
     InboxTaken,
     IterationStart,
@@ -136,7 +143,7 @@ def test_a_follow_up_that_had_no_turn_is_deferred():
             w.agent_loop("go", model=model, tools=[note], max_iterations=1, session_id="s")
         )
         await asyncio.sleep(5)
-        from windlass.agents.runtime import current_store
+        from windlass.engine.environment import current_store
 
         await current_store().post("s", "follow_up", "one more thing")
         out = await loop

@@ -10,11 +10,11 @@ import pytest
 from click.testing import CliRunner
 
 import windlass as w
-from windlass.agents.auditing.anchors import FileAnchor
+from windlass.audit.anchors import FileAnchor
 from windlass.cli.main import cli
 from windlass.errors import ConfigError
 from windlass.files import check_private, open_private, write_private
-from windlass.models.probes.row import write
+from windlass.models.doctor.row import write
 from windlass.store.seals import follow, genesis
 from windlass.testing import scripted
 

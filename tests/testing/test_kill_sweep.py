@@ -10,7 +10,9 @@ import pytest
 from windlass.errors import ConfigError, WindlassError
 from windlass.testing import EffectLog, kill_sweep
 
-_spec = importlib.util.spec_from_file_location("kill_toys", Path(__file__).with_name("toys.py"))
+_spec = importlib.util.spec_from_file_location(
+    "kill_toys", Path(__file__).with_name("kill_programs.py")
+)
 assert _spec and _spec.loader
 toys = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(toys)

@@ -66,11 +66,11 @@ def test_a_marked_test_runs_without_pytest_asyncio(project):
             assert asyncio.get_running_loop().time() > 86_400
 
         def test_runtime(windlass_runtime):
-            from windlass.agents.runtime import current_runtime
+            from windlass.engine.environment import current_runtime
             assert current_runtime() is windlass_runtime
 
         def test_no_runtime():
-            from windlass.agents.runtime import current_runtime
+            from windlass.engine.environment import current_runtime
             assert current_runtime() is current_runtime()
     """
     project(source, "-p", "no:asyncio").assert_outcomes(passed=3)
@@ -128,7 +128,7 @@ def test_the_mock_queue_is_fresh_in_every_test(project):
 
 def test_the_runtime_is_fresh_and_current(project):
     source = """
-        from windlass.agents.runtime import Runtime, current_runtime
+        from windlass.engine.environment import Runtime, current_runtime
         from windlass.models.mock import active_queue
 
         seen = []
@@ -148,7 +148,7 @@ def test_the_runtime_is_fresh_and_current(project):
 GUARDED = """
     import pytest
     from windlass import seams
-    from windlass.models import transport
+    from windlass.models.transport import base as transport
 
     async def test_guarded():
         assert transport.forbid is not None

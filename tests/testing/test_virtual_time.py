@@ -10,7 +10,7 @@ import time
 import pytest
 
 from windlass import seams
-from windlass.store.sqlite import SqliteStore
+from windlass.store.sqlite.store import SqliteStore
 from windlass.testing import Deadlock, VirtualTimeLoop, run_virtual
 from windlass.testing.store_pieces import add, note
 from windlass.testing.virtual_time import EPOCH, START

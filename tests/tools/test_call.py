@@ -10,10 +10,15 @@ from typing import Any
 
 import pytest
 
-from tests.tools.world import call, context
+from tests.tools.helpers import call, context
 from windlass.messages import Document, Image, Text, ToolResult
-from windlass.tools.base import Parked, Retry, Tool, ToolContext
 from windlass.tools.function import as_tool, tool
+from windlass.tools.tool import (
+    Parked,
+    Retry,
+    Tool,
+    ToolContext,
+)
 
 colour: contextvars.ContextVar[str] = contextvars.ContextVar("colour", default="none")
 

@@ -9,11 +9,11 @@ from typing import Annotated, Any, Literal, TypedDict, Unpack, assert_type
 
 import pytest
 
-from tests.tools.world import call, context
+from tests.tools.helpers import call, context
 from windlass.errors import ConfigError
-from windlass.tools.base import Tool, ToolContext
 from windlass.tools.function import FunctionTool, as_tool, as_tools, tool
 from windlass.tools.registry import tool_registry
+from windlass.tools.tool import Tool, ToolContext
 
 
 def add(a: int, b: int = 2) -> int:

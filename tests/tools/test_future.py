@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 import pytest
 
-from tests.tools.world import call, context
+from tests.tools.helpers import call, context
 from windlass.errors import ConfigError
-from windlass.tools.base import ToolContext
 from windlass.tools.function import as_tool, tool
+from windlass.tools.tool import ToolContext
 
 if TYPE_CHECKING:
     from decimal import Decimal

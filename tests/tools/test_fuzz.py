@@ -16,11 +16,11 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.tools.world import context
+from tests.tools.helpers import context
 from windlass.errors import ConfigError
 from windlass.messages import ToolResult
-from windlass.tools.base import Tool
 from windlass.tools.function import as_tool
+from windlass.tools.tool import Tool
 
 NAMES = st.sampled_from(["a", "b", "type", "properties", "$ref", "required", "é", ""])
 SCALARS = (

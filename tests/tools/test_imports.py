@@ -47,6 +47,6 @@ assert t.prepare({"m": {"x": "a"}}).problems
 """)
 
 
-@pytest.mark.parametrize("module", ["base", "function", "registry", "text"])
+@pytest.mark.parametrize("module", ["tool", "function", "registry", "render"])
 def test_each_module_can_be_imported_first(module: str) -> None:
     run(f"import windlass.tools.{module}")

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from windlass.errors import ConfigError
-from windlass.tools.base import Prepared, Tool
+from windlass.tools.arguments.validate import MOST_PROBLEMS, unparsable
 from windlass.tools.function import as_tool, tool
-from windlass.tools.prepare import MOST_PROBLEMS, unparsable
+from windlass.tools.tool import Prepared, Tool
 
 
 class Edit(msgspec.Struct):

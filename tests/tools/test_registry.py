@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from tests.tools.world import context
+from tests.tools.helpers import context
 from windlass.errors import ConfigError
-from windlass.tools.base import Tool, ToolContext
 from windlass.tools.function import as_tool, as_tools
 from windlass.tools.registry import ToolRegistry, tool_define, tool_registry, tool_select
+from windlass.tools.tool import Tool, ToolContext
 
 
 def add(a: int) -> int:

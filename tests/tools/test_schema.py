@@ -19,10 +19,10 @@ import pytest
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, RootModel
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
-from tests.tools.world import context
+from tests.tools.helpers import context
 from windlass.errors import ConfigError
-from windlass.tools.base import Tool
 from windlass.tools.function import as_tool, tool
+from windlass.tools.tool import Tool
 
 T = typing.TypeVar("T")
 N = typing.TypeVar("N", int, str)

@@ -10,8 +10,13 @@ from tests.vault.queries import QUERIES
 from tests.vault.questions import QUESTIONS
 from tests.vault.tools import NAMES, tools
 from windlass.messages import ToolSpec
-from windlass.tools.search import LIMIT, MOST, Index, text_of
-from windlass.tools.vocabulary import stem, words
+from windlass.tools.search.index import (
+    LIMIT,
+    MOST,
+    Index,
+    text_of,
+)
+from windlass.tools.search.vocabulary import stem, words
 
 FORTY = Index([tool.spec for tool in tools()])
 

@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.tools.text import cap_result, clean, to_text
+from windlass.tools.render import cap_result, clean, to_text
 
 
 class Shade(enum.Enum):

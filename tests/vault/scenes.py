@@ -7,14 +7,22 @@ from collections import Counter
 from typing import Any
 
 import windlass as w
-from tests.crash.pure import Noting, calling, digest, finish, record, said, sent
+from tests.crash.pure_model import (
+    Noting,
+    calling,
+    digest,
+    finish,
+    record,
+    said,
+    sent,
+)
 from windlass.agents.agent import Agent  # loaded once, in the process that all others fork from
-from windlass.agents.disclosing import disclosed
 from windlass.events import Replied, ToolDecided, ToolResulted, ToolSearchResulted
-from windlass.loop.replay import requests_of
+from windlass.loop.requests import requests_of
+from windlass.policies.tool_search.plan import disclosed
 from windlass.testing import EffectLog
-from windlass.testing.killing import Scene
-from windlass.tools.tool_search import SEARCH_NAME
+from windlass.testing.kill import Scene
+from windlass.tools.search.options import SEARCH_NAME
 
 assert disclosed
 

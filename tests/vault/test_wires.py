@@ -11,14 +11,20 @@ import pytest
 
 import windlass as w
 from tests.vault.tools import tools
-from windlass.agents import runtime as runtimes
-from windlass.agents.runtime import Runtime
-from windlass.models.capabilities import Capabilities
-from windlass.models.wires.anthropic import AnthropicMessages
-from windlass.models.wires.openai_chat import OpenAIChat
-from windlass.models.wires.openai_responses import OpenAIResponses
-from windlass.testing.fakes import FakeAnthropic, FakeOpenAI, FakeResponses, Reply, conversation
-from windlass.tools.tool_search import SEARCH_NAME
+from windlass.engine import environment as runtimes
+from windlass.engine.environment import Runtime
+from windlass.models.registry.capabilities import Capabilities
+from windlass.models.wires.anthropic.model import AnthropicMessages
+from windlass.models.wires.openai.chat import OpenAIChat
+from windlass.models.wires.openai.responses import OpenAIResponses
+from windlass.testing.providers import (
+    FakeAnthropic,
+    FakeOpenAI,
+    FakeResponses,
+    Reply,
+    conversation,
+)
+from windlass.tools.search.options import SEARCH_NAME
 
 LOADED = ("read_file", "apply_patch")
 REFUND = ("stripe_create_refund", {"charge": "ch_1", "amount": 5, "reason": "duplicate"})

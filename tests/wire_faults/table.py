@@ -22,7 +22,7 @@ from windlass.errors import (
     StreamBroken,
     Timeout,
 )
-from windlass.testing.fakes import FAULTS
+from windlass.testing.providers import FAULTS
 
 from .wires import WIRES, possible
 

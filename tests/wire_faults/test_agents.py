@@ -8,8 +8,8 @@ import pytest
 
 import windlass as w
 from windlass import seams
-from windlass.testing.fakes import FAULTS, Reply, conversation
-from windlass.testing.fakes.reply import turns
+from windlass.testing.providers import FAULTS, Reply, conversation
+from windlass.testing.providers.reply import turns
 
 from .table import BARE, CASES, CUT, expected, hangs, is_error, is_final
 from .wires import Moody, fake_of

@@ -10,7 +10,7 @@ from windlass import seams
 from windlass.errors import ModelError
 from windlass.messages import Message, ToolSpec
 from windlass.models.base import Frame, Request, Settings
-from windlass.testing.fakes import FAULTS
+from windlass.testing.providers import FAULTS
 
 from .table import BARE, CASES, CUT, EXPECTED, RETRY_AFTER, expected, hangs, is_error
 from .wires import CALLS, TEXT, WIRES, fake_of, model_of, possible

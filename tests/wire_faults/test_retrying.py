@@ -12,7 +12,7 @@ from windlass.events import StreamRestarted, TextDelta
 from windlass.messages import Message
 from windlass.models.base import Frame, Request, Settings
 from windlass.models.wrappers.retry import Retrying
-from windlass.testing.fakes import FAULTS
+from windlass.testing.providers import FAULTS
 
 from .table import CASES, RETRY_AFTER, expected, hangs, is_error, is_final
 from .wires import CALLS, TEXT, WIRES, Moody, fake_of, model_of

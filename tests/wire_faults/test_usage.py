@@ -12,7 +12,12 @@ import windlass as w
 from windlass import seams
 from windlass.models import estimates
 from windlass.models.base import Frame, Request, Settings
-from windlass.testing.fakes import Hangup, Reply, Silence, Twist
+from windlass.testing.providers import (
+    Hangup,
+    Reply,
+    Silence,
+    Twist,
+)
 
 from .wires import WIRES, fake_of, model_of, possible
 
@@ -145,7 +150,7 @@ async def test_input_that_anthropic_counts_at_the_start_is_kept():
 
 @pytest.mark.parametrize("wire", WIRES)
 async def test_a_request_that_is_refused_costs_nothing(wire: str):
-    from windlass.testing.fakes import FAULTS
+    from windlass.testing.providers import FAULTS
 
     async with w.Runtime(store="memory:", environ={}) as runtime:
         async with fake_of(wire, Reply(WORDS), faults=FAULTS["500"]) as server:

@@ -9,16 +9,16 @@ from typing import Any
 import msgspec
 
 from windlass.models.base import Emit, Model, Request, Response
-from windlass.models.endpoints import ENDPOINTS
-from windlass.models.transport import Timeouts
-from windlass.models.wires.anthropic import AnthropicMessages
-from windlass.models.wires.bedrock import BedrockConverse
-from windlass.models.wires.gemini import GeminiGenerate
-from windlass.models.wires.ollama import OllamaChat
-from windlass.models.wires.openai_chat import OpenAIChat
-from windlass.models.wires.openai_responses import OpenAIResponses
-from windlass.models.wires.vertex import VertexGenerate
-from windlass.testing.fakes import (
+from windlass.models.registry.provider_table import ENDPOINTS
+from windlass.models.transport.base import Timeouts
+from windlass.models.wires.anthropic.model import AnthropicMessages
+from windlass.models.wires.bedrock.model import BedrockConverse
+from windlass.models.wires.gemini.model import GeminiGenerate
+from windlass.models.wires.gemini.vertex import VertexGenerate
+from windlass.models.wires.ollama.model import OllamaChat
+from windlass.models.wires.openai.chat import OpenAIChat
+from windlass.models.wires.openai.responses import OpenAIResponses
+from windlass.testing.providers import (
     FakeAnthropic,
     FakeAzure,
     FakeBedrock,

@@ -18,7 +18,7 @@ from urllib.parse import unquote
 import idna
 from yarl import URL
 
-from windlass.access.globs import like
+from windlass.globs import like
 
 _LONGEST: Final = 8192  # characters of an address
 _UNCLEAR: Final = re.compile(r"[\x00-\x20\x7f-\xa0\\\u2028\u2029\ufeff]")

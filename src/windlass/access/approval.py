@@ -13,7 +13,6 @@ from typing import Any, Final, Literal, TypeAlias, cast
 import msgspec
 
 from windlass.access.facts import CallFacts
-from windlass.access.globs import match_name
 from windlass.access.guards import guarded
 from windlass.access.match import (
     Sense,
@@ -23,6 +22,7 @@ from windlass.access.match import (
     touches_host,
 )
 from windlass.errors import ConfigError, nearest, shown
+from windlass.globs import match_name
 
 Action: TypeAlias = Literal["allow", "ask", "deny"]
 ACTIONS: Final[tuple[Action, ...]] = ("deny", "ask", "allow")  # the strongest first

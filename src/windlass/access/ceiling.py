@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from windlass.access.globs import match_name
+from windlass.globs import match_name
 
 #: From harmless to far-reaching. What says nothing of itself reaches as far as can be.
 LEVELS: Final = ("none", "read_only", "workspace_write", "process_exec", "network")

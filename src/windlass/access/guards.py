@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from windlass.access.facts import CallFacts
-from windlass.access.globs import like, path_like
 from windlass.access.paths import LONGEST, read_path, relate_to
+from windlass.globs import like, path_like
 
 #: Names that hold secrets on most machines, and places under a home.
 SENSITIVE: Final = (

@@ -19,9 +19,9 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 from windlass.access.addresses import fits_host, fits_url, host_spellings, parse_address
 from windlass.access.facts import KINDS, Kind, declared_names, kind_of_argument
-from windlass.access.globs import like, path_like
 from windlass.access.paths import fits_path, is_url, read_path, relate_to, touches_path
 from windlass.access.values import iterate_values, spell_scalar
+from windlass.globs import like, path_like
 
 Sense: TypeAlias = Literal["allow", "deny"]
 #: What lets a shell do more than one thing. An allowed command has none that its pattern does not have.

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Final
 from urllib.parse import unquote
 
-from windlass.access.globs import like, path_like
+from windlass.globs import like, path_like
 
 LONGEST: Final = 4096  # characters: no file system of ours opens a longer path
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[/\\]{2}")

@@ -11,11 +11,11 @@ from typing import Any, Final, TypeAlias, cast
 
 import msgspec
 
-from windlass.access.globs import match_name
 from windlass.access.match import CallValues, Sense, fits_arguments
 from windlass.access.paths import current_folder, is_url, read_path, relate_to
 from windlass.access.values import has_many_values, iterate_values
 from windlass.errors import ConfigError, nearest, said, shown
+from windlass.globs import match_name
 
 Predicate: TypeAlias = Callable[[dict[str, Any]], Any]
 _KEYS: Final = ("arg_key", "patterns")

@@ -14,8 +14,8 @@ from typing import Any, TypeAlias, cast
 import msgspec
 
 from windlass.access.caller import Caller
-from windlass.access.globs import match_name
 from windlass.errors import ConfigError, nearest, shown
+from windlass.globs import match_name
 
 EVERYBODY = "*"
 SESSION_GRANT = "agent_session."  # what grants of other people's sessions begin with

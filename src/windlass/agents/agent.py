@@ -7,38 +7,50 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Unpack, cast, 
 from weakref import WeakKeyDictionary
 
 from windlass.access.caller import Caller
-from windlass.agents import driver
-from windlass.agents.abort import Abort
-from windlass.agents.assemble import assemble, check_agent
-from windlass.agents.checking import words
-from windlass.agents.checks import budget_of
-from windlass.agents.decisions import check_answers
-from windlass.agents.detach import detach
-from windlass.agents.driver import Start, conduct
-from windlass.agents.identity import find_session
-from windlass.agents.options import OF_A_RUN, RunOptions, WatchOptions, check_run, unknown
-from windlass.agents.pending import OnPending
-from windlass.agents.prompt import asked_to_run
-from windlass.agents.results import AgentResult
-from windlass.agents.runtime import Runtime, current_runtime
-from windlass.agents.system import WRITTEN, check_deps, context_of, written, written_for
-from windlass.agents.tool_filter import FILTERS, left_of
-from windlass.agents.watching import CALLBACKS, NOBODY, Watchers
+from windlass.agents.system_prompt import (
+    WRITTEN,
+    check_deps,
+    context_of,
+    written,
+    written_for,
+)
+from windlass.engine import driver
+from windlass.engine.active_runs import detach
+from windlass.engine.assemble import assemble, check_agent
+from windlass.engine.decisions import check_answers
+from windlass.engine.driver import Start, conduct
+from windlass.engine.environment import Runtime, current_runtime
+from windlass.engine.input import asked_to_run
+from windlass.engine.open_questions import OnPending
+from windlass.engine.option_checks import budget_of
+from windlass.engine.options import (
+    OF_A_RUN,
+    RunOptions,
+    WatchOptions,
+    check_run,
+    unknown,
+)
+from windlass.engine.ownership import find_session
+from windlass.engine.results import AgentResult
 from windlass.errors import ConfigError, shown
 from windlass.events import Event
-from windlass.loop.answers import Allow, Deny
+from windlass.loop.abort import Abort
 from windlass.loop.ledger import Limits
 from windlass.loop.plan import Plan
+from windlass.loop.resume_input import Allow, Deny
+from windlass.loop.sinks import log
 from windlass.loop.verdict import Outcome
-from windlass.loop.watch import log
 from windlass.messages import Message
 from windlass.models.base import Model
+from windlass.observe.callbacks import CALLBACKS, NOBODY, Watchers
+from windlass.options.checks import words
 from windlass.store.base import Store
-from windlass.tools.base import Tool
+from windlass.tools.filter import FILTERS, left_of
 from windlass.tools.function import as_tools
+from windlass.tools.tool import Tool
 
 if TYPE_CHECKING:
-    from windlass.agents.streaming import RunStream
+    from windlass.engine.stream import RunStream
 
 Deps = TypeVar("Deps")
 Output = TypeVar("Output")
@@ -210,7 +222,7 @@ class Agent(Generic[Deps, Output]):
 
         Takes what `run` takes. Leaving the block early cancels the run.
         """
-        from windlass.agents.streaming import RunStream
+        from windlass.engine.stream import RunStream
 
         asked = self._asked(deps, options)
 

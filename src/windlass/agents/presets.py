@@ -10,22 +10,22 @@ from collections.abc import Callable, Mapping
 from copy import deepcopy
 from typing import Any, Final, Unpack, cast
 
-from windlass.agents.judgement import CHECKS
-from windlass.agents.loop import agent_loop
-from windlass.agents.options import LoopKeywords, merged
-from windlass.agents.reaching import model_of
-from windlass.agents.results import LoopResult
+from windlass.agents.agent_loop import agent_loop
 from windlass.callers.caller import Caller, compose, default_llm_caller
 from windlass.callers.escalation import with_escalation
 from windlass.callers.logs import with_logging
-from windlass.callers.parts import Other, other
+from windlass.callers.shared import Other, other
+from windlass.engine.judge_options import CHECKS
+from windlass.engine.model import model_of
+from windlass.engine.options import LoopKeywords, merged
+from windlass.engine.results import LoopResult
 from windlass.errors import ConfigError, nearest, shown
 from windlass.models.base import Model
 from windlass.models.reasoning import Wish, choose
-from windlass.policies.turns import IterationBudget
-from windlass.tools.asked import AskedCall
-from windlass.tools.middleware import MOST_CALLS
-from windlass.tools.wrappers.dry_run import HARMLESS
+from windlass.policies.turn_limit.options import IterationBudget
+from windlass.tools.middleware.call_info import AskedCall
+from windlass.tools.middleware.dry_run import HARMLESS
+from windlass.tools.middleware.layers import MOST_CALLS
 
 
 class CaptainKeywords(LoopKeywords, total=False):

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from windlass.agents import driver
-from windlass.agents.authority.preview import for_child
-from windlass.agents.driver import conduct
-from windlass.agents.identity import owner_of
-from windlass.agents.results import AgentResult, tree_of
-from windlass.agents.runtime import current_runtime
-from windlass.agents.system import check_deps
+from windlass.agents.system_prompt import check_deps
+from windlass.engine import driver
+from windlass.engine.driver import conduct
+from windlass.engine.environment import current_runtime
+from windlass.engine.ownership import owner_of
+from windlass.engine.results import AgentResult, tree_of
 from windlass.errors import NoSuchSession
 from windlass.identifiers import child_session_id
 from windlass.loop.ledger import Ledger
-from windlass.loop.reminding import inherited
+from windlass.loop.reminders import inherited
 from windlass.loop.run import Run
 from windlass.messages import ToolResult, as_messages
-from windlass.tools.base import Parked, Tool, ToolContext
-from windlass.tools.wrappers.held import Held
+from windlass.policies.preview.options import for_child
+from windlass.tools.middleware.agent import AgentTool
+from windlass.tools.tool import Parked, Tool, ToolContext
 
 if TYPE_CHECKING:
     from windlass.agents.agent import Agent
@@ -29,19 +29,6 @@ _PARAMETERS = {
     "required": ["task"],
     "additionalProperties": False,
 }
-
-
-class AgentTool(Tool):
-    """A tool whose calls are runs of an agent: what they do is asked about there."""
-
-    __slots__ = ()
-
-
-def delegates(tool: Tool) -> bool:
-    """Does the tool, whatever is around it, hand its work to an agent?"""
-    while isinstance(tool, Held):
-        tool = tool.inner
-    return isinstance(tool, AgentTool)
 
 
 def agent_tool(agent: Agent[Any, Any], name: str | None, description: str | None) -> Tool:

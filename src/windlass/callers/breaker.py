@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from windlass import seams
 from windlass.callers.caller import Layer
 from windlass.callers.options import categories, number, takes_a_dict, whole
-from windlass.callers.parts import who
 from windlass.callers.scope import ScopedStates, scope_of
+from windlass.callers.shared import who
 from windlass.errors import CircuitOpen, ModelError
 from windlass.models.base import Emit, Model, Request, Response
-from windlass.models.wrappers.holding import Holding
+from windlass.models.wrappers.base import Holding
 
 #: Signs of a sick provider; one that asks for patience (429) is not.
 SICK = frozenset({"overloaded", "server_error", "timeout", "network", "bad_reply"})

@@ -11,9 +11,9 @@ from windlass.loop.ledger import Ledger, Limits, Spent
 from windlass.loop.meter import CallMeter, FailedRequest, OutOfBudget, require_price
 from windlass.models.base import Aside, Emit, Model, Request, Response
 from windlass.models.estimates import estimate_request, fill_usage
-from windlass.models.metering import Meter, current_meter
-from windlass.models.wrappers.holding import Holding
-from windlass.redact import Redactor
+from windlass.models.meter import Meter, current_meter
+from windlass.models.wrappers.base import Holding
+from windlass.redaction.redactor import Redactor
 
 REPLY_TOKENS = 16384  # that a reply may have which nobody limits
 

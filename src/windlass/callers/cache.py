@@ -20,14 +20,14 @@ import msgspec
 from windlass import seams
 from windlass.callers.caller import Layer
 from windlass.callers.options import number, takes_a_dict, whole
-from windlass.callers.parts import answered, digest
 from windlass.callers.redaction import LayerRedactor, secrets_of
+from windlass.callers.shared import answered, digest
 from windlass.errors import ConfigError, NoSuchSession, StoreError, shown
 from windlass.events import Noted
 from windlass.files import check_private
 from windlass.loop.reply import sound
 from windlass.models.base import Emit, Model, Request, Response
-from windlass.models.wrappers.holding import Holding, show
+from windlass.models.wrappers.base import Holding, show
 from windlass.store import open_store
 from windlass.store.base import Store
 from windlass.store.open import SUFFIXES, sqlite_file

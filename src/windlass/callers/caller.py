@@ -12,7 +12,7 @@ from typing import Any, cast, overload
 from windlass.callers.contract import Answer, Function, ask
 from windlass.errors import ConfigError, shown
 from windlass.models.base import Model
-from windlass.tools.calling import Stack, ToolCaller, ToolLayer
+from windlass.tools.middleware.stack import Stack, ToolCaller, ToolLayer
 
 
 class Caller:

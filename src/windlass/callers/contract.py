@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from inspect import isawaitable
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
@@ -26,15 +26,20 @@ from windlass.errors import (
     whole_text,
 )
 from windlass.events import StreamRestarted
+from windlass.loop.policy import Policy
 from windlass.loop.reply import cost_of
 from windlass.messages import Block, Message, Text, Thinking, ToolCall, ToolSpec
 from windlass.models.base import Emit, Frame, Model, Request, Response, Settings, silent
 from windlass.models.estimates import fill_usage
-from windlass.models.metering import begin_request, fail_request, receive_reply
+from windlass.models.meter import begin_request, fail_request, receive_reply
 from windlass.models.mock import ERRORS
-from windlass.models.wrappers.holding import Holding, Shown, show
+from windlass.models.wrappers.base import Holding, Shown, show
 from windlass.models.wrappers.retry import attempt_under_way
 from windlass.usage import NO_USAGE, Usage
+
+if TYPE_CHECKING:
+    from windlass.loop.run import Run
+
 
 #: The turn under way: its number and its session.
 turn_under_way: ContextVar[tuple[int, str | None]] = ContextVar("windlass_turn", default=(1, None))
@@ -188,7 +193,7 @@ def _asked(call: object) -> tuple[Model, Request]:
             )
     model = opts.get("model")
     if not isinstance(model, Model):
-        from windlass.models.providers import resolve
+        from windlass.models.registry.providers import resolve
 
         model = resolve(
             model, opts.get("provider") if model is None or ":" not in str(model) else None
@@ -374,3 +379,15 @@ def _written(value: Mapping[str, Any]) -> Response:
         None,
         value.get("provider"),
     )
+
+
+# Tells callers which turn of which session a call belongs to.
+
+
+class TurnTold(Policy[None]):
+    """Stands in a run that has an `llm_caller`; without one nobody asks."""
+
+    async def before_model(self, run: Run, request: Request) -> Request:
+        """The run's own task carries it, so that runs side by side do not meet."""
+        turn_under_way.set((run.number, run.session_id))
+        return request

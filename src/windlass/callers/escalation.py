@@ -12,13 +12,13 @@ from windlass import seams
 from windlass.callers.caller import Layer
 from windlass.callers.contract import call_of
 from windlass.callers.options import function, takes_a_dict
-from windlass.callers.parts import Other, answered, other
+from windlass.callers.shared import Other, answered, other
 from windlass.errors import ConfigError
 from windlass.events import StreamRestarted
 from windlass.loop.reply import cost_of
 from windlass.models.base import Aside, Emit, Model, Request, Response
-from windlass.models.metering import begin_request, receive_reply, set_aside
-from windlass.models.wrappers.holding import Holding, Shown
+from windlass.models.meter import begin_request, receive_reply, set_aside
+from windlass.models.wrappers.base import Holding, Shown
 from windlass.usage import Usage
 
 

@@ -7,12 +7,17 @@ from typing import Any, cast
 
 from windlass.callers.caller import Layer
 from windlass.callers.options import categories, takes_a_dict
-from windlass.callers.parts import Other, answered, other, who
+from windlass.callers.shared import (
+    Other,
+    answered,
+    other,
+    who,
+)
 from windlass.errors import ConfigError, ModelError
 from windlass.events import StreamRestarted
 from windlass.models.base import Emit, Model, Request, Response
-from windlass.models.metering import begin_request, fail_request
-from windlass.models.wrappers.holding import Holding, Shown, ended
+from windlass.models.meter import begin_request, fail_request
+from windlass.models.wrappers.base import Holding, Shown, ended
 from windlass.usage import Usage
 
 #: A request that is wrong or too long is so for everybody, and is somebody else's to mend.

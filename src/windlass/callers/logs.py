@@ -14,7 +14,7 @@ from windlass.callers.options import function, takes_a_dict
 from windlass.errors import ConfigError, attribute, nearest, said, shown
 from windlass.loop.reply import cost_of
 from windlass.models.base import Emit, Model, Request, Response
-from windlass.models.wrappers.holding import Holding
+from windlass.models.wrappers.base import Holding
 from windlass.models.wrappers.retry import attempt_under_way
 
 log = logging.getLogger("windlass")

@@ -19,14 +19,14 @@ from collections.abc import Callable, Mapping
 from windlass import seams
 from windlass.callers.caller import Layer
 from windlass.callers.options import number, takes_a_dict, whole
-from windlass.callers.parts import tokens_of, who
 from windlass.callers.scope import ScopedStates, scope_of
+from windlass.callers.shared import tokens_of, who
 from windlass.errors import RateLimited
 from windlass.events import StreamRestarted
 from windlass.models.base import Emit, Model, Request, Response
-from windlass.models.failures import seconds
-from windlass.models.transport import heard
-from windlass.models.wrappers.holding import Holding, Shown
+from windlass.models.transport.base import heard
+from windlass.models.transport.errors import seconds
+from windlass.models.wrappers.base import Holding, Shown
 
 MINUTE = 60.0
 SLOW_START = 16.0  # calls under way at first; each answer makes room for one more

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 from windlass.models.base import Model
-from windlass.models.metering import find_scope
-from windlass.redact import Redactor
+from windlass.models.meter import find_scope
+from windlass.redaction.redactor import Redactor
 
 T = TypeVar("T")
 

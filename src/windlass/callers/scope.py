@@ -14,8 +14,8 @@ from hashlib import blake2b
 from typing import Generic, NamedTuple, TypeVar
 
 from windlass.models.base import Model
-from windlass.models.metering import find_scope
-from windlass.secret_forms import utf8
+from windlass.models.meter import find_scope
+from windlass.redaction.secret_forms import utf8
 
 MOST_SCOPES = 1024  # that a layer remembers, as long as the least recent ones are idle
 

@@ -18,10 +18,15 @@ import msgspec
 from windlass import seams
 from windlass.callers.caller import Layer
 from windlass.callers.options import function, number, takes_a_dict
-from windlass.callers.parts import Other, answered, other, who
+from windlass.callers.shared import (
+    Other,
+    answered,
+    other,
+    who,
+)
 from windlass.loop.reply import cost_of, sound
 from windlass.models.base import Aside, Emit, Model, Request, Response, silent
-from windlass.models.metering import (
+from windlass.models.meter import (
     SHADOW,
     begin_request,
     current_meter,
@@ -30,7 +35,7 @@ from windlass.models.metering import (
     set_aside,
     watch_reply,
 )
-from windlass.models.wrappers.holding import Holding
+from windlass.models.wrappers.base import Holding
 
 log = logging.getLogger("windlass")
 

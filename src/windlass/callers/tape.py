@@ -22,8 +22,8 @@ from windlass.errors import ConfigError, ModelError, TestBroken
 from windlass.files import LARGEST_EXPORT, open_private, read_regular
 from windlass.messages import Message, Text
 from windlass.models.base import Completion, Emit, Frame, Model, Request, Response
-from windlass.models.capabilities import Capabilities
 from windlass.models.mock import MockError, deltas, error_from
+from windlass.models.registry.capabilities import Capabilities
 from windlass.usage import Usage
 
 FORMAT = 1

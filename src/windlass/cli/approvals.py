@@ -12,7 +12,7 @@ from windlass.cli.options import json_option
 from windlass.cli.sessions import store_option
 
 if TYPE_CHECKING:
-    from windlass.agents.approvals import PendingApproval
+    from windlass.sessions.approvals import PendingApproval
     from windlass.store.base import Store
 
 T = TypeVar("T")
@@ -42,7 +42,7 @@ def list_(store: str | None, session: str | None, as_json: bool) -> None:
     import msgspec
 
     from windlass.cli import text as words
-    from windlass.cli.paper import out
+    from windlass.cli.console import out
 
     found = _looked(store, lambda home: _waiting(home, session))
     if as_json:
@@ -74,9 +74,9 @@ def show(id: str, store: str | None, as_json: bool) -> None:
     """One call that waits: its arguments whole, the rule that asks, and why."""
     import msgspec
 
-    from windlass.agents.approvals import approvals, meant
     from windlass.cli import text as words
-    from windlass.cli.paper import out
+    from windlass.cli.console import out
+    from windlass.sessions.approvals import approvals, meant
 
     async def look(home: Store) -> PendingApproval:
         return meant(id, await approvals(home))
@@ -107,7 +107,7 @@ def approve(
     ids: tuple[str, ...], everything: bool, session: str | None, by: str | None, store: str | None
 ) -> None:
     """Say yes: the call may run, once, as it is."""
-    from windlass.agents.approvals import answer
+    from windlass.sessions.approvals import answer
 
     chosen, name = _chosen(store, ids, everything, session), _person(by)
     _looked(store, lambda home: answer(chosen, True, name=name, store=home), writes=True)
@@ -131,7 +131,7 @@ def deny(
     store: str | None,
 ) -> None:
     """Say no: the call does not run, and the model is told."""
-    from windlass.agents.approvals import answer
+    from windlass.sessions.approvals import answer
 
     chosen, name = _chosen(store, ids, everything, session), _person(by)
     _looked(
@@ -158,8 +158,8 @@ def _chosen(
 
 
 async def _waiting(home: Store, session: str | None) -> list[PendingApproval]:
-    from windlass.agents.approvals import approvals
-    from windlass.cli.place import match
+    from windlass.cli.store_location import match
+    from windlass.sessions.approvals import approvals
 
     return await approvals(home, None if session is None else await match(home, session))
 
@@ -167,7 +167,7 @@ async def _waiting(home: Store, session: str | None) -> list[PendingApproval]:
 def _looked(store: str | None, look: Callable[[Store], Awaitable[T]], *, writes: bool = False) -> T:
     import asyncio
 
-    from windlass.cli.place import find_place
+    from windlass.cli.store_location import find_place
     from windlass.store.memory import MemoryStore
 
     async def in_store() -> T:

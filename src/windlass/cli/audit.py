@@ -12,9 +12,9 @@ from windlass.cli.options import json_option
 from windlass.cli.sessions import at_place, store_option
 
 if TYPE_CHECKING:
-    from windlass.agents.auditing.anchors import FileAnchor
-    from windlass.agents.auditing.asking import AuditEntry, AuditPage
-    from windlass.agents.auditing.verifying import AuditReport
+    from windlass.audit.anchors import FileAnchor
+    from windlass.audit.query import AuditEntry, AuditPage
+    from windlass.audit.verify import AuditReport
     from windlass.store.base import Store
 
 anchor_option = click.option(
@@ -56,9 +56,9 @@ def verify(
     """
     import msgspec
 
-    from windlass.agents.auditing.verifying import verify
-    from windlass.cli.paper import err, out
-    from windlass.cli.place import find_place
+    from windlass.audit.verify import verify
+    from windlass.cli.console import err, out
+    from windlass.cli.store_location import find_place
     from windlass.errors import NoSuchSession
     from windlass.store.memory import MemoryStore
 
@@ -90,7 +90,7 @@ def verify(
 
 def _show(report: AuditReport) -> None:
     from windlass.cli import text as words
-    from windlass.cli.paper import out
+    from windlass.cli.console import out
 
     paper = out()
     for finding in report.findings:
@@ -138,10 +138,10 @@ def query(store: str | None, as_json: bool, limit: int, **given: str | None) -> 
     import msgspec
 
     from windlass import seams
-    from windlass.agents.auditing.asking import query
+    from windlass.audit.query import query
+    from windlass.cli.console import err, out
     from windlass.cli.cost import when
-    from windlass.cli.paper import err, out
-    from windlass.cli.place import find_place
+    from windlass.cli.store_location import find_place
 
     which: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     for name in ("since", "until"):
@@ -167,7 +167,7 @@ def query(store: str | None, as_json: bool, limit: int, **given: str | None) -> 
 
 def _list(page: AuditPage) -> None:
     from windlass.cli import text as words
-    from windlass.cli.paper import err, out
+    from windlass.cli.console import err, out
 
     room = max(20, out().width - 110)
     rows = [
@@ -219,10 +219,10 @@ def seal(anchor: str | None, store: str | None, as_json: bool) -> None:
 
     import msgspec
 
-    from windlass.agents.auditing.sealing import Keeper
+    from windlass.audit.seal import Keeper
     from windlass.cli import text as words
-    from windlass.cli.paper import err, out
-    from windlass.cli.place import find_place
+    from windlass.cli.console import err, out
+    from windlass.cli.store_location import find_place
 
     place, kept = find_place(store), _anchor(anchor)
     if not place.exists:
@@ -244,9 +244,9 @@ def seal(anchor: str | None, store: str | None, as_json: bool) -> None:
 
 
 def _anchor(given: str | None) -> FileAnchor | None:
-    from windlass.agents.auditing.anchors import FileAnchor
-    from windlass.agents.auditing.config import AuditConfig
-    from windlass.config import load
+    from windlass.audit.anchors import FileAnchor
+    from windlass.audit.seal import AuditConfig
+    from windlass.config.loader import load
 
     if given is not None:
         return FileAnchor(given)
@@ -257,7 +257,7 @@ def _anchor(given: str | None) -> FileAnchor | None:
 
 async def _meant(home: Store, wanted: str) -> str:
     """A session's id from its beginning; of one that is gone only the whole id is known."""
-    from windlass.cli.place import pick
+    from windlass.cli.store_location import pick
     from windlass.errors import NoSuchSession
 
     infos = await home.sessions()

@@ -14,7 +14,7 @@ from windlass.cli.options import Chosen, agent_options
 if TYPE_CHECKING:
     import asyncio
 
-    from windlass.cli.working import Work
+    from windlass.cli.session_run import Work
 
 _HELP = {
     "/help": "this list",
@@ -36,8 +36,8 @@ def chat(chosen: Chosen) -> None:
     """
     import asyncio
 
+    from windlass.cli.session_run import Work, leave
     from windlass.cli.views import view_for
-    from windlass.cli.working import Work, leave
 
     ctx = click.get_current_context()
     view = view_for(as_json=False, stream=False, quiet=False)
@@ -57,7 +57,7 @@ class _Chat:
     """The conversation: a line, a turn, a line, a turn."""
 
     def __init__(self, work: Work, runner: asyncio.Runner) -> None:
-        from windlass.cli.paper import err
+        from windlass.cli.console import err
 
         self.work, self.runner, self.paper = work, runner, err()
         self.interactive = sys.stdin.isatty()
@@ -162,7 +162,7 @@ class _Chat:
         self.paper.line(" · ".join(facts))
 
     async def reset(self) -> None:
-        from windlass.agents.sessions import agent_session_reset
+        from windlass.sessions.api import agent_session_reset
 
         if not self.work.fresh:
             await agent_session_reset(self.work.session_id, store=self.work.store)

@@ -13,10 +13,10 @@ from windlass.cli.options import json_option
 from windlass.cli.sessions import on_session, store_option
 
 if TYPE_CHECKING:
-    from windlass.agents.seen import Seen
-    from windlass.cli.paper import Paper, Part
-    from windlass.picture.context import Context, Piece, Share
+    from windlass.cli.console import Paper, Part
+    from windlass.replay.context import Seen
     from windlass.store.base import Store
+    from windlass.trace.context import Context, Piece, Share
 
 UNFOLDED = 40  # messages that are listed one by one
 KEPT = 8  # of them at either end of a fold
@@ -59,8 +59,8 @@ def context(
     Below it stands what the model did not see, and why: what was compacted, cut, trimmed, dropped
     or not on offer. Tokens are estimates; the provider's own count of the whole stands beside them.
     """
-    from windlass.agents.seen import seen
-    from windlass.cli.paper import out
+    from windlass.cli.console import out
+    from windlass.replay.context import seen
 
     async def look(home: Store, session_id: str) -> Seen:
         entries = await home.read(session_id)
@@ -80,7 +80,7 @@ def as_data(found: Seen) -> dict[str, Any]:
     """Everything, uncut: the request itself too."""
     import msgspec
 
-    from windlass.picture.context import FRAME, VIEW
+    from windlass.trace.context import FRAME, VIEW
 
     context, request = found.context, found.request
     shares: dict[str, tuple[Share, ...]] = {"frame": FRAME, "view": VIEW, "tail": ("tail",)}
@@ -129,7 +129,7 @@ def drawn(
 
 
 def _head(context: Context, width: int) -> Iterator[tuple[Part, ...]]:
-    from windlass.picture.words import fit, literal, tokens
+    from windlass.trace.format import fit, literal, tokens
 
     run = f"run {context.run} of {context.runs} · " if context.runs > 1 else ""
     purpose = f" · asked for {context.purpose}" if context.purpose else ""
@@ -153,8 +153,8 @@ def _head(context: Context, width: int) -> Iterator[tuple[Part, ...]]:
 
 def _of_window(context: Context) -> str:
     """How much of what the model takes, where the catalogue knows that."""
-    from windlass.models.catalog import lookup
-    from windlass.picture.words import short
+    from windlass.models.registry.prices import lookup
+    from windlass.trace.format import short
 
     known = lookup(context.provider, context.model)
     if known is None or not known.context_window:
@@ -169,8 +169,8 @@ def _plain(value: str) -> str:
 
 def _bar(context: Context, width: int, coloured: bool) -> Iterator[tuple[Part, ...]]:
     """One bar of the whole request, and what its colours mean."""
-    from windlass.picture.context import SHARES
-    from windlass.picture.words import short
+    from windlass.trace.context import SHARES
+    from windlass.trace.format import short
 
     sizes = {share: sum(p.tokens for p in context.of(share)) for share in SHARES}
     sizes = {share: size for share, size in sizes.items() if size}
@@ -217,7 +217,7 @@ _PART, _NUMBER, _SHARE = 20, 9, 7  # columns
 def _row(
     part: str, size: str, share: str, text: str, width: int, style: str = "", rest: str = ""
 ) -> tuple[Part, ...]:
-    from windlass.picture.words import cells, clean, fit
+    from windlass.trace.format import cells, clean, fit
 
     name = fit(clean(part).lstrip(), _PART - 1 - _indent(part))
     name = " " * _indent(part) + name
@@ -232,8 +232,8 @@ def _indent(text: str) -> int:
 
 
 def _table(context: Context, width: int, full: bool) -> Iterator[tuple[Part, ...]]:
-    from windlass.picture.context import FRAME, VIEW
-    from windlass.picture.words import count
+    from windlass.trace.context import FRAME, VIEW
+    from windlass.trace.format import count
 
     total = context.tokens
     yield _row("PART", "TOKENS", "SHARE", "WHAT", width, "bold", "bold")
@@ -256,7 +256,7 @@ def _table(context: Context, width: int, full: bool) -> Iterator[tuple[Part, ...
 
 
 def _view(view: Sequence[Piece], total: int, width: int, full: bool) -> Iterator[tuple[Part, ...]]:
-    from windlass.picture.words import count
+    from windlass.trace.format import count
 
     folded = range(KEPT, len(view) - KEPT) if len(view) > UNFOLDED and not full else range(0)
     for at, piece in enumerate(view):
@@ -294,7 +294,7 @@ def _line(
 
 def _missing(context: Context, width: int, full: bool) -> Iterator[tuple[Part, ...]]:
     """What the model did not see: for each reason the tokens that it saves."""
-    from windlass.picture.context import together
+    from windlass.trace.context import together
 
     yield _row("LEFT OUT", "TOKENS", "", "WHAT", width, "bold", "bold")
     # turn by turn where all is wanted, else one line for each reason
@@ -311,7 +311,7 @@ def _missing(context: Context, width: int, full: bool) -> Iterator[tuple[Part, .
 
 def _lines(words: Sequence[str], room: int) -> Iterator[str]:
     """Facts one after the other, on as many lines as they need."""
-    from windlass.picture.words import cells
+    from windlass.trace.format import cells
 
     line = ""
     for fact in words:
@@ -324,7 +324,7 @@ def _lines(words: Sequence[str], room: int) -> Iterator[str]:
 
 
 def _others(context: Context, width: int) -> Iterator[tuple[Part, ...]]:
-    from windlass.picture.words import fit
+    from windlass.trace.format import fit
 
     told: list[str] = []
     for call in context.calls:

@@ -13,8 +13,8 @@ from windlass.cli.options import json_option
 from windlass.cli.sessions import at_place, store_option
 
 if TYPE_CHECKING:
-    from windlass.cli.paper import Paper
-    from windlass.store.calls import ModelCall
+    from windlass.cli.console import Paper
+    from windlass.store.model_calls import ModelCall
 
 BAR = "█"
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
@@ -49,8 +49,8 @@ def cost(
       windlass cost --by model --since 7d   which model, this week
     """
     from windlass import seams
-    from windlass.cli.paper import err, out
-    from windlass.cli.place import find_place
+    from windlass.cli.console import err, out
+    from windlass.cli.store_location import find_place
 
     key = _key(by)
     now = seams.now()
@@ -161,13 +161,13 @@ def _unpriced(call: ModelCall) -> bool:
     """Did it take tokens that nobody has a price for? What runs on one's own machine is free."""
     if call.cost_usd or call.via == "cache" or not (call.input_tokens or call.output_tokens):
         return False
-    from windlass.models import catalog
-    from windlass.models.endpoints import ENDPOINTS
+    from windlass.models.registry import prices
+    from windlass.models.registry.provider_table import ENDPOINTS
 
     endpoint = ENDPOINTS.get(call.provider)
     if call.provider == "mock" or (endpoint is not None and not endpoint.key_env):
         return False
-    return not catalog.tariff(call.provider, call.model).known
+    return not prices.tariff(call.provider, call.model).known
 
 
 def _document(group: Group) -> dict[str, Any]:

@@ -12,9 +12,9 @@ import secrets
 from pathlib import Path
 from typing import Final
 
+from windlass.config.trust import user_folder
 from windlass.errors import StoreError
 from windlass.files import owner_problem
-from windlass.trust import user_folder
 
 _FOLDER: Final = "stores"
 

@@ -12,9 +12,9 @@ from windlass.cli.main import debug_option
 from windlass.cli.options import json_option
 
 if TYPE_CHECKING:
-    from windlass.cli.paper import Paper
-    from windlass.models.probes import Finding, Report
-    from windlass.redact import Redactor
+    from windlass.cli.console import Paper
+    from windlass.models.doctor import Finding, Report
+    from windlass.redaction.redactor import Redactor
 
 _TONE = {"pass": "green", "fail": "red", "unsupported": "yellow", "skipped": "dim"}
 
@@ -59,9 +59,9 @@ def doctor(
     """
     import asyncio
 
+    from windlass.cli.console import err, out
     from windlass.cli.logs import secrets_here
-    from windlass.cli.paper import err, out
-    from windlass.models.probes import examine
+    from windlass.models.doctor import examine
 
     make = _maker(target, base_url, key_env)
     redactor = secrets_here()
@@ -86,7 +86,7 @@ def doctor(
 
 def _maker(target: str, base_url: str | None, key_env: str | None) -> Any:
     from windlass.errors import ConfigError
-    from windlass.models.providers import resolve
+    from windlass.models.registry.providers import resolve
 
     model, provider = split(target)
     key = os.environ.get(key_env) if key_env else None
@@ -104,7 +104,7 @@ def _maker(target: str, base_url: str | None, key_env: str | None) -> Any:
 
 def split(target: str) -> tuple[str, str | None]:
     """Model and provider of `openai/gpt-4o`; anything else is a name that `resolve` understands."""
-    from windlass.models.endpoints import ENDPOINTS
+    from windlass.models.registry.provider_table import ENDPOINTS
 
     head, slash, rest = target.partition("/")
     if slash and rest and head in ENDPOINTS:
@@ -124,7 +124,7 @@ def _line(paper: Paper, finding: Finding, redactor: Redactor) -> None:
 
 def _close(paper: Paper, report: Report, wrote: str | None, redactor: Redactor) -> None:
     from windlass.cli import text as words
-    from windlass.models.probes.row import as_toml
+    from windlass.models.doctor.row import as_toml
 
     price = words.money(report.cost_usd) if report.priced else "price unknown"
     facts = [words.count(report.calls, "call"), words.tokens(report.tokens), price]
@@ -152,7 +152,7 @@ def _close(paper: Paper, report: Report, wrote: str | None, redactor: Redactor) 
 
 def _why(report: Report) -> str:
     from windlass.cli.text import one_line
-    from windlass.models.probes.examine import NEEDED
+    from windlass.models.doctor.run import NEEDED
 
     for finding in report.findings:
         if finding.name in (*NEEDED, "plain") and finding.status != "pass":
@@ -161,12 +161,12 @@ def _why(report: Report) -> str:
 
 
 def _written(report: Report) -> str:
-    from windlass import config
-    from windlass.models.probes.row import shadowed, write
+    from windlass.config import loader
+    from windlass.models.doctor.row import shadowed, write
 
     if not report.row:
         return "nothing was found that a row could say; windlass.toml is as it was"
-    path = config.find() or Path.cwd() / config.FILE
+    path = loader.find() or Path.cwd() / loader.FILE
     done = write(path, report.provider, report.model, report.row)
     above = shadowed(path, report.provider, report.model)
     wins = f"; your row for {above!r} stands above it and wins" if above else ""

@@ -16,7 +16,7 @@ from windlass.files import LARGEST_EXPORT, read_regular
 
 if TYPE_CHECKING:
     from windlass.models.base import Request
-    from windlass.models.rules.history import Verdict
+    from windlass.models.lint_history import Verdict
 
 _SKIPPED = frozenset({"node_modules", "__pycache__", "venv", "site-packages", "build", "dist"})
 
@@ -76,11 +76,11 @@ def _with_what_is_known_here() -> Callable[[], None]:
 
     What takes it back is returned.
     """
-    from windlass.cli.info import sections
+    from windlass.cli.config import sections
     from windlass.errors import ConfigError
-    from windlass.models.book import Book, book_of
-    from windlass.models.scope import current_book
-    from windlass.models.shipped import shipped
+    from windlass.models.registry.defaults import shipped
+    from windlass.models.registry.registry import Book, book_of
+    from windlass.models.registry.scope import current_book
 
     try:
         book = book_of(sections().load())
@@ -91,7 +91,7 @@ def _with_what_is_known_here() -> Callable[[], None]:
 
 
 def _tell(found: list[Finding], as_json: bool) -> int:
-    from windlass.cli.paper import out
+    from windlass.cli.console import out
     from windlass.cli.text import clean, count
 
     paper = out()
@@ -114,7 +114,7 @@ def _tell(found: list[Finding], as_json: bool) -> int:
 def _findings(
     paths: Sequence[str], registries: Sequence[str], providers: Sequence[str]
 ) -> list[Finding]:
-    from windlass.config import FILE
+    from windlass.config.loader import FILE
 
     found: list[Finding] = []
     deferred: list[str] = []
@@ -145,7 +145,7 @@ def _place(finding: Finding) -> tuple[str, int, str]:
 
 
 def _files(paths: Iterable[str], found: list[Finding]) -> Iterator[Path]:
-    from windlass.config import FILE
+    from windlass.config.loader import FILE
 
     for name in paths:
         path = Path(name)
@@ -162,9 +162,9 @@ def _files(paths: Iterable[str], found: list[Finding]) -> Iterator[Path]:
 
 
 def _settings(files: Sequence[Path], *, everything: bool) -> Iterator[Finding]:
-    from windlass.cli.info import sections
+    from windlass.cli.config import sections
     from windlass.errors import ConfigError
-    from windlass.models.book import book_of
+    from windlass.models.registry.registry import book_of
 
     loader = sections()
     told: set[str] = set()
@@ -191,8 +191,8 @@ def _nearer(problem: str, here: dict[str, str]) -> str:
 
 
 def _old_keys(file: Path) -> Iterator[Finding]:
-    from windlass.config import parse
-    from windlass.toml_lines import Lines
+    from windlass.config.lines import Lines
+    from windlass.config.loader import parse
 
     try:
         text = read_regular(file).decode("utf-8-sig")
@@ -249,10 +249,10 @@ def _registries(paths: Sequence[str], providers: Sequence[str]) -> Iterator[Find
 
 def _caps(providers: Sequence[str]) -> Iterator[tuple[int, str]]:
     """What each active provider takes at most, with the model that says so."""
-    from windlass.models import catalog
-    from windlass.models.endpoints import ENDPOINTS
-    from windlass.models.matrix import capabilities_of
-    from windlass.models.providers import DEFAULT
+    from windlass.models.registry import prices
+    from windlass.models.registry.matrix import capabilities_of
+    from windlass.models.registry.provider_table import ENDPOINTS
+    from windlass.models.registry.providers import DEFAULT
 
     keyed = [
         name
@@ -263,7 +263,7 @@ def _caps(providers: Sequence[str]) -> Iterator[tuple[int, str]]:
         provider, _, model = given.partition(":")
         known_provider(provider)
         default = ENDPOINTS[provider].default_model if provider in ENDPOINTS else None
-        models = [model] if model else [info.name for info in catalog.models().get(provider, ())]
+        models = [model] if model else [info.name for info in prices.models().get(provider, ())]
         for name in models or [default or ""]:
             most = capabilities_of(provider, name).max_tools
             if most is not None:
@@ -273,7 +273,7 @@ def _caps(providers: Sequence[str]) -> Iterator[tuple[int, str]]:
 def known_provider(name: str) -> None:
     """Refuse a provider that nobody knows."""
     from windlass.errors import ConfigError, nearest
-    from windlass.models.endpoints import ENDPOINTS
+    from windlass.models.registry.provider_table import ENDPOINTS
 
     if name not in ENDPOINTS:
         raise ConfigError(f"provider {name!r} is not known{nearest(name, ENDPOINTS)}")
@@ -286,17 +286,17 @@ def verdicts(request: Request, providers: Sequence[str]) -> Iterator[Verdict]:
     """What each provider would say to a history."""
     import msgspec
 
-    from windlass.models import catalog
-    from windlass.models.endpoints import ENDPOINTS
-    from windlass.models.providers import resolve
-    from windlass.models.rules.history import judge
-    from windlass.models.wires.common import HttpModel
+    from windlass.models.lint_history import judge
+    from windlass.models.registry import prices
+    from windlass.models.registry.provider_table import ENDPOINTS
+    from windlass.models.registry.providers import resolve
+    from windlass.models.wires.base import HttpModel
 
     for given in providers or ENDPOINTS:
         provider, _, name = given.partition(":")
         known_provider(provider)
         endpoint = ENDPOINTS[provider]
-        listed = catalog.models().get(provider)
+        listed = prices.models().get(provider)
         name = name or endpoint.default_model or (listed[0].name if listed else "any-model")
         model = resolve(name, provider, api_key="none", environ=_PLACES)
         if isinstance(model, HttpModel):
@@ -313,7 +313,7 @@ _PLACES = {
 
 
 def _tell_verdicts(found: list[Verdict], as_json: bool) -> int:
-    from windlass.cli.paper import out
+    from windlass.cli.console import out
     from windlass.cli.text import one_line
 
     paper = out()
@@ -338,7 +338,7 @@ def _tell_verdicts(found: list[Verdict], as_json: bool) -> int:
 def _saved(session: str, store: str | None) -> Request:
     import asyncio
 
-    from windlass.cli.place import find_place, match
+    from windlass.cli.store_location import find_place, match
     from windlass.errors import NoSuchSession
 
     place = find_place(store)
@@ -358,9 +358,9 @@ def _saved(session: str, store: str | None) -> Request:
 def _request(entries: Sequence[Any]) -> Request:
     """What the next request of a session would carry."""
     from windlass.loop.plan import frame_of
-    from windlass.loop.replay import last_frame
+    from windlass.loop.requests import last_frame
     from windlass.models.base import Frame, Request
-    from windlass.store.fold import messages_of
+    from windlass.store.view import messages_of
 
     last = last_frame(entries)
     return Request(messages_of(entries), Frame() if last is None else frame_of(last))

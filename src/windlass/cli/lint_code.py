@@ -81,7 +81,7 @@ def _imports_windlass(tree: ast.AST) -> bool:
 
 class _Reader(ast.NodeVisitor):
     def __init__(self, path: Path) -> None:
-        from windlass.agents.options import SUPERSEDED
+        from windlass.engine.options import SUPERSEDED
 
         self.path = path
         self.findings: list[Finding] = []
@@ -169,16 +169,16 @@ def unknown_model(model: str | None, provider: str | None) -> str | None:
     """What is wrong with a model's name, if anything."""
     from difflib import get_close_matches
 
-    from windlass.models import catalog
-    from windlass.models.providers import resolve
+    from windlass.models.registry import prices
+    from windlass.models.registry.providers import resolve
 
     try:
         found = resolve(model, provider, environ={})
     except ConfigError as error:
         return str(error)
-    if found.provider == "mock" or catalog.lookup(found.provider, found.name) is not None:
+    if found.provider == "mock" or prices.lookup(found.provider, found.name) is not None:
         return None
-    known = [name for home, name in catalog.names() if home == found.provider]
+    known = [name for home, name in prices.names() if home == found.provider]
     close = get_close_matches(found.name, known, n=1, cutoff=0.8)
     if not close or _letters(close[0]) == _letters(found.name):
         return None  # a version that is not in the catalog yet

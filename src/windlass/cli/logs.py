@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 from windlass.errors import ConfigError
 
 if TYPE_CHECKING:
-    from windlass.redact import Redactor
+    from windlass.redaction.redactor import Redactor
 
 
 def secrets_here() -> Redactor:
     """Knows the secrets of the environment and of the configuration."""
-    from windlass.config import load
-    from windlass.redact import Redactor
+    from windlass.config.loader import load
+    from windlass.redaction.redactor import Redactor
 
     redactor = Redactor()
     redactor.add_env(os.environ)
@@ -59,7 +59,7 @@ class _Handler(logging.Handler):
     def handle(self, record: logging.LogRecord) -> bool:
         """Clean the record, whoever made it."""
         if not self._redacting:  # most commands log nothing: the redactor is made for the first
-            from windlass.redact import RedactingFilter
+            from windlass.redaction.redactor import RedactingFilter
 
             self._redacting = True
             self.addFilter(RedactingFilter(secrets_here()))

@@ -15,7 +15,7 @@ from windlass import __version__
 from windlass.cli.lazy import LazyGroup
 from windlass.cli.logs import on_stderr, secrets_here, tell_all
 from windlass.errors import ConfigError, WindlassError
-from windlass.models.scope import afresh
+from windlass.models.registry.scope import afresh
 
 # Where a command lives, and what the list of commands says of it.
 _COMMANDS = {
@@ -33,7 +33,7 @@ _COMMANDS = {
     "models": ("windlass.cli.models:models", "Known models and prices; `doctor` examines one."),
     "lint": ("windlass.cli.lint:lint", "Deprecated options, wrong settings, histories nobody takes."),
     "trust": ("windlass.cli.trust:trust", "Let a project's windlass.toml say more than it may by itself."),
-    "config": ("windlass.cli.info:config", "Show or check the settings that apply here."),
+    "config": ("windlass.cli.config:config", "Show or check the settings that apply here."),
     "demo": ("windlass.cli.demo.show:demo", "A refund that survives SIGKILL: offline, no key, seconds."),
 }  # fmt: skip
 DEBUG = "windlass.debug"
@@ -78,7 +78,7 @@ class Commands(LazyGroup):
             click.echo("windlass: cancelled", err=True)
             code = 130
         except BrokenPipeError:
-            from windlass.cli.paper import stop_writing
+            from windlass.cli.console import stop_writing
 
             stop_writing()
             code = 141

@@ -58,10 +58,10 @@ def show(provider: str | None, as_json: bool) -> None:
 
 def listed(provider: str | None, as_json: bool) -> None:
     """Print the list."""
-    from windlass.cli.paper import out
+    from windlass.cli.console import out
     from windlass.errors import ConfigError, nearest
-    from windlass.models import catalog
-    from windlass.models.endpoints import ENDPOINTS
+    from windlass.models.registry import prices as catalog
+    from windlass.models.registry.provider_table import ENDPOINTS
 
     known = [*ENDPOINTS, "mock"]
     if provider is not None and provider not in known and provider not in catalog.models():
@@ -97,7 +97,7 @@ def listed(provider: str | None, as_json: bool) -> None:
 
 
 def _abilities(info: Any) -> Any:
-    from windlass.models.matrix import capabilities_of
+    from windlass.models.registry.matrix import capabilities_of
 
     return capabilities_of(info.provider, info.name)
 
@@ -115,7 +115,7 @@ def _also(info: Any) -> str:
 
 
 def _provider(name: str) -> dict[str, Any]:
-    from windlass.models.endpoints import ENDPOINTS
+    from windlass.models.registry.provider_table import ENDPOINTS
 
     if name == "mock":
         return {"name": "mock", "key_env": [], "key_set": None, "default_model": "mock"}

@@ -136,7 +136,7 @@ class Before(NamedTuple):
 
 def before(entries: Sequence[JournalEntry]) -> Before | None:
     """What a journal says of its last run; None when it has never run."""
-    from windlass.loop.replay import last_frame
+    from windlass.loop.requests import last_frame
     from windlass.loop.resume import standing
 
     state = standing(entries)
@@ -162,7 +162,7 @@ def make_agent(chosen: Chosen, past: Before | None, hint: Sequence[str] = ()) ->
     otherwise; its tools must be named again, for code is not loaded because a file says so.
     """
     from windlass.agents.agent import Agent
-    from windlass.agents.options import Budget
+    from windlass.engine.options import Budget
 
     tools = load_tools(chosen.tools)
     if past is not None and chosen.resume is not None:
@@ -195,7 +195,7 @@ def make_agent(chosen: Chosen, past: Before | None, hint: Sequence[str] = ()) ->
 
 def make_model(chosen: Chosen, past: Before | None) -> Any:
     """The model that is named, else the session's own, else the default."""
-    from windlass.models.providers import resolve
+    from windlass.models.registry.providers import resolve
 
     if chosen.model is None and chosen.provider is None and past is not None:
         try:
@@ -279,7 +279,7 @@ def read_system(given: str | None) -> str | None:
 
 def answers_of(chosen: Chosen) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     """Decisions and results for the calls of a parked run."""
-    from windlass.loop.answers import Allow, Deny
+    from windlass.loop.resume_input import Allow, Deny
 
     decisions: dict[str, Any] = {call: Allow() for call in chosen.allow}
     for text in chosen.deny:

@@ -14,7 +14,7 @@ from windlass.cli.options import json_option
 from windlass.cli.sessions import id_argument, on_session, store_option
 
 if TYPE_CHECKING:
-    from windlass.policies.planned import EffectPlan, PlannedEffect
+    from windlass.policies.preview.plan import EffectPlan, PlannedEffect
     from windlass.store.base import Store
 
 
@@ -35,7 +35,7 @@ def show(id: str, store: str | None, as_json: bool) -> None:
     """The effects of a plan: each call, and the rows it would change where that is known."""
     import msgspec
 
-    from windlass.cli.paper import out
+    from windlass.cli.console import out
 
     found = _found(store, id)
     if as_json:
@@ -55,8 +55,8 @@ def show(id: str, store: str | None, as_json: bool) -> None:
 @debug_option
 def approve(id: str, yes: bool, expires: str, by: str | None, store: str | None) -> None:
     """Say yes to all effects of a plan, as they are shown."""
-    from windlass.agents.plans import approve_plan
     from windlass.cli import text as words
+    from windlass.sessions.effect_plans import approve_plan
 
     seen = _found(store, id)
     if not yes:
@@ -76,7 +76,7 @@ def approve(id: str, yes: bool, expires: str, by: str | None, store: str | None)
 
 
 def _found(store: str | None, id: str) -> EffectPlan:
-    from windlass.agents.plans import plan_of
+    from windlass.sessions.effect_plans import plan_of
 
     async def look(home: Store, session_id: str) -> EffectPlan:
         return await plan_of(session_id, store=home)

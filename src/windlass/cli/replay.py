@@ -12,11 +12,11 @@ from windlass.cli.options import json_option
 from windlass.cli.sessions import on_session, store_option
 
 if TYPE_CHECKING:
-    from windlass.agents.differing import Difference
-    from windlass.agents.replaying import RecordedRun, Replayed
-    from windlass.cli.paper import Paper
+    from windlass.cli.console import Paper
     from windlass.events import JournalEntry
     from windlass.loop.plan import Plan
+    from windlass.replay.diff import Difference
+    from windlass.replay.replay import RecordedRun, Replayed
     from windlass.store.base import Store
 
 
@@ -67,7 +67,7 @@ def replay(
     async def work(home: Store, session_id: str) -> int:
         entries = await home.read(session_id)
         if model is not None:
-            from windlass.cli.rivals import compare
+            from windlass.cli.compare import compare
 
             return await compare(session_id, entries, model, first, max_usd, as_json=as_json)
         return await _replay(session_id, entries, first, tools, system, agent, as_json=as_json)
@@ -96,10 +96,10 @@ async def _replay(
     *,
     as_json: bool,
 ) -> int:
-    from windlass.agents.replaying import entry_number, recorded_runs, replay_run
-    from windlass.agents.runtime import Runtime
+    from windlass.cli.console import out
     from windlass.cli.options import load_tools, read_system
-    from windlass.cli.paper import out
+    from windlass.engine.environment import Runtime
+    from windlass.replay.replay import entry_number, recorded_runs, replay_run
 
     start = 0 if first is None else entry_number(entries, first)
     runs = [run for run in recorded_runs(entries) if run.stop > start]
@@ -134,11 +134,11 @@ def _plan(path: str) -> Plan:
     from collections.abc import Mapping
 
     from windlass.agents.agent import Agent
-    from windlass.agents.assemble import assemble, check_loop
-    from windlass.agents.reaching import model_of
-    from windlass.agents.replaying import NeverAsked
     from windlass.cli.options import imported
+    from windlass.engine.assemble import assemble, check_loop
+    from windlass.engine.model import model_of
     from windlass.errors import ConfigError, shown
+    from windlass.replay.replay import NeverAsked
 
     found = imported(path, "--agent")
     if isinstance(found, Mapping):

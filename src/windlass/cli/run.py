@@ -46,9 +46,9 @@ def work_on(
     import asyncio
 
     from windlass import seams
-    from windlass.cli.paper import out
+    from windlass.cli.console import out
+    from windlass.cli.session_run import Work, leave
     from windlass.cli.views import JsonLines, view_for
-    from windlass.cli.working import Work, leave
 
     ctx = click.get_current_context()
     view = view_for(as_json=as_json, stream=stream, quiet=quiet)

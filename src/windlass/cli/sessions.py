@@ -14,7 +14,7 @@ from windlass.cli.options import Chosen, agent_options, json_option
 from windlass.files import open_private
 
 if TYPE_CHECKING:
-    from windlass.cli.place import Place
+    from windlass.cli.store_location import Place
     from windlass.store.base import SessionInfo, Store
 
 T = TypeVar("T")
@@ -50,7 +50,7 @@ def list_(store: str | None, limit: int, as_json: bool) -> None:
     """
     from windlass import seams
     from windlass.cli import text as words
-    from windlass.cli.paper import out
+    from windlass.cli.console import out
 
     place, infos = _infos(store)
     if as_json:
@@ -85,7 +85,7 @@ def list_(store: str | None, limit: int, as_json: bool) -> None:
 def show(id: str, store: str | None, full: bool, as_json: bool) -> None:
     """What happened in a session: its turns, model calls, decisions, tool calls and results."""
     from windlass.cli import timeline
-    from windlass.cli.paper import out
+    from windlass.cli.console import out
     from windlass.events import as_dict
 
     async def look(home: Store, session_id: str) -> tuple[SessionInfo, list[timeline.Timed]]:
@@ -123,19 +123,19 @@ def resume(id: str, task: str | None, chosen: Chosen, as_json: bool) -> None:
 def export(id: str, store: str | None, form: str, output: str | None) -> None:
     """Write a session down: every journal entry as a line of JSON."""
 
-    from windlass.agents import transcripts
     from windlass.cli import text as words
+    from windlass.engine import transcript
 
     async def read(home: Store, session_id: str) -> Any:
         return await home.read(session_id)
 
     entries = on_session(store, id, read)
     if form == "jsonl":
-        text = transcripts.export_jsonl(entries)
+        text = transcript.export_jsonl(entries)
     elif form == "json":
-        text = words.json_text(transcripts.transcript_of(entries)) + "\n"
+        text = words.json_text(transcript.transcript_of(entries)) + "\n"
     else:
-        text = transcripts.transcript_render_visible(transcripts.transcript_of(entries)) + "\n"
+        text = transcript.transcript_render_visible(transcript.transcript_of(entries)) + "\n"
         text = words.clean(text)
     if output is not None and output != "-":
         with os.fdopen(open_private(output, linked_folders=True), "w", encoding="utf-8") as file:
@@ -155,7 +155,7 @@ def prune(store: str | None, older_than: str | None, dry_run: bool, as_json: boo
     """Delete sessions that nobody touched for some time."""
     from windlass import seams
     from windlass.cli import text as words
-    from windlass.cli.paper import out
+    from windlass.cli.console import out
 
     cutoff = seams.now() - _kept_for(older_than, store)
     place, infos = _infos(store)
@@ -179,7 +179,7 @@ def prune(store: str | None, older_than: str | None, dry_run: bool, as_json: boo
 def verify(id: str, store: str | None, as_json: bool) -> None:
     """Check that nothing of a session's record was changed: follow its chain of hashes."""
     from windlass.cli import text as words
-    from windlass.cli.paper import out
+    from windlass.cli.console import out
 
     async def check(home: Store, session_id: str) -> tuple[str, int, str]:
         rows = await home.verify(session_id)
@@ -203,8 +203,8 @@ def verify(id: str, store: str | None, as_json: bool) -> None:
 def delete(ids: tuple[str, ...], store: str | None, yes: bool) -> None:
     """Remove sessions and everything recorded of them."""
     from windlass.cli import text as words
-    from windlass.cli.paper import out
-    from windlass.cli.place import pick
+    from windlass.cli.console import out
+    from windlass.cli.store_location import pick
 
     place, infos = _infos(store)
     chosen = [pick(infos, wanted) for wanted in ids]
@@ -249,7 +249,7 @@ def on_session(
     writes: bool = False,
 ) -> T:
     """Find the session and work on it."""
-    from windlass.cli.place import find_place, match
+    from windlass.cli.store_location import find_place, match
     from windlass.errors import NoSuchSession
 
     place = find_place(store)
@@ -263,7 +263,7 @@ def on_session(
 
 
 def _infos(store: str | None) -> tuple[Place, list[SessionInfo]]:
-    from windlass.cli.place import find_place
+    from windlass.cli.store_location import find_place
 
     place = find_place(store)
     if not place.exists:  # reading makes no files
@@ -277,8 +277,8 @@ def _kept_for(older_than: str | None, store: str | None) -> float:
     What a project says counts for the store of the project, not for one that the user keeps elsewhere.
     """
     from windlass.cli.text import age
-    from windlass.config import BUILT_IN, load
-    from windlass.store.config import StoreConfig
+    from windlass.config.loader import BUILT_IN, load
+    from windlass.store.open import StoreConfig
 
     if older_than is not None:
         return age(older_than)
@@ -298,7 +298,7 @@ def _kept_for(older_than: str | None, store: str | None) -> float:
 
 
 def _nothing(place: Place) -> None:
-    from windlass.cli.paper import err
+    from windlass.cli.console import err
 
     where = place.shown
     err().line(f"no sessions in {where}; `windlass run` makes one")

@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 from windlass.errors import ConfigError
-from windlass.picture.words import (
+from windlass.trace.format import (
     clean,
     clean_piece,
     count,

@@ -12,10 +12,10 @@ import msgspec
 
 from windlass import events
 from windlass.cli import text as words
-from windlass.cli.paper import Paper
+from windlass.cli.console import Paper
 from windlass.cli.text import clean, one_line, shown_call
 from windlass.messages import Thinking
-from windlass.picture.marks import said_by
+from windlass.trace.marks import said_by
 
 if TYPE_CHECKING:
     from windlass.store.base import Store
@@ -41,7 +41,7 @@ class Step(NamedTuple):
 
 async def read(store: Store, session_id: str) -> list[Timed]:
     """A session's entries with their times."""
-    from windlass.store.journal import decode
+    from windlass.store.codec import decode
 
     return [
         Timed(row.at, entry)

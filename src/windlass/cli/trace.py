@@ -15,8 +15,8 @@ from windlass.files import open_private
 from windlass.identifiers import call_of_child
 
 if TYPE_CHECKING:
-    from windlass.picture.model import Part, Picture
     from windlass.store.base import SessionInfo, Store
+    from windlass.trace.model import Part, Picture
 
 DEPTH = 4  # agents called by agents called by …
 
@@ -58,8 +58,8 @@ def trace(
     picture = on_session(store, session, read_picture)
     parts = _chosen(picture, number)
     if as_json:
-        from windlass.cli.paper import out
-        from windlass.picture.plain import as_data
+        from windlass.cli.console import out
+        from windlass.trace.json_data import as_data
 
         out().json(as_data(picture, parts))
     elif html is not None:
@@ -74,8 +74,8 @@ async def read_picture(store: Store, session_id: str) -> Picture:
 
 
 async def _read(store: Store, session_id: str, infos: Sequence[SessionInfo], depth: int) -> Picture:
-    from windlass.picture.reading import Written, picture_of
-    from windlass.store.journal import decode
+    from windlass.store.codec import decode
+    from windlass.trace.build import Written, picture_of
 
     rows = [
         Written(row.at, decode(row.payload, session_id, row.seq))
@@ -127,8 +127,8 @@ def _draw(
     full: bool,
     turns: tuple[int, int] | None,
 ) -> None:
-    from windlass.cli.paper import out
-    from windlass.picture.drawing import draw
+    from windlass.cli.console import out
+    from windlass.trace.text import draw
 
     paper = out()
     columns = width or (paper.width if paper.fancy else 100)
@@ -140,7 +140,7 @@ def _draw(
 def _write_page(file: str, picture: Picture, parts: Sequence[Part]) -> None:
     from windlass.cli.text import clean
     from windlass.errors import ConfigError
-    from windlass.picture.page import page
+    from windlass.trace.html import page
 
     text = page(picture, parts)
     if file == "-":

@@ -11,7 +11,7 @@ import click
 from windlass.cli.main import debug_option
 
 if TYPE_CHECKING:
-    from windlass.trust import Ignored, TrustRecord
+    from windlass.config.trust import Ignored, TrustRecord
 
 
 @click.command()
@@ -29,10 +29,10 @@ def trust(path: str | None, yes: bool, remove: bool, listed: bool) -> None:
     """
     import os
 
-    from windlass.cli.paper import out
+    from windlass.cli.console import out
     from windlass.cli.text import clean
+    from windlass.config.trust import TrustRecord
     from windlass.errors import ConfigError
-    from windlass.trust import TrustRecord
 
     record = TrustRecord(os.environ)
     if listed:
@@ -51,7 +51,7 @@ def trust(path: str | None, yes: bool, remove: bool, listed: bool) -> None:
 
 
 def _trust(record: TrustRecord, file: Path, yes: bool) -> None:
-    from windlass.cli.paper import out
+    from windlass.cli.console import out
     from windlass.cli.text import clean
     from windlass.errors import ConfigError
     from windlass.files import owner_problem
@@ -75,8 +75,8 @@ def _trust(record: TrustRecord, file: Path, yes: bool) -> None:
 
 def _files() -> Iterator[Path]:
     """The project's file, and those that packages put beside it."""
-    from windlass.config import find
-    from windlass.models.bundles import package_files
+    from windlass.config.loader import find
+    from windlass.models.registry.config import package_files
 
     project = find()
     if project is not None:
@@ -88,6 +88,6 @@ def _widening(file: Path) -> tuple[bytes, list[Ignored]]:
     """The content of the file, and every setting of it that needs trust."""
     import os
 
-    from windlass.config import widening_of
+    from windlass.config.loader import widening_of
 
     return widening_of(file, os.environ)

@@ -14,7 +14,7 @@ from windlass.cli.options import json_option
 from windlass.cli.sessions import id_argument, on_session, store_option
 
 if TYPE_CHECKING:
-    from windlass.agents.effects import UndoStep
+    from windlass.sessions.effects import UndoStep
     from windlass.store.base import Store
 
 
@@ -52,7 +52,7 @@ def undo(
       0  undone, or there was nothing to undo
       1  some of it could not be undone
     """
-    from windlass.cli.paper import out
+    from windlass.cli.console import out
 
     chosen = _work(store, id, tools, calls)
     able = [step for step in chosen if step.why is None]
@@ -85,11 +85,11 @@ def _work(
     undone: tuple[str, bool] | None = None,
 ) -> list[UndoStep]:
     """Look at these calls of the session, or at all; or undo them, as whom and however it stands."""
-    from windlass.agents.runtime import Runtime
-    from windlass.agents.undoing import undo, undoable
     from windlass.cli.options import imported, load_tools
-    from windlass.config import load
+    from windlass.config.loader import load
+    from windlass.engine.environment import Runtime
     from windlass.resources.resource import is_resource
+    from windlass.sessions.undo import undo, undoable
 
     things = {path: imported(path, "--tools") for path in tools}
     rows = [thing for thing in things.values() if is_resource(thing)]

@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from windlass import seams
 from windlass.cli import text as words
-from windlass.cli.paper import Paper, Part, err, out, styled
+from windlass.cli.console import (
+    Paper,
+    Part,
+    err,
+    out,
+    styled,
+)
 from windlass.cli.text import clean, clean_piece, json_text, one_line, shown_call
 from windlass.events import (
     BudgetExhausted,
@@ -36,7 +42,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.live import Live
 
-    from windlass.redact import RedactingStream, Redactor
+    from windlass.redaction.redactor import RedactingStream, Redactor
 
 NOTE_WIDTH = 110  # of a short line, where the terminal has room for it
 

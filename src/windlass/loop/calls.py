@@ -25,10 +25,10 @@ from windlass.loop.run import Run, unwatched
 from windlass.loop.turn import Ready, Turn
 from windlass.loop.verdict import Stop, Suspend
 from windlass.messages import Message, ToolCall, ToolResult
-from windlass.store.fold import ViewFold
-from windlass.tools.answer import timed_out
-from windlass.tools.base import Parked, Tool, ToolContext
+from windlass.store.view import ViewFold
 from windlass.tools.handlers import own
+from windlass.tools.result import timed_out
+from windlass.tools.tool import Parked, Tool, ToolContext
 
 PATIENCE = 0.05  # seconds a cancelled call gets to end by itself
 

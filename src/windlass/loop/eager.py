@@ -19,7 +19,7 @@ from windlass.loop.run import Run
 from windlass.loop.turn import Ready, Turn
 from windlass.loop.verdict import Suspend
 from windlass.messages import ToolCall, ToolResult
-from windlass.tools.base import Parked
+from windlass.tools.tool import Parked
 
 
 class Eager:

@@ -10,7 +10,7 @@ import msgspec
 from windlass.detach import detach
 from windlass.errors import nearest, shown
 from windlass.events import ToolCallUpdate, ToolDecided
-from windlass.loop.asks import (
+from windlass.loop.approval_request import (
     EXPIRED,
     Source,
     find_answer,

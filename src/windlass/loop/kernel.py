@@ -18,15 +18,14 @@ from windlass.events import (
     IterationStart,
     Suspended,
 )
-from windlass.loop.ask import ask
 from windlass.loop.calls import close_calls, drop_early, run_calls
 from windlass.loop.eager import Eager
-from windlass.loop.ending import end, failed, undisturbed
 from windlass.loop.gate import gate
-from windlass.loop.mail import hear_item, last_word, take_mail
+from windlass.loop.inbox import hear_item, last_word, take_mail
+from windlass.loop.lifecycle import end, failed, start, undisturbed
+from windlass.loop.model_call import ask
 from windlass.loop.policy import misplaced
 from windlass.loop.run import Run
-from windlass.loop.starting import start
 from windlass.loop.turn import Turn
 from windlass.loop.verdict import Finish, KeepGoing, Outcome, Stop, Suspend, Verdict, strongest
 from windlass.messages import Message, Opaque, Text

@@ -1,6 +1,6 @@
 """The meter of a model call: every request reserved at its own model's price, settled and booked.
 
-A call may be made of several requests (see `models/metering.py`). One of them is under way at a time;
+A call may be made of several requests (see `models/meter.py`). One of them is under way at a time;
 what goes on beside it has a branch of its own. Who makes the call says how requests that came to
 nothing are booked.
 """
@@ -21,9 +21,9 @@ from windlass.loop.reply import cost_of
 from windlass.messages import Block, Message, Text
 from windlass.models.base import Aside, Emit, Model, Request, Response
 from windlass.models.estimates import fill_usage, usage_of_part, usage_of_request
-from windlass.models.metering import FAILED, SHADOW, Watched
-from windlass.models.wrappers.holding import Holding
-from windlass.redact import Redactor
+from windlass.models.meter import FAILED, SHADOW, Watched
+from windlass.models.wrappers.base import Holding
+from windlass.redaction.redactor import Redactor
 from windlass.usage import NO_USAGE, Usage
 
 

@@ -14,12 +14,12 @@ from windlass.loop.ledger import NO_LIMITS, Limits
 from windlass.loop.policy import Policy, moments_of
 from windlass.messages import ToolSpec
 from windlass.models.base import Frame, Model, Settings
-from windlass.tools.base import Tool, Validation
-from windlass.tools.text import to_text
+from windlass.tools.render import to_text
+from windlass.tools.tool import Tool, Validation
 
 if TYPE_CHECKING:
     from windlass.loop.run import Run
-    from windlass.loop.watch import Watcher
+    from windlass.loop.sinks import Watcher
 
 RESUME_ATTEMPTS = 5
 MAX_CALLS_PER_REPLY = 128

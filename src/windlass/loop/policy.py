@@ -23,7 +23,7 @@ from windlass.loop.verdict import (
 )
 from windlass.messages import ToolCall, ToolResult
 from windlass.models.base import Model, Request
-from windlass.tools.base import Tool
+from windlass.tools.tool import Tool
 
 if TYPE_CHECKING:
     from windlass.loop.run import Run

@@ -28,7 +28,7 @@ from windlass.messages import (
     ToolCall,
 )
 from windlass.models.base import Aside, Model, Response, StopReason
-from windlass.tools.text import clean, to_text
+from windlass.tools.render import clean, to_text
 from windlass.usage import NO_USAGE, Usage
 
 log = logging.getLogger("windlass")

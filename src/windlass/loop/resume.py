@@ -36,18 +36,23 @@ from windlass.events import (
     ToolResulted,
     ToolShown,
 )
-from windlass.loop.answers import Answers, decision_of, keep_answer, result_of
 from windlass.loop.calls import settle, unanswered
 from windlass.loop.kernel import Stage
 from windlass.loop.plan import digest_of
-from windlass.loop.reminding import aged, joined
+from windlass.loop.reminders import aged, joined
+from windlass.loop.resume_input import (
+    Answers,
+    decision_of,
+    keep_answer,
+    result_of,
+)
 from windlass.loop.run import Run
-from windlass.loop.spending import Spending, lost
+from windlass.loop.spend import Spending, lost
 from windlass.loop.turn import Ready, Turn
 from windlass.loop.verdict import Finish
 from windlass.messages import ToolCall, ToolResult
 from windlass.models.view import Strand
-from windlass.store.fold import ViewFold
+from windlass.store.view import ViewFold
 from windlass.tools.handlers import own
 
 

@@ -12,15 +12,15 @@ from typing import Any, NamedTuple
 import msgspec
 
 from windlass.errors import ConfigError
-from windlass.loop.asks import Source
+from windlass.loop.approval_request import Source
 from windlass.loop.plan import as_journaled, digest_of
 from windlass.loop.policy import CallVerdict, misplaced
 from windlass.loop.run import Run
 from windlass.loop.verdict import Granted, Refused, Suspend
 from windlass.messages import ToolCall, ToolResult
-from windlass.tools.base import Prepared, Tool
+from windlass.tools.arguments.validate import unparsable
 from windlass.tools.handlers import own
-from windlass.tools.prepare import unparsable
+from windlass.tools.tool import Prepared, Tool
 
 
 class Ended(NamedTuple):

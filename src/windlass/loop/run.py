@@ -32,28 +32,36 @@ from windlass.events import (
     ToolIntended,
     ToolResulted,
 )
-from windlass.loop.answers import Answers
+from windlass.events.policy import Reminder
 from windlass.loop.deadline import Deadline, Watch
 from windlass.loop.decision import refusal_by_tool
 from windlass.loop.ledger import NO_LIMITS, Ledger
 from windlass.loop.plan import Plan, framed, keepable, plain
 from windlass.loop.policy import Policy
-from windlass.loop.reminding import joined, reminded
+from windlass.loop.reminders import joined, reminded
+from windlass.loop.resume_input import Answers
+from windlass.loop.sinks import (
+    REPLY_ENDS,
+    CleanShow,
+    Receipt,
+    Sink,
+    Watcher,
+    fan_out,
+    unwatched,
+)
 from windlass.loop.turn import Turn
 from windlass.loop.verdict import Stop, Suspend
-from windlass.loop.watch import REPLY_ENDS, CleanShow, Receipt, Sink, Watcher, fan_out, unwatched
 from windlass.messages import Message, Text, ToolResult
 from windlass.models.base import Frame, Model, Request, Response
 from windlass.models.view import Strand
-from windlass.notes import Reminder
 from windlass.store.base import Journal, Store
-from windlass.tools.answer import answer
-from windlass.tools.base import AgentInfo, Tool
+from windlass.tools.result import answer
+from windlass.tools.tool import AgentInfo, Tool
 from windlass.usage import Usage
 
 if TYPE_CHECKING:
-    from windlass.loop.around import Around
-    from windlass.redact import Redactor
+    from windlass.loop.intercept import Around
+    from windlass.redaction.redactor import Redactor
 
 T = TypeVar("T")
 
@@ -204,7 +212,7 @@ class Run:
 
         `model` is asked in place of the run's own.
         """
-        from windlass.loop.ask import call_model
+        from windlass.loop.model_call import call_model
 
         return await call_model(self, request, purpose, model=model)
 

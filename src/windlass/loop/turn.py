@@ -6,7 +6,7 @@ import msgspec
 
 from windlass.loop.verdict import Suspend
 from windlass.messages import Message, ToolCall, ToolResult
-from windlass.tools.base import Tool
+from windlass.tools.tool import Tool
 from windlass.usage import NO_USAGE, Usage
 
 UNNAMED = "unnamed_call"  # what a call is named for which the model gave no name

@@ -8,24 +8,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from windlass.models.providers import resolve as resolve
-    from windlass.models.wires.anthropic import AnthropicMessages as anthropic
-    from windlass.models.wires.bedrock import BedrockConverse as bedrock
-    from windlass.models.wires.gemini import GeminiGenerate as gemini
-    from windlass.models.wires.ollama import OllamaChat as ollama
-    from windlass.models.wires.openai_chat import OpenAIChat as openai_chat
-    from windlass.models.wires.openai_responses import OpenAIResponses as openai_responses
-    from windlass.models.wires.vertex import VertexGenerate as vertex
+    from windlass.models.registry.providers import resolve as resolve
+    from windlass.models.wires.anthropic.model import AnthropicMessages as anthropic
+    from windlass.models.wires.bedrock.model import BedrockConverse as bedrock
+    from windlass.models.wires.gemini.model import GeminiGenerate as gemini
+    from windlass.models.wires.gemini.vertex import VertexGenerate as vertex
+    from windlass.models.wires.ollama.model import OllamaChat as ollama
+    from windlass.models.wires.openai.chat import OpenAIChat as openai_chat
+    from windlass.models.wires.openai.responses import OpenAIResponses as openai_responses
 
 _HOMES = {
-    "anthropic": ("windlass.models.wires.anthropic", "AnthropicMessages"),
-    "bedrock": ("windlass.models.wires.bedrock", "BedrockConverse"),
-    "gemini": ("windlass.models.wires.gemini", "GeminiGenerate"),
-    "ollama": ("windlass.models.wires.ollama", "OllamaChat"),
-    "openai_chat": ("windlass.models.wires.openai_chat", "OpenAIChat"),
-    "openai_responses": ("windlass.models.wires.openai_responses", "OpenAIResponses"),
-    "resolve": ("windlass.models.providers", "resolve"),
-    "vertex": ("windlass.models.wires.vertex", "VertexGenerate"),
+    "anthropic": ("windlass.models.wires.anthropic.model", "AnthropicMessages"),
+    "bedrock": ("windlass.models.wires.bedrock.model", "BedrockConverse"),
+    "gemini": ("windlass.models.wires.gemini.model", "GeminiGenerate"),
+    "ollama": ("windlass.models.wires.ollama.model", "OllamaChat"),
+    "openai_chat": ("windlass.models.wires.openai.chat", "OpenAIChat"),
+    "openai_responses": ("windlass.models.wires.openai.responses", "OpenAIResponses"),
+    "resolve": ("windlass.models.registry.providers", "resolve"),
+    "vertex": ("windlass.models.wires.gemini.vertex", "VertexGenerate"),
 }
 
 __all__ = [

@@ -9,7 +9,7 @@ import msgspec
 
 from windlass.events import LiveEvent
 from windlass.messages import Message, ToolSpec
-from windlass.models.capabilities import Capabilities
+from windlass.models.registry.capabilities import Capabilities
 from windlass.usage import NO_USAGE, Usage
 
 Emit: TypeAlias = Callable[[LiveEvent], None]

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from windlass.models.capabilities import Capabilities, Lowering
+from windlass.models.registry.capabilities import Capabilities, Lowering
 
 Policy: TypeAlias = Literal["auto", "off", "minimal", "low", "medium", "high", "xhigh"]
 Scale: TypeAlias = Literal["small", "medium", "large"]

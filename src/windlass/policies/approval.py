@@ -14,15 +14,15 @@ from windlass.access.facts import CallFacts, facts_of, resolved
 from windlass.access.values import has_many_values
 from windlass.errors import said, shown
 from windlass.events import JournalEntry, ToolDecided
-from windlass.loop.answers import Allow, Deny, decision_of
-from windlass.loop.asks import answered_before, parked_by
+from windlass.loop.approval_request import answered_before, parked_by
 from windlass.loop.plan import digest_of
 from windlass.loop.policy import CallVerdict, Policy
+from windlass.loop.resume_input import Allow, Deny, decision_of
 from windlass.loop.run import Run
 from windlass.loop.verdict import Ask, Granted, Refused
 from windlass.messages import ToolCall
-from windlass.tools.answer import not_permitted
-from windlass.tools.asked import described
+from windlass.tools.middleware.call_info import described
+from windlass.tools.result import not_permitted
 
 _HOST = "request_permission"  # who answered, where it does not say which person did
 

@@ -8,7 +8,7 @@ from windlass.events import ToolDecided
 from windlass.loop.policy import Policy
 from windlass.loop.run import Run
 from windlass.messages import ToolCall, ToolResult
-from windlass.policies.reading import Reading, Take, reading
+from windlass.policies.facts import Reading, Take, reading
 
 
 class _Allowed(Reading):

@@ -18,8 +18,8 @@ from windlass.loop.policy import Policy
 from windlass.loop.run import Run
 from windlass.loop.turn import Turn
 from windlass.loop.verdict import Finish, KeepGoing, Outcome, Stop, Verdict
-from windlass.policies.tally import missing, tally
-from windlass.policies.wording import Words, text_of
+from windlass.options.prompt_text import Words, text_of
+from windlass.policies.facts import missing, tally
 
 Mode = Literal["native", "text", "none"]
 SENTINEL = "##DONE##"

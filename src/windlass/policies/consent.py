@@ -10,13 +10,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, cast
 
 from windlass.errors import said, shown
-from windlass.loop.answers import Allow, Deny, decision_of
-from windlass.loop.asks import parked_by
+from windlass.loop.approval_request import parked_by
 from windlass.loop.policy import CallVerdict, Policy
+from windlass.loop.resume_input import Allow, Deny, decision_of
 from windlass.loop.run import Run
 from windlass.loop.verdict import Ask, Granted, Refused, Suspend
 from windlass.messages import ToolCall, ToolResult
-from windlass.tools.asked import AskedCall, described
+from windlass.tools.middleware.call_info import AskedCall, described
 
 Asked = Callable[[AskedCall], Any | Awaitable[Any]]
 _KEYS = ("allow", "reason")

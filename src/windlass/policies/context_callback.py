@@ -18,8 +18,14 @@ from windlass.loop.policy import Policy
 from windlass.loop.run import Run
 from windlass.messages import Message, ToolResult
 from windlass.models.base import Frame, Request
-from windlass.policies.rewriting import lend, read, take_back, untouched, whole
-from windlass.store.fold import ViewFold
+from windlass.policies.view_rewrite import (
+    lend,
+    read,
+    take_back,
+    untouched,
+    whole,
+)
+from windlass.store.view import ViewFold
 
 RECENT: Final = 10  # messages in the lists of recent ones
 ANSWERS: Final = ("messages", "system")

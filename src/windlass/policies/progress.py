@@ -10,7 +10,7 @@ from windlass.events import ProgressReported
 from windlass.loop.policy import Policy
 from windlass.loop.run import Run
 from windlass.messages import ToolCall, ToolResult
-from windlass.tools.base import Retry, Tool
+from windlass.tools.tool import Retry, Tool
 
 DESCRIPTION = (
     "Report how far you are: a short message, the list of tasks with their states, or both. "

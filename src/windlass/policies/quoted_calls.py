@@ -13,8 +13,8 @@ from windlass.loop.run import Run
 from windlass.loop.turn import Turn
 from windlass.loop.verdict import KeepGoing
 from windlass.models.wrappers.text_calls import OPEN, find_intended_in_slices
-from windlass.policies.tally import tally
-from windlass.policies.wording import Words, text_of
+from windlass.options.prompt_text import Words, text_of
+from windlass.policies.facts import tally
 
 KIND: Final = "quoted_tool_call"
 WORDS: Final = (

@@ -7,7 +7,7 @@ import msgspec
 from windlass.loop.policy import Policy
 from windlass.loop.run import Run
 from windlass.messages import ToolCall, ToolResult
-from windlass.tools.text import cap_result
+from windlass.tools.render import cap_result
 
 
 class ResultCap(Policy[None]):

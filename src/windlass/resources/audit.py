@@ -13,9 +13,9 @@ from typing import Any, TypedDict, Unpack
 import msgspec
 
 from windlass.errors import ConfigError, Corrupt, nearest, shown
-from windlass.redact import Redactor
+from windlass.redaction.redactor import Redactor
 from windlass.resources.resource import Plain
-from windlass.resources.work import Change
+from windlass.resources.tx import Change
 from windlass.store.base import Store
 
 TABLE = "windlass_audit"

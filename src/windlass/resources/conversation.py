@@ -15,7 +15,7 @@ from windlass.access.caller import Caller, recorded_user
 from windlass.messages import Message
 from windlass.resources.fields import field
 from windlass.resources.resource import Resource
-from windlass.resources.work import ResourceTx
+from windlass.resources.tx import ResourceTx
 
 
 class ConversationTurn(Resource):

@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from windlass.resources.exporting import Resources
+    from windlass.resources.registry import Resources
 
 current_resources: ContextVar[Callable[[], Resources] | None] = ContextVar(
     "windlass_resources", default=None

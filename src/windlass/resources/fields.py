@@ -21,8 +21,8 @@ from uuid import UUID
 import msgspec
 
 from windlass.errors import ConfigError, InvalidValue, shown
-from windlass.tools.schema import Shapes
-from windlass.tools.shape import Unsupported
+from windlass.tools.schema.shape import Unsupported
+from windlass.tools.schema.types import Shapes
 
 Kind: TypeAlias = Literal[
     "text", "integer", "number", "boolean", "bytes", "datetime", "date", "time", "decimal", "uuid",

@@ -15,13 +15,13 @@ import msgspec
 
 from windlass.errors import ConfigError, nearest, shown
 from windlass.resources.resource import VERBS, Plan
+from windlass.resources.tx import ResourceTx
 from windlass.resources.verbs import Verb, allowed, id_schema, told
-from windlass.resources.work import ResourceTx
-from windlass.tools.base import BadArguments
-from windlass.tools.parameters import as_parameters
-from windlass.tools.prepare import Checker
+from windlass.tools.arguments.validate import Checker
+from windlass.tools.schema.shorthand import as_parameters
 from windlass.tools.signature import Plan as Signature
 from windlass.tools.signature import plan_of as signature_of
+from windlass.tools.tool import BadArguments
 
 _KEYS = ("name", "description", "parameters", "kind", "side_effect_level")
 

@@ -16,13 +16,13 @@ import msgspec
 from windlass.access.caller import Caller
 from windlass.errors import ConfigError, InvalidValue, nearest, shown
 from windlass.resources.fields import Field, compiled
-from windlass.tools.fields import names_around
+from windlass.tools.schema.fields import names_around
 
 if TYPE_CHECKING:
     from typing import Self
 
     from windlass.resources.query import Page, Query
-    from windlass.resources.work import ResourceTx
+    from windlass.resources.tx import ResourceTx
 
 R = TypeVar("R", bound="Resource")
 VERBS = ("get", "search", "create", "update", "delete")

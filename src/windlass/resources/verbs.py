@@ -15,8 +15,13 @@ from windlass.errors import InvalidValue, NotFound, PermissionDenied, shown
 from windlass.resources.fields import SORTED
 from windlass.resources.query import LIMIT, MOST_CHOICES, MOST_SORTS, Page, Query
 from windlass.resources.resource import HOOKS, Plain, Plan
-from windlass.resources.work import ResourceTx, asked, merged, plain_values
-from windlass.tools.schema import Shapes
+from windlass.resources.tx import (
+    ResourceTx,
+    asked,
+    merged,
+    plain_values,
+)
+from windlass.tools.schema.types import Shapes
 
 _KINDS = {
     "get": "read",

@@ -22,11 +22,11 @@ from typing import Any, Final, TypeAlias, cast
 import msgspec
 
 from windlass.access.caller import Caller, is_host
-from windlass.agents.generate import GenerateChunk, GenerateResult
-from windlass.agents.generate_resume import OF_THE_SESSION
-from windlass.agents.runtime import Runtime
+from windlass.engine.environment import Runtime
 from windlass.errors import ConfigError, nearest
-from windlass.loop.answers import Allow, Deny
+from windlass.generate.api import GenerateChunk, GenerateResult
+from windlass.generate.resume import OF_THE_SESSION
+from windlass.loop.resume_input import Allow, Deny
 from windlass.server.limits import lower_limits
 from windlass.server.refusal import Refused, describe_failure, refuse
 from windlass.server.turns import MediaUrls, TurnRules

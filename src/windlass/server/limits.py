@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from windlass.agents.generate import TOOL_ITERATIONS
+from windlass.generate.api import TOOL_ITERATIONS
 from windlass.server.refusal import refuse
 
 

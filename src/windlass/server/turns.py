@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from windlass.access.addresses import Address, fits_url, parse_address
-from windlass.agents.prompt import asked_to_run
+from windlass.engine.input import asked_to_run
 from windlass.errors import ConfigError, said
 from windlass.messages import Block, Document, Image, Message, Text, ToolResult
 from windlass.server.refusal import refuse

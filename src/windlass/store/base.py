@@ -1,6 +1,6 @@
 """What a store is: a journal per session with one writer, and an inbox per session for all others.
 
-Two homes implement it, `memory.py` and `sqlite.py`; `windlass.testing.store_kit` says what every
+Two homes implement it, `memory.py` and `sqlite/store.py`; `windlass.testing.store_kit` says what every
 implementation must do.
 """
 
@@ -12,8 +12,8 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar, Unpack, cast
 import msgspec
 
 from windlass.events import JournalEntry, ToolResulted
-from windlass.store.calls import ModelCall, Which
 from windlass.store.holder import Holder
+from windlass.store.model_calls import ModelCall, Which
 
 T = TypeVar("T")
 

@@ -27,11 +27,11 @@ from windlass.events import (
 )
 from windlass.identifiers import check_identifier
 from windlass.messages import ToolResult
+from windlass.store import codec as written
 from windlass.store import holder as holders
-from windlass.store import journal as written
 from windlass.store.answers import check_for
 from windlass.store.base import Head, InboxItem, InboxKind, Row, SessionInfo
-from windlass.store.calls import (
+from windlass.store.model_calls import (
     ON_BOOKS,
     ModelCall,
     Slip,
@@ -45,7 +45,7 @@ from windlass.store.calls import (
 if TYPE_CHECKING:
     import sqlite3
 
-    from windlass.store.body import Guard
+    from windlass.store.transaction import Guard
 
 T = TypeVar("T")
 _Gone: TypeAlias = tuple[str, float, list[JournalEntry]]  # a session's id, its end, and entries
@@ -120,7 +120,7 @@ class MemoryJournal:
         calls = [entry.call_id for entry in entries if type(entry) is ToolResulted]
         taken = [call_id for call_id in calls if result_in(self.entries, call_id)]
         if taken:
-            from windlass.store.body import refuse_twice
+            from windlass.store.transaction import refuse_twice
 
             raise refuse_twice(taken, self.session_id)
 
@@ -319,7 +319,7 @@ class MemoryStore:
         if self._connection is None or self._guard is None:
             import sqlite3
 
-            from windlass.store.body import Guard
+            from windlass.store.transaction import Guard
 
             self._connection = sqlite3.connect(
                 ":memory:", isolation_level=None, check_same_thread=False

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import TYPE_CHECKING, TypeAlias, Union
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, Union
 
+import msgspec
+
+from windlass.config import loader
 from windlass.errors import ConfigError, nearest
 from windlass.store.base import Store
 from windlass.store.memory import MemoryStore
 
 if TYPE_CHECKING:
-    from windlass.store.postgres import PostgresStore
-    from windlass.store.sqlite import SqliteStore
+    from windlass.store.postgres.store import PostgresStore
+    from windlass.store.sqlite.store import SqliteStore
+
 
 SCHEMES = ("memory", "sqlite", "postgresql")
 SUFFIXES = (".db", ".sqlite", ".sqlite3")
@@ -93,7 +98,7 @@ def _sqlite(
     add_tables: bool,
     read_only: bool,
 ) -> Store:
-    from windlass.store.sqlite import SqliteStore  # sqlite3 is loaded only by who uses it
+    from windlass.store.sqlite.store import SqliteStore  # sqlite3 is loaded only by who uses it
 
     name = os.path.realpath(path if folder is None else os.path.join(folder, path))
     key = f"{name} (read only)" if read_only else name
@@ -109,7 +114,7 @@ def _sqlite(
 
 
 def _postgres(url: str, busy_timeout: float) -> Store:
-    from windlass.store.postgres import PostgresStore  # and its driver only by who connects
+    from windlass.store.postgres.store import PostgresStore  # and its driver only by who connects
 
     with _sharing:
         store = _shared.get(url)
@@ -126,3 +131,48 @@ def _shown(text: str) -> str:
     rest = rest.partition("?")[0]
     _before, at, after = rest.rpartition("@")
     return f"{scheme}://****@{after}" if at else f"{scheme}://{rest}"
+
+
+# The section `[store]` of `windlass.toml`.
+
+
+_MOST_DAYS: Final = 36_500
+_LONGEST_WAIT: Final = 86_400  # seconds
+
+
+class StoreConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where sessions are kept, and for how long."""
+
+    url: str = "memory:"
+    keep_days: float | None = None  # what `windlass sessions prune` keeps when no age is given
+    busy_timeout: float = 30.0  # seconds to wait for another process before `Locked`
+
+    def __post_init__(self) -> None:
+        if self.keep_days is not None and not 0 <= self.keep_days <= _MOST_DAYS:
+            raise ValueError(f"keep_days is between 0 and {_MOST_DAYS:,}, not {self.keep_days}")
+        if not 0 <= self.busy_timeout <= _LONGEST_WAIT:
+            raise ValueError(
+                f"busy_timeout is between 0 and {_LONGEST_WAIT:,} seconds, not {self.busy_timeout}"
+            )
+
+    @classmethod
+    def widens(cls, path: tuple[str, ...], value: object, weaker: Mapping[str, Any]) -> bool:
+        """Does the setting need the user's trust? Sessions do not go to an address of the project's."""
+        return path[0] == "url"
+
+    @classmethod
+    def project_problems(cls, table: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:
+        """What even a trusted file of a project may not say: that a server is not checked."""
+        url = str(table.get("url", ""))
+        if url.lower().startswith(("postgresql:", "postgres:")):
+            from windlass.store.postgres.address import has_weak_tls  # by who has such an address
+
+            if has_weak_tls(url):
+                yield (
+                    ("url",),
+                    "only code, the environment or your own file may weaken sslmode for a server that "
+                    "is not on this machine",
+                )
+
+
+loader.section("store", StoreConfig)

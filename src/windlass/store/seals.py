@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from windlass.store.journal import digest
+from windlass.store.codec import digest
 
 TABLE = "windlass_seals"
 GRAVES = "windlass_tombstones"

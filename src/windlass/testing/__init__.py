@@ -17,19 +17,19 @@ from windlass.errors import nearest
 
 if TYPE_CHECKING:
     from windlass.testing import store_kit as store_kit
-    from windlass.testing.cancelling import CancelReport as CancelReport
-    from windlass.testing.cancelling import Trial as Trial
-    from windlass.testing.cancelling import cancel_sweep as cancel_sweep
-    from windlass.testing.fakes import FakeAnthropic as FakeAnthropic
-    from windlass.testing.fakes import FakeBedrock as FakeBedrock
-    from windlass.testing.fakes import FakeOllama as FakeOllama
-    from windlass.testing.fakes import FakeOpenAI as FakeOpenAI
-    from windlass.testing.fakes import FakeResponses as FakeResponses
-    from windlass.testing.killing import EffectLog as EffectLog
-    from windlass.testing.killing import KillReport as KillReport
-    from windlass.testing.killing import Scene as Scene
-    from windlass.testing.killing import Seen as Seen
-    from windlass.testing.killing import kill_sweep as kill_sweep
+    from windlass.testing.cancel import CancelReport as CancelReport
+    from windlass.testing.cancel import Trial as Trial
+    from windlass.testing.cancel import cancel_sweep as cancel_sweep
+    from windlass.testing.kill import EffectLog as EffectLog
+    from windlass.testing.kill import KillReport as KillReport
+    from windlass.testing.kill import Scene as Scene
+    from windlass.testing.kill import Seen as Seen
+    from windlass.testing.kill import kill_sweep as kill_sweep
+    from windlass.testing.providers import FakeAnthropic as FakeAnthropic
+    from windlass.testing.providers import FakeBedrock as FakeBedrock
+    from windlass.testing.providers import FakeOllama as FakeOllama
+    from windlass.testing.providers import FakeOpenAI as FakeOpenAI
+    from windlass.testing.providers import FakeResponses as FakeResponses
     from windlass.testing.script import ScriptedModel as ScriptedModel
     from windlass.testing.script import call as call
     from windlass.testing.script import no_model_requests as no_model_requests
@@ -41,25 +41,25 @@ if TYPE_CHECKING:
     from windlass.testing.virtual_time import run_virtual as run_virtual
 
 _HOMES = {
-    "CancelReport": "cancelling",
+    "CancelReport": "cancel",
     "Cassette": "tape",
     "Deadlock": "virtual_time",
     "EffectLog": "effects",
-    "FakeAnthropic": "fakes",
-    "FakeBedrock": "fakes",
-    "FakeOllama": "fakes",
-    "FakeOpenAI": "fakes",
-    "FakeResponses": "fakes",
-    "KillReport": "killing",
-    "Scene": "killing",
+    "FakeAnthropic": "providers",
+    "FakeBedrock": "providers",
+    "FakeOllama": "providers",
+    "FakeOpenAI": "providers",
+    "FakeResponses": "providers",
+    "KillReport": "kill",
+    "Scene": "kill",
     "ScriptedModel": "script",
-    "Seen": "killing",
-    "Trial": "cancelling",
+    "Seen": "kill",
+    "Trial": "cancel",
     "VirtualTimeLoop": "virtual_time",
     "call": "script",
-    "cancel_sweep": "cancelling",
+    "cancel_sweep": "cancel",
     "cassette": "tape",
-    "kill_sweep": "killing",
+    "kill_sweep": "kill",
     "no_model_requests": "script",
     "run_virtual": "virtual_time",
     "scripted": "script",

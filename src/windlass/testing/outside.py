@@ -37,7 +37,7 @@ _IDLE = (
 )
 
 #: The modules of store writers; each knows those that live.
-_WRITERS = ("windlass.store.writer", "windlass.store.postgres_writer")
+_WRITERS = ("windlass.store.sqlite.writer", "windlass.store.postgres.writer")
 
 
 class Job:
@@ -173,7 +173,9 @@ def _is_idle(frame: FrameType) -> bool:
 
 def _is_idle_writer(frame: FrameType) -> bool:
     """A store's thread that waits for work. It still sees mail of others: it may wake a loop that waits."""
-    return frame.f_code.co_name == "_wait" and frame.f_code.co_filename.endswith("store/writer.py")
+    return frame.f_code.co_name == "_wait" and frame.f_code.co_filename.endswith(
+        "store/sqlite/writer.py"
+    )
 
 
 def _foreign(fds: Sequence[int], *, listening: bool) -> Iterator[object]:

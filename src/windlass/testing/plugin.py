@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 if TYPE_CHECKING:
-    from windlass.agents.runtime import Runtime
+    from windlass.engine.environment import Runtime
     from windlass.models.mock import MockQueue
     from windlass.testing.virtual_time import VirtualTimeLoop
 
@@ -91,7 +91,7 @@ def _async_runtime() -> object:
         @pytest_asyncio.fixture
         async def windlass_runtime(self) -> AsyncGenerator[Runtime]:
             """A fresh Runtime in memory, current for the test."""
-            from windlass.agents.runtime import Runtime
+            from windlass.engine.environment import Runtime
 
             async with Runtime(store="memory:") as runtime:
                 yield runtime
@@ -105,7 +105,7 @@ class _PlainRuntime:
         """A fresh Runtime in memory, current for the test."""
         import asyncio
 
-        from windlass.agents.runtime import Runtime
+        from windlass.engine.environment import Runtime
 
         runtime = Runtime(store="memory:")
         # By hand: a loop would enter it in a context of its own, which the test does not share.

@@ -236,16 +236,18 @@ def no_model_requests() -> Generator[None]:
     ```
     It holds for the whole process, whichever task or thread asks.
     """
-    from windlass.models import transport  # brings the network code; only now is it needed
+    from windlass.models.transport import (
+        base as transport_base,  # brings the network code; only now is it needed
+    )
 
-    before = transport.forbid
-    transport.forbid = RequestForbidden(
+    before = transport_base.forbid
+    transport_base.forbid = RequestForbidden(
         "a request to a real model inside no_model_requests(); use scripted(…) or provider='mock'"
     )
     try:
         yield
     finally:
-        transport.forbid = before
+        transport_base.forbid = before
 
 
 # --------------------------------------------------------------------------- details

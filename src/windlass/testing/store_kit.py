@@ -39,10 +39,10 @@ from windlass.events import (
     SessionOpened,
     ToolIntended,
 )
-from windlass.store import journal as written
+from windlass.store import codec as written
 from windlass.store.base import Head, Store
 from windlass.testing.answers_kit import AnswersKit
-from windlass.testing.books_kit import BooksKit
+from windlass.testing.model_calls_kit import BooksKit
 from windlass.testing.store_pieces import (
     add,
     effects,

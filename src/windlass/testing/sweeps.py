@@ -1,8 +1,13 @@
 """Both sweeps: kill a process everywhere, and interrupt a run everywhere."""
 
-from windlass.testing.cancelling import CancelReport, Trial, cancel_sweep
+from windlass.testing.cancel import CancelReport, Trial, cancel_sweep
 from windlass.testing.effects import EffectLog
-from windlass.testing.killing import KillReport, Scene, Seen, kill_sweep
+from windlass.testing.kill import (
+    KillReport,
+    Scene,
+    Seen,
+    kill_sweep,
+)
 
 __all__ = [
     "CancelReport",

@@ -10,8 +10,14 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, Unpack, cast, overload
 
 from windlass.errors import ConfigError, nearest, shown
-from windlass.tools.base import OPTIONS, BadArguments, Tool, ToolContext, ToolOptions
 from windlass.tools.signature import Plan, plan_of
+from windlass.tools.tool import (
+    OPTIONS,
+    BadArguments,
+    Tool,
+    ToolContext,
+    ToolOptions,
+)
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")

@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 
 from windlass.errors import ConfigError, nearest
-from windlass.tools.base import Tool
 from windlass.tools.function import as_tool, tool_from_dict
+from windlass.tools.tool import Tool
 
 
 class ToolRegistry:

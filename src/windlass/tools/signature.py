@@ -14,14 +14,20 @@ from typing import Annotated, Any, cast
 import msgspec
 
 from windlass.errors import ConfigError
-from windlass.tools.base import BadArguments, ToolContext
+from windlass.tools.arguments.validate import MOST_PROBLEMS, at
 from windlass.tools.docs import read_docs
-from windlass.tools.fields import names_around, put_default
 from windlass.tools.handlers import is_async, own, parameters_of, plain_function
-from windlass.tools.prepare import MOST_PROBLEMS, at
-from windlass.tools.schema import Shapes
-from windlass.tools.shape import Convert, Json, Mismatch, Shape, Unsupported
-from windlass.tools.unions import nullable, union
+from windlass.tools.schema.fields import names_around, put_default
+from windlass.tools.schema.shape import (
+    Convert,
+    Json,
+    Mismatch,
+    Shape,
+    Unsupported,
+)
+from windlass.tools.schema.types import Shapes
+from windlass.tools.schema.unions import nullable, union
+from windlass.tools.tool import BadArguments, ToolContext
 
 _CONTEXT = re.compile(r"(?:\w+\.)*ToolContext(?:\[.*\])?")
 _USE = (

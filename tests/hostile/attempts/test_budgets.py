@@ -14,12 +14,21 @@ from typing import Any, TypeAlias
 import pytest
 
 import windlass as w
-from windlass.agents.runtime import current_runtime
 from windlass.callers import compose, default_llm_caller
+from windlass.engine.environment import current_runtime
 from windlass.errors import Overloaded, RateLimited, StreamBroken
 from windlass.testing import call, scripted
 
-from .budget_world import LOOSE, TIGHT, USD, Spender, World, calling, long_look, look
+from .budget_models import (
+    LOOSE,
+    TIGHT,
+    USD,
+    Spender,
+    World,
+    calling,
+    long_look,
+    look,
+)
 
 Attempt: TypeAlias = Callable[[World, float], Awaitable[Any]]
 ATTEMPTS: dict[str, Attempt] = {}

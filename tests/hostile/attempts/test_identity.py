@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 import windlass as w
-from windlass.agents.runtime import Runtime, current_runtime
+from windlass.engine.environment import Runtime, current_runtime
 from windlass.testing import call, scripted
 
 SECRET = "the-secret-of-ann"

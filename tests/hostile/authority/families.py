@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import windlass as w
-from tests.hostile.authority.world import (
+from tests.hostile.authority.shop import (
     ANN,
     EVE,
     SECRET,
@@ -25,7 +25,8 @@ from tests.hostile.authority.world import (
     opened,
     without_tenants,
 )
-from windlass.resources import query, work
+from windlass.resources import query
+from windlass.resources import tx as work
 
 Call = tuple[str, dict[str, Any]]
 Control = Callable[[w.Runtime, pytest.MonkeyPatch], Awaitable[bool]]

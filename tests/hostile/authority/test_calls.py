@@ -7,7 +7,13 @@ import json
 import pytest
 
 from tests.hostile.authority.families import FAMILIES
-from tests.hostile.authority.world import DOORS, SECRET, acme, logged, shop
+from tests.hostile.authority.shop import (
+    DOORS,
+    SECRET,
+    acme,
+    logged,
+    shop,
+)
 
 CELLS = [(name, door) for name, family in FAMILIES.items() for door in family.doors]
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import windlass as w
-from tests.hostile.authority.world import (
+from tests.hostile.authority.shop import (
     ANN,
     DOORS,
     EVE,
@@ -28,8 +28,8 @@ from tests.hostile.authority.world import (
     post,
     shop,
 )
-from windlass.agents import identity, session_open
-from windlass.resources import work
+from windlass.engine import ownership, session
+from windlass.resources import tx as work
 from windlass.testing import call, scripted
 
 # --------------------------------------------------------------------------- tenants
@@ -73,7 +73,7 @@ async def test_a_tenant_that_is_none_may_nothing(tenant: Any):
 
 async def test_control_names_are_read_kindly(place: str, monkeypatch: pytest.MonkeyPatch):
     async with shop(place) as scope:
-        monkeypatch.setattr("windlass.resources.desk.tenant_of", folded)
+        monkeypatch.setattr("windlass.resources.service.tenant_of", folded)
         for tenant in ("ACME", "Acme", "\uff41\uff43\uff4d\uff45", "\u0430cme", "acm\u0435"):
             assert SECRET in await by_name(scope, "search_item", {}, w.Caller("x", (), tenant))
 
@@ -151,8 +151,8 @@ async def test_a_session_of_another_tenant_goes_on_for_nobody(
         with pytest.raises(w.NoSuchSession):
             await w.Agent(model).run("and?", session_id="s", caller=mate)
         assert len(model.requests) == asked
-        monkeypatch.setattr(identity, "check_session_access", lambda *_: None)
-        monkeypatch.setattr(session_open, "check_session_access", lambda *_: None)
+        monkeypatch.setattr(ownership, "check_session_access", lambda *_: None)
+        monkeypatch.setattr(session, "check_session_access", lambda *_: None)
         await w.Agent(model).run("and?", session_id="s", caller=mate)
         assert SECRET in str([m.text for m in model.requests[-1].messages])  # the control
 

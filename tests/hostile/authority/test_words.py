@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 import windlass as w
-from tests.hostile.authority.world import (
+from tests.hostile.authority.shop import (
     ANN,
     EVE,
     ROOT,

@@ -9,7 +9,7 @@ from textwrap import dedent
 
 import pytest
 
-from windlass.models.scope import afresh
+from windlass.models.registry.scope import afresh
 
 
 @pytest.fixture(autouse=True)

@@ -13,16 +13,16 @@ from typing import Any
 import pytest
 
 import windlass as w
-from windlass.config import read_text
+from windlass.config.loader import read_text
 from windlass.errors import ConfigError
-from windlass.models.book import current
-from windlass.models.endpoints import ENDPOINTS
-from windlass.models.providers import model_defaults, resolve
-from windlass.models.rows import Table
-from windlass.models.scope import afresh
-from windlass.models.tables import Dialect, LlmConfig, Provider
-from windlass.models.wires.dialects import DIALECTS
-from windlass.testing.fakes import FakeOpenAI
+from windlass.models.registry.capability_rows import Table
+from windlass.models.registry.config import Dialect, LlmConfig, Provider
+from windlass.models.registry.provider_table import ENDPOINTS
+from windlass.models.registry.providers import model_defaults, resolve
+from windlass.models.registry.registry import current
+from windlass.models.registry.scope import afresh
+from windlass.models.wires.openai.dialects import DIALECTS
+from windlass.testing.providers import FakeOpenAI
 
 Write = Callable[..., Path]
 
@@ -262,11 +262,11 @@ from windlass.testing import scripted
 def refuse(*_): raise SystemExit("a table was read")
 tomllib.loads = tomllib.load = refuse
 asyncio.run(w.Agent(scripted("x")).run("hi"))
-assert "windlass.models.book" not in sys.modules
+assert "windlass.models.registry.registry" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_the_shipped_tables_are_right() -> None:
     for name, layout in (("providers.toml", LlmConfig), ("capabilities.toml", Table)):
-        read_text(files("windlass.models").joinpath(name).read_text("utf-8"), name, layout)
+        read_text(files("windlass.models.registry").joinpath(name).read_text("utf-8"), name, layout)

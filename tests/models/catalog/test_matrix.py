@@ -10,10 +10,16 @@ import pytest
 
 import windlass as w
 from windlass.errors import ConfigError
-from windlass.models import catalog
-from windlass.models.capabilities import Capabilities
-from windlass.models.matrix import capabilities_of
-from windlass.models.rows import ABILITIES, Matrix, Table, matches, version_of
+from windlass.models.registry import prices
+from windlass.models.registry.capabilities import Capabilities
+from windlass.models.registry.capability_rows import (
+    ABILITIES,
+    Matrix,
+    Table,
+    matches,
+    version_of,
+)
+from windlass.models.registry.matrix import capabilities_of
 
 
 @pytest.mark.parametrize(
@@ -137,7 +143,7 @@ def test_a_router_is_spoken_to_in_its_own_way_about_the_vendor_s_model() -> None
 
 
 def test_every_model_with_a_price_has_a_row() -> None:
-    for provider, name in catalog.names():
+    for provider, name in prices.names():
         assert capabilities_of(provider, name).known, (provider, name)
     assert capabilities_of("openai", "nobody-knows-it") == capabilities_of("openai", "nor-this")
     assert not capabilities_of("custom", "x").known
@@ -146,7 +152,7 @@ def test_every_model_with_a_price_has_a_row() -> None:
 
 def test_no_shipped_rule_is_out_of_reach() -> None:
     """A rule below one that takes all of its models would never be read."""
-    text = files("windlass.models").joinpath("capabilities.toml").read_text("utf-8")
+    text = files("windlass.models.registry").joinpath("capabilities.toml").read_text("utf-8")
     for rules in tomllib.loads(text)["provider"].values():
         seen: set[tuple[str, str]] = set()
         for rule in rules:

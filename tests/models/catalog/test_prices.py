@@ -10,34 +10,34 @@ from pathlib import Path
 import pytest
 
 import windlass as w
-from windlass.models import catalog
-from windlass.models.providers import resolve
-from windlass.models.scope import afresh
+from windlass.models.registry import prices
+from windlass.models.registry.providers import resolve
+from windlass.models.registry.scope import afresh
 from windlass.usage import Usage
 
 MILLION = Usage(1_000_000, 1_000_000)
 
 
 def test_the_table_is_dated() -> None:
-    assert date.fromisoformat(catalog.as_of()) >= date(2026, 1, 1)
+    assert date.fromisoformat(prices.as_of()) >= date(2026, 1, 1)
 
 
 def test_a_long_prompt_costs_more() -> None:
-    short = catalog.price("gemini", "gemini-2.5-pro", Usage(200_000, 1000))
-    long = catalog.price("gemini", "gemini-2.5-pro", Usage(200_001, 1000))
+    short = prices.price("gemini", "gemini-2.5-pro", Usage(200_000, 1000))
+    long = prices.price("gemini", "gemini-2.5-pro", Usage(200_001, 1000))
     assert short == pytest.approx(0.25 + 0.01)
     assert long == pytest.approx(200_001 * 2.5e-6 + 0.015)
     cached = Usage(300_000, 0, cache_read_tokens=300_000)
-    assert catalog.price("gemini", "gemini-2.5-pro", cached) == pytest.approx(0.3 * 0.25)
+    assert prices.price("gemini", "gemini-2.5-pro", cached) == pytest.approx(0.3 * 0.25)
 
 
 def test_other_doors_to_the_same_models() -> None:
-    expected = catalog.price("openai", "gpt-4o", MILLION)
+    expected = prices.price("openai", "gpt-4o", MILLION)
     for provider in ("azure", "openai-responses"):
-        assert catalog.price(provider, "gpt-4o", MILLION) == expected
-    assert catalog.price("vertex", "gemini-2.5-pro", Usage(1000, 0)) == pytest.approx(0.00125)
-    assert catalog.price("openrouter", "anthropic/claude-opus-4.7", MILLION) == pytest.approx(30)
-    bedrock = catalog.price("bedrock", "us.anthropic.claude-opus-4-7", MILLION)
+        assert prices.price(provider, "gpt-4o", MILLION) == expected
+    assert prices.price("vertex", "gemini-2.5-pro", Usage(1000, 0)) == pytest.approx(0.00125)
+    assert prices.price("openrouter", "anthropic/claude-opus-4.7", MILLION) == pytest.approx(30)
+    bedrock = prices.price("bedrock", "us.anthropic.claude-opus-4-7", MILLION)
     assert bedrock == pytest.approx(30)
 
 
@@ -59,14 +59,14 @@ RATES = """
 
 def test_a_rate_card(toml: Callable[..., Path]) -> None:
     toml(RATES)
-    assert catalog.price("openai", "gpt-4o", MILLION) == pytest.approx(3.0)
-    assert catalog.price("openai", "gpt-4o-mini", MILLION) == pytest.approx(0.15 + 7)
-    assert catalog.price("openai", "gpt-4o", Usage(10, 10, cost_usd=0.5)) == 0.5
+    assert prices.price("openai", "gpt-4o", MILLION) == pytest.approx(3.0)
+    assert prices.price("openai", "gpt-4o-mini", MILLION) == pytest.approx(0.15 + 7)
+    assert prices.price("openai", "gpt-4o", Usage(10, 10, cost_usd=0.5)) == 0.5
     computed = Usage(10, 10, gpu_ms=2500)
-    assert catalog.price("local", "qwen3", computed) == pytest.approx(0.005)
+    assert prices.price("local", "qwen3", computed) == pytest.approx(0.005)
     assert resolve("local:qwen3", environ={}).price(computed) == pytest.approx(0.005)
     # one's own price is for prompts of every length; what it does not name is the table's
-    own = catalog.price("gemini", "gemini-2.5-pro", Usage(1_000_000, 1_000_000))
+    own = prices.price("gemini", "gemini-2.5-pro", Usage(1_000_000, 1_000_000))
     assert own == pytest.approx(1 + 10)
 
 
@@ -80,14 +80,14 @@ async def test_a_runtime_has_prices_of_its_own(toml: Callable[..., Path]) -> Non
 def test_what_nobody_knows_costs_nothing_and_says_so_once(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(catalog, "_unpriced", set())
+    monkeypatch.setattr(prices, "_unpriced", set())
     with caplog.at_level(logging.WARNING, "windlass"):
         for _ in range(3):
             assert resolve("openai:gpt-novel", environ={}).price(MILLION) == 0
-            assert catalog.price("openai", "gpt-novel", MILLION) == 0
-        assert catalog.price("huggingface", "Qwen/Qwen3-32B", MILLION) == 0
+            assert prices.price("openai", "gpt-novel", MILLION) == 0
+        assert prices.price("huggingface", "Qwen/Qwen3-32B", MILLION) == 0
         for own in ("ollama", "local", "llamacpp", "mlx", "mock"):  # one's own costs nothing
-            assert catalog.price(own, "anything", MILLION) == 0
+            assert prices.price(own, "anything", MILLION) == 0
     said = [record.getMessage() for record in caplog.records]
     assert len(said) == 2
     assert said[0].startswith("nobody knows the price of openai:gpt-novel")
@@ -97,10 +97,10 @@ def test_what_nobody_knows_costs_nothing_and_says_so_once(
 def test_a_price_of_nothing_is_known(
     toml: Callable[..., Path], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(catalog, "_unpriced", set())
+    monkeypatch.setattr(prices, "_unpriced", set())
     toml('[llm.prices."openai:*"]\ninput = 0\noutput = 0\n')
     with afresh(), caplog.at_level(logging.WARNING, "windlass"):
-        assert catalog.price("openai", "gpt-novel", MILLION) == 0
+        assert prices.price("openai", "gpt-novel", MILLION) == 0
     assert not caplog.records
 
 

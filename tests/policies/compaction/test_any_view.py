@@ -16,11 +16,11 @@ import windlass as w
 from tests.models.test_any_history import DOORS, TOOLS, asked_of, histories, turns
 from windlass import seams
 from windlass.events import Compacted, JournalEntry, Noted, Replied, Said
-from windlass.loop.replay import requests_of
+from windlass.loop.requests import requests_of
 from windlass.messages import Message, Text, ToolCall, ToolResult
-from windlass.models.audit import audit
 from windlass.models.base import Frame, Request, Settings
-from windlass.policies.compaction.cutting import (
+from windlass.models.history import audit
+from windlass.policies.compaction.cut import (
     Cut,
     archived,
     cut_of,
@@ -33,9 +33,9 @@ from windlass.policies.compaction.cutting import (
     tokens,
     truncated,
 )
-from windlass.store.fold import messages_of
+from windlass.store.view import messages_of
 from windlass.testing import scripted
-from windlass.testing.fakes import Rejected
+from windlass.testing.providers import Rejected
 
 EXAMPLES = int(os.environ.get("WINDLASS_EXAMPLES", "30"))
 TASK = Message("user", "Sort the apples. Never the pears.")

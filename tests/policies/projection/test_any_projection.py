@@ -15,18 +15,22 @@ from tests.models.test_any_history import DOORS
 from tests.policies.compaction.test_any_view import EXAMPLES, VIEWS, legal, stays
 from windlass import seams
 from windlass.events import Projected, Reshaped, Said
-from windlass.loop.replay import requests_of
+from windlass.loop.requests import requests_of
 from windlass.messages import Message, Text, ToolCall, ToolResult
-from windlass.models.audit import audit
-from windlass.policies.compaction.cutting import fresh, pinned, weigh
-from windlass.policies.projection.edits import WORTH, Edit, chosen
-from windlass.policies.projection.failures import Failures
+from windlass.models.history import audit
+from windlass.policies.compaction.cut import fresh, pinned, weigh
+from windlass.policies.projection.failures import Failures, repaired, squashed
 from windlass.policies.projection.prefix import prefixed
-from windlass.policies.projection.reachable import Bodies, Roots, collected, roots_of, shed_by
-from windlass.policies.projection.repair import repaired
-from windlass.policies.projection.squash import squashed
-from windlass.policies.rewriting import whole
-from windlass.store.fold import messages_of
+from windlass.policies.projection.reachability import (
+    Bodies,
+    Roots,
+    collected,
+    roots_of,
+    shed_by,
+)
+from windlass.policies.projection.settings import WORTH, Edit, chosen
+from windlass.policies.view_rewrite import whole
+from windlass.store.view import messages_of
 from windlass.testing import scripted
 
 OUTCOMES = ["ok", "error", "retry", "invalid", "unknown_tool", "denied", "timeout", "interrupted"]

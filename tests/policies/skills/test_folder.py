@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 import windlass as w
-from windlass.policies.skills import files, folder
+from windlass.policies.skills import files
+from windlass.policies.skills import loader as folder
 from windlass.policies.skills.files import Refused, file_tool, listed, read
-from windlass.policies.skills.folder import LARGEST, skills_in
+from windlass.policies.skills.loader import LARGEST, skills_in
 from windlass.testing import call, scripted
 
 links = pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")

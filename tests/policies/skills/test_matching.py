@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import windlass as w
-from windlass.policies.skills.matching import Matcher, Unmatched
+from windlass.policies.skills.match import Matcher, Unmatched
 
 SKILLS = [w.skill_define("ship", description="release"), w.skill_define("review")]
 

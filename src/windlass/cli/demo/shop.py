@@ -20,8 +20,8 @@ from windlass import seams
 from windlass.events import TextDelta, ToolCallReady
 from windlass.messages import Message, Text, ToolCall
 from windlass.models.base import Emit, Model, Request, Response
-from windlass.tools.base import ToolContext
 from windlass.tools.function import tool
+from windlass.tools.tool import ToolContext
 from windlass.usage import Usage
 
 SESSION = "refund-A-1042"

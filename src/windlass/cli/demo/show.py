@@ -14,8 +14,8 @@ import click
 from windlass.cli.main import debug_option
 
 if TYPE_CHECKING:
+    from windlass.cli.console import Paper
     from windlass.cli.demo.shop import Shop
-    from windlass.cli.paper import Paper
     from windlass.cli.timeline import Timed
 
 PACE = 0.025  # seconds between the model's words, on a terminal
@@ -38,8 +38,8 @@ NAIVE_DEATHS = DEATHS | {
 @debug_option
 def demo(keep: str | None, naive: bool) -> None:
     """A refund that survives SIGKILL: offline, no key, in seconds."""
+    from windlass.cli.console import out
     from windlass.cli.demo.shop import Shop
-    from windlass.cli.paper import out
 
     with _folder(keep) as folder:
         story = Story(Shop(folder), out(), naive)

@@ -10,9 +10,9 @@ from windlass.errors import BadReply, ModelError, StreamBroken
 from windlass.events import TextDelta, ThinkingDelta, ToolCallReady
 from windlass.messages import Message, Origin, Text, Thinking, ToolCall
 from windlass.models.base import Emit, Response, silent
-from windlass.models.failures import Source, error_fields, from_stream
-from windlass.models.sse import MAX_EVENT, SSEDecoder
-from windlass.models.wires.values import loads
+from windlass.models.transport.errors import Source, error_fields, from_stream
+from windlass.models.transport.sse import MAX_EVENT, SSEDecoder
+from windlass.models.wires.json_values import loads
 
 _BOM: Final = b"\xef\xbb\xbf"
 

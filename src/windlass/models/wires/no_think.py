@@ -12,7 +12,7 @@ import msgspec
 
 from windlass.messages import Message, Text
 from windlass.models.base import Request
-from windlass.models.capabilities import Capabilities
+from windlass.models.registry.capabilities import Capabilities
 from windlass.models.view import derive
 
 WORDS: Final = "/no_think"

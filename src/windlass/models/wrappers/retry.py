@@ -12,8 +12,8 @@ from windlass import seams
 from windlass.errors import ConfigError, ModelError, nearest, shown
 from windlass.events import StreamRestarted
 from windlass.models.base import Emit, Model, Request, Response
-from windlass.models.metering import begin_request, fail_request
-from windlass.models.wrappers.holding import Holding, Shown, ended
+from windlass.models.meter import begin_request, fail_request
+from windlass.models.wrappers.base import Holding, Shown, ended
 
 Backoff: TypeAlias = Literal["exponential", "linear", "constant", "none"]
 

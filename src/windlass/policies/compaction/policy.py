@@ -19,8 +19,9 @@ from windlass.loop.policy import Policy, TryAgain
 from windlass.loop.run import Run
 from windlass.messages import Message, Text
 from windlass.models.base import Frame, Request, Settings
-from windlass.policies.compaction import pricing
-from windlass.policies.compaction.cutting import (
+from windlass.options.prompt_text import Words, text_of
+from windlass.policies.compaction import rewrite
+from windlass.policies.compaction.cut import (
     Cut,
     archived,
     cut_of,
@@ -30,20 +31,8 @@ from windlass.policies.compaction.cutting import (
     tokens,
     truncated,
 )
-from windlass.policies.compaction.instructions import (
-    RULES,
-    TASK,
-    WORDS,
-    CompactionPolicy,
-    asking,
-    mode_of,
-    on_record,
-    source_of,
-    system_of,
-    worded,
-)
 from windlass.policies.compaction.recall import recall_tool
-from windlass.policies.compaction.work import (
+from windlass.policies.compaction.rewrite import (
     PURPOSE,
     Compactions,
     Work,
@@ -57,8 +46,19 @@ from windlass.policies.compaction.work import (
     so_far,
     view_tokens,
 )
-from windlass.policies.wording import Words, text_of
-from windlass.tools.base import Tool
+from windlass.policies.compaction.summary_prompt import (
+    RULES,
+    TASK,
+    WORDS,
+    CompactionPolicy,
+    asking,
+    mode_of,
+    on_record,
+    source_of,
+    system_of,
+    worded,
+)
+from windlass.tools.tool import Tool
 
 Strategy: TypeAlias = Literal["truncate", "summarize_middle", "summarize_all", "hybrid", "custom"]
 STRATEGIES: Final = cast("tuple[str, ...]", get_args(Strategy))
@@ -214,10 +214,10 @@ class Compacting(Policy[Compactions]):
         if slim is not None and tokens(slim) * 2 < gone:
             left = tokens(slim)  # references, and those are free
         elif self.strategy not in ("truncate", "custom"):
-            spent = pricing.summary_usd(run.model, gone, WORDS)
+            spent = rewrite.summary_usd(run.model, gone, WORDS)
         same = frame + tokens(request.messages[: cut.start])
         after = frame + size - gone + left
-        effect = pricing.effect_of(run.model, frame + size, after, same, cached=True)
+        effect = rewrite.effect_of(run.model, frame + size, after, same, cached=True)
         return effect.pays_after(spent) <= turns
 
     # ----------------------------------------------------------------- the work
@@ -361,7 +361,7 @@ class Compacting(Policy[Compactions]):
         cached = so_far(run)[1].cache_read_tokens > 0
         as_it_was = recall is None or recall in run.tools
         same = frame + tokens(work.messages[:start]) if as_it_was else 0
-        effect = pricing.effect_of(
+        effect = rewrite.effect_of(
             run.model, frame + work.before, frame + work.size, same, cached=cached
         )
         run.reshape((start, stop), new, PURPOSE)

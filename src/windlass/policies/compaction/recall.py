@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple
 
 from windlass.events import JournalEntry, Replied, Said, SessionReset, ToolResulted
 from windlass.messages import Message, Text, ToolCall, ToolResult
-from windlass.policies.compaction.cutting import SUMMARY, said
-from windlass.tools.base import Retry, Tool
+from windlass.policies.compaction.cut import SUMMARY, said
+from windlass.tools.tool import Retry, Tool
 
 NAMES: Final = ("recall", "recall_earlier")  # the second where a tool of yours has the first
 _PAGE: Final = 16_000  # characters in one answer

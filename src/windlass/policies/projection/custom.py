@@ -11,8 +11,14 @@ from windlass.errors import ConfigError, nearest
 from windlass.loop.policy import Policy
 from windlass.loop.run import Run
 from windlass.models.base import Request
-from windlass.policies.compaction.work import view_tokens
-from windlass.policies.rewriting import lend, read, take_back, untouched, whole
+from windlass.policies.compaction.rewrite import view_tokens
+from windlass.policies.view_rewrite import (
+    lend,
+    read,
+    take_back,
+    untouched,
+    whole,
+)
 
 WHO: Final = "transcript_projection.project"
 

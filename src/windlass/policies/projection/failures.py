@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+import msgspec
+
 from windlass.loop.run import Run
-from windlass.messages import Message, ToolResult
+from windlass.messages import Block, Message, Text, ToolResult
 from windlass.models.view import Strand
+from windlass.policies.projection.settings import Edit, edit
 
 #: Outcomes that say no more than that a call was wrong. A denial, a timeout and a call that was
 #: interrupted stay in sight: the model must not ask again as if nothing had happened.
@@ -116,3 +120,101 @@ def _round(items: Sequence[Message], at: int) -> Round:
     alone = at > 0 and items[at - 1].role != "assistant"
     stop = at + 1 if items[at + 1].role == "assistant" else at + 2
     return Round(at, stop, bad, good, grave or not alone)
+
+
+# `squash_failed_calls`: calls that failed become one short note.
+
+
+NOTE: Final = "projection"  # the kind of the note
+_SAID: Final = 160  # characters of an error that stay
+_MANY: Final = 4  # rounds of a row that has no end yet
+
+
+def squashed(
+    view: Sequence[Message], failures: Failures, stop: int, keep_last: int, tool: str | None
+) -> list[Edit]:
+    """The failed rounds before `stop`, each row of them one note; `tool` brings them back."""
+    rows: list[Sequence[Round]] = [
+        chain.rounds for chain in failures.chains if chain.rounds[-1].stop <= stop
+    ]
+    still = [one for one in failures.open if one.stop <= stop]
+    if len(still) >= _MANY:
+        rows.append(still)
+    edits: list[Edit | None] = []
+    for row in rows:
+        for group in _adjacent(row):
+            start, end = group[0].start, group[-1].stop
+            note = Message("user", (Text(_noted(view[start:end], tool)),), NOTE)
+            edits.append(edit(view, start, end, (note,), end + keep_last))
+    for one in failures.mixed:
+        if one.stop <= stop:
+            at = one.stop - 1
+            slim = _shortened(view[at], tool)
+            edits.append(edit(view, at, at + 1, (slim,), one.stop + keep_last))
+    return sorted(one for one in edits if one is not None)
+
+
+def _adjacent(row: Sequence[Round]) -> list[list[Round]]:
+    """Rounds between which nobody spoke."""
+    groups: list[list[Round]] = []
+    for one in row:
+        if groups and groups[-1][-1].stop == one.start:
+            groups[-1].append(one)
+        else:
+            groups.append([one])
+    return groups
+
+
+def _noted(messages: Sequence[Message], tool: str | None) -> str:
+    results = [b for m in messages for b in m.content if type(b) is ToolResult]
+    counted = Counter(result.name for result in results)
+    names = ", ".join(f"{name} ×{n}" if n > 1 else name for name, n in counted.items())
+    how = "1 call that failed is" if len(results) == 1 else f"{len(results)} calls that failed are"
+    last = results[-1]
+    where = f' {tool}(id="{last.id}") shows it.' if tool is not None else ""
+    return f"[{how} no longer shown: {names}. The last said: {_said(last)}{where}]"
+
+
+def _said(result: ToolResult) -> str:
+    text = " ".join(result.text[: 2 * _SAID].split())
+    return text if len(text) <= _SAID else f"{text[: _SAID - 1]}…"
+
+
+def _shortened(message: Message, tool: str | None) -> Message:
+    blocks: list[Block] = []
+    for block in message.content:
+        if type(block) is ToolResult and failed(block) and len(block.text) > 2 * _SAID:
+            where = f'; {tool}(id="{block.id}") shows all of it' if tool is not None else ""
+            block = msgspec.structs.replace(block, content=f"[failed{where}] {_said(block)}")
+        blocks.append(block)
+    return msgspec.structs.replace(message, content=tuple(blocks))
+
+
+# `clean_tool_repair`: a call that failed and was mended is shown as if it had been right at once.
+
+
+def repaired(view: Sequence[Message], failures: Failures) -> list[Edit]:
+    """The failed rounds go, where the round after them did with success what they had tried."""
+    edits: list[Edit] = []
+    for chain in failures.chains:
+        if chain.then is None or not _mended(view, chain):
+            continue
+        for one in chain.rounds:
+            found = edit(view, one.start, one.stop, (), chain.then.stop)
+            if found is not None:
+                edits.append(found)
+    return edits
+
+
+def _mended(view: Sequence[Message], chain: Chain) -> bool:
+    """Did every tool that failed work in the next round? One that does not exist had another name."""
+    then = chain.then
+    if then is None or not then.worked:
+        return False
+    wanted = {
+        block.name
+        for one in chain.rounds
+        for block in view[one.stop - 1].content
+        if type(block) is ToolResult and block.outcome != "unknown_tool"
+    }
+    return wanted <= set(then.worked)

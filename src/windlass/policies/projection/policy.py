@@ -17,18 +17,25 @@ from windlass.loop.run import Run
 from windlass.messages import Message
 from windlass.models.base import Frame, Request
 from windlass.models.view import View
-from windlass.policies.compaction import pricing
-from windlass.policies.compaction.cutting import fresh, weigh
+from windlass.policies.compaction import rewrite
+from windlass.policies.compaction.cut import fresh, weigh
 from windlass.policies.compaction.recall import recall_tool
-from windlass.policies.compaction.work import frame_tokens, happened, recalling, view_tokens
-from windlass.policies.projection.edits import Edit, chosen
-from windlass.policies.projection.failures import Failures
+from windlass.policies.compaction.rewrite import (
+    frame_tokens,
+    happened,
+    recalling,
+    view_tokens,
+)
+from windlass.policies.projection.failures import Failures, repaired, squashed
 from windlass.policies.projection.prefix import prefixed
-from windlass.policies.projection.reachable import Bodies, collected, roots_of, shed_by
-from windlass.policies.projection.repair import repaired
-from windlass.policies.projection.settings import TranscriptProjection
-from windlass.policies.projection.squash import squashed
-from windlass.tools.base import Tool
+from windlass.policies.projection.reachability import (
+    Bodies,
+    collected,
+    roots_of,
+    shed_by,
+)
+from windlass.policies.projection.settings import Edit, TranscriptProjection, chosen
+from windlass.tools.tool import Tool
 
 NAME: Final = "transcript_projection"
 _NEW: Final = 3  # messages: an edit that became possible within so many is looked at now
@@ -144,7 +151,7 @@ class Projecting(Policy[Projections]):
 
     def _effect(
         self, run: Run, request: Request, part: Sequence[Edit], begin: int
-    ) -> pricing.Effect:
+    ) -> rewrite.Effect:
         """What it does to the bill. What the model has not seen yet is sent for the first time anyway."""
         usage = run.turn.usage if run.turn is not None else None
         view = run.strand.items
@@ -154,9 +161,9 @@ class Projecting(Policy[Projections]):
         after = frame + (size - sum([one.saved for one in part])) // 4
         same = frame + weigh(view[: part[0].start]) // 4
         cached = usage is not None and usage.cache_read_tokens > 0
-        return pricing.effect_of(run.model, before, after, same, cached=cached)
+        return rewrite.effect_of(run.model, before, after, same, cached=cached)
 
-    def _make(self, run: Run, part: Sequence[Edit], effect: pricing.Effect) -> None:
+    def _make(self, run: Run, part: Sequence[Edit], effect: rewrite.Effect) -> None:
         view: list[Message] = run.strand.items
         before = view_tokens(run)
         shed = shed_by(view, part)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from windlass.messages import Message, ToolResult
-from windlass.policies.compaction.cutting import (
+from windlass.policies.compaction.cut import (
     SUMMARY,
     archived,
     cut_of,
@@ -19,8 +19,8 @@ from windlass.policies.compaction.cutting import (
     tokens,
     weigh,
 )
-from windlass.policies.projection.edits import Edit, edit
 from windlass.policies.projection.failures import failed
+from windlass.policies.projection.settings import Edit, edit
 
 _ROOM: Final = 6_000  # characters of the notes
 _HEAD: Final = "[Notes on what is no longer shown"

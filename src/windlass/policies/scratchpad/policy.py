@@ -16,7 +16,8 @@ from windlass.loop.run import Run
 from windlass.loop.verdict import Outcome
 from windlass.messages import Message
 from windlass.models.base import Model, Request
-from windlass.policies.scratchpad.edits import edits_in, recorded
+from windlass.options.prompt_text import Words
+from windlass.policies.scratchpad.inbox import edits_in, recorded
 from windlass.policies.scratchpad.pad import (
     INITIAL,
     NAME,
@@ -30,9 +31,8 @@ from windlass.policies.scratchpad.pad import (
     within,
 )
 from windlass.policies.scratchpad.recent import Recents, refs_of
+from windlass.policies.scratchpad.render import SYSTEM, excerpt, recited
 from windlass.policies.scratchpad.reorganize import past_of, rewritten
-from windlass.policies.scratchpad.writing import SYSTEM, excerpt, recited
-from windlass.policies.wording import Words
 
 _TASK: Final = 4_000  # bytes of a task that is a goal; all of it stands in the view
 

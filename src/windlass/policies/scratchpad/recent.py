@@ -20,7 +20,7 @@ from windlass.events import (
 )
 from windlass.messages import Message, ToolResult
 from windlass.policies.scratchpad.pad import Pad, Ref
-from windlass.policies.scratchpad.writing import BLOCKS, excerpt
+from windlass.policies.scratchpad.render import BLOCKS, excerpt
 
 _SPARE: Final = 4  # replies that may be dropped from the end
 _LISTED: Final = 8  # results of one message that are kept with it

@@ -13,10 +13,11 @@ from windlass.events import AgentScratchpad, JournalEntry, Replied, ReplyFailed
 from windlass.loop.run import Run
 from windlass.messages import Message, Text
 from windlass.models.base import Emit, Frame, Model, Request, Response, Settings
-from windlass.models.typed import asking as asking_for
-from windlass.models.typed import forced, means_of
-from windlass.models.wrappers.holding import Holding
-from windlass.policies.judge import spoken
+from windlass.models.structured_output import asking as asking_for
+from windlass.models.structured_output import forced, means_of
+from windlass.models.wrappers.base import Holding
+from windlass.options.prompt_text import Words, text_of
+from windlass.policies.judges.judge import spoken
 from windlass.policies.scratchpad.pad import (
     INITIAL,
     MOST,
@@ -31,8 +32,12 @@ from windlass.policies.scratchpad.pad import (
     within,
 )
 from windlass.policies.scratchpad.recent import with_results
-from windlass.policies.scratchpad.writing import SYSTEM, again, asking, excerpt
-from windlass.policies.wording import Words, text_of
+from windlass.policies.scratchpad.render import (
+    SYSTEM,
+    again,
+    asking,
+    excerpt,
+)
 
 _TOOL: Final = "write_scratchpad"
 _SETTINGS: Final = Settings(max_tokens=8_192, temperature=0.0, stream=False, task_kind="scratchpad")

@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from windlass.errors import nearest
-from windlass.policies.skills.registry import SkillRegistry
-from windlass.policies.skills.skill import Skill
-from windlass.tools.base import Retry, Tool
+from windlass.policies.skills.skill import Skill, SkillRegistry
+from windlass.tools.tool import Retry, Tool
 
 NAMES: Final = ("read_skill_file", "read_file_of_skill")  # the second where the first is taken
 LISTED: Final = 500  # files of a skill that are known by name

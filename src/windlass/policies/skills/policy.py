@@ -27,19 +27,18 @@ from windlass.events import (
     SkillMatched,
     SkillScopeTools,
 )
+from windlass.events.policy import SkillScore
 from windlass.loop.plan import digest_of
 from windlass.loop.policy import Policy
 from windlass.loop.run import Run
 from windlass.messages import Message, ToolCall, ToolResult
 from windlass.models.base import Frame, Request
-from windlass.notes import SkillScore
-from windlass.policies.reading import Reading, Take, reading
+from windlass.policies.facts import Reading, Take, reading
 from windlass.policies.skills.files import NAMES, file_tool
-from windlass.policies.skills.matching import Matcher, Unmatched
-from windlass.policies.skills.registry import SkillRegistry
+from windlass.policies.skills.match import Matcher, Unmatched
 from windlass.policies.skills.scope import Surface, framed
-from windlass.policies.skills.skill import Hook, Skill, SkillMatch
-from windlass.tools.base import Tool
+from windlass.policies.skills.skill import Hook, Skill, SkillMatch, SkillRegistry
+from windlass.tools.tool import Tool
 
 log = logging.getLogger("windlass")
 _KEY: Final = "skills"

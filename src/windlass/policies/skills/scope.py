@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from windlass.access.globs import match_name
+from windlass.globs import match_name
 from windlass.messages import ToolSpec
 from windlass.models.base import Frame, Settings
 from windlass.policies.skills.skill import NAMESPACE, Skill
-from windlass.tools.base import Tool
+from windlass.tools.tool import Tool
 
 _NAMED = 40  # files of a skill that its words name
 

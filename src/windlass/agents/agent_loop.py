@@ -1,0 +1,68 @@
+"""The loop as a function: every option of the specification in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar, Unpack
+
+from windlass.engine import driver
+from windlass.engine.assemble import assemble, check_loop
+from windlass.engine.driver import conduct
+from windlass.engine.environment import current_runtime
+from windlass.engine.input import asked_to_run
+from windlass.engine.options import LoopKeywords, merged
+from windlass.engine.results import LoopResult
+from windlass.errors import ConfigError
+from windlass.observe.callbacks import sinks_of
+
+
+async def agent_loop(
+    prompt: Any,
+    system: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    /,
+    **more: Unpack[LoopKeywords],
+) -> LoopResult:
+    """Run an agent loop and return its result, whatever happens; `status` says how it ended.
+
+    ```python
+    result = await w.agent_loop("Sort this list.", "Be brief.", tools=[sort], loop_until_done=True)
+    print(result.status, result.visible_text, result.llm.iterations)
+    ```
+    """
+    typed = merged(options, more, "agent_loop")
+    if system is not None:
+        if "system" in typed:
+            raise ConfigError("system is given twice: as the second argument and as an option")
+        typed["system"] = system
+    return await run_loop(prompt, typed, "agent_loop", LoopResult)
+
+
+Result = TypeVar("Result", bound=LoopResult)
+
+
+async def run_loop(prompt: Any, typed: dict[str, Any], door: str, result: type[Result]) -> Result:
+    """Run the loop with these options, as the function of this name does."""
+    system = typed.pop("system", None)
+    checked = check_loop(typed, door)
+    plan = assemble(checked, system, "agent_loop")
+    runtime = current_runtime()
+    messages = checked.get("messages")
+    begun = await driver.start(
+        plan,
+        asked_to_run(prompt if messages is None else messages, checked.get("session_id")),
+        runtime,
+        session_id=checked.get("session_id"),
+        store=runtime.store_at(place) if (place := checked.get("store")) is not None else None,
+        caller=checked.get("caller"),
+        deps=checked.get("deps"),
+        sinks=sinks_of(checked.get("on_event")),
+        run_id=checked.get("run_id"),
+        request_id=checked.get("request_id"),
+        conversation_id=checked.get("conversation_id"),
+        take_over=checked.get("take_over", False),
+        on_pending=checked.get("on_pending", "keep"),
+    )
+    begun.parks = checked.get("on_cancel") == "park"
+    outcome = await conduct(begun, runtime, abort=checked.get("abort"))
+    return result(begun.run, outcome)

@@ -1,0 +1,267 @@
+"""An agent at work for a command: its store, its session, and a hand on the brake.
+
+`Work` lives on one event loop; `run` gives it one task, `chat` many.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, cast
+
+from windlass import seams
+from windlass.cli import text as words
+from windlass.cli.console import stop_writing
+from windlass.cli.logs import secrets_here
+from windlass.cli.options import Before, Chosen, answers_of, before, make_agent
+from windlass.cli.store_location import find_place, match
+from windlass.cli.text import clean, one_line
+from windlass.cli.views import Redacting, View
+from windlass.config.loader import load
+from windlass.engine.environment import Runtime
+from windlass.engine.redaction import redact
+from windlass.errors import ConfigError, NoSuchSession
+from windlass.events import Event
+from windlass.loop.abort import Abort
+from windlass.sessions.api import agent_session_open
+
+if TYPE_CHECKING:
+    from windlass.agents.agent import Agent
+    from windlass.engine.results import AgentResult
+    from windlass.redaction.redactor import Redactor
+
+GOOD = ("done", "idle")
+CANCELLED = ("cancelled", "cancelling")
+GO_ON = "Continue."
+SIGPIPE = 13  # Windows has no name for it
+
+
+class Work:
+    """One session, and the agent that works on it."""
+
+    def __init__(self, chosen: Chosen, view: View) -> None:
+        self.chosen, self.view = chosen, view
+        self.place = find_place(chosen.store)
+        self.store = self.place.open()
+        self.redactor = secrets_here()
+        self.runtime = Runtime(self.store, secrets=load().secrets())
+        self.session_id = ""
+        self.past: Before | None = None  # how the session was run before
+        self.fresh = False  # it is not there yet
+        self.signal: int | None = None  # what stopped the last run
+        self._agent: Agent[Any, str] | None = None
+        self._answers: tuple[Mapping[str, Any], Mapping[str, Any]] = ({}, {})
+
+    async def open(self) -> None:
+        """Find the session and make the agent."""
+        await self.runtime.__aenter__()
+        chosen = self.chosen
+        hint: list[str] = []
+        if chosen.resume is not None:
+            if chosen.session is not None:
+                raise ConfigError("--session and --resume name the same thing: give one of them")
+            if not self.place.exists:
+                raise NoSuchSession(f"no session {chosen.resume!r}: nothing is kept in {self.kept}")
+            self.session_id = await match(self.store, chosen.resume)
+            self.past = before(await self.store.read(self.session_id))
+            info = await self.store.info(self.session_id)
+            hint = [str(path) for path in cast("list[Any]", info.metadata.get("tools") or [])]
+            if self.past is None:
+                raise NoSuchSession(f"session {self.session_id!r} has never run; use --session")
+        elif chosen.session is not None:
+            self.session_id = _checked(chosen.session)
+            try:
+                entries = await self.store.read(self.session_id) if self.place.exists else []
+                self.past = before(entries)
+                self.fresh = not entries
+            except NoSuchSession:
+                self.fresh = True
+        else:
+            self.session_id, self.fresh = seams.new_id("session"), True
+        self._answers = answers_of(chosen)
+        if chosen.plan is not None and self.place.exists:
+            self.chosen = chosen = chosen._replace(plan=await match(self.store, chosen.plan))
+        self._agent = make_agent(chosen, self.past, hint)
+
+    async def close(self) -> None:
+        """Let go of everything."""
+        await self.runtime.__aexit__()
+        await self.store.aclose()
+
+    @property
+    def kept(self) -> str:
+        """Where sessions are kept, as a person would write it."""
+        return os.path.relpath(self.place.file) if self.place.file else self.place.shown
+
+    @property
+    def stuck(self) -> bool:
+        """A tool's thread has outlived its run; waiting for it could take for ever."""
+        return bool(self.runtime.lingering)
+
+    @property
+    def unfinished(self) -> bool:
+        """There is a run to go on with, killed or parked."""
+        return self.past is not None and self.past.unfinished
+
+    async def turn(self, task: str | None, *, resume: bool = False) -> AgentResult[str]:
+        """Run a task on the session, or go on with what stopped there."""
+        agent = self._agent
+        assert agent is not None
+        if self.fresh:
+            self.place.prepare()
+            tools = {"tools": list(self.chosen.tools)} if self.chosen.tools else None
+            await agent_session_open(self.session_id, metadata=tools, store=self.store)
+            self.fresh = False
+        redacting = Redacting(self.view, self._known)
+        self.signal = None
+        brake = Abort()
+
+        def sink(event: Event) -> None:
+            try:
+                redacting(event)
+            except BrokenPipeError:  # as in any pipe: whoever read us has gone, so we stop
+                stop_writing()
+                self._stopped(SIGPIPE)
+                brake.abort("nobody reads the output any more")
+
+        self.view.begin()
+        try:
+            with _signals(brake, self._stopped):
+                discards = self.chosen.on_pending == "discard"
+                if resume and self.unfinished and not discards:
+                    return await self._resume(agent, task, brake, sink)
+                return await agent.run(
+                    task or GO_ON, session_id=self.session_id, store=self.store, abort=brake,
+                    on_event=sink, take_over=self.chosen.take_over,
+                    on_pending="discard" if discards else "keep",
+                )  # fmt: skip
+        finally:
+            self.past = self.past._replace(unfinished=False) if self.past else None
+            redacting.flush()
+            self.view.end()
+
+    async def _resume(
+        self, agent: Agent[Any, str], task: str | None, brake: Abort, sink: Any
+    ) -> AgentResult[str]:
+        if task is not None:  # heard when what stopped has been brought to its end
+            await self.store.post(self.session_id, "follow_up", redact(task))
+        decisions, results = self._answers
+        return await agent.resume(
+            self.session_id, store=self.store, abort=brake, on_event=sink,
+            decisions=decisions, results=results, take_over=self.chosen.take_over,
+        )  # fmt: skip
+
+    def _stopped(self, number: int) -> None:
+        self.signal = number
+
+    def _known(self) -> Redactor | None:
+        return self.runtime.redactor or self.redactor
+
+    # ----------------------------------------------------------------- what is said at the end
+
+    def report(self, result: AgentResult[str], seconds: float, command: str = "run") -> None:
+        """The last lines of a run: how it ended, what it cost, how to go on."""
+        note, status = self.view.note, result.status
+        facts = [
+            words.count(result.turns, "turn"),
+            words.tokens(result.usage.total_tokens),
+            words.money(result.cost_usd),
+            words.duration(seconds),
+        ]
+        if command == "run":
+            facts.append(self.session_id)
+        if (plan := result.plan) is not None:
+            told = words.count(len(plan.effects), "effect")
+            note(
+                f"{told} planned: ", (f"windlass plan show {self.session_id}", "bold"), always=True
+            )
+        if status in GOOD:
+            shown = [(status, "green"), (" · ", "dim")] if command == "run" else []
+            note(*shown, (" · ".join(facts), "dim"))
+            return
+        tone = "yellow" if status in CANCELLED else "red"
+        why = "" if self.signal is not None and status in CANCELLED else _why(result)
+        note((status, tone), why, (f" · {' · '.join(facts)}", "dim"), always=True)
+        for call in result.pending:
+            asked = words.shown_call(call.name, call.arguments, 80)
+            note(f"  waits: {call.id}  {asked}  ({one_line(call.reason, 60)})", always=True)
+        if command == "run" and self.place.url != "memory:":
+            note("go on with: ", (self.chosen.to_go_on(self.session_id), "bold"), always=True)
+
+    def document(self, result: AgentResult[str]) -> dict[str, Any]:
+        """The same for machines."""
+        import msgspec
+
+        ended = result.status in GOOD
+        return {
+            "status": result.status,
+            "stop_reason": result.stop_reason,
+            "output": result.output,
+            "error": result.error,
+            "session_id": result.session_id,
+            "run_id": result.run_id,
+            "turns": result.turns,
+            "usage": msgspec.to_builtins(result.usage),
+            "cost_usd": result.cost_usd,
+            "tool_calls": msgspec.to_builtins(result.tool_calls),
+            "pending": msgspec.to_builtins(result.pending),
+            "plan": None if result.plan is None else msgspec.to_builtins(result.plan),
+            "resume": None if ended else self.chosen.to_go_on(result.session_id),
+        }
+
+    def exit_code(self, result: AgentResult[str]) -> int:
+        """0 done, 130 cancelled by hand, 128 + n by another signal, 1 for any other end."""
+        if self.signal is not None and result.status in CANCELLED:
+            return 128 + self.signal
+        return 0 if result.status in GOOD else 1
+
+
+def _why(result: AgentResult[str]) -> str:
+    if result.error is not None:
+        return f": {one_line(str(result.error.get('message')), 300)}"
+    return f" ({clean(result.stop_reason)})" if result.stop_reason else ""
+
+
+def _checked(session_id: str) -> str:
+    if not session_id or session_id != session_id.strip() or clean(session_id) != session_id:
+        raise ConfigError(f"--session {session_id!r}: an id is a plain name")
+    return session_id
+
+
+@contextmanager
+def _signals(brake: Abort, stopped: Callable[[int], None]) -> Generator[None]:
+    """Ctrl-C and a polite kill end the run on the record; a second one ends the program."""
+    loop = asyncio.get_running_loop()
+    taken: list[int] = []
+
+    def pull(number: int) -> None:
+        if brake.aborted:
+            leave(128 + number)
+        stopped(number)
+        brake.abort("cancelled by the user" if number == signal.SIGINT else "terminated")
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        try:
+            loop.add_signal_handler(number, pull, int(number))
+            taken.append(number)
+        except (NotImplementedError, RuntimeError, ValueError):
+            pass  # no signals here (Windows, a thread): Ctrl-C cancels the task instead
+    try:
+        yield
+    finally:
+        for number in taken:
+            loop.remove_signal_handler(number)
+
+
+def leave(code: int) -> None:
+    """End the program now, whatever its threads are doing; what was recorded stays."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            pass
+    os._exit(code)

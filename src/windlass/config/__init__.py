@@ -1,0 +1,1 @@
+"""The settings of `windlass.toml`: loaded, checked, and trusted or not."""

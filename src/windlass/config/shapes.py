@@ -1,0 +1,146 @@
+"""Is plain data of a shape? Every place where it is not, in words that say what to write instead."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from types import UnionType
+from typing import Any, Literal, Union, cast, get_args, get_origin
+
+import msgspec
+
+from windlass.errors import nearest
+from windlass.redaction.redactor import Secret, looks_secret, mask_url
+
+_FEW = 12  # names that fit behind a hint
+
+
+def problems_of(value: Any, shape: Any, path: tuple[str, ...]) -> list[tuple[tuple[str, ...], str]]:
+    """What is wrong with a value of this shape: every place, not only the first."""
+    struct = _struct_in(shape) if isinstance(value, dict) else None
+    found: list[tuple[tuple[str, ...], str]] = []
+    if struct is not None:
+        fields = _fields_of(struct)
+        for key, inner in cast("dict[str, Any]", value).items():
+            if key in fields:
+                found += problems_of(inner, fields[key].type, (*path, key))
+            else:
+                hint = nearest(key, fields)
+                more = "" if hint and len(fields) > _FEW else choice(fields)
+                found.append(((*path, key), f" is no setting{hint}{more}"))
+    elif inner_shape := _item_shape(value, shape):
+        items = cast("dict[Any, Any] | list[Any]", value)
+        for key, inner in items.items() if isinstance(items, dict) else enumerate(items):
+            found += problems_of(inner, inner_shape, (*path, str(key)))
+    if found:
+        return found
+    try:
+        convert(value, shape)
+    except msgspec.ValidationError as error:
+        words = say(error, shape)
+        return [(path, f": {words}{shown(path, value)}{_fix(words, cast('object', value))}")]
+    return []
+
+
+@cache  # each is asked for as often as a file has such a table
+def _fields_of(struct: type[msgspec.Struct]) -> dict[str, msgspec.structs.FieldInfo]:
+    return {field.encode_name: field for field in msgspec.structs.fields(struct)}
+
+
+def convert(value: Any, shape: Any) -> Any:
+    """The data as the shape; raises `msgspec.ValidationError`."""
+    try:
+        return msgspec.convert(value, shape, dec_hook=_from_plain)
+    except RecursionError:
+        raise msgspec.ValidationError("it is nested too deep") from None
+
+
+def _from_plain(shape: type, value: Any) -> Any:
+    """Secrets and paths from the text that stands for them."""
+    if isinstance(value, shape):
+        return value
+    if isinstance(value, str) and shape is Secret:
+        return Secret(value)
+    if isinstance(value, str) and issubclass(shape, Path):
+        return shape(value)
+    raise msgspec.ValidationError(f"Expected `str`, got `{type(value).__name__}`")
+
+
+def _members(shape: Any) -> tuple[Any, ...]:
+    return get_args(shape) if get_origin(shape) in (Union, UnionType) else (shape,)
+
+
+def _struct_in(shape: Any) -> type[msgspec.Struct] | None:
+    structs = [
+        each
+        for each in _members(shape)
+        if isinstance(each, type) and issubclass(each, msgspec.Struct)
+    ]
+    return structs[0] if len(structs) == 1 else None
+
+
+def _item_shape(value: Any, shape: Any) -> Any:
+    """The shape of what is inside a dict or list of one shape; None for anything else."""
+    for each in _members(shape):
+        origin, arguments = get_origin(each), get_args(each)
+        if isinstance(value, dict) and origin is dict:
+            return arguments[1]
+        if isinstance(value, list) and (origin is list or (origin is tuple and ... in arguments)):
+            return arguments[0]
+    return None
+
+
+_TYPE = re.compile(r"`([^`]*)`")
+_WORDS = {
+    "str": "a string", "int": "an integer", "float": "a number", "bool": "true or false",
+    "array": "an array", "list": "an array", "object": "a table", "dict": "a table",
+    "datetime": "a date", "date": "a date", "time": "a time",
+}  # fmt: skip
+
+
+def _in_words(named: re.Match[str]) -> str:
+    """Types as TOML has them, which has no null."""
+    kinds = [kind for kind in named[1].split(" | ") if kind != "null"]
+    return " or ".join(_WORDS.get(kind, kind) for kind in kinds)
+
+
+def _fix(words: str, value: object) -> str:
+    """What to do about a wrong type, where that is plain to see."""
+    if isinstance(value, (int, float)) and words.startswith("expected a string"):
+        return ": put it in quotes"
+    if isinstance(value, str) and words.startswith(("expected an integer", "expected a number")):
+        return ": take the quotes away" if value.replace(".", "", 1).isdigit() else ""
+    return ""
+
+
+def say(error: msgspec.ValidationError, shape: Any = None) -> str:
+    """A validation error in words that fit behind the name of a key."""
+    choices = [c for each in _members(shape) if get_origin(each) is Literal for c in get_args(each)]
+    if choices:
+        return f"expected {' or '.join(map(repr, choices))}"
+    words, _, place = str(error).partition(" - at `")
+    words = words[:1].lower() + _TYPE.sub(_in_words, words[1:])
+    inside = place.rstrip("`").removeprefix("$").removeprefix(".")
+    return f"{words} (at {inside})" if inside else words
+
+
+def shown(path: tuple[str, ...], value: Any) -> str:
+    """` ('fast')`, unless the value is a secret or too much to show."""
+    if isinstance(value, (dict, list)) or is_secret(path, value):
+        return ""
+    shown = repr(mask_url(value) if isinstance(value, str) else value)
+    return f" ({shown})" if len(shown) <= 60 else f" ({shown[:57]}…)"
+
+
+def choice(known: Mapping[str, Any]) -> str:
+    """` (known: a, b)`"""
+    if not known:
+        return ""
+    return f" (known: {', '.join(sorted(known))})"
+
+
+def is_secret(path: tuple[str, ...], value: Any) -> bool:
+    """Whether the value is one that nobody may see."""
+    return isinstance(value, Secret) or looks_secret(path[-1])

@@ -1,0 +1,1 @@
+"""From options to a plan, a driven run, its result and its stream."""

@@ -1,0 +1,460 @@
+"""From a plan to an outcome: open the session, start or take up the run, own its task to the end."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from windlass import seams
+from windlass.access.caller import Caller, is_host
+from windlass.engine.active_runs import DETACHED, UnderWay, under_way
+from windlass.engine.decisions import (
+    answerers,
+    must_be_open,
+    post_decisions,
+    take_answers,
+)
+from windlass.engine.environment import Runtime
+from windlass.engine.limits import give_up, limits_of
+from windlass.engine.open_questions import OnPending, discard_pending, keep_parked
+from windlass.engine.ownership import (
+    SessionOwner,
+    caller_of_resumed,
+    check_session_access,
+    owner_of,
+)
+from windlass.engine.session import Opening
+from windlass.errors import NoSuchSession, StaleWriter, TestBroken, whole_text
+from windlass.events import Reminded, RunResumed, RunStarted
+from windlass.events.policy import Reminder
+from windlass.loop.abort import Abort
+from windlass.loop.calls import close_recorded
+from windlass.loop.kernel import Stage, drive
+from windlass.loop.ledger import Ledger, Limits
+from windlass.loop.meter import require_price
+from windlass.loop.plan import Plan
+from windlass.loop.resume import (
+    Standing,
+    continue_session,
+    restore_totals,
+    standing,
+    take_up,
+)
+from windlass.loop.resume_input import Allow, Deny
+from windlass.loop.run import Run
+from windlass.loop.sinks import Sink
+from windlass.loop.spend import read_children
+from windlass.loop.verdict import Finish, Outcome, Stop, Suspend
+from windlass.messages import Message
+from windlass.models.meter import RunScope, current_run
+from windlass.observe.telemetry import in_use
+from windlass.policies.preview.options import MODE, as_begun
+from windlass.store.base import InboxItem, Journal, Store
+from windlass.store.memory import MemoryStore
+
+PATIENCE = 0.09  # seconds until a caller who cancelled gets control back, whatever the run does
+CALLBACKS = 10.0  # seconds that async callbacks have to end once their run has
+
+
+class Start:
+    """A run that is set up: drive it with `conduct`."""
+
+    __slots__ = ("agent", "at", "finish", "outcome", "parent", "parks", "passing", "run")
+
+    def __init__(
+        self, run: Run, at: Stage, finish: Finish | None, outcome: Outcome | None = None
+    ) -> None:
+        self.run, self.at, self.finish = run, at, finish
+        self.outcome = outcome  # of a run that had ended already
+        self.passing: MemoryStore | None = None  # holds a session that nobody has named
+        self.parks = False  # when its caller is cancelled it is left to be taken up
+        self.agent: object = None  # whose run it is
+        self.parent: Run | None = None  # which has called it as a tool
+
+
+async def start(
+    plan: Plan,
+    messages: Sequence[Message],
+    runtime: Runtime,
+    *,
+    session_id: str | None = None,
+    store: Store | None = None,
+    caller: Caller | None = None,
+    deps: Any = None,
+    sinks: Sequence[Sink] = (),
+    ledger: Ledger | None = None,
+    run_id: str | None = None,
+    parent_id: str | None = None,
+    request_id: str | None = None,
+    conversation_id: str | None = None,
+    reminders: Sequence[Reminded] = (),
+    take_over: bool = False,
+    owner: SessionOwner | None = None,
+    on_pending: OnPending = "keep",
+) -> Start:
+    """Begin a new run. On a session with history it goes on from there.
+
+    `reminders` are those that whoever hands it the task passes on. `take_over` replaces a writer of
+    the session that is alive. `owner` is whose a child's session is. A session whose last run is parked
+    takes no prompt and stays as it is, unless what it waits for is to be discarded.
+    """
+    _check_prices(plan, ledger or runtime.ledger)
+    home = store or runtime.store
+    runtime.keeper_for(home)  # says what is wrong with it before anything is opened
+    opening = Opening(
+        home=home,
+        runtime=runtime,
+        caller=caller,
+        owner=owner,
+        take_over=take_over,
+        parent_id=parent_id,
+    )
+    journal = await opening.begin(session_id)
+    try:
+        run = _run(plan, home, journal, runtime, caller, deps, sinks, ledger, run_id)
+        if len(journal.entries) > 1:
+            state = standing(journal.entries)
+            if state.parked and on_pending == "keep":
+                await read_children(home, journal.session_id, state.spending)
+                return Start(run, Stage.OPEN, None, keep_parked(run, state))
+            if state.parked:
+                discard_pending(run)
+                state = standing(journal.entries)
+            state = _closed(run, state)
+            continue_session(run, state)
+        run.took_over = take_over
+        model = plan.model
+        run.first_entry = len(journal.entries)
+        run.request_id, run.conversation_id = request_id, conversation_id
+        run.record(
+            RunStarted(
+                run.run_id,
+                plan.door,
+                run.caller_name,
+                model.provider,
+                model.name,
+                plan.name,
+                plan.metadata,
+                run.caller.tenant,
+                request_id,
+                conversation_id,
+                None if is_host(run.caller) else run.caller.user,
+                run.caller.roles,
+            )  # fmt: skip
+        )
+        run.reframe(plan.frame, "start")
+        for message in messages:
+            run.hear(message)
+        for reminder in reminders:
+            run.reminded(reminder)
+    except BaseException:
+        await journal.close()  # nobody else would let the next writer in
+        raise
+    begun = Start(run, Stage.OPEN, None)
+    if session_id is None and type(home) is MemoryStore and MODE not in (plan.metadata or {}):
+        begun.passing = home
+    return begun
+
+
+async def resume(
+    plan: Plan,
+    session_id: str,
+    runtime: Runtime,
+    *,
+    store: Store | None = None,
+    caller: Caller | None = None,
+    deps: Any = None,
+    sinks: Sequence[Sink] = (),
+    ledger: Ledger | None = None,
+    decisions: Mapping[str, Allow | Deny | bool] | None = None,
+    results: Mapping[str, Any] | None = None,
+    take_over: bool = False,
+    budget: Limits | None = None,
+    owner: SessionOwner | None = None,
+) -> Start:
+    """Go on with the session's last run where its journal ends; one that has ended stays ended.
+
+    It goes on with the limits that it began with, or lower ones of the plan; `budget` replaces them.
+    With `owner` it is a child's session, which goes on in the caller's name if it belongs to that owner.
+    """
+    home = store or runtime.store
+    runtime.keeper_for(home)
+    opening = Opening(home=home, runtime=runtime, caller=caller, owner=owner, take_over=take_over)
+    journal = await opening.go_on(session_id)
+    try:
+        state = standing(journal.entries)
+        if state.run is None:
+            raise NoSuchSession(f"session {session_id!r} has never run: start it with a prompt")
+        caller_given, resumed_by = caller, None
+        if owner is None:
+            known = owner_of(journal.entries)
+            for who in answerers(decisions or {}, caller):
+                check_session_access(known, who, session_id, runtime, "answer")
+            caller, resumed_by = caller_of_resumed(state.run, known, caller)
+        if state.unfinished:
+            plan = as_begun(plan, state.run.metadata)
+        run = _run(plan, home, journal, runtime, caller, deps, sinks, ledger, state.run.run_id)
+        run.took_over = take_over
+        run.request_id = state.run.request_id
+        run.conversation_id = state.run.conversation_id
+        if state.view.open and not state.open_calls:  # so no run leaves it: mend what can be mended
+            state = _closed(run, state)
+        await read_children(home, journal.session_id, state.spending)
+        if not state.unfinished:
+            continue_session(run, state)
+            run.first_entry, run.iteration = state.first_entry, state.iteration
+            restore_totals(run, state.spending)
+            ended = state.ended
+            assert ended is not None
+            outcome = Outcome(ended.status, ended.stop_reason, ended.error)
+            return Start(run, Stage.OPEN, None, outcome)
+        begun = state.run.metadata if state.run is not None else None
+        run.ledger.limits = limits_of(plan.limits, begun, budget)
+        run.measure()
+        _check_prices(plan, run.ledger)
+        attempt = state.attempt()
+        at, finish = await take_up(run, state)
+        must_be_open(run, tuple(results or ()))
+        if decisions:
+            await post_decisions(run, decisions, caller_given)
+        if (parked := state.suspended) is not None and parked.reason and not parked.waiting:
+            words = f"You go on after you were suspended. The reason: {whole_text(parked.reason)}"
+            run.remind(Reminder(words, ttl=1, propagate="none"), "suspend")
+        progress = state.spending.tree_progress
+        run.record(RunResumed(run.run_id, at.name.lower(), attempt, progress, resumed_by))
+        take_answers(run, results)
+        run.reframe(plan.frame, "resume")
+        run.journal.flush()
+        await run.journal.durable()  # else a run that dies at once would never be given up
+        run.interruption = give_up(run, state, at, attempt, plan.resume_attempts)
+        return Start(run, at, finish)
+    except BaseException:
+        await journal.close()
+        raise
+
+
+def _check_prices(plan: Plan, above: Ledger) -> None:
+    """Refuse models without a price where dollars are limited, before anything is begun."""
+    if plan.limits.usd is None and not above.priced:
+        return
+    require_price(plan.model)
+    for policy in plan.policies:
+        for model in policy.models:
+            require_price(model)
+
+
+def _run(
+    plan: Plan,
+    home: Store,
+    journal: Journal,
+    runtime: Runtime,
+    caller: Caller | None,
+    deps: Any,
+    sinks: Sequence[Sink],
+    ledger: Ledger | None,
+    run_id: str | None,
+) -> Run:
+    runtime.learn(plan.model)
+    for policy in plan.policies:
+        for model in policy.models:
+            runtime.learn(model)
+    return Run(
+        plan,
+        home,
+        journal,
+        run_id=run_id or seams.new_id("run"),
+        caller=caller or Caller.local(),
+        deps=deps,
+        ledger=ledger or Ledger(plan.limits, runtime.ledger),
+        sinks=sinks,
+        redactor=runtime.redactor,
+        pool=runtime.pool,
+    )
+
+
+def _closed(run: Run, state: Standing) -> Standing:
+    """How the session stands, once the calls that an earlier run left open have their answers."""
+    if state.view.open:
+        close_recorded(run, "the earlier run ended")
+        state = standing(run.journal.entries)
+    return state
+
+
+# --------------------------------------------------------------------------- the run's task
+
+
+async def conduct(
+    begun: Start,
+    runtime: Runtime,
+    *,
+    abort: Abort | None = None,
+    leave: Abort | None = None,
+    timeout: float | None = None,
+) -> Outcome:
+    """Drive the run in a task of its own. Cancelling the caller ends or parks it, on the record."""
+    run = begun.run
+    if begun.outcome is not None:
+        await run.journal.close()
+        return begun.outcome
+    keeper = None if begun.passing is not None else runtime.keeper_for(run.store)
+    if keeper is not None:
+        keeper.began(run.session_id)
+    hold = _Hold(run, abort, leave, timeout, begun.parks)
+    going = UnderWay(run, begun.agent, hold.park)
+    under_way.add(going)
+    driving = hold.drive(begun.at, begun.finish)
+    if in_use() and run.around is None:
+        from windlass.observe.otel import traced
+
+        driving = traced(run, driving, lambda: runtime.config)
+    task = run.loop.create_task(driving, context=runtime.new_context())
+    try:
+        await hold.done
+    except asyncio.CancelledError:
+        if begun.parks or (begun.parent is not None and begun.parent.interruption is DETACHED):
+            run.interrupt(DETACHED)
+        run.halt()
+        await _patiently(task)
+        if run.drains:
+            await _drain(run, PATIENCE)
+        raise
+    finally:
+        hold.release()
+        under_way.discard(going)
+        if not task.done():
+            run.lingering.add(task)  # stubborn: it ends when it ends, and its session waits
+        if run.threads or run.lingering:
+            runtime.linger(run)
+        if keeper is not None:
+            keeper.over(run.session_id)
+    if not task.done():
+        stop = run.interruption
+        return Outcome("cancelling", stop.reason if stop else "cancelled")
+    outcome = hold.outcome or task.result()
+    if run.receipts and run.interruption is None:
+        for receipts in run.receipts:
+            await receipts.flushed()  # they are owed, however long it takes
+    if run.drains:
+        await _drain(run, CALLBACKS if run.interruption is None else PATIENCE)
+    if keeper is not None and run.interruption is None:
+        await keeper.settled()
+    if begun.passing is not None and outcome.status != "suspended":
+        begun.passing.let_go(run.session_id)
+    if isinstance(outcome.exception, (TestBroken, StaleWriter)):
+        outcome.exception.session_id = run.session_id
+        raise outcome.exception
+    return outcome
+
+
+async def _drain(run: Run, patience: float) -> None:
+    """Async callbacks end before the run returns; one that hangs does not keep it for ever."""
+    until = run.loop.time() + patience
+    for drain in run.drains:
+        await drain(max(0.0, until - run.loop.time()))
+
+
+async def _patiently(task: asyncio.Task[Any]) -> None:
+    """Wait a little for a cancelled task, however often we are cancelled ourselves."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + PATIENCE
+    while not task.done() and (left := until - loop.time()) > 0:
+        try:
+            await asyncio.wait({task}, timeout=left)
+        except asyncio.CancelledError:
+            continue
+
+
+class _Hold:
+    """The caller's hold on a run: it waits for the end, and may bring it about.
+
+    An abort, a deadline or a cancel in the inbox stops the run; one that takes no notice within
+    `PATIENCE` is left to itself.
+    """
+
+    __slots__ = ("_aborts", "_timers", "done", "outcome", "run")
+
+    def __init__(
+        self,
+        run: Run,
+        abort: Abort | None,
+        leave: Abort | None,
+        timeout: float | None,
+        parks: bool,
+    ) -> None:
+        self.run = run
+        self.done: asyncio.Future[None] = run.loop.create_future()
+        # Kept here: a task that was cancelled in its own last step ends as cancelled, whatever it
+        # returns.
+        self.outcome: Outcome | None = None
+        self._timers: list[asyncio.TimerHandle] = []
+        self._aborts: list[tuple[Abort, Callable[[str], None]]] = []
+        seconds = run.ledger.limits.seconds
+        if seconds is not None:
+            left = max(0.0, seconds - run.ledger.seconds)
+            self._at(left, Stop("budget_exhausted", "seconds"))
+        if timeout is not None:
+            self._at(timeout, Stop("cancelled", "timeout"))
+        if abort is not None:
+            self._listen(abort)
+        if leave is not None:
+            self._listen(leave, self._left if parks else self._pull)
+        run.journal.on_mail = self._on_mail
+        if run.journal.mail:
+            self._on_mail()
+
+    async def drive(self, at: Stage, finish: Finish | None) -> Outcome:
+        """The run's own task."""
+        current_run.set(RunScope(self.run.caller.tenant, self.run.redactor))
+        try:
+            self.outcome = await drive(self.run, at, finish)
+            return self.outcome
+        finally:
+            self._wake()  # in this very step: whoever waits goes on in the next
+
+    def release(self) -> None:
+        """The run has ended, or is left to itself."""
+        for timer in self._timers:
+            timer.cancel()
+        for abort, heard in self._aborts:
+            abort.forget(heard)
+        self.run.journal.on_mail = None
+
+    def _wake(self) -> None:
+        if not self.done.done():
+            self.done.set_result(None)
+
+    def park(self) -> None:
+        """Let go of the run, from any thread: whoever resumes it goes on where its journal ends."""
+        self._soon(DETACHED)
+
+    def _stop(self, verdict: Stop | Suspend) -> None:
+        self.run.interrupt(verdict)
+        self._timers.append(self.run.loop.call_later(PATIENCE, self._wake))
+
+    def _at(self, seconds: float, verdict: Stop) -> None:
+        self._timers.append(self.run.loop.call_later(seconds, self._stop, verdict))
+
+    def _listen(self, abort: Abort, heard: Callable[[str], None] | None = None) -> None:
+        heard = heard or self._pull
+        self._aborts.append((abort, heard))
+        abort.listen(heard)
+
+    def _pull(self, reason: str) -> None:
+        self._soon(Stop("cancelled", reason))
+
+    def _left(self, _reason: str) -> None:
+        self._soon(DETACHED)
+
+    def _soon(self, verdict: Stop | Suspend) -> None:
+        if threading.get_ident() == self.run.thread:
+            self._stop(verdict)
+        else:
+            self.run.loop.call_soon_threadsafe(self._stop, verdict)
+
+    def _on_mail(self) -> None:
+        mail = self.run.journal.mail
+        item: InboxItem | None = next((item for item in mail if item.kind == "cancel"), None)
+        if item is not None:
+            self._stop(Stop("cancelled", str(item.payload or "cancelled")))

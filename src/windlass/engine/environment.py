@@ -1,0 +1,498 @@
+"""What runs share: a store, threads for synchronous tools, the mock's queue, known secrets.
+
+A script needs none of this by name: there is one default Runtime, which reads the nearest
+`windlass.toml` and the environment when it is first used.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import threading
+from collections.abc import Callable, Generator, Iterable, Mapping
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import Context, ContextVar, Token, copy_context
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
+from weakref import WeakSet
+
+from windlass.errors import ConfigError, shown
+from windlass.loop.ledger import NO_LIMITS, Ledger, Limits
+from windlass.loop.period import Period
+from windlass.loop.run import Run
+from windlass.models.keys import Learned, learn_keys
+from windlass.models.mock import MockQueue, current_queue
+from windlass.models.registry.scope import current_book, current_environ
+from windlass.redaction.redactor import RedactingFilter, Redactor, Secret
+from windlass.resources.current import current_resources
+from windlass.store.base import Store
+from windlass.store.memory import MemoryStore
+from windlass.tools.tool import thread_depth
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from windlass.access.caller import Caller
+    from windlass.access.roles import Roles
+    from windlass.audit.anchors import Anchor, AuditAnchor, FileAnchor
+    from windlass.audit.seal import Keeper
+    from windlass.config.loader import Config
+    from windlass.engine.tool_roles import RoleTool
+    from windlass.generate.api import Models
+    from windlass.models.base import Model
+    from windlass.models.registry.registry import Book
+    from windlass.resources.registry import Resources
+    from windlass.resources.resource import Resource
+    from windlass.runtime.audit import Audit
+    from windlass.tools.tool import Tool
+
+_UNKNOWN: Any = object()  # nobody has asked yet
+_current: ContextVar[Runtime | None] = ContextVar("windlass_runtime", default=None)
+_default: Runtime | None = None
+
+
+class Runtime:
+    """A place to run agents: `async with w.Runtime(store="sqlite:///agents.db") as scope: …`
+
+    Inside the block it is the current Runtime for everything that names no other; several tasks may
+    be inside, and the last that leaves closes it. `environ` are the variables that hold here, in
+    place of the process's: keys, addresses, proxies, `WINDLASS_…`. `resources` are
+    the classes it offers as tools, by default all that the process has exported; `tools` are more
+    tools beside them, granted as `tool.<name>`; `roles` says who may do what: grants, `fn(caller)`, or `w.Roles`.
+    `audit_anchor` is where seals of the record are kept outside of the store: a file, a callable
+    that sends one away, or an object with `put` and `get`.
+    """
+
+    def __init__(
+        self,
+        store: Store | str | os.PathLike[str] | None = None,
+        config: str | Path | None = None,
+        *,
+        budget: Limits | None = None,
+        secrets: tuple[str | Secret, ...] = (),
+        environ: Mapping[str, str] | None = None,
+        resources: Iterable[type[Resource]] | None = None,
+        tools: Iterable[Any] | None = None,
+        roles: Mapping[str, Any] | Callable[[Caller], Iterable[str]] | Roles | None = None,
+        audit_anchor: AuditAnchor | None = None,
+    ) -> None:
+        self._given_resources = None if resources is None else tuple(resources)
+        self._given_tools, self._given_roles = tools, roles
+        if roles is not None:  # a mistake is one of now, not of the first call
+            _ = self.roles
+        if tools is not None:
+            _ = self._tools
+        self._given_store, self._config_path = store, config
+        self._given_anchor = audit_anchor
+        self._keeper: Keeper | None = _UNKNOWN
+        if audit_anchor is not None:
+            _ = self.audit_anchor
+        self._environ = environ
+        self._config: Config | None = None
+        self._book: Book | None = None
+        self._store: Store | None = None
+        self._opened: dict[str, Store] = {}
+        self._pools: dict[int, ThreadPoolExecutor] = {}  # by how many tools' threads are around
+        self._redactor: Redactor | None = None
+        self._learned: Learned = {}
+        self._secrets = secrets
+        self._inside = 0  # how many blocks of it are open
+        self._counting = threading.Lock()
+        self.memory = MemoryStore()  # for runs without a store
+        self.mock: MockQueue = MockQueue()
+        if budget is not None and not isinstance(cast("object", budget), Limits):
+            raise ConfigError(f"budget is a Budget, not {shown(budget)}")
+        self.ledger = Ledger(budget or NO_LIMITS)
+        if budget is not None and budget.per is not None:
+            self.ledger.period = Period(budget.per, lambda since: self.store.spent(since))
+        self.lingering: set[asyncio.Task[None]] = set()
+        _living.add(self)
+
+    # ----------------------------------------------------------------- what it is made of, lazily
+
+    @property
+    def config(self) -> Config:
+        """The effective `windlass.toml`."""
+        if self._config is None:
+            from windlass.config.loader import load
+
+            self._config = load(file=self._config_path, env=self._environ)
+        return self._config
+
+    @property
+    def book(self) -> Book:
+        """What is configured about providers and models here."""
+        if self._book is None:
+            from windlass.models.registry.registry import book_of
+
+            self._book = book_of(self.config)
+        return self._book
+
+    @cached_property
+    def transcript_dir(self) -> str | None:
+        """Where the environment wants every run's sidecar to go; looked at once."""
+        environ = os.environ if self._environ is None else self._environ
+        return environ.get("WINDLASS_LLM_TRANSCRIPT_DIR") or None
+
+    @cached_property
+    def roles(self) -> Roles:
+        """Who may do what: as given, else `[roles]` of the configuration, else everybody all."""
+        from windlass.access.roles import Roles, RolesConfig, as_roles
+
+        if self._given_roles is not None:
+            return as_roles(self._given_roles)
+        grants = self.config.get(RolesConfig).grants
+        if grants is None:
+            self.config.require_trust("roles.")  # nobody may do everything because a file is new
+        return Roles(grants)
+
+    @cached_property
+    def resources(self) -> Resources:
+        """The resources here, as tools and for the host: `scope.resources[Product]`."""
+        from windlass.resources.registry import Resources
+        from windlass.resources.service import Desk
+
+        desk = Desk(lambda: self.store, lambda: self.roles, lambda: self.redactor)
+        return Resources(desk, self._given_resources)
+
+    @cached_property
+    def conversations(self) -> Resources:
+        """Conversations and their turns; they are nobody's tools: `scope.conversations[…]`."""
+        from windlass.access.roles import Roles
+        from windlass.resources.conversation import ConversationResource, ConversationTurn
+        from windlass.resources.registry import Resources
+        from windlass.resources.service import Desk
+
+        desk = Desk(lambda: self.store, Roles, lambda: self.redactor)
+        return Resources(desk, (ConversationResource, ConversationTurn))
+
+    @cached_property
+    def _tools(self) -> tuple[RoleTool, ...]:
+        if self._given_tools is None:
+            return ()
+        from windlass.engine.tool_roles import RoleTool
+        from windlass.tools.function import as_tools
+
+        return tuple([RoleTool(one, lambda: self.roles) for one in as_tools([*self._given_tools])])
+
+    def tools(self, caller: Caller | None = None) -> list[Tool]:
+        """Every tool here that the caller may call: the verbs of resources, and those of `tools=`."""
+        found: list[Tool] = list(self.resources.tools(caller))
+        if self.roles.is_open:
+            found += [one.inner for one in self._tools]
+        else:
+            found += [one for one in self._tools if caller is None or one.refusal(caller) is None]
+        names = [tool.name for tool in found]
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise ConfigError(f"two tools of this Runtime are called {twice!r}; rename one")
+        return found
+
+    @cached_property
+    def models(self) -> Models:
+        """One loop behind a model API: `await scope.models.generate("…", caller=ann)`."""
+        from windlass.generate.api import Models
+
+        return Models(self)
+
+    @cached_property
+    def audit(self) -> Audit:
+        """What agents did here, and whether the record is whole: `await scope.audit.query(…)`."""
+        from windlass.runtime.audit import Audit
+
+        return Audit(self)
+
+    @cached_property
+    def audit_anchor(self) -> FileAnchor | Anchor | None:
+        """Where seals are kept: as given, else `[audit]` of the configuration."""
+        given, folder = self._given_anchor, None
+        if given is None:
+            from windlass.audit.seal import AuditConfig
+
+            given = self.config.get(AuditConfig).anchor
+            folder = self.config.folder(AuditConfig, "anchor")
+        if given is None:
+            return None
+        from windlass.audit.anchors import as_anchor
+
+        return as_anchor(given, folder)
+
+    def keeper_for(self, store: Store) -> Keeper | None:
+        """Who seals what happens in this store, if anybody does.
+
+        An anchor belongs to one store: the Runtime's own, or the first that lasts where that is memory.
+        """
+        keeper = self._keeper
+        if keeper is _UNKNOWN:
+            if self.audit_anchor is None:
+                self._keeper = None
+                return None
+            home = self.store
+            lasts = not isinstance(store, MemoryStore)
+            keeper = self._keeper = self._new_keeper(
+                store if lasts and isinstance(home, MemoryStore) else home
+            )
+        if keeper is None or keeper.store is store:
+            return keeper
+        keeper.leave_out(store)
+        return None
+
+    def _new_keeper(self, store: Store) -> Keeper:
+        from windlass.audit.anchors import FileAnchor
+        from windlass.audit.seal import AuditConfig, Keeper
+
+        anchor = self.audit_anchor
+        if isinstance(anchor, FileAnchor) and isinstance(store, MemoryStore):
+            raise ConfigError(
+                "audit_anchor outlives a store in memory, and would speak of sessions that are "
+                "gone; name a store that lasts: store='sqlite:///agents.db'"
+            )
+        return Keeper(store, anchor, self.pool, self.config.get(AuditConfig).every)
+
+    @property
+    def audited(self) -> Store:
+        """The store whose record is sealed and asked: the Runtime's own, nearly always."""
+        keeper = self._keeper
+        return self.store if keeper is None or keeper is _UNKNOWN else keeper.store
+
+    @property
+    def store(self) -> Store:
+        """Where sessions live: as given, else `[store]` of the configuration, else memory."""
+        if self._store is None:
+            given, folder = self._given_store, None
+            if given is None:
+                from windlass.store.open import StoreConfig
+
+                given = self.config.get(StoreConfig).url
+                folder = self.config.folder(StoreConfig, "url")
+            self._store = self.store_at(given, folder)
+        return self._store
+
+    def store_at(
+        self, place: Store | str | os.PathLike[str] | None, folder: Path | None = None
+    ) -> Store:
+        """The store at a place: an object is itself, and the same URL is the same store.
+
+        A relative file is looked for in `folder`, else in the current one.
+        """
+        if place is None:
+            return self.memory
+        if not isinstance(place, (str, os.PathLike)):
+            return place
+        url = os.fspath(place)
+        if url == "memory:":
+            return self.memory
+        key = url if folder is None else f"{folder} {url}"
+        store = self._opened.get(key)
+        if store is None:
+            from windlass.store import open_store
+            from windlass.store.open import StoreConfig
+
+            patience = self.config.get(StoreConfig).busy_timeout
+            store = open_store(place, busy_timeout=patience, folder=folder)
+            self._opened[key] = store
+        return store
+
+    @property
+    def redactor(self) -> Redactor | None:
+        """Knows every secret of this process; None while there is none to know."""
+        if self._redactor is None:
+            self._redactor = Redactor(self._secrets)
+            self._redactor.add_env(os.environ if self._environ is None else self._environ)
+            for secret in self.config.secrets():
+                self._redactor.add(secret)
+            _log_filter.redactors.add(self._redactor)
+        return self._redactor if len(self._redactor) else None
+
+    def learn(self, model: Model) -> None:
+        """Tell the redactor about a model's keys; they are forgotten when the model is gone."""
+        if not model.secrets:
+            return
+        _ = self.redactor
+        assert self._redactor is not None
+        learn_keys(self._redactor, self._learned, model)
+
+    def pool(self) -> Executor:
+        """Threads for synchronous tools, bounded.
+
+        A tool may run an agent and wait for it in its thread: the tools of that run have threads of
+        their own, so that they never wait for those who wait for them.
+        """
+        depth = thread_depth.get()
+        pool = self._pools.get(depth)
+        if pool is None:
+            workers = min(32, (os.cpu_count() or 1) * 4 + 4)
+            pool = ThreadPoolExecutor(workers, thread_name_prefix="windlass-tool")
+            pool = self._pools.setdefault(depth, pool)
+        return pool
+
+    def linger(self, run: Run) -> None:
+        """Take over what outlived a cancelled run; its session gets no writer until it is gone."""
+        task = asyncio.get_running_loop().create_task(_outlive(run))
+        self.lingering.add(task)
+        task.add_done_callback(self.lingering.discard)
+
+    # ----------------------------------------------------------------- its life
+
+    def as_current(self) -> AbstractContextManager[None]:
+        """Within, it is the current Runtime of this context: `with runtime.as_current(): …`"""
+        return _HERE if self._is_current() else self._in_context()
+
+    def _is_current(self) -> bool:
+        return (_current.get() or _default) is self
+
+    @contextmanager
+    def _in_context(self) -> Generator[None]:
+        tokens = self._become_current()
+        try:
+            yield
+        finally:
+            _reset(tokens)
+
+    def _become_current(self) -> list[tuple[ContextVar[Any], Token[Any]]]:
+        """Everything that is looked up in the current Runtime is its own from now on."""
+        mine: list[tuple[ContextVar[Any], Any]] = [
+            (_current, self),
+            (current_queue, self.mock),
+            (current_book, lambda: self.book),
+            (current_resources, lambda: self.resources),
+            (current_environ, self._environ),
+        ]
+        if self is _default:  # it is what holds outside of any
+            mine = [(variable, None) for variable, _ in mine]
+        return [(variable, variable.set(value)) for variable, value in mine]
+
+    def new_context(self) -> Context | None:
+        """A copy of this context in which it is current; None where it is so already."""
+        if self._is_current():
+            return None
+        context = copy_context()
+        context.run(self._become_current)
+        return context
+
+    async def __aenter__(self) -> Runtime:
+        with self._counting:
+            self._inside += 1
+        _entered.set((*_entered.get(), self._become_current()))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        *before, tokens = _entered.get() or ([],)
+        _entered.set(tuple(before))
+        _reset(tokens)
+        with self._counting:
+            self._inside -= 1
+            last = self._inside == 0
+        if last:
+            await self.aclose()
+
+    def after_fork(self) -> list[object]:
+        """In a forked child: begin anew with threads and files; what is left behind."""
+        left: list[object] = [*self._pools.values(), self._store, *self._opened.values()]
+        self._pools, self._store, self._keeper = {}, None, _UNKNOWN
+        self._opened.clear()
+        return left
+
+    async def aclose(self) -> None:
+        """Let go of the store and the threads."""
+        inside = self._inside
+        if self.lingering:
+            await asyncio.wait(self.lingering, timeout=1.0)
+        if self._inside > inside:
+            return  # somebody has come in meanwhile, and will close it
+        # whoever comes in from now on finds nothing that is being closed
+        store, self._store = self._store, None
+        opened, self._opened = self._opened, {}
+        keeper, self._keeper = self._keeper, _UNKNOWN
+        pools, self._pools = self._pools, {}
+        await self._seal_at_the_end(keeper, store)
+        for one in opened.values():
+            await one.aclose()
+        for pool in pools.values():
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    async def _seal_at_the_end(self, known: Keeper | None, store: Store | None) -> None:
+        """A host may have called resources without any run."""
+        if known is _UNKNOWN:
+            known = None
+            if self._given_anchor is not None and store is not None:
+                known = None if isinstance(store, MemoryStore) else self._new_keeper(store)
+        if known is not None:
+            await known.aclose()
+
+
+_HERE: AbstractContextManager[None] = nullcontext()
+# what the blocks around have changed in this context, the innermost last
+_entered: ContextVar[tuple[list[tuple[ContextVar[Any], Token[Any]]], ...]] = ContextVar(
+    "windlass_entered", default=()
+)
+
+
+def _reset(tokens: list[tuple[ContextVar[Any], Token[Any]]]) -> None:
+    for variable, token in reversed(tokens):
+        try:
+            variable.reset(token)
+        except ValueError:  # entered in another context, which ends on its own
+            pass
+
+
+_living: WeakSet[Runtime] = WeakSet()
+_left_behind: list[object] = []  # unclosed: what they hold open is the parent's
+
+
+def _in_child() -> None:
+    for runtime in list(_living):
+        _left_behind.extend(runtime.after_fork())
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)
+
+
+class _LogFilter(logging.Filter):
+    """What any Runtime of this process knows to be secret is not logged by Windlass."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.redactors: WeakSet[Redactor] = WeakSet()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        for redactor in self.redactors:
+            RedactingFilter(redactor).filter(record)
+        return True
+
+
+_log_filter = _LogFilter()
+for _name in (
+    "windlass",
+    "windlass.store",
+    "windlass.server",
+):  # a filter does not see what child loggers log
+    logging.getLogger(_name).addFilter(_log_filter)
+
+
+async def _outlive(run: Run) -> None:
+    while run.threads or run.lingering:
+        waits = {asyncio.wrap_future(future) for future in run.threads} | run.lingering
+        if waits:
+            await asyncio.wait(waits)
+        run.lingering = {task for task in run.lingering if not task.done()}
+    await run.journal.close()
+
+
+def current_runtime() -> Runtime:
+    """The Runtime of this context, else the process's default one."""
+    global _default
+    runtime = _current.get()
+    if runtime is not None:
+        return runtime
+    if _default is None:
+        _default = Runtime()
+    return _default
+
+
+def current_store() -> Store:
+    """The store of the current Runtime."""
+    return current_runtime().store

@@ -1,0 +1,65 @@
+"""What was asked, as messages: text, messages, or dicts of them, checked before anything happens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import msgspec
+
+from windlass.errors import ConfigError, shown
+from windlass.messages import Message, Text, as_messages
+from windlass.models.history import audit
+from windlass.tools.render import clean
+
+_QUESTION = Message("user", (Text("?"),))
+
+
+def asked(prompt: object) -> tuple[Message, ...]:
+    """The messages of a prompt; halves of characters in it are replaced, all else must be right.
+
+    `asked("hi")`, `asked([{"role": "user", "content": "hi"}])`
+    """
+    if type(prompt) is str:
+        return (Message("user", (Text(clean(prompt)),)),)
+    try:
+        messages = _written(as_messages(prompt))
+    except (TypeError, ValueError, RecursionError, OverflowError) as error:
+        why = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise ConfigError(
+            f"a prompt is text, a Message, {{'role': …, 'content': …}} or a list of them, "
+            f"not {shown(prompt)}: {why}"
+        ) from error
+    return messages
+
+
+def asked_to_run(prompt: object, session_id: str | None) -> tuple[Message, ...]:
+    """The same for a run, which answers its calls itself: it can begin with no open one."""
+    if type(prompt) is str and prompt.isascii():
+        return (Message("user", (Text(prompt),)),)
+    messages = asked(prompt)
+    if len(messages) == 1 and messages[0].role == "user":
+        return messages
+    if not messages and session_id is None:
+        raise ConfigError("the prompt is empty: a run needs something to begin with")
+    if problems := audit((*messages, _QUESTION)):
+        raise ConfigError(f"these messages cannot be sent: {'; '.join(problems[:5])}")
+    return messages
+
+
+def _written(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """The messages as a journal will hold them; what it cannot hold shows here."""
+    try:
+        return msgspec.json.decode(msgspec.json.encode(messages), type=tuple[Message, ...])
+    except UnicodeEncodeError:
+        return msgspec.convert(_whole(msgspec.to_builtins(messages)), tuple[Message, ...])
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, dict):
+        return {_whole(k): _whole(v) for k, v in cast("dict[Any, Any]", value).items()}
+    if isinstance(value, (list, tuple)):
+        return [_whole(item) for item in cast("Sequence[Any]", value)]
+    return value

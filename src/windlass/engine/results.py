@@ -1,0 +1,512 @@
+"""What a run gives back: views of its journal, computed when someone looks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+
+import msgspec
+
+from windlass import errors, seams
+from windlass.engine.active_runs import DETACHED
+from windlass.events import (
+    JournalEntry,
+    NativeToolRejected,
+    Replied,
+    ReplyFailed,
+    Said,
+    ToolDecided,
+    ToolResulted,
+    as_dict,
+)
+from windlass.loop.run import Run
+from windlass.loop.turn import UNNAMED
+from windlass.loop.verdict import Outcome
+from windlass.messages import Message, ToolCall
+from windlass.models.wrappers.native_tools import EMPTY, written
+from windlass.output.protocol import Answering
+from windlass.policies.completion import visible
+from windlass.store.new_messages import new_messages
+from windlass.tools.handlers import own
+from windlass.usage import NO_USAGE, Usage
+
+if TYPE_CHECKING:
+    from windlass.output.plan import Reading
+    from windlass.policies.preview.plan import EffectPlan
+
+Output = TypeVar("Output")
+
+REJECTED = frozenset({"error", "retry", "invalid", "unknown_tool", "timeout", "denied", "not_run",
+                      "interrupted"})  # fmt: skip
+
+
+class ToolCallRecord(msgspec.Struct, frozen=True):
+    """One call of a run: what was asked, and what came of it."""
+
+    id: str
+    name: str
+    arguments: dict[str, Any]
+    outcome: str
+    result: str
+    is_error: bool
+    duration_ms: float
+
+    @property
+    def tool_name(self) -> str:
+        """The same as `name`."""
+        return self.name
+
+    @property
+    def input(self) -> dict[str, Any]:
+        """The same as `arguments`."""
+        return self.arguments
+
+    @property
+    def output(self) -> str:
+        """The same as `result`."""
+        return self.result
+
+    @property
+    def duration(self) -> float:
+        """The same as `duration_ms`."""
+        return self.duration_ms
+
+
+class PendingCall(msgspec.Struct, frozen=True):
+    """A call that waits: for the host to run it, or for someone to allow it."""
+
+    id: str
+    name: str
+    arguments: dict[str, Any]
+    reason: str
+
+
+class LLMMetrics(msgspec.Struct, frozen=True):
+    """`result.llm`: the model's side of the run."""
+
+    iterations: int
+    duration_ms: int
+    input_tokens: int
+    output_tokens: int
+
+
+class ToolSummary(msgspec.Struct, frozen=True):
+    """`result.tools`: names of the tools that were called, worked, or were turned down."""
+
+    calls: list[str]
+    successful: list[str]
+    rejected: list[str]
+    mode: str
+
+
+class RunResult:
+    """What every door's result has in common."""
+
+    def __init__(self, run: Run, outcome: Outcome) -> None:
+        self._run, self._outcome = run, outcome
+
+    @property
+    def status(self) -> str:
+        """How it ended: `done`, `budget_exhausted`, `suspended`, `provider_error`, …"""
+        return self._outcome.status
+
+    @property
+    def stop_reason(self) -> str | None:
+        """Why, in a word: `natural`, `sentinel`, `max_iterations`, …"""
+        return self._outcome.stop_reason
+
+    @property
+    def error(self) -> dict[str, Any] | None:
+        """What went wrong, if something did: category, kind, message, provider, …"""
+        return self._outcome.error
+
+    @property
+    def exception(self) -> BaseException | None:
+        """The error that ended the run, where it is at hand; `error` is the same as data."""
+        cause = self._outcome.exception
+        if cause is not None or self.status not in ("provider_error", "failed"):
+            return cause
+        return self._as_error()
+
+    @property
+    def budget_exceeded(self) -> bool:
+        """A limit on tokens, dollars or seconds ended the run."""
+        return self.status == "budget_exhausted" and self.stop_reason != "max_iterations"
+
+    @property
+    def session_id(self) -> str:
+        """The session: continue it with `session_id=…`, or `resume` it."""
+        return self._run.session_id
+
+    @property
+    def run_id(self) -> str:
+        """The run's own id."""
+        return self._run.run_id
+
+    @cached_property
+    def entries(self) -> Sequence[JournalEntry]:
+        """This run's part of the journal."""
+        return self._run.journal.entries[self._run.first_entry :]
+
+    @cached_property
+    def _replies(self) -> list[Replied]:
+        return [e for e in self.entries if type(e) is Replied]
+
+    @cached_property
+    def _texts(self) -> list[str]:
+        said = [message for entry in self.entries if (message := _assistant(entry)) is not None]
+        return [message.text for message in said]
+
+    @property
+    def _sentinel(self) -> str | None:
+        return (self._run.plan.metadata or {}).get("sentinel")
+
+    @cached_property
+    def text(self) -> str:
+        """Everything the model said, turn by turn."""
+        return "\n".join(text for text in self._texts if text)
+
+    @cached_property
+    def visible_text(self) -> str:
+        """The same without the completion sentinel."""
+        shown = [visible(text, self._sentinel) for text in self._texts]
+        return "\n".join(text for text in shown if text.strip())
+
+    @property
+    def final_text(self) -> str:
+        """The last answer alone."""
+        entries, sentinel = self._run.journal.entries, self._sentinel
+        for index in range(len(entries) - 1, self._run.first_entry - 1, -1):
+            entry = entries[index]
+            if type(entry) not in _SPOKEN:
+                continue
+            message = _assistant(entry)
+            if message is not None and (seen := visible(message.text, sentinel)):
+                return seen
+        return ""
+
+    @cached_property
+    def cost_usd(self) -> float:
+        """Dollars of the run and of the agents that it handed work to, as far as prices are known."""
+        return self.own_cost_usd + sum(usd for _, usd in self._run.children.values())
+
+    @cached_property
+    def usage(self) -> Usage:
+        """All tokens of the run and of the agents that it handed work to, over all resumes.
+
+        Judges, summaries and failed calls are included; `own_usage` is the agent's alone.
+        """
+        return sum((usage for usage, _ in self._run.children.values()), self.own_usage)
+
+    @cached_property
+    def own_usage(self) -> Usage:
+        """The tokens of the run's own calls."""
+        return paid_in(self.entries)[0]
+
+    @cached_property
+    def own_cost_usd(self) -> float:
+        """The dollars of the run's own calls."""
+        return paid_in(self.entries)[1]
+
+    @property
+    def all_messages(self) -> tuple[Message, ...]:
+        """The session's messages, as the next request would carry them."""
+        return tuple(self._run.strand.items)
+
+    @cached_property
+    def tool_calls(self) -> list[ToolCallRecord]:
+        """Every call of the run that was answered, in the order asked."""
+        came = {e.call_id: e for e in self.entries if type(e) is ToolResulted}
+        asked = [call for reply in self._replies for call in reply.message.tool_calls]
+        return [_call_record(call, came[call.id]) for call in asked if call.id in came]
+
+    @property
+    def pending(self) -> list[PendingCall]:
+        """What a parked run waits for: give `resume` a decision or a result for each id."""
+        turn = self._run.turn
+        if self.status != "suspended" or turn is None or not turn.open:
+            return []
+        if self.stop_reason == DETACHED.reason:  # let go of: its calls wait for nobody
+            return []
+        decided = {e.call_id: e for e in self.entries if type(e) is ToolDecided}
+        found: list[PendingCall] = []
+        for call in turn.calls:
+            if call.id in turn.results:
+                continue
+            entry, arguments = decided.get(call.id), call.arguments
+            if entry is not None and entry.arguments is not None:
+                arguments = entry.arguments  # as it was decided, or as somebody is asked about it
+            asked = entry.reason if entry is not None and entry.action == "ask" else None
+            words = asked or self.stop_reason or "waiting"
+            found.append(PendingCall(call.id, call.name, own(arguments), words))
+        return found
+
+    @property
+    def plan(self) -> EffectPlan | None:
+        """With `dry_run="plan"`: what the run would have done, to be approved as a whole."""
+        from windlass.policies.preview.plan import plan_in
+
+        return plan_in(self.entries, self.session_id)
+
+    @cached_property
+    def trace(self) -> dict[str, Any]:
+        """A summary of what happened, entry by entry, as plain data."""
+        return {
+            "session_id": self.session_id,
+            "run_id": self.run_id,
+            "status": self.status,
+            "stop_reason": self.stop_reason,
+            "iterations": self._run.iteration,
+            "usage": msgspec.to_builtins(self.usage),
+            "cost_usd": self.cost_usd,
+            **self._drift,
+            "events": [as_dict(entry) for entry in self.entries],
+        }
+
+    @property
+    def _drift(self) -> dict[str, int]:
+        """How often a model with native tools did not use them as they are meant."""
+        own = [reply.message.tool_calls for reply in self._replies if reply.purpose is None]
+        refused = [entry for entry in self.entries if type(entry) is NativeToolRejected]
+        return {
+            "native_text_tool_fallbacks": sum(any(map(written, calls)) for calls in own),
+            "native_text_tool_fallback_rejections": len(refused),
+            "empty_completion_retries": sum(reply.purpose == EMPTY for reply in self._replies),
+        }
+
+    @cached_property
+    def transcript(self) -> dict[str, Any]:
+        """The whole conversation state of the session, as plain data."""
+        from windlass.engine.transcript import transcript_of
+
+        return transcript_of(self._run.journal.entries)
+
+    @property
+    def deferred_user_messages(self) -> list[str]:
+        """Messages that were queued for after the end and had no turn any more."""
+        return [str(i.payload) for i in self._run.journal.mail if i.kind == "follow_up"]
+
+    def raise_for_status(self) -> None:
+        """Raise the error that the status stands for; `done` and `idle` raise nothing."""
+        status = self.status
+        if status in ("done", "idle"):
+            return
+        cause = self._outcome.exception
+        error = cause if isinstance(cause, errors.WindlassError) else self._as_error()
+        error.trace, error.session_id, error.status = self.trace, self.session_id, status
+        raise error from cause if cause is not error else None
+
+    def _as_error(self) -> errors.WindlassError:
+        """The error that the status stands for, where nobody raised one."""
+        status, words = self.status, f"the run ended as {self.status}"
+        if self.stop_reason:
+            words += f" ({self.stop_reason})"
+        if status == "budget_exhausted":
+            limits = self._run.ledger.limits
+            if self.stop_reason == "tokens" and limits.tokens is not None:
+                run, name = self._run, self._run.plan.name or "unknown"
+                used = max(run.ledger.tokens, run.input_tokens + run.output_tokens)
+                return errors.TokenBudgetExceededError(name, used, limits.tokens)
+            return errors.BudgetExceeded(words)
+        if status in ("cancelled", "cancelling"):
+            return errors.Aborted(words)
+        if status == "suspended":
+            parked = errors.Suspended(f"{words}; resume it by its session id")
+            parked.pending = tuple(self.pending)
+            return parked
+        if status == "provider_error":
+            return errors.ModelError((self.error or {}).get("message") or words)
+        return errors.WindlassError(words)
+
+    def __getattr__(self, name: str) -> Any:
+        """What a policy added to the result under this name."""
+        if not name.startswith("_"):
+            fields = self._outcome.fields
+            if name in fields:
+                return fields[name]
+        raise AttributeError(f"a result has no {name!r}{errors.nearest(name, dir(type(self)))}")
+
+    def __repr__(self) -> str:
+        text = self.final_text
+        shown = text if len(text) <= 60 else text[:57] + "…"
+        return f"<{type(self).__name__} {self.status} after {self._run.iteration} turns: {shown!r}>"
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        from windlass.trace.build import Written, picture_of
+        from windlass.trace.html import framed
+
+        head = f"<b>{escape(self.status)}</b> · {self._run.iteration} turns · ${self.cost_usd:.4f}"
+        # what is in memory has durations and no times: a journal's rows are the store's to read
+        picture = picture_of(self.session_id, [Written(seams.now(), list(self.entries))])
+        return f"<div>{head}</div>{framed(picture)}"
+
+
+class LoopResult(RunResult):
+    """What `agent_loop` returns."""
+
+    @cached_property
+    def llm(self) -> LLMMetrics:
+        """The model's side: iterations, duration, tokens."""
+        run = self._run
+        duration = sum(reply.duration_ms for reply in self._replies)
+        return LLMMetrics(run.iteration, int(duration), run.input_tokens, run.output_tokens)
+
+    @cached_property
+    def task_ledger(self) -> dict[str, Any]:
+        """What the run was held to, and how it stands: deliverables, nudges, …"""
+        from windlass.engine.task_ledger import task_ledger
+
+        return task_ledger(self._run, self.entries)
+
+    @cached_property
+    def tools(self) -> ToolSummary:
+        """Names of tools called, successful and rejected, and the calling mode."""
+        records = [record for record in self.tool_calls if record.name != UNNAMED]
+        mode = (self._run.plan.metadata or {}).get("mode", "native")
+        return ToolSummary(
+            _distinct([r.name for r in records]),
+            _distinct([r.name for r in records if r.outcome == "ok" and not r.is_error]),
+            _distinct([r.name for r in records if r.outcome in REJECTED or r.is_error]),
+            mode,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain data."""
+        return {
+            "status": self.status,
+            "stop_reason": self.stop_reason,
+            "error": self.error,
+            "text": self.text,
+            "visible_text": self.visible_text,
+            "final_text": self.final_text,
+            "session_id": self.session_id,
+            "llm": msgspec.to_builtins(self.llm),
+            "tools": msgspec.to_builtins(self.tools),
+            "cost_usd": self.cost_usd,
+            "pending": msgspec.to_builtins(self.pending),
+            "deferred_user_messages": self.deferred_user_messages,
+            "task_ledger": self.task_ledger,
+            "trace": self.trace,
+            "transcript": self.transcript,
+            **self._outcome.fields,
+        }
+
+    def __getitem__(self, name: str) -> Any:
+        return self.to_dict()[name]
+
+    def __getattr__(self, name: str) -> Any:
+        if name in SUPERSEDED:
+            raise AttributeError(f"result.{name} is now result.{SUPERSEDED[name]}")
+        return super().__getattr__(name)
+
+
+SUPERSEDED = {
+    "iterations": "llm.iterations",
+    "duration_ms": "llm.duration_ms",
+    "tools_used": "tools.calls",
+    "successful_tools": "tools.successful",
+    "rejected_tools": "tools.rejected",
+    "tool_calling_mode": "tools.mode",
+}
+
+
+class AgentResult(RunResult, Generic[Output]):
+    """What `Agent.run` returns: `out.output`, `out.status`, `out.tool_calls`, `out.token_usage`, …"""
+
+    @cached_property
+    def output(self) -> Output:
+        """The answer: the last words, or a value where the agent has an `output` type.
+
+        A typed run that ended without one raises `OutputMissing` here.
+        """
+        typed = next((p for p in self._run.plan.policies if isinstance(p, Answering)), None)
+        if typed is None:
+            return cast("Output", self.final_text)
+        reading = self._read(typed)
+        if not reading.problems:
+            return reading.data
+        raise self._missing(typed, reading)
+
+    def _read(self, typed: Answering) -> Reading:
+        for entry in reversed(self.entries):
+            if type(entry) is Replied and entry.purpose is None:
+                return typed.read(entry.message, entry.stop_reason, self._sentinel)
+            if type(entry) is Said and entry.message.role == "assistant":  # a closing answer
+                return typed.read(entry.message, "end_turn", self._sentinel)
+        return typed.nothing
+
+    def _missing(self, typed: Answering, reading: Reading) -> errors.OutputMissing:
+        kind = getattr(typed.kind, "__name__", "the type asked for")
+        status = f"{self.status} ({self.stop_reason})" if self.stop_reason else self.status
+        error = errors.OutputMissing(
+            f"the run ended as {status} without a value of {kind}: {reading.problems[0]}"
+        )
+        error.trace, error.session_id, error.status = self.trace, self.session_id, self.status
+        return error
+
+    @cached_property
+    def messages(self) -> tuple[Message, ...]:
+        """The new messages: replies, results, and what the run was told meanwhile."""
+        return tuple(new_messages(self.entries))
+
+    @property
+    def token_usage(self) -> dict[str, int]:
+        """`{"input_tokens": …, "output_tokens": …}` of the run's own calls."""
+        run = self._run
+        return {"input_tokens": run.input_tokens, "output_tokens": run.output_tokens}
+
+    @property
+    def turns(self) -> int:
+        """Model calls that counted."""
+        return self._run.iteration
+
+    @property
+    def loop_detected(self) -> bool:
+        """The run repeated itself until `loop_detection` ended it."""
+        return self.stop_reason == "loop_detected"
+
+
+_SPOKEN = frozenset({Said, Replied})
+
+
+def paid_in(entries: Sequence[JournalEntry]) -> tuple[Usage, float]:
+    """The tokens and dollars of the model calls among these entries, failed ones too."""
+    calls = [entry for entry in entries if isinstance(entry, (Replied, ReplyFailed))]
+    return sum((call.usage for call in calls), NO_USAGE), sum(call.cost_usd for call in calls)
+
+
+def tree_of(run: Run) -> tuple[Usage, float]:
+    """The tokens and dollars of a run and of those under it, so far."""
+    usage, usd = paid_in(run.journal.entries[run.first_entry :])
+    for below, paid in run.children.values():
+        usage, usd = usage + below, usd + paid
+    return usage, usd
+
+
+def _assistant(entry: JournalEntry) -> Message | None:
+    """The model's own words in an entry, if it holds some of the run."""
+    if type(entry) is Replied:
+        return entry.message if entry.purpose is None else None
+    if type(entry) is Said and entry.message.role == "assistant":
+        return entry.message
+    return None
+
+
+def _call_record(call: ToolCall, entry: ToolResulted) -> ToolCallRecord:
+    result = entry.result
+    return ToolCallRecord(
+        call.id,
+        call.name,
+        call.arguments,
+        entry.outcome,
+        result.text,
+        result.is_error,
+        entry.duration_ms,
+    )
+
+
+def _distinct(names: list[str]) -> list[str]:
+    return list(dict.fromkeys(names))

@@ -1,0 +1,108 @@
+"""Open a session for a run: who may is asked before a live writer is reported or replaced."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any
+
+import msgspec
+
+from windlass import seams
+from windlass.access.caller import Caller, is_host
+from windlass.engine.environment import Runtime
+from windlass.engine.ownership import (
+    BEGIN_TRIES,
+    HOST,
+    SessionOwner,
+    check_child,
+    check_session_access,
+    find_session,
+    is_begun,
+    owner_metadata,
+    owner_of,
+    place_session,
+    wait_for_beginner,
+    with_owner,
+)
+from windlass.engine.redaction import check_new_owner, check_session_id, redact
+from windlass.errors import NoSuchSession, SessionHeld
+from windlass.store.base import Journal, Store
+
+
+class Opening(msgspec.Struct, frozen=True, kw_only=True):
+    """Who opens a session and how: `owner` is whose a child's session is, by its parent."""
+
+    home: Store
+    runtime: Runtime
+    caller: Caller | None
+    owner: SessionOwner | None
+    take_over: bool
+    parent_id: str | None = None
+
+    async def begin(self, session_id: str | None) -> Journal:
+        """Open the caller's session of this id, or begin it in his name."""
+        if session_id is not None:
+            await check_session_id(self.home, session_id)
+        if session_id is None:
+            if self.owner is None:
+                check_new_owner(self.caller)
+            return await self._open(seams.new_id("session"), metadata=self._metadata())
+        if is_host(self.caller) and self.owner in (None, HOST):
+            return await self._taken_over(session_id, metadata=None)
+        if self.owner is not None:
+            await check_child(self.home, session_id, self.owner)
+            return await self._taken_over(session_id, metadata=self._metadata())
+        return await self._begin_own(session_id)
+
+    async def go_on(self, session_id: str) -> Journal:
+        """Open a session that is there and that the caller may resume."""
+        if self.owner is None:
+            session_id = await find_session(
+                self.home, session_id, self.caller, self.runtime, "resume"
+            )
+        else:
+            await check_child(self.home, session_id, self.owner)
+        return await self._taken_over(session_id, create=False)
+
+    async def _begin_own(self, session_id: str) -> Journal:
+        home, caller, runtime = self.home, self.caller, self.runtime
+        key = await place_session(home, session_id, caller, runtime)
+        for attempt in count():
+            journal: Journal | None = None
+            try:
+                journal = await self._open(key, metadata=self._metadata())
+                check_session_access(owner_of(journal.entries), caller, session_id, runtime, "run")
+                return journal
+            except (SessionHeld, NoSuchSession) as error:
+                # Another tenant may have begun it since we looked: then it lies elsewhere.
+                if journal is not None:
+                    await journal.close()
+                known, begun = key, await is_begun(home, key)  # before we look whose it is
+                key = await place_session(home, session_id, caller, runtime)
+                if key != known:
+                    continue
+                if begun and isinstance(error, SessionHeld) and self.take_over:
+                    return await self._open(key, take_over=True)
+                if begun or attempt == BEGIN_TRIES:
+                    raise
+                await wait_for_beginner(attempt)
+        raise AssertionError("unreachable")
+
+    async def _taken_over(self, session_id: str, **how: Any) -> Journal:
+        """Become the session's writer; with `take_over` also where another one is alive."""
+        try:
+            return await self._open(session_id, **how)
+        except SessionHeld:
+            if not self.take_over:
+                raise
+        return await self._open(session_id, **how, take_over=True)
+
+    async def _open(self, session_id: str, **how: Any) -> Journal:
+        name = None if self.caller is None else redact(str(self.caller))
+        return await self.home.open(session_id, parent_id=self.parent_id, caller=name, **how)
+
+    def _metadata(self) -> dict[str, Any] | None:
+        if self.owner is None:
+            return owner_metadata(self.caller)
+        plain = self.owner == HOST and is_host(self.caller)
+        return None if plain else with_owner(self.owner)

@@ -1,0 +1,195 @@
+"""A run that is watched while it goes on. The stream is a view: the run owns its own task."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, Generic, TypeVar
+
+from windlass.detach import detach
+from windlass.engine.driver import Start, conduct
+from windlass.engine.environment import Runtime
+from windlass.engine.results import RunResult
+from windlass.engine.stream_events import InSevenWords, StreamEvent
+from windlass.events import Event, Replied, RunEnded, TextDelta
+from windlass.loop.abort import Abort
+from windlass.loop.verdict import Outcome
+
+Result = TypeVar("Result", bound=RunResult)
+
+
+class _Pipe:
+    """Events from the run to whoever reads; emitting is an append."""
+
+    __slots__ = ("events", "finished", "waiter")
+    trusted = True
+
+    def __init__(self) -> None:
+        self.events: deque[Event] = deque()
+        self.waiter: asyncio.Future[None] | None = None
+        self.finished = False
+
+    def __call__(self, event: Event) -> None:
+        self.events.append(event)
+        if self.waiter is not None:
+            self.wake()
+
+    def wake(self) -> None:
+        waiter, self.waiter = self.waiter, None
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+
+    async def more(self) -> None:
+        if self.waiter is not None and not self.waiter.done():
+            raise RuntimeError("somebody reads this stream already; events go to one reader")
+        self.waiter = asyncio.get_running_loop().create_future()
+        await self.waiter
+
+
+class RunStream(Generic[Result]):
+    """`async with agent.stream("…") as run: async for delta in run.text(): …`"""
+
+    def __init__(
+        self,
+        begin: Callable[[_Pipe], Awaitable[Start]],
+        finish: Callable[[Start, Outcome], Result],
+        runtime: Runtime,
+        *,
+        abort: Abort | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        self._begin, self._finish, self._runtime = begin, finish, runtime
+        self._abort, self._timeout = abort, timeout
+        self._leave = Abort()
+        self._pipe = _Pipe()
+        self._streamed = False  # a reader has seen pieces of the reply that is being written
+        self._started: Start | None = None
+        self._task: asyncio.Task[Outcome] | None = None
+
+    async def __aenter__(self) -> RunStream[Result]:
+        if self._started is not None:
+            raise RuntimeError("a stream is one run: call agent.stream(…) again for another")
+        self._started = await self._begin(self._pipe)
+        loop = asyncio.get_running_loop()
+        driving = conduct(
+            self._started,
+            self._runtime,
+            abort=self._abort,
+            leave=self._leave,
+            timeout=self._timeout,
+        )
+        self._task = loop.create_task(driving)
+        self._task.add_done_callback(self._ended)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        task = self._task
+        assert task is not None
+        self._leave.abort("the stream was left")  # a run that has ended takes no notice
+        cancelled = False
+        while not task.done():  # its end is on the record before we go on
+            try:
+                await asyncio.wait({task})
+            except asyncio.CancelledError:
+                cancelled = True
+        if cancelled:
+            raise asyncio.CancelledError
+
+    def _ended(self, task: asyncio.Task[Outcome]) -> None:
+        self._pipe.finished = True
+        self._pipe.wake()
+        if not task.cancelled():
+            task.exception()  # read, so that nobody is told twice; result() raises it
+
+    async def __aiter__(self) -> AsyncIterator[Event]:
+        """Every event, as it happens."""
+        self._entered()
+        pipe, events = self._pipe, self._pipe.events
+        while True:
+            while events:  # one by one: what a reader leaves is there for the next
+                event = events.popleft()
+                if type(event) is TextDelta:
+                    self._streamed = True
+                elif type(event) is Replied and event.purpose is None:
+                    self._streamed = False
+                yield detach(event)
+            if pipe.finished:
+                return
+            await pipe.more()
+
+    async def text(self) -> AsyncIterator[str]:
+        """The answer's text, piece by piece; whole, where the model does not stream.
+
+        A reply that broke off and was asked for again is told again: `StreamRestarted` among the
+        events says where.
+        """
+        self._entered()
+        pipe, events = self._pipe, self._pipe.events
+        while True:
+            while events:
+                event = events.popleft()
+                if type(event) is TextDelta:
+                    self._streamed = True
+                    yield event.text
+                elif type(event) is Replied and event.purpose is None:
+                    streamed, self._streamed = self._streamed, False
+                    if not streamed and (whole := event.message.text):
+                        yield whole
+            if pipe.finished:
+                return
+            await pipe.more()
+
+    async def events(self) -> AsyncIterator[StreamEvent]:
+        """The run in seven words, `done` with the result the last: `event.type` and `event.data`.
+
+        The same events as everywhere, told shortly; a reader has either these, or all, or the text.
+        """
+        started = self._entered()
+        view = InSevenWords(started.run.plan.name or "unknown", self._streamed)
+        async for event in self:
+            for told in view.read(event):
+                yield told
+        result = await self.result()
+        if result.budget_exceeded and not view.over_budget:  # of seconds: they run out on their own
+            seconds = started.run.ledger.limits.seconds or 0.0
+            yield view.exceeded("seconds", seconds, seconds)
+        elif (error := result.exception) is not None and not result.budget_exceeded:
+            yield StreamEvent("error", error)
+        yield StreamEvent("done", result)
+
+    async def result(self) -> Result:
+        """Wait for the end."""
+        started = self._entered()
+        assert self._task is not None
+        return self._finish(started, await asyncio.shield(self._task))
+
+    async def steer(self, text: str) -> None:
+        """Tell the model something before its next turn."""
+        await self._post("steer", text)
+
+    async def follow_up(self, text: str) -> None:
+        """Queue a message for when the run would have stopped."""
+        await self._post("follow_up", text)
+
+    async def cancel(self, reason: str = "cancelled") -> None:
+        """End the run; `result()` then says `cancelled`. One that has ended takes no notice."""
+        if type(self._entered().run.journal.entries[-1]) is not RunEnded:
+            await self._post("cancel", reason)
+
+    @property
+    def session_id(self) -> str:
+        """The session it runs on."""
+        return self._entered().run.session_id
+
+    async def _post(self, kind: Any, text: str) -> None:
+        run = self._entered().run
+        words = text if run.redactor is None else run.redactor.text(text)
+        await run.store.post(self.session_id, kind, words)
+
+    def _entered(self) -> Start:
+        if self._started is None:
+            raise RuntimeError(
+                "a stream begins with its block: `async with agent.stream(…) as run:`"
+            )
+        return self._started

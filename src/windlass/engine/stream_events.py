@@ -1,0 +1,109 @@
+"""A stream in seven words: `text`, `tool_use`, `tool_result`, `budget_exceeded`, `loop_detected`, `error`, `done`.
+
+A view of a run's events for whoever wants no more than that; nothing happens here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal, NamedTuple
+
+from windlass.errors import BudgetExceeded, TokenBudgetExceededError
+from windlass.events import (
+    BudgetExhausted,
+    Event,
+    LoopDetected,
+    Replied,
+    TextDelta,
+    ToolCallStarted,
+    ToolDecided,
+    ToolMessage,
+    ToolResulted,
+)
+from windlass.messages import ToolCall, ToolResult
+from windlass.policies.stall.options import LoopDetectionInfo
+
+Type = Literal[
+    "text", "tool_use", "tool_result", "budget_exceeded", "loop_detected", "error", "done"
+]
+
+
+class StreamEvent(NamedTuple):
+    """`async for event in run.events(): print(event.type, event.data)`
+
+    | `type` | `data` |
+    |---|---|
+    | `text` | a piece of the answer |
+    | `tool_use`, `tool_result` | the block: a `ToolCall`, and the `ToolResult` that the model sees |
+    | `budget_exceeded` | a `TokenBudgetExceededError`; another `BudgetExceeded` for dollars and seconds |
+    | `loop_detected` | a `LoopDetectionInfo` |
+    | `error` | the exception; `done` follows |
+    | `done` | the result: always the last |
+    """
+
+    type: Type
+    data: Any
+
+
+class InSevenWords:
+    """Says what an event of the run comes to."""
+
+    def __init__(self, agent: str, streamed: bool = False) -> None:
+        self._agent = agent
+        self._streamed = streamed  # pieces of the reply that is being written have been told
+        self._asked: dict[str, ToolCall] = {}  # calls of the last reply, not told yet
+        self._told: set[str] = set()
+        self._results: dict[str, ToolResult] = {}
+        self.over_budget = False
+
+    def read(self, event: Event) -> Iterator[StreamEvent]:
+        """The events that it is in this view: none for most."""
+        match event:
+            case TextDelta():
+                self._streamed = True
+                yield StreamEvent("text", event.text)
+            case Replied(purpose=None):
+                streamed, self._streamed = self._streamed, False
+                if not streamed and (whole := event.message.text):
+                    yield StreamEvent("text", whole)
+                self._asked = {call.id: call for call in event.message.tool_calls}
+            case ToolDecided() | ToolCallStarted():
+                if event.call_id in self._asked:
+                    yield from self._calls()
+            case ToolResulted():
+                if event.outcome != "not_run" and event.call_id in self._asked:
+                    yield from self._calls()
+                self._results[event.call_id] = event.result
+            case ToolMessage():
+                yield from self._answers(event)
+            case BudgetExhausted() if event.limit != "iterations" and not self.over_budget:
+                yield self.exceeded(event.limit, event.used, event.allowed)
+            case LoopDetected():
+                info = LoopDetectionInfo(event.loop, event.detail, event.repeat_count)
+                yield StreamEvent("loop_detected", info)
+            case _:
+                return
+
+    def exceeded(self, limit: str, used: float, allowed: float) -> StreamEvent:
+        """A budget is spent."""
+        self.over_budget = True
+        if limit == "tokens":
+            error: Exception = TokenBudgetExceededError(self._agent, int(used), int(allowed))
+        else:
+            error = BudgetExceeded(f"agent {self._agent!r} used {used:g} {limit} of {allowed:g}")
+        return StreamEvent("budget_exceeded", error)
+
+    def _calls(self) -> Iterator[StreamEvent]:
+        """The reply has passed: its calls, all of them, in the order asked."""
+        asked, self._asked = self._asked, {}
+        self._told |= asked.keys()
+        for call in asked.values():
+            yield StreamEvent("tool_use", call)
+
+    def _answers(self, event: ToolMessage) -> Iterator[StreamEvent]:
+        """What the model sees of the results; calls that nobody was told of have none."""
+        self._asked = {}
+        for call_id in event.calls:
+            result = (event.shown or {}).get(call_id) or self._results.pop(call_id, None)
+            if result is not None and call_id in self._told:
+                yield StreamEvent("tool_result", result)

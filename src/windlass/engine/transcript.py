@@ -1,0 +1,352 @@
+"""Transcripts: a session as plain data for people and programs, derived from its journal.
+
+`{id, messages, events, summary, metadata, scratchpad, scratchpad_version}`. The messages are the view, what the next request
+carries; the events are everything that happened, each with a kind and who may see it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Literal, TypeAlias, cast
+
+import msgspec
+
+from windlass.events import (
+    AgentScratchpad,
+    InboxTaken,
+    JournalEntry,
+    Noted,
+    Remembered,
+    Replied,
+    Reshaped,
+    RunEnded,
+    RunResumed,
+    RunStarted,
+    Said,
+    SessionOpened,
+    SessionReset,
+    ToolIntended,
+    ToolMessage,
+    ToolResulted,
+    ToolSearchQueried,
+    ToolSearchResulted,
+    as_dict,
+    kind_of,
+)
+from windlass.messages import Message, Opaque, Thinking, ToolResult
+from windlass.policies.scratchpad.inbox import scratch_of
+from windlass.policies.scratchpad.pad import Scratch, as_data
+from windlass.store.view import ViewFold
+
+Visibility: TypeAlias = Literal["public", "internal", "private"]
+Transcript: TypeAlias = dict[str, Any]
+
+# What a note of this name says belongs to the transcript under that name.
+NOTED_KINDS = frozenset({"plan", "transcript_archive", "transcript_abandon", "thinking_summary"})
+
+
+def transcript_of(entries: Sequence[JournalEntry]) -> Transcript:
+    """The transcript of a session, from its journal's entries."""
+    reader = _Reader()
+    for entry in entries:
+        reader.read(entry)
+    return {
+        "id": reader.id,
+        "messages": [_plain(message) for message in reader.view.messages],
+        "events": reader.events,
+        "summary": reader.summary,
+        "metadata": reader.metadata,
+        "scratchpad": as_data(reader.scratchpad.pad),
+        "scratchpad_version": reader.scratchpad.version,
+    }
+
+
+def events_of(messages: Iterable[Message]) -> list[dict[str, Any]]:
+    """The events that these messages are, where there is no journal that tells of more."""
+    reader = _Reader()
+    for message in messages:
+        for block in message.content:
+            if isinstance(block, Thinking):
+                kind = "thinking_summary" if _is_summary(block) else "private_reasoning"
+                reader.add(kind, "private", block.text, message.role)
+            elif isinstance(block, ToolResult):
+                _result(reader, block.id, block)
+        if message.role != "tool":
+            _message(reader, message)
+    return reader.events
+
+
+def told_by(entries: Iterable[JournalEntry]) -> list[dict[str, Any]]:
+    """The events that these entries are."""
+    reader = _Reader()
+    for entry in entries:
+        reader.read(entry)
+    return reader.events
+
+
+def transcript_events(transcript: Transcript) -> list[dict[str, Any]]:
+    """Everything that happened, in order: `{kind, visibility, role, text, …}`."""
+    return [dict(event) for event in cast("list[dict[str, Any]]", transcript.get("events") or [])]
+
+
+def transcript_render_visible(transcript: Transcript) -> str:
+    """What a person in the conversation saw: the messages of both sides, without the machinery.
+
+    ```python
+    print(transcript_render_visible(result.transcript))
+    ```
+    """
+    lines = [
+        f"{event['role']}: {event['text']}"
+        for event in transcript_events(transcript)
+        if event["kind"] == "message" and event["visibility"] == "public" and event["text"]
+    ]
+    return "\n\n".join(lines)
+
+
+def transcript_render_full(transcript: Transcript) -> str:
+    """Everything, for whoever looks into a run: private reasoning, tools and decisions too."""
+    lines: list[str] = []
+    for event in transcript_events(transcript):
+        who = event.get("role") or event.get("name") or ""
+        label = f"[{event['kind']}]" + (f" {who}" if who else "")
+        lines.append(f"{label}: {event['text']}" if event["text"] else label)
+    return "\n".join(lines)
+
+
+def export_jsonl(entries: Iterable[JournalEntry]) -> str:
+    """The journal as text, one entry on each line, exactly as it is kept."""
+    encode = msgspec.json.Encoder().encode
+    return "".join(f"{encode(entry).decode()}\n" for entry in entries)
+
+
+# --------------------------------------------------------------------------- entry by entry
+
+
+class _Reader:
+    """Folds entries into events; knows which run is open, to notice one that was abandoned."""
+
+    def __init__(self) -> None:
+        self.id: str | None = None
+        self.view = ViewFold()
+        self.events: list[dict[str, Any]] = []
+        self.summary: str | None = None
+        self.metadata: dict[str, Any] = {}
+        self.running: str | None = None
+        self.scratchpad = Scratch()
+
+    def read(self, entry: JournalEntry) -> None:
+        tell = _TELL.get(type(entry))
+        if tell is not None:
+            tell(self, entry)
+        else:
+            self.add(kind_of(entry), "internal", data=_without_kind(entry))
+        self.view.apply(entry)
+
+    def add(
+        self,
+        kind: str,
+        visibility: Visibility,
+        text: str = "",
+        role: str | None = None,
+        **more: Any,
+    ) -> None:
+        event: dict[str, Any] = {"kind": kind, "visibility": visibility, "role": role, "text": text}
+        event.update(more)
+        self.events.append(event)
+
+
+def _without_kind(entry: JournalEntry) -> dict[str, Any]:
+    data = _listed(as_dict(entry))
+    data.pop("kind", None)
+    return data
+
+
+def _plain(value: object) -> Any:
+    """As JSON would give it back: lists, not tuples."""
+    return _listed(msgspec.to_builtins(value))
+
+
+def _listed(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _listed(item) for key, item in cast("dict[str, Any]", value).items()}
+    if isinstance(value, (list, tuple)):
+        return [_listed(item) for item in cast("Iterable[Any]", value)]
+    return value
+
+
+def _opened(reader: _Reader, entry: SessionOpened) -> None:
+    reader.id = entry.session_id
+    reader.metadata.update(entry.metadata or {})
+    if entry.parent_id is not None:
+        reader.metadata["parent_transcript_id"] = entry.parent_id
+    if entry.branch_at is not None:
+        reader.metadata["branch_at"] = entry.branch_at
+        reader.add(
+            "transcript_fork", "internal", parent_id=entry.parent_id, branch_at=entry.branch_at
+        )
+
+
+def _started(reader: _Reader, entry: RunStarted) -> None:
+    if reader.running is not None:
+        reader.add("transcript_abandon", "internal", run_id=reader.running)
+    reader.running = entry.run_id
+    reader.add("run_start", "internal", data=_without_kind(entry))
+
+
+def _ended(reader: _Reader, entry: RunEnded) -> None:
+    reader.running = entry.run_id if entry.status == "suspended" else None
+    reader.add("outcome", "internal", entry.status, data=_without_kind(entry))
+
+
+def _resumed(reader: _Reader, entry: RunResumed) -> None:
+    reader.running = entry.run_id
+    reader.add("transcript_resume", "internal", run_id=entry.run_id, at=entry.at)
+
+
+def _reset(reader: _Reader, _entry: SessionReset) -> None:
+    reader.summary = None
+    reader.add("transcript_reset", "internal")
+
+
+def _noted(reader: _Reader, entry: Noted) -> None:
+    kind = entry.name if entry.name in NOTED_KINDS else "note"
+    text = entry.data if isinstance(entry.data, str) else ""
+    reader.add(kind, "internal", text, name=entry.name, data=entry.data)
+
+
+def _remembered(reader: _Reader, entry: Remembered) -> None:
+    data = _without_kind(entry)
+    if entry.policy == "scratchpad" and entry.keeps == "session":
+        reader.scratchpad = scratch_of(data["value"])  # the event that follows is the short form
+    else:
+        reader.add(kind_of(entry), "internal", data=data)
+
+
+def _scratched(reader: _Reader, entry: AgentScratchpad) -> None:
+    data = _without_kind(entry)
+    reader.metadata["agent_scratchpad"] = data
+    reader.add("agent_scratchpad", "internal", entry.action, data=data)
+
+
+def _said(reader: _Reader, entry: Said) -> None:
+    _message(reader, entry.message)
+
+
+def _message(reader: _Reader, message: Message) -> None:
+    # What the runtime says in a user's place is no part of the conversation people see.
+    seen: Visibility = "public" if message.kind is None and message.role != "system" else "internal"
+    blocks = [_plain(block) for block in message.content]
+    more = {"name": message.kind} if message.kind is not None else {}
+    reader.add("message", seen, message.text, message.role, blocks=blocks, **more)
+
+
+def _replied(reader: _Reader, entry: Replied) -> None:
+    for block in entry.message.content:
+        if isinstance(block, Thinking):
+            kind = "thinking_summary" if _is_summary(block) else "private_reasoning"
+            reader.add(kind, "private", block.text, "assistant")
+    native = [_plain(b.data) for b in entry.message.content if isinstance(b, Opaque)]
+    reader.add(
+        "provider_payload",
+        "private",
+        provider=entry.provider,
+        model=entry.model,
+        native_id=entry.native_id,
+        stop_reason=entry.stop_reason,
+        usage=_plain(entry.usage),
+        cost_usd=entry.cost_usd,
+        purpose=entry.purpose,
+        native=native,
+    )
+    if entry.purpose is None:
+        _message(reader, entry.message)
+    else:
+        reader.add("model_reply", "internal", entry.message.text, "assistant", name=entry.purpose)
+
+
+def _is_summary(block: Thinking) -> bool:
+    """Some providers hand out a summary of the reasoning and keep the reasoning to themselves."""
+    native: Any = block.opaque
+    return isinstance(native, dict) and "summary" in native
+
+
+def _intended(reader: _Reader, entry: ToolIntended) -> None:
+    reader.add("tool_intent", "internal", name=entry.tool, **_call(entry))
+
+
+def _resulted(reader: _Reader, entry: ToolResulted) -> None:
+    reader.add("tool_execution", "internal", entry.outcome, name=entry.tool, **_call(entry))
+
+
+def _call(entry: ToolIntended | ToolResulted) -> dict[str, Any]:
+    data = _without_kind(entry)
+    data.pop("result", None)
+    data.pop("tool", None)
+    return data
+
+
+def _answered(reader: _Reader, entry: ToolMessage) -> None:
+    results, shown = reader.view.results, entry.shown or {}
+    for call_id in entry.calls:
+        result: ToolResult | None = shown.get(call_id) or results.get(call_id)
+        if result is not None:
+            _result(reader, call_id, result)
+
+
+def _result(reader: _Reader, call_id: str, result: ToolResult) -> None:
+    reader.add(
+        "tool_result", "internal", result.text, "tool", name=result.name,
+        call_id=call_id, outcome=result.outcome, is_error=result.is_error,
+    )  # fmt: skip
+
+
+def _queried(reader: _Reader, entry: ToolSearchQueried) -> None:
+    text = entry.query if isinstance(entry.query, str) else ""
+    reader.add(
+        "tool_search_query", "internal", text, search_id=entry.search_id, query=entry.query,
+        metadata={"mode": entry.mode, "strategy": entry.strategy},
+    )  # fmt: skip
+
+
+def _found(reader: _Reader, entry: ToolSearchResulted) -> None:
+    reader.add(
+        "tool_search_result", "internal", ", ".join(entry.tool_names), search_id=entry.search_id,
+        tool_names=list(entry.tool_names), diagnostic=entry.diagnostic,
+        evicted=list(entry.evicted), metadata={"mode": entry.mode},
+    )  # fmt: skip
+
+
+def _taken(reader: _Reader, entry: InboxTaken) -> None:
+    text = entry.payload if isinstance(entry.payload, str) else ""
+    reader.add("host_input", "internal", text, name=entry.item, data=_without_kind(entry))
+
+
+def _reshaped(reader: _Reader, entry: Reshaped) -> None:
+    summaries = [m.text for m in entry.messages if m.kind == "summary"]
+    if summaries:
+        reader.summary = summaries[-1]
+    reader.add(
+        "view", "internal", entry.why, start=entry.start, stop=entry.stop, put=len(entry.messages)
+    )
+
+
+_TELL: dict[type, Callable[[_Reader, Any], None]] = {
+    SessionOpened: _opened,
+    RunStarted: _started,
+    RunEnded: _ended,
+    RunResumed: _resumed,
+    SessionReset: _reset,
+    Noted: _noted,
+    Remembered: _remembered,
+    AgentScratchpad: _scratched,
+    Said: _said,
+    Replied: _replied,
+    ToolIntended: _intended,
+    ToolResulted: _resulted,
+    ToolMessage: _answered,
+    ToolSearchQueried: _queried,
+    ToolSearchResulted: _found,
+    InboxTaken: _taken,
+    Reshaped: _reshaped,
+}

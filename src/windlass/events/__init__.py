@@ -1,0 +1,493 @@
+"""Everything that happens: the journal's entries, and the live signs of progress between them.
+
+One closed union. An entry is appended to the session's journal and then shown to whoever watches;
+a live event (`TextDelta`, `ToolCallStarted`, …) is only shown.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias, Union
+
+import msgspec
+
+from windlass.events.policy import (
+    AgentScratchpad,
+    BudgetExhausted,
+    CheckRan,
+    Compacted,
+    Decorated,
+    EffectPlanned,
+    Entry,
+    FeedbackInjected,
+    JudgeDecision,
+    LoopControlDecision,
+    LoopDetected,
+    LoopStuck,
+    NativeToolFallback,
+    NativeToolRejected,
+    Noted,
+    PermissionDeny,
+    PermissionEscalation,
+    PermissionGrant,
+    PlanApproved,
+    PlanMade,
+    PlanUsed,
+    ProgressReported,
+    Projected,
+    Propagate,
+    SkillActivated,
+    SkillDeactivated,
+    SkillMatched,
+    SkillNarrowed,
+    SkillScopeTools,
+    StallWarning,
+    StepJudgeDecision,
+    TaintAdded,
+    ToolSearchQueried,
+    ToolSearchResulted,
+    UndoBegun,
+    UndoEnded,
+)
+from windlass.messages import Message, Outcome, ToolCall, ToolResult
+from windlass.usage import NO_USAGE, Usage
+
+FORMAT = 1  # the journal's format; a reader refuses what is newer than itself
+
+
+# --------------------------------------------------------------------------- sessions and runs
+
+
+class SessionOpened(Entry, tag="session", frozen=True):
+    """The first entry of every journal."""
+
+    session_id: str
+    format: int = 1  # what a journal that does not say is in; whoever opens one says FORMAT
+    parent_id: str | None = None
+    root_id: str | None = None
+    branch_at: int | None = None  # messages kept from the parent, where it was forked at a place
+    metadata: dict[str, Any] | None = None
+
+
+class RunStarted(Entry, tag="run_start", frozen=True):
+    """A run begins on the session. What follows, up to its `RunEnded`, belongs to it."""
+
+    run_id: str
+    door: str  # agent_loop, agent, llm_call, …
+    caller: str
+    provider: str
+    model: str
+    name: str | None = None
+    metadata: dict[str, Any] | None = None
+    tenant: str | None = None  # of the caller
+    request_id: str | None = None  # what the run was asked in, as the host names it
+    conversation_id: str | None = None
+    user: str | None = None  # of the caller; None: a script without identity
+    roles: tuple[str, ...] = ()  # that the caller came with
+
+
+class RunEnded(Entry, tag="outcome", frozen=True):
+    """How the run ended. `suspended` is an end too: the next drive goes on from here."""
+
+    run_id: str
+    status: str
+    stop_reason: str | None = None
+    error: dict[str, Any] | None = None
+
+
+class RunResumed(Entry, tag="transcript_resume", frozen=True):
+    """A drive goes on where an earlier one of the same run stopped."""
+
+    run_id: str
+    at: str  # the stage it begins at
+    attempt: int = 0  # how many times in a row it goes on after a death without anything new
+    progress: int = 0  # replies and results of the run and its children so far
+    by: str | None = None  # who resumed it, where that is not whose run it is
+
+
+class Suspended(Entry, tag="suspended", frozen=True):
+    """The run is parked until what it waits for is in the inbox."""
+
+    reason: str
+    stage: Literal["turn", "gate", "run", "end"]
+    initiator: str = "self"
+    conditions: dict[str, Any] | None = None
+    waiting: tuple[str, ...] = ()  # ids of the calls that wait
+
+
+class SessionReset(Entry, tag="transcript_reset", frozen=True):
+    """Everything said so far is out of the view."""
+
+
+class InboxTaken(Entry, tag="host_input", frozen=True):
+    """An item of the inbox, taken by the run in the append that records it."""
+
+    item_id: str
+    item: str  # steer, follow_up, remind, cancel, suspend, resume, decision, result, memory
+    payload: Any = None
+
+
+# --------------------------------------------------------------------------- a turn
+
+
+class Framed(Entry, tag="frame", frozen=True):
+    """What stands before the messages of every request from here on."""
+
+    digest: str
+    system: str | None
+    tools: tuple[dict[str, Any], ...]
+    settings: dict[str, Any]
+    why: str = "start"
+
+
+class Said(Entry, tag="message", frozen=True):
+    """A message joins the view."""
+
+    message: Message
+
+
+class IterationStart(Entry, tag="iteration_start", frozen=True):
+    """Turn `number` begins, counted from 1."""
+
+    number: int
+
+
+class CallReserved(Entry, tag="call_reserved", frozen=True):
+    """A model is about to be asked under a budget: what is held back for the call.
+
+    The reply or the failure that follows says what it took. Where the process ends in between,
+    what was held back counts as spent.
+    """
+
+    input_tokens: int  # estimated
+    output_tokens: int  # the most that the reply may have
+    usd: float
+    provider: str
+    model: str
+    purpose: str | None = None
+    again: bool = False  # a further request of the same call, in place of the one before
+
+
+class Replied(Entry, tag="model_reply", frozen=True):
+    """A model call, what it answered and what it cost. With a purpose it is not part of the view.
+
+    `position`, `frame`, `tail` and `rewritten` say what was sent: with the view they rebuild the
+    request to the byte.
+    """
+
+    message: Message
+    usage: Usage
+    stop_reason: str
+    provider: str
+    model: str
+    position: int
+    frame: str
+    purpose: str | None = None
+    tail: tuple[Message, ...] = ()
+    rewritten: tuple[Message, ...] | None = None  # after the first `same` of the one before
+    cost_usd: float = 0.0
+    duration_ms: float = 0.0
+    native_id: str | None = None
+    via: str | None = None  # "cache", "fallback", "escalation": how the caller came by it
+    attempts: int = 1  # how often the provider was asked
+    same: int = 0  # messages at its front that the last rewritten request of the loop had too
+    shortened: str | None = None  # the limit that left too little room: the reply was cut there
+
+
+class ReplyFailed(Entry, tag="model_error", frozen=True):
+    """A model call that ended in an error; it is no iteration, but it may have cost something."""
+
+    category: str
+    message: str
+    provider: str
+    model: str
+    purpose: str | None = None
+    usage: Usage = NO_USAGE
+    cost_usd: float = 0.0
+    duration_ms: float = 0.0
+    attempts: int = 1
+
+
+INTERRUPTED = "interrupted"  # the category of a call that ended with its process
+
+
+class ToolDecided(Entry, tag="decision", frozen=True):
+    """May this call run? Asked once per call, before anything of the batch starts."""
+
+    call_id: str
+    tool: str
+    action: Literal["allow", "deny", "answer", "ask"]
+    rule: str
+    caller: str
+    digest: str  # of the arguments that will run
+    reason: str | None = None
+    arguments: dict[str, Any] | None = None  # where they differ from what the model asked
+    ask: str | None = None  # what an answer is bound to
+    expires_at: float | None = None  # of an answer
+    receipt: dict[str, Any] | None = None  # which rule matched, and why it is there
+    asks: tuple[dict[str, Any], ...] = ()  # the questions: their policy, words, receipt and `about`
+    answered_by: str | None = None  # the person or the function that answered them
+
+    @property
+    def policy_decision(self) -> dict[str, Any]:
+        """The decision as receipts show it: which rule and why, who asked what, and who answered."""
+        told = dict(self.receipt or {})
+        # an answer that came later stands behind the policies that asked: "approval_policy:ann"
+        policy = self.rule if not self.asks else self.rule.rpartition(":")[0] or self.rule
+        told |= {"action": self.action, "policy": policy}
+        if self.asks:
+            told["asker"] = " + ".join([str(ask["rule"]) for ask in self.asks])
+            told["question"] = "; ".join([str(ask["reason"]) for ask in self.asks])
+        why = told.get("question") or self.reason or _RATIONALES.get(policy, policy)
+        told.setdefault("rule", policy)
+        told.setdefault("rationale", why)
+        if self.answered_by is not None:
+            told |= {"answered_by": self.answered_by, "answer_reason": self.reason}
+        return told
+
+
+_RATIONALES = {"default": "no policy speaks of this call"}
+
+
+class ToolIntended(Entry, tag="tool_intent", frozen=True):
+    """The call is about to start."""
+
+    call_id: str
+    tool: str
+    effect: Literal["read_only", "keyed", "transactional", "plain"]
+    attempt: int = 1
+    eager: bool = False
+
+
+class ToolResulted(Entry, tag="tool_result", frozen=True):
+    """What the tool returned, whole; `ToolMessage` says what the model sees of it."""
+
+    call_id: str
+    tool: str
+    outcome: Outcome
+    result: ToolResult
+    duration_ms: float = 0.0
+    coerced: tuple[str, ...] = ()
+
+
+class ToolShown(Entry, tag="tool_shown", frozen=True):
+    """The policies have passed this result before its siblings were done; they are not asked again."""
+
+    call_id: str
+    result: ToolResult
+
+
+class ToolMessage(Entry, tag="tool_message", frozen=True):
+    """The results of a batch join the view, in the order asked; `shown` holds those that changed."""
+
+    calls: tuple[str, ...]
+    shown: dict[str, ToolResult] | None = None
+
+
+class IterationEnd(Entry, tag="iteration_end", frozen=True):
+    """What the policies made of turn `number`."""
+
+    number: int
+    verdict: Literal["keep_going", "finish", "stop", "suspend", "dropped"]
+    reason: str | None = None
+    status: str | None = None
+
+
+class FinishProposed(Entry, tag="finish_proposed", frozen=True):
+    """The vote was to finish; those who must agree are asked next."""
+
+    reason: str
+    status: str = "done"
+
+
+class Reshaped(Entry, tag="view", frozen=True):
+    """Messages `start` to `stop` of the view are replaced."""
+
+    start: int
+    stop: int
+    messages: tuple[Message, ...]
+    why: str
+
+
+class Reminded(Entry, tag="system_reminder", frozen=True):
+    """Words for the tail of the next `ttl` requests; never part of the view."""
+
+    message: Message
+    ttl: int | None = None  # None: of every request
+    propagate: Propagate = "none"  # to the agents that this one hands a task to
+    source: str = "policy"  # session_start, host, tool, suspend, inherited
+    originating_agent_id: str | None = None  # the session it was first said in
+
+    @property
+    def text(self) -> str:
+        """What it says, without the tags that the model reads it in."""
+        words = self.message.text
+        if self.message.kind != "system_reminder":
+            return words
+        return words.removeprefix("<system_reminder>\n").removesuffix("\n</system_reminder>")
+
+    @property
+    def lasts(self) -> bool:
+        """Does it stay for the next run on the session? What a policy says ends with its run."""
+        return self.source != "policy"
+
+
+class Remembered(Entry, tag="memory", frozen=True):
+    """A policy's memory, with the moment that changed it."""
+
+    policy: str
+    value: Any
+    keeps: Literal["run", "session"] = "run"
+
+
+class HistoryRepaired(Entry, tag="history_repaired", frozen=True):
+    """A request would have broken the rule of one result for each call; it was mended."""
+
+    problems: tuple[str, ...]
+
+
+JournalEntry: TypeAlias = Union[
+    SessionOpened,
+    RunStarted,
+    RunEnded,
+    RunResumed,
+    Suspended,
+    SessionReset,
+    InboxTaken,
+    Framed,
+    Said,
+    IterationStart,
+    CallReserved,
+    Replied,
+    ReplyFailed,
+    ToolDecided,
+    ToolIntended,
+    ToolResulted,
+    ToolShown,
+    ToolMessage,
+    IterationEnd,
+    FinishProposed,
+    Reshaped,
+    Reminded,
+    Remembered,
+    HistoryRepaired,
+    FeedbackInjected,
+    BudgetExhausted,
+    LoopStuck,
+    NativeToolFallback,
+    NativeToolRejected,
+    ToolSearchQueried,
+    ToolSearchResulted,
+    JudgeDecision,
+    CheckRan,
+    StepJudgeDecision,
+    LoopControlDecision,
+    StallWarning,
+    LoopDetected,
+    ProgressReported,
+    Compacted,
+    AgentScratchpad,
+    Projected,
+    Decorated,
+    PermissionGrant,
+    PermissionDeny,
+    PermissionEscalation,
+    SkillMatched,
+    SkillActivated,
+    SkillDeactivated,
+    SkillScopeTools,
+    SkillNarrowed,
+    TaintAdded,
+    EffectPlanned,
+    PlanMade,
+    PlanApproved,
+    PlanUsed,
+    UndoBegun,
+    UndoEnded,
+    Noted,
+]
+
+
+# --------------------------------------------------------------------------- live only
+
+
+class TextDelta(msgspec.Struct, frozen=True, tag="text_delta", tag_field="kind", gc=False):
+    """A piece of the answer, as it arrives: `case w.TextDelta(text): print(text, end="")`."""
+
+    text: str
+
+
+class ThinkingDelta(msgspec.Struct, frozen=True, tag="thinking_delta", tag_field="kind", gc=False):
+    """A piece of the model's reasoning, as it arrives."""
+
+    text: str
+
+
+class ToolCallReady(msgspec.Struct, frozen=True, tag="tool_call_ready", tag_field="kind", gc=False):
+    """A model has finished writing a call while its reply still streams."""
+
+    call: ToolCall
+
+
+class StreamRestarted(
+    msgspec.Struct, frozen=True, tag="stream_restarted", tag_field="kind", gc=False
+):
+    """The model call is tried again: what it streamed so far is void."""
+
+    reason: str
+
+
+class ToolCallStarted(msgspec.Struct, frozen=True, tag="tool_call", tag_field="kind", gc=False):
+    """A tool call begins."""
+
+    call_id: str
+    name: str
+    arguments: dict[str, Any]
+
+
+class ToolCallUpdate(
+    msgspec.Struct, frozen=True, tag="tool_call_update", tag_field="kind", gc=False
+):
+    """A tool call changes its state, or reports progress."""
+
+    call_id: str
+    status: Literal["pending", "in_progress", "completed", "failed"]
+    progress: Any = None
+
+
+class ToolCallAudit(msgspec.Struct, frozen=True, tag="tool_call_audit", tag_field="kind", gc=False):
+    """A decision about a call, for whoever audits: `audit["event_type"]` says which."""
+
+    call_id: str
+    name: str
+    audit: dict[str, Any]
+
+
+class TranscriptCompacted(Compacted, tag="transcript_compacted", frozen=True):
+    """The view became smaller, as it happens; the journal keeps the same as `compaction`."""
+
+
+LiveEvent: TypeAlias = Union[
+    TextDelta,
+    ThinkingDelta,
+    ToolCallReady,
+    StreamRestarted,
+    ToolCallStarted,
+    ToolCallUpdate,
+    ToolCallAudit,
+    TranscriptCompacted,
+]
+
+Event: TypeAlias = Union[JournalEntry, LiveEvent]
+
+
+def kind_of(event: Event) -> str:
+    """The event's name in the journal and on the wire: `kind_of(TextDelta("x"))` -> `text_delta`."""
+    return str(type(event).__struct_config__.tag)
+
+
+def as_dict(event: Event) -> dict[str, Any]:
+    """The event as plain data, with its `kind`; a decision with its `policyDecision`."""
+    data: dict[str, Any] = msgspec.to_builtins(event)
+    if type(event) is ToolDecided:
+        data["policyDecision"] = event.policy_decision
+    return data

@@ -1,0 +1,409 @@
+"""What policies put on the record: judgements, warnings, searches, compactions, and notes of your own.
+
+Part of the union in `__init__.py`, where all of them are imported from.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias, cast, get_args
+
+import msgspec
+
+from windlass.errors import ConfigError, nearest, shown
+from windlass.messages import Message
+
+Propagate: TypeAlias = Literal["all", "session", "none"]
+_PROPAGATE = cast("tuple[str, ...]", get_args(Propagate))
+
+
+class Reminder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Words for the end of the next requests: `Reminder("Run the tests first.", ttl=3)`.
+
+    It never becomes part of the conversation. `ttl` is a number of turns, None: all of the session.
+    `propagate` says who inherits it with a task: `session`, agents that this one calls; `all`, those
+    that they call too; `none`, nobody.
+    """
+
+    text: str
+    ttl: int | None = None
+    propagate: Propagate = "session"
+
+    def __post_init__(self) -> None:
+        text, ttl = cast("object", self.text), cast("object", self.ttl)
+        if not isinstance(text, str) or not text.strip():
+            raise ConfigError(f"a reminder is a text that is not empty, not {shown(text)}")
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise ConfigError(f"a reminder holds half a character: {shown(text)}") from None
+        if ttl is not None and (not isinstance(ttl, int) or isinstance(ttl, bool) or ttl < 1):
+            raise ConfigError(
+                f"a reminder's ttl is a whole number of turns from 1, or None, not {shown(ttl)}"
+            )
+        said = cast("object", self.propagate)
+        if not isinstance(said, str) or said not in _PROPAGATE:
+            hint = nearest(said, _PROPAGATE) if isinstance(said, str) else ""
+            raise ConfigError(
+                f"a reminder's propagate is one of {', '.join(_PROPAGATE)}, not {shown(said)}{hint}"
+            )
+
+
+class Entry(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="kind", gc=False):
+    """Something that happened in a session, for ever."""
+
+
+class FeedbackInjected(Entry, tag="feedback_injected", frozen=True):
+    """The runtime said something to the model."""
+
+    feedback: str  # nudge, parse_error, steer, …
+    text: str
+
+
+class BudgetExhausted(Entry, tag="budget_exhausted", frozen=True):
+    """A limit was reached."""
+
+    limit: str  # iterations, tokens, usd, seconds
+    allowed: float
+    used: float
+
+
+class LoopStuck(Entry, tag="loop_stuck", frozen=True):
+    """Too many turns in a row without a tool call."""
+
+    nudges: int
+
+
+class NativeToolFallback(Entry, tag="native_tool_fallback", frozen=True):
+    """A model with native tools wrote a tool call as text."""
+
+    calls: int
+
+
+class NativeToolRejected(Entry, tag="native_tool_fallback_rejected", frozen=True):
+    """Calls that were written as text were not run."""
+
+    calls: int
+
+
+class ToolSearchQueried(Entry, tag="tool_search_query", frozen=True):
+    """A search among the deferred tools; `mode` says who ran it."""
+
+    search_id: str
+    query: Any
+    mode: Literal["native", "client"]
+    strategy: str = "bm25"  # or regex, semantic, host; hosted where the provider does not say
+
+
+class ToolSearchResulted(Entry, tag="tool_search_result", frozen=True):
+    """The tools a search found: from the next request on the model sees them."""
+
+    search_id: str
+    tool_names: tuple[str, ...]
+    mode: Literal["native", "client"]
+    diagnostic: str | None = None
+    evicted: tuple[str, ...] = ()  # that a budget has no more room for
+
+
+class JudgeDecision(Entry, tag="judge_decision", frozen=True):
+    """What a gate before the end said: a function of yours, or a model that judges."""
+
+    session_id: str
+    iteration: int
+    gate: str  # verify_completion, verify_completion_judge, done_judge
+    verdict: Literal["done", "continue"]
+    reasoning: str | None = None
+    next_step: str | None = None
+    judge_duration_ms: float = 0.0
+    trigger: str | None = None  # "stalled": not asked because an end was proposed
+
+
+class CheckRan(Entry, tag="check", frozen=True):
+    """A check of the work, run by the runtime itself: evidence, not a claim."""
+
+    iteration: int
+    name: str
+    passed: bool
+    detail: str | None = None
+    duration_ms: float = 0.0
+
+
+class StepJudgeDecision(Entry, tag="step_judge_decision", frozen=True):
+    """What the judge of single steps said of a reply before its calls ran, or why it was not asked."""
+
+    session_id: str
+    iteration: int
+    verdict: Literal["pass", "revise"] | None = None
+    reasoning: str | None = None
+    critique: str | None = None
+    confidence: float | None = None
+    skipped: bool = False
+    reason: str | None = None  # why it was skipped
+    error: str | None = None  # it could not be asked, and the reply passed
+    judge_duration_ms: float = 0.0
+
+
+class LoopControlDecision(Entry, tag="loop_control_decision", frozen=True):
+    """The limit on turns was raised, or the loop was told to stop."""
+
+    iteration: int
+    action: Literal["extend", "stop"]
+    old_limit: int
+    new_limit: int
+    reason: str | None = None
+    status: str | None = None
+
+
+class StallWarning(Entry, tag="agent_loop_stall_warning", frozen=True):
+    """The same call, with the same arguments, again and again."""
+
+    iteration: int
+    tool_name: str
+    repeat_count: int
+    threshold: int
+    arguments_digest: str
+    signature_digest: str
+    arguments: dict[str, Any] | None = None
+
+
+class LoopDetected(Entry, tag="loop_detected", frozen=True):
+    """Whole turns repeat themselves: the same calls, or the same words."""
+
+    iteration: int
+    loop: Literal["tool_repetition", "text_repetition"]
+    detail: str
+    action: str  # warn, inject, terminate, continue
+    repeat_count: int = 0
+
+
+class ProgressReported(Entry, tag="progress_reported", frozen=True):
+    """The model said how far it is."""
+
+    message: str | None = None
+    entries: tuple[dict[str, Any], ...] = ()  # of a task list
+
+
+class Compacted(Entry, tag="compaction", frozen=True):
+    """The view became smaller: why, how, by whose instructions, and what that costs and saves."""
+
+    reason: str  # threshold, window, overflow
+    strategy: str
+    engine_strategy: str  # llm, truncate, custom; references: only bulky results left the view
+    estimated_tokens_before: int
+    estimated_tokens_after: int
+    instruction_mode: str
+    instruction_source: str
+    compaction_policy: dict[str, Any] | None
+    threshold: int = 0
+    archived: int = 0  # messages that left the view
+    shed: int = 0  # tokens of results that are there by reference only
+    cost_usd: float = 0.0  # of the summary
+    cache_usd: float = 0.0  # of sending anew what a provider had in its cache
+    saves_usd: float = 0.0  # with each turn from here on
+    shortfall: str | None = None  # why the view is still above the threshold
+
+
+class AgentScratchpad(Entry, tag="agent_scratchpad", frozen=True):
+    """The scratchpad of a session has changed, or would have: the pad itself is in the memory."""
+
+    action: Literal["init", "reorganize", "rejected", "failed", "set", "clear", "refused"]
+    version: int  # of the pad from here on
+    counts: dict[str, int]  # of its goals, open_items, facts, refs
+    bytes: int = 0  # of its JSON
+    reason: str | None = None  # why it stayed as it was
+
+
+class Projected(Entry, tag="transcript_projection", frozen=True):
+    """What failed, or nobody refers to any more, has left the view."""
+
+    policy: str
+    estimated_tokens_before: int
+    estimated_tokens_after: int
+    removed: int = 0  # messages that left the view
+    shed: tuple[str, ...] = ()  # ids of calls whose results are there by reference only
+    cache_usd: float = 0.0  # of sending anew what a provider had in its cache
+    saves_usd: float = 0.0  # with each turn from here on
+
+
+class MadeUp(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """A message that is in no view, made up for a request: when it was first shown, and as what."""
+
+    digest: str
+    time: float
+    shown: Message | None = None  # as it is
+    asked: bool = False  # was there a function to ask?
+
+
+class Decorated(Entry, tag="decorated", frozen=True):
+    """Messages of the view from `start` on: when each was first shown, and as what."""
+
+    start: int
+    times: tuple[float, ...]
+    shown: tuple[Message | None, ...] | None = None  # None in it: as it is; None: nobody was asked
+    made: tuple[MadeUp, ...] = ()
+
+
+class PermissionGrant(Entry, tag="PermissionGrant", frozen=True):
+    """A call that the lists deny was let through, once or for the session."""
+
+    tool: str
+    call_id: str
+    grant: Literal["once", "session"]
+    reason: str
+
+
+class PermissionDeny(Entry, tag="PermissionDeny", frozen=True):
+    """A call was denied by the lists of permissions."""
+
+    tool: str
+    call_id: str
+    reason: str
+
+
+class PermissionEscalation(Entry, tag="PermissionEscalation", frozen=True):
+    """Whoever may grant more was asked about a call that the lists deny."""
+
+    tool: str
+    call_id: str
+    reason: str
+
+
+class SkillScore(msgspec.Struct, frozen=True, gc=False):
+    """How well a skill fits what is asked, and why."""
+
+    name: str
+    score: float
+    reason: str
+
+
+class SkillMatched(Entry, tag="skill_matched", frozen=True):
+    """Skills were matched with what was last said, whatever came of it."""
+
+    session_id: str
+    iteration: int  # counted from 0
+    strategy: str  # metadata, host, embedding: whose scores these are
+    candidates: tuple[SkillScore, ...]  # the best first
+    chosen: tuple[SkillScore, ...]  # those that are to be active now
+    reassess: bool = False  # not the first time in this run
+    working_files: tuple[str, ...] = ()
+    warning: str | None = None  # why a matcher was not believed
+    problems: tuple[str, ...] = ()  # of skills that could not be read as they stand
+    registry: str = ""  # a fingerprint of what there was to choose from
+
+
+class SkillActivated(Entry, tag="skill_activated", frozen=True):
+    """A skill joins the run: its instructions are in the system prompt from here on."""
+
+    session_id: str
+    name: str
+    iteration: int
+    score: float
+    reason: str
+    description: str = ""
+    allowed_tools: tuple[str, ...] = ()
+    mcp: tuple[str, ...] = ()  # servers that it wants; hosts may bring them up
+
+
+class SkillDeactivated(Entry, tag="skill_deactivated", frozen=True):
+    """A skill leaves the run."""
+
+    session_id: str
+    name: str
+    iteration: int
+
+
+class SkillScopeTools(Entry, tag="skill_scope_tools", frozen=True):
+    """A skill that joins names its tools: these are left to the model, those are hidden."""
+
+    session_id: str
+    name: str
+    allowed_tools: tuple[str, ...]  # as the skill says it
+    tools: tuple[str, ...]  # that all active skills leave, of the caller's own
+    hidden: tuple[str, ...]
+
+
+class SkillNarrowed(Entry, tag="skill_narrow", frozen=True):
+    """Tools that were not used left the model's sight, or came back because they were."""
+
+    iteration: int
+    removed_tools: tuple[str, ...]
+    remaining_tools: tuple[str, ...]
+    reason: Literal["unused", "used_again"]
+    policy: dict[str, Any]
+    removed: tuple[dict[str, Any], ...] = ()  # name, class, turn of the last use
+    kept: tuple[dict[str, Any], ...] = ()  # the same, and why
+    returned_tools: tuple[str, ...] = ()
+
+
+class TaintAdded(Entry, tag="taint", frozen=True):
+    """The session has touched something for the first time: private data, strangers' words, a way out."""
+
+    tool: str
+    labels: tuple[str, ...]
+
+
+class EffectPlanned(Entry, tag="effect_planned", frozen=True):
+    """A preview met a call with an effect: it was not run, and is part of the plan."""
+
+    call_id: str
+    tool: str
+    version: str  # of the tool as it was
+    arguments: dict[str, Any]
+    digest: str  # of the arguments as they would run
+    diff: tuple[dict[str, Any], ...] | None = None  # of rows, where the call could be rehearsed
+    pinned: dict[str, Any] | None = None  # arguments that the real call gets beside its own
+    note: str | None = None
+    asks: tuple[dict[str, Any], ...] = ()  # who would have asked: rule, reason, about
+    session_id: str | None = None  # of the sub-agent that made it
+    rows: tuple[dict[str, Any], ...] | None = None  # digests of what the diff shows
+    mark: int | None = None  # where the audit log ended then
+
+
+class PlanMade(Entry, tag="plan_made", frozen=True):
+    """A preview has ended: these are the effects it would have had, by their digest."""
+
+    plan: str
+    effects: int
+    status: str  # how the preview ended
+
+
+class PlanApproved(Entry, tag="plan_approved", frozen=True):
+    """Somebody said yes to a plan as a whole."""
+
+    plan: str
+    by: str
+    expires_at: float | None = None
+
+
+class PlanUsed(Entry, tag="plan_used", frozen=True):
+    """A run has begun to do what a plan says; no other may."""
+
+    plan: str
+    session_id: str
+    run_id: str
+
+
+class UndoBegun(Entry, tag="undo_begun", frozen=True):
+    """Somebody undoes what a call did."""
+
+    call_id: str
+    tool: str
+    by: str
+    effect: str  # how the undo runs: transactional, keyed, plain
+    what: str | None = None  # in words
+
+
+class UndoEnded(Entry, tag="undo_ended", frozen=True):
+    """What came of it."""
+
+    call_id: str
+    tool: str
+    by: str
+    outcome: Literal["ok", "conflict", "denied", "error"]
+    detail: str | None = None
+
+
+class Noted(Entry, tag="note", frozen=True):
+    """Something a policy of yours wants on the record."""
+
+    name: str
+    data: Any = None

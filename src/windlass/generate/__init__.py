@@ -1,0 +1,1 @@
+"""The loop behind a model API: `scope.models.generate`."""

@@ -1,0 +1,497 @@
+"""One loop behind a model API: `scope.models.generate` answers, and has called tools on the way.
+
+The tools are those of the Runtime that the caller may use; every call runs in the caller's name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Unpack, cast
+
+import msgspec
+
+from windlass import errors
+from windlass.access.caller import Caller
+from windlass.engine import driver
+from windlass.engine.assemble import assemble, check_loop
+from windlass.engine.driver import Start
+from windlass.engine.input import asked_to_run
+from windlass.engine.options import LoopOptions, unknown
+from windlass.engine.results import LoopResult
+from windlass.engine.stream import RunStream
+from windlass.errors import BudgetExceeded, ConfigError, ToolFailed, WindlassError, nearest, shown
+from windlass.events import Replied, TextDelta, ToolCallReady, ToolResulted
+from windlass.generate.conversation import Keeper, conversation_of
+from windlass.generate.policies import (
+    NoFailure,
+    ReturnCalls,
+    ToolOutputCounts,
+    ToolRounds,
+)
+from windlass.generate.resume import (
+    DISCARDED,
+    OF_THE_SESSION,
+    Continuation,
+    find_parked,
+    read_continuation,
+)
+from windlass.loop.ledger import Limits
+from windlass.loop.plan import Plan
+from windlass.loop.policy import Policy
+from windlass.loop.resume_input import Allow, Deny
+from windlass.loop.verdict import Outcome
+from windlass.messages import ToolCall
+from windlass.observe.callbacks import sinks_of
+from windlass.options.checks import (
+    boolean,
+    number,
+    one_of,
+    optional,
+)
+from windlass.usage import Usage
+
+if TYPE_CHECKING:
+    from windlass.engine.environment import Runtime
+    from windlass.resources.conversation import ConversationResource
+
+FinishReason: TypeAlias = Literal["stop", "length", "tool_calls", "content_filter"]
+_FINISHED: dict[str, FinishReason] = {
+    "end_turn": "stop", "stop_sequence": "stop", "tool_use": "tool_calls", "max_tokens": "length",
+    "refusal": "content_filter",
+}  # fmt: skip
+_CAP = 65536
+TOOL_ITERATIONS = 10  # rounds of tools, where nobody says otherwise
+
+
+class GenerateOpts(LoopOptions, total=False):
+    """What `generate` takes: its own options, and what shapes a model call or guards a tool call.
+
+    `max_tokens` is for the whole loop here: prompts, replies and what tools answer.
+    """
+
+    tool_mode: Literal["auto", "return"]
+    max_tool_iterations: int
+    max_output_tokens: int | None
+    max_cost_usd: float | None
+    tool_parallelism: Literal["parallel", "serial"]
+    tool_error_mode: Literal["recover", "abort"]
+    include_tool_trace: bool
+    conversation: ConversationResource | str | None
+    system: str
+
+
+_CHECKS: dict[str, Any] = {
+    "tool_mode": one_of("auto", "return"),
+    "max_tool_iterations": number(0, whole=True),
+    "max_tokens": optional(number(1, whole=True)),
+    "max_output_tokens": optional(number(1, whole=True)),
+    "max_cost_usd": optional(number(0)),
+    "tool_parallelism": one_of("parallel", "serial"),
+    "tool_error_mode": one_of("recover", "abort"),
+    "include_tool_trace": boolean,
+}
+_OWN = frozenset({*_CHECKS, "conversation", "tools", "system"})
+#: What a loop takes and `generate` says otherwise, or has no use for.
+_NOT = {
+    "max_iterations": "max_tool_iterations",
+    "token_budget": "max_tokens",
+    "budget": "max_tokens and max_cost_usd",
+    "max_concurrent_tools": "tool_parallelism",
+    "messages": "the input itself",
+    "persistent": "nothing",
+}
+
+
+class ToolTraceEntry(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One step on the way to an answer: what the model said, what it called, what came of it."""
+
+    type: Literal["assistant", "tool_call", "tool_result"]
+    iteration: int
+    content: str = ""
+    tool: str | None = None
+    call_id: str | None = None
+    arguments: dict[str, Any] | None = None
+    outcome: str | None = None  # ok, error, denied, invalid, …
+    duration_ms: float = 0.0
+    usage: Usage | None = None
+    cost_usd: float = 0.0
+
+
+class GenerateResult(msgspec.Struct, frozen=True):
+    """The answer: `out.content`, and `out.trace` where it was asked for."""
+
+    content: str
+    finish_reason: FinishReason
+    usage: Usage
+    tool_calls: tuple[ToolCall, ...] = ()  # with tool_mode="return": run them and ask again
+    trace: tuple[ToolTraceEntry, ...] | None = None
+    cost_usd: float = 0.0
+    model: str | None = None
+    session_id: str | None = None
+
+
+class GenerateChunk(msgspec.Struct, frozen=True):
+    """A piece of an answer as it comes."""
+
+    delta_content: str | None = None
+    delta_tool_calls: tuple[ToolCall, ...] | None = None
+    finish_reason: FinishReason | None = None
+
+
+class Models:
+    """The model API of a Runtime: `await scope.models.generate("How many are left?", caller=ann)`."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+    async def generate(self, input: Any, **options: Unpack[GenerateOpts]) -> GenerateResult:
+        """Answer, calling tools on the way until there is an answer or a limit is reached.
+
+        ```python
+        out = await scope.models.generate("Reorder what is short.", caller=ann, max_cost_usd=0.10)
+        print(out.content, out.usage.output_tokens)
+        ```
+        Without `tools` the model has all that the caller may use. With `tool_mode="return"` nothing
+        is run: `out.tool_calls` are yours to run. `BudgetExceeded`, `Aborted` and `ToolFailed` carry
+        the `trace` so far.
+        """
+        with self._runtime.as_current():
+            asked = _Asked(self._runtime, dict(options))
+        begun = await asked.begin(input, sinks_of(asked.loop.get("on_event")))
+        outcome = await driver.conduct(begun, self._runtime, abort=asked.loop.get("abort"))
+        return asked.answer(_result(begun, outcome))
+
+    async def resume(
+        self,
+        session_id: str,
+        /,
+        *,
+        decisions: Mapping[str, Allow | Deny | bool] | None = None,
+        results: Mapping[str, Any] | None = None,
+        **options: Unpack[GenerateOpts],
+    ) -> GenerateResult:
+        """Go on with a `generate` that is parked or was killed, to its answer.
+
+        ```python
+        try:
+            out = await scope.models.generate("Refund order 7.", caller=ann, approval_policy=rules)
+        except w.Suspended as parked:
+            yes = {call.id: w.Allow() for call in parked.pending}
+            out = await scope.models.resume(parked.session_id, decisions=yes, caller=ann)
+        ```
+        Its conversation goes on as well. The options are those of `generate`: the model and the tools
+        are named again, the questions that were asked stand anyway.
+        """
+        found = await read_continuation(
+            self._runtime, session_id, decisions, results, dict(options)
+        )
+        with self._runtime.as_current():
+            asked = _Asked(self._runtime, found.options, found)
+        begun = await asked.go_on(sinks_of(asked.loop.get("on_event")))
+        outcome = await driver.conduct(begun, self._runtime, abort=asked.loop.get("abort"))
+        return asked.answer(_result(begun, outcome))
+
+    async def resume_stream(
+        self,
+        session_id: str,
+        /,
+        *,
+        decisions: Mapping[str, Allow | Deny | bool] | None = None,
+        results: Mapping[str, Any] | None = None,
+        **options: Unpack[GenerateOpts],
+    ) -> AsyncIterator[GenerateChunk]:
+        """`resume` in pieces: `async for chunk in scope.models.resume_stream(id, caller=ann): …`"""
+        found = await read_continuation(
+            self._runtime, session_id, decisions, results, dict(options)
+        )
+        with self._runtime.as_current():
+            asked = _Asked(self._runtime, found.options, found)
+        async with aclosing(self._pieces(asked, asked.go_on)) as pieces:
+            async for chunk in pieces:
+                yield chunk
+
+    async def generate_stream(
+        self, input: Any, **options: Unpack[GenerateOpts]
+    ) -> AsyncIterator[GenerateChunk]:
+        """The same in pieces: words and calls as the model writes them, through all its turns.
+
+        ```python
+        async for chunk in scope.models.generate_stream("Tell me.", caller=ann):
+            print(chunk.delta_content or "", end="")
+        ```
+        Whoever leaves cancels the run. What went wrong is raised at the end.
+        """
+        with self._runtime.as_current():
+            asked = _Asked(self._runtime, dict(options))
+        pieces = self._pieces(asked, lambda sinks: asked.begin(input, sinks))
+        async with aclosing(pieces):  # who leaves us leaves the run
+            async for chunk in pieces:
+                yield chunk
+
+    async def _pieces(
+        self, asked: _Asked, begin: Callable[[Sequence[Any]], Awaitable[Start]]
+    ) -> AsyncGenerator[GenerateChunk]:
+        sinks = sinks_of(asked.loop.get("on_event"))
+        stream: RunStream[LoopResult] = RunStream(
+            lambda pipe: begin((pipe, *sinks)),
+            _result,
+            self._runtime,
+            abort=asked.loop.get("abort"),
+        )
+        async with stream as run:
+            streamed = False
+            called: set[str] = set()
+            async for event in run:
+                if type(event) is TextDelta:
+                    streamed = True
+                    yield GenerateChunk(event.text)
+                elif type(event) is ToolCallReady:
+                    called.add(event.call.id)
+                    yield GenerateChunk(delta_tool_calls=(event.call,))
+                elif type(event) is Replied and event.purpose is None:
+                    if not streamed and event.message.text:
+                        yield GenerateChunk(event.message.text)
+                    late = [one for one in event.message.tool_calls if one.id not in called]
+                    if late:
+                        yield GenerateChunk(delta_tool_calls=tuple(late))
+                    streamed = False
+                    called.clear()
+            answer = asked.answer(await run.result())
+            yield GenerateChunk(finish_reason=answer.finish_reason)
+
+
+def _result(begun: Start, outcome: Outcome) -> LoopResult:
+    return LoopResult(begun.run, outcome)
+
+
+class _Asked:
+    """One question: its options checked, the run that answers it, and what it came to."""
+
+    def __init__(
+        self, runtime: Runtime, given: dict[str, Any], found: Continuation | None = None
+    ) -> None:
+        known = GenerateOpts.__optional_keys__
+        for name in given:
+            if name in _NOT:
+                raise ConfigError(f"generate has no option {name!r}: it is {_NOT[name]} here")
+            if name not in known:
+                raise unknown(name, known, "generate")
+        own = {n: _CHECKS[n](n, given[n]) if n in _CHECKS else given[n] for n in given if n in _OWN}
+        self.runtime, self.own, self.given = runtime, own, given
+        self.caller: Caller | None = given.get("caller")
+        self.found = found
+        self.keeper: Keeper | None = None if found is None else found.keeper
+        if own.get("conversation") is not None:
+            self.keeper = Keeper(conversation_of(runtime, own["conversation"], self.caller))
+        self.returns = own.get("tool_mode") == "return"
+        self.loop = check_loop({n: v for n, v in given.items() if n not in _OWN}, "generate")
+        self.tools = self._tools(own.get("tools"))
+        self.plan = self._plan()
+
+    def _tools(self, wanted: object) -> list[Any]:
+        """All that the caller may use, or those that are named; tools may be handed in as well."""
+        if self.returns and wanted is None:
+            return []
+        known = {tool.name: tool for tool in self.runtime.tools(self.caller or Caller.local())}
+        if wanted is None:
+            return list(known.values())
+        if isinstance(wanted, str) or not isinstance(wanted, Sequence):
+            raise ConfigError(f"tools is a list of names or of tools, not {shown(wanted)}")
+        chosen: list[Any] = []
+        for one in cast("Sequence[object]", wanted):
+            if isinstance(one, str) and ":" not in one:
+                if one not in known:
+                    raise ConfigError(
+                        f"the caller has no tool {one!r}{nearest(one, known)}"
+                        if known
+                        else f"the caller has no tool {one!r}: none is exported or allowed here"
+                    )
+                chosen.append(known[one])
+            else:
+                chosen.append(one)
+        return chosen
+
+    def _plan(self) -> Plan:
+        own, loop = self.own, dict(self.loop)
+        rounds = own.get("max_tool_iterations", TOOL_ITERATIONS)
+        cap = loop.get("tool_result_max_bytes", _CAP)
+        policies: list[Policy[Any]] = [*loop.pop("policies", ())]
+        policies.append(ReturnCalls() if self.returns else ToolRounds(rounds))
+        if own.get("tool_error_mode") == "abort":
+            policies.append(NoFailure())
+        if own.get("max_tokens") is not None:
+            policies.append(ToolOutputCounts(cap))
+        if self.keeper is not None:
+            policies.append(self.keeper)
+        limits = Limits(tokens=own.get("max_tokens"), usd=own.get("max_cost_usd"))
+        serial = own.get("tool_parallelism") == "serial"
+        typed = {
+            **loop,
+            "tools": self.tools,
+            "policies": policies,
+            "max_iterations": rounds + 1,
+            "max_concurrent_tools": 1 if serial else 16,
+            "budget": limits,
+        }
+        if own.get("max_output_tokens") is not None:
+            typed["max_tokens"] = own["max_output_tokens"]
+        return assemble(check_loop(typed, "generate"), own.get("system"), "generate")
+
+    async def begin(self, input: Any, sinks: Sequence[Any]) -> Start:
+        """The run that answers."""
+        with self.runtime.as_current():
+            return await self._begin(input, sinks)
+
+    async def _begin(self, input: Any, sinks: Sequence[Any]) -> Start:
+        loop = self.loop
+        messages = asked_to_run(input, loop.get("session_id"))
+        if self.keeper is not None:
+            before = await self.keeper.opened()
+            if isinstance(input, str):
+                if await self._waits(self.keeper.conversation.waits_for):
+                    before = await self.keeper.opened()  # with what was discarded
+                messages = (*before, *messages)
+            else:
+                self.keeper.before = 0  # a list is a history of its own
+            self.plan.metadata = {**(self.plan.metadata or {}), **self.keeper.metadata}
+        place = loop.get("store")
+        begun = await driver.start(
+            self.plan,
+            messages,
+            self.runtime,
+            session_id=loop.get("session_id"),
+            store=None if place is None else self.runtime.store_at(place),
+            caller=self.caller,
+            deps=loop.get("deps"),
+            sinks=sinks,
+            run_id=loop.get("run_id"),
+            request_id=loop.get("request_id"),
+            conversation_id=self.keeper.conversation.id
+            if self.keeper is not None
+            else loop.get("conversation_id"),
+            take_over=loop.get("take_over", False),
+            on_pending=loop.get("on_pending", "keep"),
+        )
+        begun.parks = loop.get("on_cancel") == "park"
+        return begun
+
+    async def _waits(self, session_id: str | None) -> bool:
+        """Does the conversation wait for a parked run? It takes no prompt, or that is discarded."""
+        if session_id is None:
+            return False
+        place = self.loop.get("store")
+        home = self.runtime.store if place is None else self.runtime.store_at(place)
+        parked = await find_parked(home, session_id)
+        if parked is None:
+            return False
+        if self.loop.get("on_pending") != "discard":
+            raise parked
+        options = {n: v for n, v in self.given.items() if n not in OF_THE_SESSION}
+        found = await read_continuation(self.runtime, session_id, None, None, options)
+        with self.runtime.as_current():
+            asked = _Asked(self.runtime, found.options, found)
+        await driver.conduct(await asked.go_on(()), self.runtime, abort=DISCARDED)
+        return True
+
+    async def go_on(self, sinks: Sequence[Any]) -> Start:
+        """The run that was parked or killed."""
+        found, loop = self.found, self.loop
+        assert found is not None
+        begun = await driver.resume(
+            self.plan,
+            found.session_id,
+            self.runtime,
+            store=found.home,
+            caller=found.given_caller,
+            deps=loop.get("deps"),
+            sinks=sinks,
+            decisions=found.decisions,
+            results=found.results,
+            take_over=loop.get("take_over", False),
+        )
+        begun.parks = loop.get("on_cancel") == "park"
+        return begun
+
+    def answer(self, result: LoopResult) -> GenerateResult:
+        """What came of it; what is no answer is raised, with all that happened."""
+        trace = trace_of(result)
+        if result.status != "done":
+            raise self._error(result, trace)
+        replies = [e for e in result.entries if type(e) is Replied and e.purpose is None]
+        last = replies[-1] if replies else None
+        calls = last.message.tool_calls if last is not None and self.returns else ()
+        return GenerateResult(
+            last.message.text if last is not None else "",
+            _FINISHED.get(last.stop_reason, "stop") if last is not None else "stop",
+            result.usage,
+            calls,
+            trace if self.own.get("include_tool_trace") else None,
+            result.cost_usd,
+            last.model if last is not None else None,
+            result.session_id,
+        )
+
+    def _error(self, result: LoopResult, trace: tuple[ToolTraceEntry, ...]) -> WindlassError:
+        error: WindlassError
+        try:
+            result.raise_for_status()
+            error = errors.WindlassError(f"the run ended as {result.status}")
+        except WindlassError as raised:
+            error = raised
+        if result.stop_reason == "tool_error":
+            error = ToolFailed((result.error or {}).get("message") or "a tool failed")
+        elif result.status == "budget_exhausted":
+            error = BudgetExceeded(_which(result, self.own))
+        error.trace, error.session_id, error.status = trace, result.session_id, result.status
+        return error
+
+
+def _which(result: LoopResult, own: dict[str, Any]) -> str:
+    """Which limit was reached, by the name that the caller gave it."""
+    name = {"tokens": "max_tokens", "usd": "max_cost_usd", "iterations": "max_tool_iterations"}.get(
+        result.stop_reason or "", result.stop_reason or "a limit"
+    )
+    allowed = own.get(name, TOOL_ITERATIONS if name == "max_tool_iterations" else None)
+    return f"{name} is reached" if allowed is None else f"{name}={allowed} is reached"
+
+
+def trace_of(result: LoopResult) -> tuple[ToolTraceEntry, ...]:
+    """Every turn of the model, every call and what came of it, in their order."""
+    trace: list[ToolTraceEntry] = []
+    iteration = 0
+    for entry in result.entries:
+        if type(entry) is Replied and entry.purpose is None:
+            iteration += 1
+            trace += _replied(entry, iteration)
+        elif type(entry) is ToolResulted:
+            trace.append(_resulted(entry, iteration))
+    return tuple(trace)
+
+
+def _replied(entry: Replied, iteration: int) -> list[ToolTraceEntry]:
+    said = ToolTraceEntry(
+        "assistant",
+        iteration,
+        entry.message.text,
+        duration_ms=entry.duration_ms,
+        usage=entry.usage,
+        cost_usd=entry.cost_usd,
+    )
+    calls = [
+        ToolTraceEntry("tool_call", iteration, tool=c.name, call_id=c.id, arguments=c.arguments)
+        for c in entry.message.tool_calls
+    ]
+    return [said, *calls]
+
+
+def _resulted(entry: ToolResulted, iteration: int) -> ToolTraceEntry:
+    return ToolTraceEntry(
+        "tool_result",
+        iteration,
+        entry.result.text,
+        entry.tool,
+        entry.call_id,
+        outcome=entry.outcome,
+        duration_ms=entry.duration_ms,
+    )

@@ -1,0 +1,158 @@
+"""A run's turns, written into a conversation as they happen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from windlass.access.caller import Caller
+from windlass.engine.redaction import check_new_id, check_new_owner
+from windlass.errors import ConfigError, NotFound, PermissionDenied, shown
+from windlass.events import Replied, Said, ToolMessage, ToolResulted
+from windlass.loop.policy import Policy
+from windlass.loop.run import Run
+from windlass.loop.turn import Turn
+from windlass.loop.verdict import Outcome
+from windlass.messages import Message, ToolResult
+from windlass.policies.facts import Reading, Take, reading
+from windlass.resources.conversation import (
+    ConversationResource,
+    ConversationTurn,
+    messages_in,
+    turn_of,
+)
+
+if TYPE_CHECKING:
+    from windlass.engine.environment import Runtime
+
+
+class Conversation:
+    """A conversation in the hands of one caller."""
+
+    def __init__(self, runtime: Runtime, id: str, caller: Caller | None) -> None:
+        self._rows = runtime.conversations
+        self.id, self.caller = id, caller
+        self.waits_for: str | None = None  # the session whose calls have no results here
+
+    async def opened(self) -> list[Message]:
+        """What was said so far; a conversation that is not there yet begins."""
+        talks = self._rows[ConversationResource]
+        try:
+            await talks.get(self.id, caller=self.caller)
+        except NotFound:
+            check_new_id("conversation", self.id)
+            check_new_owner(self.caller)
+            await talks.create({"id": self.id}, caller=self.caller)
+            return []
+        except PermissionDenied:
+            raise NotFound(f"no conversation {self.id!r}") from None
+        turns = await self.turns()
+        self.waits_for = turns[-1].session if turns and turns[-1].tool_calls else None
+        return messages_in(turns)
+
+    async def turns(self) -> list[ConversationTurn]:
+        """All turns, in their order."""
+        found: list[ConversationTurn] = []
+        cursor: str | None = None
+        while True:
+            page = await self._rows[ConversationTurn].search(
+                {"conversation": self.id}, sort="number", limit=500, cursor=cursor,
+                caller=self.caller,
+            )  # fmt: skip
+            found += page.rows
+            cursor = page.cursor
+            if cursor is None:
+                return found
+
+    async def append(self, turns: Sequence[Mapping[str, Any]]) -> None:
+        """Write turns down."""
+        await self._rows[ConversationResource].run(
+            "append", self.id, turns=[dict(turn) for turn in turns], caller=self.caller
+        )
+
+
+def conversation_of(runtime: Runtime, given: object, caller: Caller | None) -> Conversation:
+    """The conversation that is meant: a row of it, or its id."""
+    if isinstance(given, ConversationResource):
+        return Conversation(runtime, given.id, caller)
+    if isinstance(given, str) and given:
+        return Conversation(runtime, given, caller)
+    raise ConfigError(f"conversation is a ConversationResource or its id, not {shown(given)}")
+
+
+class _Turns(Reading):
+    """What a run has said and heard, as turns."""
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+        self.results: dict[str, ToolResult] = {}
+        self.written = 0
+
+    def takes(self) -> Mapping[type, Take]:
+        """What takes an entry into account, for each kind that matters."""
+        return {
+            Said: self._said,
+            Replied: self._replied,
+            ToolResulted: self._result,
+            ToolMessage: self._answered,
+        }
+
+    def _said(self, entry: Said) -> None:
+        self.messages.append(entry.message)
+
+    def _replied(self, entry: Replied) -> None:
+        if entry.purpose is None:
+            self.messages.append(entry.message)
+
+    def _result(self, entry: ToolResulted) -> None:
+        self.results[entry.call_id] = entry.result
+
+    def _answered(self, entry: ToolMessage) -> None:
+        shown = {**self.results, **(entry.shown or {})}
+        self.messages.append(Message("tool", tuple([shown[call] for call in entry.calls])))
+
+
+KEPT: Final = "conversation"  # in a run's metadata: where its turns are written, and from which on
+
+
+class Keeper(Policy[None]):
+    """Writes each turn of one run down once it is on the record."""
+
+    def __init__(self, conversation: Conversation, before: int = 0) -> None:
+        self.conversation = conversation
+        self.before = before  # messages that the run begins with and the conversation has already
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """What a run that is resumed must know to go on writing."""
+        return {KEPT: {"id": self.conversation.id, "before": self.before}}
+
+    async def opened(self) -> list[Message]:
+        """What was said before."""
+        before = await self.conversation.opened()
+        self.before = len(before)
+        return before
+
+    async def start(self, run: Run) -> None:
+        await self._catch_up(run)
+
+    async def after_reply(self, run: Run, turn: Turn) -> None:
+        await self._catch_up(run)
+
+    async def after_turn(self, run: Run, turn: Turn) -> None:
+        await self._catch_up(run)
+
+    async def end(self, run: Run, outcome: Outcome) -> Outcome:
+        await self._catch_up(run)
+        return outcome
+
+    async def _catch_up(self, run: Run) -> None:
+        seen = reading(run, _Turns)
+        first = max(seen.written, self.before)
+        new = [
+            turn_of(f"{run.run_id}:{first + at}", message, run.session_id)
+            for at, message in enumerate(seen.messages[first:])
+        ]
+        if new:
+            await self.conversation.append(new)
+        seen.written = len(seen.messages)

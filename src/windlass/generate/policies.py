@@ -1,0 +1,89 @@
+"""What one call of a model API may do in the background: so many rounds of tools, no failed call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from windlass.events import BudgetExhausted, ToolMessage, ToolResulted
+from windlass.loop.policy import Policy
+from windlass.loop.run import Run
+from windlass.loop.turn import Turn
+from windlass.loop.verdict import Stop
+from windlass.messages import Message, ToolCall, ToolResult, characters
+from windlass.policies.facts import Reading, Take, reading
+
+
+class _Rounds(Reading):
+    """Rounds of calls that were answered."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def takes(self) -> Mapping[type, Take]:
+        """What takes an entry into account, for each kind that matters."""
+        return {ToolMessage: self._answered}
+
+    def _answered(self, entry: ToolMessage) -> None:
+        self.count += 1
+
+
+class ToolRounds(Policy[None]):
+    """After so many rounds, calls are not run any more and the run is over."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+
+    async def after_reply(self, run: Run, turn: Turn) -> Stop | None:
+        rounds = reading(run, _Rounds).count
+        if not turn.calls or rounds < self.most:
+            return None
+        run.note(BudgetExhausted("max_tool_iterations", self.most, rounds))
+        return Stop("budget_exhausted", "max_tool_iterations")
+
+
+class ReturnCalls(Policy[None]):
+    """Whoever asks runs the calls: the first reply is the last."""
+
+    async def after_reply(self, run: Run, turn: Turn) -> Stop | None:
+        return Stop("done", "tool_calls") if turn.calls else None
+
+
+class NoFailure(Policy[None]):
+    """The first call that fails ends the run."""
+
+    async def after_tool(self, run: Run, call: ToolCall, result: ToolResult) -> ToolResult | Stop:
+        if not result.is_error:
+            return result
+        words = f"{call.name} failed: {result.text}"
+        return Stop("failed", "tool_error", {"message": words, "tool": call.name})
+
+
+class ToolOutputCounts(Policy[None]):
+    """What tools answer is on the run's books of tokens, as an estimate: four characters a token."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self.max_bytes = max_bytes  # of a result that the model sees
+
+    async def start(self, run: Run) -> None:
+        """A run that goes on has read some of it before."""
+        for entry in run.journal.entries[run.first_entry :]:
+            if type(entry) is ToolResulted:
+                self._enter(run, entry.call_id, entry.result)
+
+    async def after_tool(self, run: Run, call: ToolCall, result: ToolResult) -> ToolResult:
+        self._enter(run, call.id, result)
+        return result
+
+    async def after_turn(self, run: Run, turn: Turn) -> Stop | None:
+        spent = run.ledger.overspent()
+        if spent is None:
+            return None
+        run.note(BudgetExhausted(spent.limit, spent.allowed, spent.used))
+        return Stop("budget_exhausted", spent.limit)
+
+    def _enter(self, run: Run, call_id: str, result: ToolResult) -> None:
+        known: set[str] = run.readings.setdefault(ToolOutputCounts, set())
+        if call_id not in known:
+            known.add(call_id)
+            size = min(characters([Message("tool", (result,))]), self.max_bytes)
+            run.ledger.settle(None, -(-size // 4), 0.0)

@@ -1,0 +1,98 @@
+"""Resuming a `generate`: whose it is, where its conversation is, and what is answered now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+from windlass.access.caller import Caller, is_host
+from windlass.engine.decisions import Given, check_answers
+from windlass.engine.ownership import caller_of_resumed, find_session, owner_of
+from windlass.engine.results import PendingCall
+from windlass.errors import ConfigError, NoSuchSession, Suspended, shown
+from windlass.generate.conversation import KEPT, Conversation, Keeper
+from windlass.loop.abort import Abort
+from windlass.loop.resume import standing
+from windlass.store.base import Store
+
+if TYPE_CHECKING:
+    from windlass.engine.environment import Runtime
+
+
+#: Options of `generate` that a session which goes on has already.
+OF_THE_SESSION: Final = ("session_id", "conversation", "run_id", "on_pending")
+DISCARDED: Final = Abort()  # ends a parked run whose pending calls are not wanted any more
+DISCARDED.abort("discarded")
+
+
+class Continuation(NamedTuple):
+    """What `resume` was given, and what the session says of itself."""
+
+    session_id: str
+    home: Store
+    given_caller: Caller | None
+    options: dict[str, Any]  # of `generate`, with the caller whose run it is
+    keeper: Keeper | None
+    decisions: Given | None
+    results: Mapping[str, Any] | None
+
+
+async def find_parked(home: Store, session_id: str) -> Suspended | None:
+    """The error that says for what the session's last run waits; None: it waits for nobody."""
+    try:
+        state = standing(await home.read(session_id))
+    except NoSuchSession:
+        return None
+    if not state.parked:
+        return None
+    assert state.ended is not None
+    calls = state.turn.calls if state.turn is not None and state.turn.open else ()
+    reasons = {call_id: asked.reason for call_id, asked in state.asked.items()}
+    why = state.ended.stop_reason or "waiting"
+    error = Suspended(
+        f"the conversation waits for session {session_id!r} ({why}): resume it, "
+        'or go on without with on_pending="discard"'
+    )
+    error.session_id, error.status = session_id, state.ended.status
+    error.pending = tuple(
+        [
+            PendingCall(call.id, call.name, call.arguments, reasons.get(call.id) or why)
+            for call in calls
+            if state.turn is not None and call.id not in state.turn.results
+        ]
+    )
+    return error
+
+
+async def read_continuation(
+    runtime: Runtime,
+    session_id: str,
+    decisions: Given | None,
+    results: Mapping[str, Any] | None,
+    options: dict[str, Any],
+) -> Continuation:
+    """Look the session up: its tools are those of who began it, and its conversation is kept on."""
+    if not isinstance(cast("object", session_id), str):
+        raise ConfigError(f"session_id is a text, not {shown(session_id)}")
+    check_answers(decisions, results)
+    for name in OF_THE_SESSION:
+        if name in options:
+            raise ConfigError(f"resume has no option {name!r}: the session knows it")
+    place, given = options.get("store"), options.get("caller")
+    home = runtime.store if place is None else runtime.store_at(place)
+    key = await find_session(home, session_id, given, runtime, "resume")
+    entries = await home.read(key)
+    begun = standing(entries).run
+    if begun is None:
+        raise NoSuchSession(f"session {session_id!r} has never run: start it with a prompt")
+    if begun.door != "generate":
+        raise ConfigError(f"session {session_id!r} was begun by {begun.door}: resume it there")
+    caller, _ = caller_of_resumed(begun, owner_of(entries), given)
+    own = None if is_host(caller) else caller
+    kept = cast("dict[str, Any] | None", (begun.metadata or {}).get(KEPT))
+    keeper = None
+    if kept is not None:
+        keeper = Keeper(Conversation(runtime, kept["id"], own), kept["before"])
+    return Continuation(
+        session_id, home, given, {**options, "caller": own}, keeper, decisions, results
+    )

@@ -1,0 +1,1 @@
+"""Single model calls outside a run."""

@@ -1,0 +1,231 @@
+"""One model call, without a loop: tools it asks for are shown, not run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Unpack
+
+import msgspec
+
+from windlass.engine.options import CallKeywords, merged
+from windlass.engine.transcript import events_of, told_by
+from windlass.errors import StreamBroken
+from windlass.events import JournalEntry, LiveEvent, StreamRestarted, TextDelta, ToolCallReady
+from windlass.llm.continuation import Past
+from windlass.llm.request import Prepared, prepare
+from windlass.llm.scope import ask_once
+from windlass.loop.reply import cost_of
+from windlass.messages import Block, Message, Thinking, ToolCall
+from windlass.models.base import Emit, Model, Response, silent
+from windlass.usage import NO_USAGE, Usage
+
+
+class LLMResult(msgspec.Struct, frozen=True):
+    """What `llm_call` returns: the reply in one shape, whoever gave it."""
+
+    message: Message
+    usage: Usage
+    stop_reason: str
+    model: str
+    provider: str
+    cost_usd: float
+    request: tuple[Message, ...] = ()
+    native_id: str | None = None
+    via: str | None = None  # "cache", "fallback", "escalation": how the caller came by it
+    data: Any = None  # the answer as a value, where a schema or JSON was asked for
+    past: Past = Past("")  # what it goes on from
+    continued: int = 0  # messages of it
+    searches: tuple[JournalEntry, ...] = ()  # for tools, on the way to it
+
+    @property
+    def text(self) -> str:
+        """The words."""
+        return self.message.text
+
+    visible_text = text
+
+    @property
+    def tool_calls(self) -> list[ToolCall]:
+        """The calls it asks for; nobody has run them."""
+        return list(self.message.tool_calls)
+
+    @property
+    def thinking(self) -> str:
+        """The model's reasoning, where it is shown."""
+        return "".join(b.text for b in self.message.content if isinstance(b, Thinking))
+
+    private_reasoning = thinking
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """The reply's blocks."""
+        return self.message.content
+
+    @property
+    def input_tokens(self) -> int:
+        """Tokens of the prompt."""
+        return self.usage.input_tokens
+
+    @property
+    def output_tokens(self) -> int:
+        """Tokens of the reply."""
+        return self.usage.output_tokens
+
+    @property
+    def cache_read_tokens(self) -> int:
+        """Prompt tokens that came from the provider's cache."""
+        return self.usage.cache_read_tokens
+
+    @property
+    def cache_write_tokens(self) -> int:
+        """Prompt tokens written to the provider's cache."""
+        return self.usage.cache_write_tokens
+
+    @property
+    def transcript(self) -> dict[str, Any]:
+        """The whole conversation, to go on from: `llm_call("…", transcript=reply.transcript)`."""
+        said, past = (*self.request, self.message), self.past
+        known = past.events
+        told = said[self.continued :] if known else said
+        return {
+            "id": past.id,
+            "messages": [msgspec.to_builtins(message) for message in said],
+            "events": [
+                *known,
+                *events_of(told[:-1]),
+                *told_by(self.searches),
+                *events_of(told[-1:]),
+            ],
+            "summary": past.summary,
+            "metadata": {**past.metadata, "model": self.model, "provider": self.provider},
+            "scratchpad": past.scratchpad,
+            "scratchpad_version": past.scratchpad_version,
+        }
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class Chunk(msgspec.Struct, frozen=True):
+    """A piece of a streamed reply: text, or a finished call, or the end with its reason."""
+
+    text: str = ""
+    tool_call: ToolCall | None = None
+    finish_reason: str | None = None
+    data: Any = None  # with the end: the answer as a value, where a schema or JSON was asked for
+
+    def __str__(self) -> str:
+        return self.text
+
+
+async def llm_call(
+    prompt: Any = None,
+    system: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    /,
+    **more: Unpack[CallKeywords],
+) -> LLMResult:
+    """Ask a model once. Raises a `ModelError` when it cannot answer.
+
+    ```python
+    reply = await w.llm_call("What is 2 + 2?", provider="openai", model="gpt-4o")
+    print(reply.text, reply.cost_usd)
+    reply = await w.llm_call("Who wrote Emma?", schema={"author": "string", "year": "integer"})
+    print(reply.data["author"])
+    ```
+    With `schema` an answer that does not fit, also after `schema_retries` more tries, is a `BadReply`.
+    """
+    return await told(prepare(prompt, system, merged(options, more, "llm_call")), silent)
+
+
+async def llm_stream(
+    prompt: Any = None,
+    system: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    /,
+    **more: Unpack[CallKeywords],
+) -> AsyncIterator[Chunk]:
+    """Ask a model once and get the reply in pieces: `async for chunk in w.llm_stream("…")`.
+
+    A reply that breaks off after its first piece is a `StreamBroken`: nobody can unsay the piece.
+    With a schema the last piece has the value as `data`.
+    """
+    prepared = prepare(prompt, system, merged(options, more, "llm_stream"), "llm_stream")
+    queue: asyncio.Queue[Chunk | StreamRestarted | None] = asyncio.Queue()
+
+    def emit(event: LiveEvent) -> None:
+        if isinstance(event, TextDelta):
+            queue.put_nowait(Chunk(event.text))
+        elif isinstance(event, ToolCallReady):
+            queue.put_nowait(Chunk(tool_call=event.call))
+        elif isinstance(event, StreamRestarted):
+            queue.put_nowait(event)
+
+    task = asyncio.ensure_future(told(prepared, emit))
+    task.add_done_callback(lambda _: queue.put_nowait(None))
+    try:
+        said = asked = False
+        while (chunk := await queue.get()) is not None:
+            if isinstance(chunk, StreamRestarted):
+                if said or asked:
+                    raise StreamBroken(f"the reply broke off: {chunk.reason}")
+                continue
+            said, asked = said or bool(chunk.text), asked or chunk.tool_call is not None
+            yield chunk
+        result = task.result()
+        if not said and result.text:
+            yield Chunk(result.text)
+        for call in () if asked else result.tool_calls:
+            yield Chunk(tool_call=call)
+        yield Chunk(finish_reason=result.stop_reason, data=result.data)
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+
+async def told(prepared: Prepared, emit: Emit) -> LLMResult:
+    """Make the call, as often as its answer needs to fit, and tell what came of it."""
+    model, request, wanted = prepared.model, prepared.request, prepared.wanted
+    who = prepared.who
+    if wanted is None:
+        response = await ask_once(model, request, emit, who)
+        return _result(prepared, response, response.usage, paid_for(model, response))
+    emit = wanted.show(emit)
+    usage, cost, attempt = NO_USAGE, 0.0, 1
+    while True:
+        purpose = "schema_retry" if attempt > 1 else None
+        response = await ask_once(model, request, emit, who, purpose)
+        usage, cost = usage + response.usage, cost + paid_for(model, response)
+        reading = wanted.read(response)
+        if not reading.problems:
+            return _result(prepared, reading.response, usage, cost, reading.data)
+        if attempt > wanted.retries:
+            raise wanted.failed(reading, attempt)
+        request, attempt = wanted.again(request, reading), attempt + 1
+
+
+def paid_for(model: Model, response: Response) -> float:
+    """What the reply cost, with all that was paid for on the way to it."""
+    return (cost_of(model, response.usage) or 0.0) + sum(a.cost_usd for a in response.asides)
+
+
+def _result(
+    prepared: Prepared, response: Response, usage: Usage, cost: float, data: Any = None
+) -> LLMResult:
+    model = prepared.model
+    return LLMResult(
+        response.message,
+        usage,
+        response.stop_reason,
+        response.model or model.name,
+        response.provider or model.provider,
+        cost,
+        tuple(prepared.request.messages),
+        response.native_id,
+        response.via,
+        data,
+        prepared.past,
+        prepared.continued,
+        tuple(prepared.search.events) if prepared.search is not None else (),
+    )

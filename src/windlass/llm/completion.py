@@ -1,0 +1,126 @@
+"""Text that goes on, or fills a gap: by the model's own means, else asked for in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, Unpack
+
+import msgspec
+
+from windlass.engine.model import model_of, reached, settings_for, with_defaults
+from windlass.engine.options import (
+    CompletionKeywords,
+    ModelOptions,
+    given,
+    merged,
+)
+from windlass.errors import ConfigError
+from windlass.llm.call import LLMResult, told
+from windlass.llm.continuation import new_past
+from windlass.llm.request import Prepared
+from windlass.llm.scope import Who
+from windlass.messages import Message, Text
+from windlass.models.base import Completion, Emit, Frame, Model, Request, Response, silent
+from windlass.models.wrappers.base import Holding
+from windlass.options.checks import words
+
+COMPLETION_OPTIONS = ModelOptions.__optional_keys__ | {"suffix", "system"}
+_ON: Final = (
+    "The user's message is the beginning of a text. Answer with what comes next, from exactly where "
+    "it ends, and with nothing else: do not repeat it, explain nothing, use no code fence."
+)
+_BETWEEN: Final = (
+    "The user's message is a text with a gap: what stands before it is in <before>, what follows it "
+    "in <after>. Answer with the text that fills the gap and with nothing else: repeat neither side, "
+    "explain nothing, use no code fence."
+)
+_FENCE: Final = "```"
+_NO_CHANCE: Final = 4  # characters; a shorter piece may well come again by itself
+_NO_CHANCE_AFTER: Final = 8
+
+
+async def llm_completion(
+    prefix: str,
+    suffix: str | None = None,
+    system: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    /,
+    **more: Unpack[CompletionKeywords],
+) -> LLMResult:
+    """Go on with a text, or fill the gap before `suffix`.
+
+    ```python
+    reply = await w.llm_completion("def add(a, b):\\n    return ", provider="ollama")
+    reply = await w.llm_completion("let total = ", ";", model="mistral:codestral-latest")
+    ```
+    A model that has no way of its own for this is asked in words.
+    """
+    typed = merged(options, more, "llm_completion")
+    for name, value in (("suffix", suffix), ("system", system)):
+        if name in typed and value is not None:
+            raise ConfigError(f"{name} is given twice: as an argument and as an option")
+    suffix, system = typed.pop("suffix", suffix), typed.pop("system", system)
+    return await told(_prepared(prefix, suffix, system, typed), silent)
+
+
+def _prepared(
+    prefix: Any, suffix: str | None, system: str | None, typed: dict[str, Any]
+) -> Prepared:
+    options = given(typed, COMPLETION_OPTIONS, "llm_completion")
+    prefix = words("prefix", prefix)
+    suffix = None if suffix is None else words("suffix", suffix) or None
+    if not prefix and suffix is None:
+        raise ConfigError("llm_completion needs a text to go on from")
+    system = None if system is None else words("system", system)
+    model = model_of(options)
+    chosen = with_defaults(options, model)
+    settings = settings_for(chosen, model.capabilities, model.provider, "chat")
+    how = _ON if suffix is None else _BETWEEN
+    shown = prefix if suffix is None else f"<before>{prefix}</before>\n<after>{suffix}</after>"
+    frame = Frame(f"{system}\n\n{how}" if system else how, (), settings)
+    completing = _Completing(model, Completion(prefix, suffix, system, settings))
+    request = Request((Message("user", (Text(shown),)),), frame)
+    who = Who.of(options, "llm_completion")
+    return Prepared(reached(completing, options), request, past=new_past(), who=who)
+
+
+class _Completing(Holding):
+    """A model that goes on with one text; callers stand around it as around any other."""
+
+    def __init__(self, model: Model, completion: Completion) -> None:
+        super().__init__(model)
+        self.completion = completion
+
+    async def respond(self, request: Request, emit: Emit) -> Response:
+        """The text by the model's own means, else in words."""
+        completion = msgspec.structs.replace(self.completion, settings=request.settings)
+        response = await self.model.complete(completion, emit)
+        if response is not None:
+            return response
+        response = await self.model.respond(request, silent)
+        text = tidied(response.message.text, completion.prefix, completion.suffix)
+        others = tuple(b for b in response.message.content if not isinstance(b, Text))
+        message = Message("assistant", (*others, Text(text)))
+        return msgspec.structs.replace(response, message=message)
+
+
+def _without_fence(text: str) -> str:
+    fenced = text.strip()
+    head, line_end, body = fenced.removeprefix(_FENCE).partition("\n")
+    if not (line_end and fenced.startswith(_FENCE) and body.endswith(_FENCE)) or "`" in head:
+        return text
+    return body.removesuffix(_FENCE).removesuffix("\n")
+
+
+def tidied(text: str, prefix: str, suffix: str | None) -> str:
+    """A reply without the fence around it and without what it repeats of either side."""
+    text = _without_fence(text)
+    for echo in (prefix, prefix.rpartition("\n")[2]):
+        cut = text if text.startswith(echo) else text.lstrip()
+        if len(echo.strip()) >= _NO_CHANCE and cut.startswith(echo):
+            text = cut[len(echo) :]
+            break
+    end = (suffix or "").strip()
+    if len(end) >= _NO_CHANCE_AFTER and text.rstrip().endswith(end):
+        text = text.rstrip()[: -len(end)]
+    return text

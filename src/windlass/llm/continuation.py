@@ -1,0 +1,83 @@
+"""Going on from a transcript: its messages, then what is asked now; what it knew stays known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, cast
+
+import msgspec
+
+from windlass import seams
+from windlass.engine.input import asked
+from windlass.errors import ConfigError, nearest, shown
+from windlass.messages import Message
+
+_FIELDS: Final = (
+    "id", "messages", "events", "summary", "metadata", "scratchpad", "scratchpad_version",
+)  # fmt: skip
+
+
+class Past(msgspec.Struct, frozen=True):
+    """What a call goes on from, beside the messages."""
+
+    id: str
+    events: tuple[dict[str, Any], ...] = ()
+    summary: str | None = None
+    metadata: dict[str, Any] = {}
+    scratchpad: dict[str, Any] | None = None
+    scratchpad_version: int = 0
+
+
+def new_past() -> Past:
+    """The past of a call that begins anew."""
+    return Past(seams.new_id("transcript"))
+
+
+def read_transcript(given: Mapping[str, Any]) -> tuple[tuple[Message, ...], Past]:
+    """The messages of a transcript and what else it carries; what is none is a `ConfigError`."""
+    for name in given:
+        if name not in _FIELDS:
+            hint = nearest(name, _FIELDS) if isinstance(cast("object", name), str) else ""
+            raise ConfigError(f"a transcript has no field {shown(name)}{hint}")
+    if "messages" not in given:
+        raise ConfigError("this transcript has no messages: pass reply.transcript as it is")
+    messages = _messages(given["messages"])
+    past = Past(
+        _kind(given, "id", str, "a text") or seams.new_id("transcript"),
+        tuple(_events(given)),
+        _kind(given, "summary", str, "a text"),
+        dict(_kind(given, "metadata", dict, "a dict") or {}),
+        _kind(given, "scratchpad", dict, "a dict"),
+        _kind(given, "scratchpad_version", int, "a number") or 0,
+    )
+    return messages, past
+
+
+def _messages(given: object) -> tuple[Message, ...]:
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        raise ConfigError(f"a transcript's messages are a list, not {shown(given)}")
+    read: list[Message] = []
+    for at, one in enumerate(cast("Sequence[object]", given)):
+        try:
+            read.append(one if isinstance(one, Message) else msgspec.convert(one, Message))
+        except msgspec.ValidationError:  # as a person writes it: the content is a text
+            try:
+                read += asked(one)
+            except ConfigError as error:
+                raise ConfigError(f"message {at} of the transcript: {error}") from None
+    return asked(read)
+
+
+def _events(given: Mapping[str, Any]) -> list[dict[str, Any]]:
+    found: list[Any] = list(_kind(given, "events", (list, tuple), "a list") or ())
+    for event in found:
+        if not isinstance(event, dict):
+            raise ConfigError(f"a transcript's events are dicts, not {shown(event)}")
+    return found
+
+
+def _kind(given: Mapping[str, Any], name: str, kind: Any, words: str) -> Any:
+    value = given.get(name)
+    if value is not None and not isinstance(value, kind):
+        raise ConfigError(f"a transcript's {name} is {words}, not {shown(value)}")
+    return value

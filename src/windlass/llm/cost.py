@@ -1,0 +1,122 @@
+"""What model calls cost: estimated, so far, and at most."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from windlass.engine.environment import current_runtime
+from windlass.errors import ConfigError, shown
+from windlass.loop.ledger import NO_LIMITS
+from windlass.loop.reply import cost_of
+from windlass.models.base import Model
+from windlass.usage import Usage
+
+
+class SessionCost(msgspec.Struct, frozen=True):
+    """What the current Runtime has spent: `llm_session_cost().total_cost`, in dollars.
+
+    The fields are there as items too: `cost["call_count"]`, `dict(cost)`.
+    """
+
+    total_cost: float = 0.0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    call_count: int = 0
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self.__struct_fields__:
+            raise KeyError(name)
+        return getattr(self, name)
+
+    def keys(self) -> Iterator[str]:
+        """The names of the fields."""
+        return iter(self.__struct_fields__)
+
+
+def llm_cost(
+    model: str | Model,
+    input_tokens: int,
+    output_tokens: int = 0,
+    *,
+    provider: str | None = None,
+    cache_read_tokens: int = 0,
+    cache_write_tokens: int = 0,
+    gpu_ms: float = 0.0,
+) -> float:
+    """Dollars for so many tokens by the price table; 0 for a model whose price nobody knows.
+
+    ```python
+    w.llm_cost("claude-sonnet-4-20250514", 1000, 500)
+    w.llm_cost("openai:gpt-4o", 100_000, 2_000, cache_read_tokens=90_000)
+    ```
+    `input_tokens` counts the whole prompt; `cache_read_tokens` and `cache_write_tokens` are parts of it.
+    """
+    usage = Usage(
+        _count("input_tokens", input_tokens),
+        _count("output_tokens", output_tokens),
+        _count("cache_read_tokens", cache_read_tokens),
+        _count("cache_write_tokens", cache_write_tokens),
+        gpu_ms=float(_amount("gpu_ms", gpu_ms)),
+    )
+    if usage.cache_read_tokens + usage.cache_write_tokens > usage.input_tokens:
+        raise ConfigError("cached tokens are part of input_tokens: there cannot be more of them")
+    known = _known(model, provider)
+    return 0.0 if known is None else cost_of(known, usage) or 0.0
+
+
+def _known(model: object, provider: str | None) -> Model | None:
+    if isinstance(model, Model):
+        return model
+    if not isinstance(model, str) or not model:
+        raise ConfigError(f"model is a name or a Model object, not {shown(model)}")
+    from windlass.models.registry.providers import resolve
+
+    try:
+        return resolve(model, provider)
+    except ConfigError:
+        return None  # an unknown model costs nothing on paper
+
+
+def _count(name: str, value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**53:
+        raise ConfigError(f"{name} is a whole number of at least 0, not {shown(value)}")
+    return value
+
+
+def _amount(name: str, value: object) -> float:
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value < 2**53:
+        raise ConfigError(f"{name} is a number of at least 0, not {shown(value)}")
+    return value
+
+
+def llm_session_cost() -> SessionCost:
+    """What the current Runtime has spent since it was made: every run's calls and every `llm_call`.
+
+    ```python
+    cost = w.llm_session_cost()
+    print(f"${cost.total_cost:.4f} for {cost.call_count} calls")
+    ```
+    """
+    books = current_runtime().ledger
+    return SessionCost(books.paid_usd, books.input_tokens, books.output_tokens, books.calls)
+
+
+def llm_budget(max_cost: float | None) -> None:
+    """Let the current Runtime spend at most so many dollars in all: `w.llm_budget(1.00)`.
+
+    What was spent before counts. A call that would cross it is not made: `llm_call` raises
+    `BudgetExceeded`, a run ends as `budget_exhausted`. None takes the limit away.
+    """
+    books = current_runtime().ledger
+    limits = msgspec.structs.replace(books.limits, usd=max_cost)
+    books.limit(NO_LIMITS if limits == NO_LIMITS else limits)
+
+
+def llm_budget_remaining() -> float | None:
+    """Dollars left of the Runtime's budget; None when none is set."""
+    books = current_runtime().ledger
+    limit = books.limits.usd
+    return None if limit is None else max(0.0, limit - books.usd)

@@ -1,0 +1,116 @@
+"""From a prompt and options to a call that can be made: what `llm_call` and its like begin with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from windlass.engine.input import asked
+from windlass.engine.model import choice_fits, model_of, reached, settings_for, with_defaults
+from windlass.engine.options import CallOptions, given
+from windlass.errors import BadRequest, ConfigError
+from windlass.llm.continuation import Past, new_past, read_transcript
+from windlass.llm.scope import NOBODY, Who
+from windlass.llm.tool_search import Searching
+from windlass.messages import Message
+from windlass.models.base import Frame, Model, Request
+from windlass.models.history import audit
+from windlass.options.checks import words
+from windlass.output.plan import Wanted, wanted
+from windlass.policies.tool_search.plan import disclosed
+from windlass.tools.function import as_tools
+
+CALL_OPTIONS = CallOptions.__optional_keys__ | {"system"}
+
+
+class Prepared(msgspec.Struct, frozen=True):
+    """A call that can be made: the model behind its caller, and what it is asked."""
+
+    model: Model
+    request: Request
+    wanted: Wanted | None = None  # the shape that its answer is to have
+    past: Past = Past("")
+    continued: int = 0  # messages that were said before this call
+    search: Searching | None = None  # the model, where it finds its tools by searching
+    who: Who = NOBODY
+
+
+def prepare(
+    prompt: Any, system: str | None, typed: dict[str, Any], door: str = "llm_call"
+) -> Prepared:
+    """The call that is meant, everything checked and nothing asked yet."""
+    if "system" in typed:
+        if system is not None:
+            raise ConfigError("system is given twice: as the second argument and as an option")
+        system = typed.pop("system")
+    options = given(typed, CALL_OPTIONS, door)
+    messages, past, continued = _said(prompt, options, door)
+    if system is not None:
+        system = words("system", system)
+    model = model_of(options)
+    chosen = with_defaults(options, model)
+    caps = model.capabilities
+    tools = as_tools(options.get("tools"))
+    choice_fits(options, [tool.name for tool in tools])
+    specs = tuple(tool.spec for tool in tools)
+    settings = settings_for(chosen, caps, model.provider, "chat")
+    system = _with_summary(system, past, messages)
+    disclosure = None
+    if options.get("tool_search") is not None:
+        disclosure = disclosed(options, tools, model, text=not model.native_tools)
+    if disclosure is not None:
+        specs, (system, settings) = disclosure.offered, disclosure.framed(system, settings)
+    frame = Frame(system, specs, settings)
+    shape = wanted(options, caps, frame)
+    if shape is not None:
+        frame = shape.framed(frame)
+    model = reached(model, options)
+    if frame.tools and not model.native_tools:
+        from windlass.models.wrappers.text_tools import TextTools
+
+        model = TextTools(model)
+    search = None
+    if disclosure is not None:
+        model = search = Searching(model, disclosure)
+    who = Who.of(options, door)
+    return Prepared(model, Request(messages, frame), shape, past, continued, search, who)
+
+
+def _said(
+    prompt: Any, options: Mapping[str, Any], door: str
+) -> tuple[tuple[Message, ...], Past, int]:
+    """The messages of the call: those given, or those of a transcript and then the prompt."""
+    instead, transcript = options.get("messages"), options.get("transcript")
+    if instead is not None and transcript is not None:
+        raise ConfigError("messages and transcript both say what came before: give one of them")
+    past, continued = new_past(), 0
+    if transcript is not None:
+        before, past = read_transcript(transcript)
+        continued = len(before)
+        messages = (*before, *(() if prompt is None else asked(prompt)))
+        if prompt is None and _answered(messages):
+            raise ConfigError(f"{door} goes on from a transcript with a prompt: say something")
+    elif prompt is None and instead is None:
+        raise ConfigError(f"{door} needs a prompt, or messages=[…]")
+    else:
+        messages = asked(prompt if instead is None else instead)
+    if not messages:
+        raise ConfigError("the prompt is empty: a model needs something to answer")
+    if problems := audit(messages):
+        raise BadRequest(f"these messages cannot be sent: {'; '.join(problems)}")
+    return messages, past, continued
+
+
+def _answered(messages: Sequence[Message]) -> bool:
+    return bool(messages) and messages[-1].role == "assistant"
+
+
+def _with_summary(system: str | None, past: Past, messages: Sequence[Message]) -> str | None:
+    """What a transcript says of the time before its messages, where they do not say it themselves."""
+    summary = past.summary
+    if not summary or any(summary in message.text for message in messages):
+        return system
+    told = f"What was said before, in short:\n{summary}"
+    return f"{system}\n\n{told}" if system else told

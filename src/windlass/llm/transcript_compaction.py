@@ -1,0 +1,173 @@
+"""Compaction of a transcript that is at hand as data, outside any run."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import msgspec
+
+from windlass.engine.transcript import Transcript, told_by
+from windlass.errors import ConfigError, shown
+from windlass.events import Compacted
+from windlass.llm.call import llm_call
+from windlass.llm.continuation import read_transcript
+from windlass.messages import Message
+from windlass.options.checks import (
+    function,
+    no_key,
+    number,
+    one_of,
+    optional,
+    text,
+)
+from windlass.policies.compaction.cut import (
+    archived,
+    cut_of,
+    replaced,
+    tokens,
+    truncated,
+)
+from windlass.policies.compaction.options import policy_of
+from windlass.policies.compaction.policy import STRATEGIES, summary_in
+from windlass.policies.compaction.summary_prompt import (
+    WORDS,
+    CompactionPolicy,
+    asking,
+    mode_of,
+    on_record,
+    source_of,
+    system_of,
+    worded,
+)
+
+_CHECKS: dict[str, Any] = {
+    "keep_last": optional(number(0, whole=True)),
+    "keep_first": number(0, whole=True),
+    "summary": optional(text),
+    "strategy": optional(one_of(*STRATEGIES)),
+    "policy": policy_of,
+    "callback": function,
+    "model": lambda _name, value: value,  # pyright: ignore[reportUnknownLambdaType]
+    "provider": optional(text),
+}
+_ROOM = 4 * 100_000  # characters that a writer is given
+
+
+async def transcript_compact(
+    transcript: Mapping[str, Any], options: Mapping[str, Any] | None = None, **more: Any
+) -> Transcript:
+    """The transcript with its older messages summarised, as a loop would do it; yours stays as it is.
+
+    ```python
+    short = await transcript_compact(reply.transcript, {"keep_last": 4, "summary": "Planning complete."})
+    ```
+    `summary` is taken as it is. Without it `strategy` says who writes it: `truncate` is nobody, and
+    the default; with a `model` or `provider` that is asked the default is `hybrid`; `custom` is your
+    `callback(archived, reminders, policy)`. `keep_last` (10) and `keep_first` (0) count messages.
+    """
+    given = _checked("transcript_compact", options, more)
+    messages, past = read_transcript(transcript)
+    strategy = _strategy(given)
+    last = given.get("keep_last")
+    last = (0 if strategy == "summarize_all" else 10) if last is None else last
+    cut = cut_of(messages, given.get("keep_first", 0), last)
+    kept: dict[str, Any] = {**transcript, "id": past.id}
+    summary: str | None = given.get("summary")
+    if cut is None:
+        return {**kept, "summary": summary or past.summary}
+    policy: CompactionPolicy | None = given.get("policy")
+    gone = archived(messages, cut)
+    engine, usd = "given", 0.0
+    if summary is None:
+        summary, engine, usd = await _written(strategy, gone, policy, given)
+    new = replaced(messages, cut, worded(summary, len(gone), policy))
+    shorter = [*messages[: cut.start], *new, *messages[cut.stop :]]
+    entry = Compacted(
+        "requested", strategy, engine, tokens(messages), tokens(shorter), mode_of(policy),
+        source_of(policy), on_record(policy), archived=len(gone), cost_usd=usd,
+    )  # fmt: skip
+    return {
+        **kept,
+        "messages": [msgspec.to_builtins(message) for message in shorter],
+        "events": [*past.events, *told_by([entry])],
+        "summary": summary,
+        "metadata": past.metadata,
+    }
+
+
+async def transcript_summarize(
+    transcript: Mapping[str, Any], options: Mapping[str, Any] | None = None, **more: Any
+) -> str:
+    """A fresh summary of the transcript, written by a model.
+
+    ```python
+    notes = await transcript_summarize(reply.transcript, {"model": "openai:gpt-5-mini"})
+    ```
+    `policy` is a `CompactionPolicy`; all other options are those of `llm_call`.
+    """
+    given = _merged("transcript_summarize", options, more)
+    policy = policy_of("policy", given.pop("policy", None))
+    messages, _ = read_transcript(transcript)
+    if not messages:
+        raise ConfigError("this transcript has no messages to summarise")
+    reply = await _asked(messages, policy, given)
+    return reply.text.strip() or truncated(messages)
+
+
+def _merged(
+    door: str, options: Mapping[str, Any] | None, more: Mapping[str, Any]
+) -> dict[str, Any]:
+    if options is not None and not isinstance(cast("object", options), Mapping):
+        raise ConfigError(f"the options of {door} are a dict, not {shown(options)}")
+    return {**(options or {}), **more}
+
+
+def _checked(
+    door: str, options: Mapping[str, Any] | None, more: Mapping[str, Any]
+) -> dict[str, Any]:
+    given = _merged(door, options, more)
+    for name in given:
+        if name not in _CHECKS:
+            raise no_key(door, name, _CHECKS)
+    return {name: _CHECKS[name](name, value) for name, value in given.items()}
+
+
+def _strategy(given: Mapping[str, Any]) -> str:
+    """Who writes the summary; options that would say so twice are refused."""
+    named, callback = given.get("strategy"), given.get("callback")
+    writer = given.get("model") is not None or given.get("provider") is not None
+    if given.get("summary") is not None:
+        if named is not None or callback is not None or writer:
+            raise ConfigError("summary is taken as it is: give no strategy, callback or model too")
+        return "given"
+    if (named == "custom") != (callback is not None):
+        raise ConfigError('strategy="custom" and callback go together')
+    strategy = named or ("hybrid" if writer else "truncate")
+    if writer and strategy in ("custom", "truncate"):
+        raise ConfigError(f"strategy={strategy!r} asks no model: give no model or provider")
+    return strategy
+
+
+async def _written(
+    strategy: str, gone: list[Message], policy: CompactionPolicy | None, given: Mapping[str, Any]
+) -> tuple[str, str, float]:
+    """The summary, who wrote it, and what it cost."""
+    said, engine, usd = "", "truncate", 0.0
+    if strategy == "custom":
+        answer = given["callback"](gone, [], policy or CompactionPolicy())
+        said = summary_in(await answer if inspect.isawaitable(answer) else answer)
+        engine = "custom"
+    elif strategy != "truncate":
+        whom = {name: given[name] for name in ("model", "provider") if given.get(name) is not None}
+        reply = await _asked(gone, policy, whom)
+        said, engine, usd = reply.text.strip(), "llm", reply.cost_usd
+    return (said, engine, usd) if said else (truncated(gone), "truncate", usd)
+
+
+async def _asked(
+    messages: Sequence[Message], policy: CompactionPolicy | None, options: Mapping[str, Any]
+) -> Any:
+    system = system_of(policy, WORDS)
+    return await llm_call(asking(messages, _ROOM), system, {"max_tokens": 4_096, **options})

@@ -1,0 +1,66 @@
+"""What others posted to a session while a run was at work: taken between turns, on the record."""
+
+from __future__ import annotations
+
+from windlass.errors import ConfigError
+from windlass.events import InboxTaken
+from windlass.events.policy import Reminder
+from windlass.loop.run import Run
+from windlass.loop.verdict import Stop, Suspend
+from windlass.messages import Message, Text
+from windlass.store.base import InboxItem
+
+
+def last_word(run: Run) -> InboxItem | None:
+    """What someone still has to say to a run that would stop: what came too late for this turn first."""
+    mail = run.journal.mail
+    late = next((item for item in mail if item.kind == "steer"), None)
+    return late or next((item for item in mail if item.kind == "follow_up"), None)
+
+
+def take_mail(run: Run) -> Stop | Suspend | None:
+    """Take what was posted to the session; follow-ups stay until the run would have stopped."""
+    for item in list(run.journal.mail):
+        match item.kind:
+            case "follow_up" | "memory":
+                continue  # the second kind is for the policy that it names
+            case "steer" | "resume":
+                hear_item(run, item)
+            case "remind":
+                _be_reminded(run, item)
+            case "cancel":
+                taken(run, item)
+                return Stop("cancelled", str(item.payload or "cancelled"))
+            case "suspend":
+                taken(run, item)
+                payload = item.fields
+                return Suspend(
+                    str(payload.get("reason") or "suspended"),
+                    payload.get("conditions"),
+                    str(payload.get("initiator") or "operator"),
+                )
+            case "decision" | "result":
+                taken(run, item)  # for a call that is no longer open
+    return None
+
+
+def taken(run: Run, item: InboxItem) -> None:
+    """Take an item out of the inbox, on the record."""
+    run.journal.take(item)
+    run.record(InboxTaken(item.id, item.kind, item.payload))
+
+
+def _be_reminded(run: Run, item: InboxItem) -> None:
+    taken(run, item)
+    try:
+        reminder = Reminder(**item.fields)
+    except (ConfigError, TypeError):  # who posts by hand may post anything: it is on record
+        return
+    run.remind(reminder, "host")
+
+
+def hear_item(run: Run, item: InboxItem) -> None:
+    """Take an item, and let the model hear its words."""
+    taken(run, item)
+    if item.payload:
+        run.hear(Message("user", (Text(str(item.payload)),), item.kind))

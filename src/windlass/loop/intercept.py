@@ -1,0 +1,32 @@
+"""What may stand around the model and tool calls of a run: a tracer, or a record played back.
+
+A run has one at most, and mostly none: then nothing of this is looked at but that it is not there.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from windlass.messages import ToolResult
+from windlass.models.base import Emit, Model, Request, Response
+from windlass.tools.tool import Parked, Tool, ToolContext
+
+
+class Around(Protocol):
+    """Makes the calls of a run in its place."""
+
+    async def respond(
+        self, model: Model, request: Request, emit: Emit, purpose: str | None
+    ) -> Response:
+        """Answer for the model: `return await model.respond(request, emit)`, or otherwise."""
+        ...
+
+    async def call(
+        self, tool: Tool, arguments: dict[str, Any], context: ToolContext[Any]
+    ) -> ToolResult | Parked:
+        """Answer for the tool: `return await tool.call(arguments, context)`, or otherwise."""
+        ...
+
+    def now(self) -> float:
+        """The time that the model is shown: `seams.now()`, or as it is on record."""
+        ...

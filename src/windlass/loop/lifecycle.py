@@ -1,0 +1,187 @@
+"""How a drive ends: what is open is answered, the policies close, the outcome is on the record.
+
+Whatever happens meanwhile: a store that fails, somebody who cancels once more, threads that stay.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from windlass.errors import ModelError, StaleWriter, StoreError, WindlassError, attribute, said
+from windlass.events import IterationEnd, RunEnded
+from windlass.loop.calls import PATIENCE, answer, close_calls, close_recorded, drop_early
+from windlass.loop.inbox import taken
+from windlass.loop.meter import OutOfBudget
+from windlass.loop.plan import Plan
+from windlass.loop.policy import misplaced
+from windlass.loop.run import Run
+from windlass.loop.sinks import log
+from windlass.loop.verdict import Finish, Outcome, Stop, Suspend, Verdict
+from windlass.tools.tool import Tool
+
+
+def failed(run: Run, error: BaseException) -> Stop:
+    """The verdict on a drive that an error ended."""
+    if isinstance(error, OutOfBudget):
+        return Stop("budget_exhausted", error.spent.limit)
+    turn, kind = run.turn, type(error).__name__
+    detail: dict[str, Any] = {
+        "category": attribute(error, "category") or "internal",
+        "reason": attribute(error, "code") or kind,
+        "kind": kind,
+        "provider": attribute(error, "provider") or run.model.provider,
+        "model": attribute(error, "model") or run.model.name,
+        "message": said(error),
+        "phase": "model" if isinstance(error, ModelError) else "run",
+        "tool_format": "text" if (run.plan.metadata or {}).get("mode") == "text" else "native",
+        "after_tool_result": turn is not None and bool(turn.results),
+    }
+    if isinstance(error, ModelError):
+        status = attribute(error, "status") or "provider_error"  # an llm_caller may name its own
+        return Stop(status, detail["category"], detail)
+    if isinstance(error, StoreError):
+        detail["category"] = "store"
+    elif not isinstance(error, WindlassError):
+        log.exception("run %s failed", run.run_id)
+    return Stop("failed", detail["kind"], detail)
+
+
+async def end(run: Run, verdict: Verdict | None, exception: BaseException | None) -> Outcome:
+    """Answer what is open, let the policies close, and put the outcome on the record."""
+    turn = run.turn
+    if isinstance(verdict, Suspend):
+        if verdict is run.interruption:  # let go of on its way: its calls stay open on the record
+            if run.early:
+                drop_early(run)
+            if run.lingering or run.threads:
+                await _last_wait(run)
+        outcome = Outcome("suspended", verdict.reason)
+    else:
+        assert isinstance(verdict, (Stop, Finish))
+        error = verdict.error if isinstance(verdict, Stop) else None
+        status = verdict.status
+        if isinstance(exception, StoreError):  # the run may be ahead of what could be written
+            close_recorded(run, verdict.reason or status)
+        elif turn is not None and turn.open:
+            try:
+                await close_calls(run, turn, verdict.reason or status)
+            except (Exception, asyncio.CancelledError) as raised:  # of a policy that ended it
+                _raise_if_cancelled(raised)
+                log.exception("a policy failed at the end of run %s", run.run_id)
+                answer(run, turn)
+            run.record(IterationEnd(turn.number, "stop", verdict.reason, status))
+        if run.lingering or run.threads:
+            await _last_wait(run)
+        if status == "cancelled" and (run.lingering or run.threads):
+            status = "cancelling"
+        outcome = Outcome(status, verdict.reason, error, exception)
+    for close in run.moments.end:
+        try:
+            outcome = await close(run, outcome) or outcome
+        except (Exception, asyncio.CancelledError) as raised:
+            _raise_if_cancelled(raised)
+            log.exception("a policy failed at the end of run %s", run.run_id)
+    try:
+        if run.journal.mail:
+            for item in [item for item in run.journal.mail if item.kind == "cancel"]:
+                taken(run, item)
+        run.record(RunEnded(run.run_id, outcome.status, outcome.stop_reason, outcome.error))
+        run.journal.stays_held = bool(run.threads or run.lingering)
+        run.journal.flush()
+        await run.journal.durable()
+        if not (run.threads or run.lingering):
+            await run.journal.close()
+    except StoreError as error:
+        return await _end_again(run, error)
+    return outcome
+
+
+def _raise_if_cancelled(error: BaseException) -> None:
+    """Raise a `CancelledError` that is meant for us; one of a policy's own is an error as any other."""
+    task = asyncio.current_task()
+    if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+        raise error
+
+
+async def _end_again(run: Run, error: StoreError) -> Outcome:
+    """The end could not be written. If it was taken back, for what was in it, it is written without."""
+    stop = failed(run, error)
+    outcome = Outcome("failed", stop.reason, stop.error, error)
+    try:
+        if type(run.journal.entries[-1]) is RunEnded:  # it waits for a disk, or is refused for good
+            if not (run.threads or run.lingering):
+                await run.journal.close()
+            return outcome
+        close_recorded(run, outcome.stop_reason or outcome.status)
+        run.record(RunEnded(run.run_id, outcome.status, outcome.stop_reason, outcome.error))
+        run.journal.flush()
+        await run.journal.durable()
+        if not (run.threads or run.lingering):
+            await run.journal.close()
+    except StaleWriter:
+        pass  # somebody else has the session: its record is theirs
+    except StoreError:
+        log.exception("the end of run %s is not on record", run.run_id)
+    return outcome
+
+
+async def _last_wait(run: Run) -> None:
+    """Give what was cancelled a moment to end; the rest outlives the run and is somebody else's."""
+    waits: set[asyncio.Future[Any]] = {*run.lingering}
+    waits |= {asyncio.wrap_future(thread) for thread in run.threads if not thread.done()}
+    if waits:
+        await asyncio.wait(waits, timeout=PATIENCE)
+        run.lingering = {task for task in run.lingering if not task.done()}
+
+
+async def undisturbed(ending: Any) -> Outcome:
+    """Await the end of a run to its end, however often somebody cancels meanwhile."""
+    task = asyncio.ensure_future(ending)
+    cancelled = False
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            cancelled = True
+        except Exception:
+            break
+    if cancelled and (current := asyncio.current_task()) is not None:
+        while current.cancelling():
+            current.uncancel()
+    return task.result()
+
+
+# How a drive begins, and how a run goes on under another plan.
+
+
+async def start(run: Run) -> None:
+    """Let the policies begin; the tools they bring join the others."""
+    brought: list[Tool] = []
+    plan = run.plan
+    for begin in run.moments.start:
+        tools = await begin(run)
+        if run.plan is not plan:
+            return  # a policy has put another plan in its place, whose policies have begun
+        for tool in tools or ():
+            if not isinstance(tool, Tool):
+                raise misplaced(begin, tool, "a list of tools or None")
+            if tool.name not in run.plan.denied:
+                brought.append(tool)
+    if brought:
+        run.tools = {**run.tools, **{tool.name: tool for tool in brought}}
+        frame = run.frame
+        specs = (*frame.tools, *(tool.spec for tool in brought))
+        run.reframe(type(frame)(frame.system, specs, frame.settings), "policy tools")
+
+
+async def adopt(run: Run, plan: Plan, why: str) -> None:
+    """Go on under another plan from the next moment on. What policies remember they keep by name."""
+    if plan.limits != run.plan.limits:  # else those stay that the run goes on with
+        run.ledger.limits = plan.limits
+    run.plan, run.model, run.moments = plan, plan.model, plan.moments
+    run.tools = plan.tools
+    run.measure()
+    run.reframe(plan.frame, why)
+    if run.moments.start:
+        await start(run)

@@ -1,0 +1,58 @@
+"""Reminders that are due: how one is worded, how it joins the others, how they expire.
+
+A run and the reading of its journal do the same with them, so that both end in the same tail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+import msgspec
+
+from windlass.errors import ConfigError, shown
+from windlass.events import Reminded
+from windlass.events.policy import Reminder
+from windlass.messages import Message, Text
+
+KIND = "system_reminder"
+
+
+def reminded(reminder: Reminder, source: str, session_id: str) -> Reminded:
+    """A reminder for the record. Its words cannot pretend that it is over."""
+    if type(cast("object", reminder)) is not Reminder:
+        raise ConfigError(f"a reminder is made by system_reminder(…), not {shown(reminder)}")
+    words = reminder.text.replace("</system_reminder", "<\\/system_reminder")
+    message = Message("user", (Text(f"<system_reminder>\n{words}\n</system_reminder>"),), KIND)
+    return Reminded(message, reminder.ttl, reminder.propagate, source, session_id)
+
+
+def joined(reminders: list[Reminded], entry: Reminded) -> list[Reminded]:
+    """The reminders with one more; the same words are not there twice, their turns begin anew."""
+    if entry.message.kind == KIND:
+        for place, one in enumerate(reminders):
+            if one.message == entry.message:
+                return [*reminders[:place], entry, *reminders[place + 1 :]]
+    return [*reminders, entry]
+
+
+def aged(reminders: list[Reminded], due: int) -> list[Reminded]:
+    """The reminders after a reply: the first `due` were sent, and live one request less."""
+    left: list[Reminded] = []
+    for one in reminders[:due]:
+        if one.ttl is None:
+            left.append(one)
+        elif one.ttl > 1:
+            left.append(msgspec.structs.replace(one, ttl=one.ttl - 1))
+    return left + reminders[due:]
+
+
+def inherited(reminders: Sequence[Reminded]) -> list[Reminded]:
+    """What an agent is reminded of that is handed a task: `session` goes no further than to it."""
+    return [
+        msgspec.structs.replace(
+            one, source="inherited", propagate="all" if one.propagate == "all" else "none"
+        )
+        for one in reminders
+        if one.propagate != "none"
+    ]

@@ -1,0 +1,11 @@
+"""The doctor: a few tiny calls that find out what a model behind an address can really do.
+
+```python
+report = await examine(lambda name=None, api_key=None: resolve("openai:gpt-4o"))
+print(report.row, report.holds_a_loop)
+```
+"""
+
+from windlass.models.doctor.model import Finding as Finding
+from windlass.models.doctor.run import Report as Report
+from windlass.models.doctor.run import examine as examine

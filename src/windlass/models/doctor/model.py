@@ -1,0 +1,234 @@
+"""The model under examination: asked within a time and a price, with everything it answers kept.
+
+A `Tee` stands in its transport, since some facts (how a stream ends, in how many pieces arguments
+come) are gone once a reply is decoded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
+
+import msgspec
+
+from windlass import seams
+from windlass.errors import ModelError, Timeout
+from windlass.events import LiveEvent
+from windlass.messages import Message, Text, ToolSpec
+from windlass.models.base import Frame, Model, Request, Response, Settings
+from windlass.models.registry.capabilities import Capabilities
+from windlass.models.transport import base as transport_base
+from windlass.models.transport.base import HttpReply, Transport
+from windlass.models.wires.base import HttpModel
+from windlass.usage import Usage
+
+T = TypeVar("T")
+Status: TypeAlias = Literal["pass", "fail", "unsupported", "skipped"]
+KEPT = 256 * 1024  # bytes of one reply that are looked at
+LONGEST = 60.0  # seconds of one call
+PATIENCE = 10.0  # seconds to wait when told to come back later
+A_CALL = Usage(700, 300)  # what a probe uses, roughly; it is held against the limit before the call
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """What one probe found: `Finding("tools", "pass", "one call, arguments as asked")`."""
+
+    name: str
+    status: Status
+    detail: str
+    seconds: float = 0.0
+    facts: dict[str, Any] = {}  # fields of the capability row that this proves
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """A reply, and how it came."""
+
+    response: Response
+    events: list[LiveEvent]
+    raw: bytes
+    first_s: float | None  # seconds to the first piece of the body
+    total_s: float
+
+
+class Enough(Exception):
+    """The time or the money is used up."""
+
+
+class Make(Protocol):
+    """Makes the model anew, under another name or with another key."""
+
+    def __call__(self, name: str | None = None, api_key: str | None = None) -> Model: ...
+
+
+class Patient:
+    """Asks the model: `seen = await patient.ask("Say hello.", stream=False)`."""
+
+    def __init__(self, make: Make, *, timeout: float, max_usd: float) -> None:
+        self.make = make
+        self.model = make()
+        self.tee = Tee()
+        self.max_usd, self.spent = max_usd, 0.0
+        self.calls, self.tokens = 0, 0
+        self.ends = seams.monotonic() + timeout
+        self.memory: dict[str, Any] = {}  # what one probe leaves for the next
+
+    @property
+    def caps(self) -> Capabilities:
+        """What is said of the model so far."""
+        return self.model.capabilities
+
+    @property
+    def wire(self) -> str:
+        """The format it speaks."""
+        return self.model.wire if isinstance(self.model, HttpModel) else ""
+
+    def with_caps(self, **facts: Any) -> Model:
+        """The model as if other facts were known of it."""
+        other = copy.copy(self.model)
+        if isinstance(other, HttpModel):
+            other.caps = msgspec.structs.replace(other.caps, **facts)
+            other._frames = {}  # pyright: ignore[reportPrivateUsage] - made for the other facts
+        return other
+
+    def expresses(self, model: Model, one: Settings, other: Settings) -> bool:
+        """Do two settings make two requests? What a wire cannot write, nobody can probe."""
+        if not isinstance(model, HttpModel):
+            return False
+        said = [_user("x")]
+        return model.encode(Request(said, Frame(None, (), one))) != model.encode(
+            Request(said, Frame(None, (), other))
+        )
+
+    async def ask(
+        self,
+        said: str | Sequence[Message],
+        *,
+        system: str | None = None,
+        tools: tuple[ToolSpec, ...] = (),
+        model: Model | None = None,
+        **settings: Any,
+    ) -> Seen:
+        """Ask once; what can pass is asked for once more."""
+        messages = [_user(said)] if isinstance(said, str) else list(said)
+        settings.setdefault("max_tokens", self.reply_tokens)
+        for attempt in (1, 2):
+            left = self._may_ask()
+            chosen = Settings(timeout=min(LONGEST, left), **settings)
+            request = Request(messages, Frame(system, tools, chosen))
+            try:
+                return await self._asked(model or self.model, request)
+            except ModelError as error:
+                if attempt == 2 or error.category not in ("rate_limit", "overloaded"):
+                    raise
+                wait = min(error.retry_after or 1.0, PATIENCE)
+                if wait >= self.ends - seams.monotonic():
+                    raise
+                await seams.sleep(wait)
+        raise AssertionError("unreachable")
+
+    async def within(self, asked: Awaitable[T]) -> T:
+        """Something else that is asked, within the same time and price."""
+        try:
+            left = self._may_ask()
+        except Enough:
+            if isinstance(asked, Coroutine):
+                asked.close()
+            raise
+        try:
+            async with asyncio.timeout(min(LONGEST, left)):
+                answer = await asked
+            self.calls += answer is not None  # None: there was nobody to ask
+            return answer
+        except TimeoutError:
+            raise Timeout(f"no answer within {min(LONGEST, left):g} s") from None
+
+    @property
+    def reply_tokens(self) -> int:
+        """How long a reply may be: a model that thinks first needs room to come to the point."""
+        return 2048 if self.caps.thinking or self.caps.always_thinks else 512
+
+    def _may_ask(self) -> float:
+        left = self.ends - seams.monotonic()
+        if left <= 0:
+            raise Enough("the time is used up")
+        if self.spent + self.model.price(A_CALL) > self.max_usd:
+            raise Enough(f"the next call could pass ${self.max_usd:g}")
+        return left
+
+    async def _asked(self, model: Model, request: Request) -> Seen:
+        tee, events = self.tee, list[LiveEvent]()
+        tee.clear()
+        if isinstance(model, HttpModel):
+            model = copy.copy(model)
+            tee.inner = model._transport or transport_base.shared()  # pyright: ignore[reportPrivateUsage]
+            model._transport = tee  # pyright: ignore[reportPrivateUsage]
+        self.calls += 1
+        started = seams.monotonic()
+        response = await model.respond(request, events.append)
+        total = seams.monotonic() - started
+        self.charge(response.usage)
+        first = None if tee.first is None else tee.first - started
+        return Seen(response, events, bytes(tee.raw), first, total)
+
+    def charge(self, usage: Usage) -> None:
+        """Count what was used."""
+        self.tokens += usage.total_tokens
+        self.spent += self.model.price(usage)
+
+
+class Tee:
+    """A transport that keeps what comes through another."""
+
+    def __init__(self) -> None:
+        self.inner: Transport | None = None
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget the last reply."""
+        self.raw = bytearray()
+        self.first: float | None = None
+        self.status: int | None = None
+
+    async def send(
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        body: Sequence[bytes] = (),
+        *,
+        connect: float = 10.0,
+    ) -> HttpReply:
+        """As the other does."""
+        assert self.inner is not None
+        reply = await self.inner.send(method, url, headers, body, connect=connect)
+        self.status = reply.status
+        return _Kept(reply, self._keep)
+
+    async def aclose(self) -> None:
+        """The connections belong to the other."""
+
+    def _keep(self, piece: bytes) -> None:
+        if self.first is None:
+            self.first = seams.monotonic()
+        if len(self.raw) < KEPT:
+            self.raw += piece
+
+
+class _Kept:
+    def __init__(self, reply: HttpReply, keep: Callable[[bytes], None]) -> None:
+        self.reply, self.keep = reply, keep
+        self.status, self.headers = reply.status, reply.headers
+
+    async def read(self) -> bytes:
+        if piece := await self.reply.read():
+            self.keep(piece)
+        return piece
+
+    def close(self) -> None:
+        self.reply.close()
+
+
+def _user(words: str) -> Message:
+    return Message("user", (Text(words),))

@@ -1,0 +1,208 @@
+"""Every probe in its order, and what they say together: a table, a row, and what contradicts it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+
+from windlass import seams
+from windlass.errors import ConfigError, ModelError, nearest, said
+from windlass.models.base import Model
+from windlass.models.doctor import answers, edges
+from windlass.models.doctor import tools as calls
+from windlass.models.doctor.model import (
+    Enough,
+    Finding,
+    Make,
+    Patient,
+)
+from windlass.models.registry.capabilities import Capabilities
+from windlass.models.registry.capability_rows import ABILITIES
+from windlass.models.wires.base import HttpModel
+from windlass.usage import Usage
+
+Probe: TypeAlias = Callable[[Patient], Awaitable[Finding]]
+
+#: In the order of asking; what comes first is what the rest stands on.
+PROBES: dict[str, Probe] = {
+    "reach": answers.reach,
+    "plain": answers.plain,
+    "stream": answers.stream,
+    "stream_usage": answers.stream_usage,
+    "system": answers.system,
+    "tools": calls.tools,
+    "loop": calls.loop,
+    "parallel": calls.parallel,
+    "streamed_arguments": calls.streamed_arguments,
+    "choice_required": calls.choice_required,
+    "choice_named": calls.choice_named,
+    "finish_reason": edges.finish_reason,
+    "json": answers.json_mode,
+    "schema": answers.schema,
+    "thinking": answers.thinking,
+    "thinking_off": answers.thinking_off,
+    "effort": answers.effort,
+    "image": edges.image,
+    "count_tokens": edges.count_tokens,
+    "completion": edges.completion,
+    "bad_model": edges.bad_model,
+    "bad_key": edges.bad_key,
+}
+# without these there is no loop of a model and its tools
+NEEDED = ("reach", "tools", "loop")
+A_MILLION = Usage(1_000_000, 1_000_000)
+
+
+class Report(msgspec.Struct, frozen=True):
+    """What the doctor found."""
+
+    provider: str
+    model: str
+    findings: list[Finding]
+    row: dict[str, Any]  # fields for [[capabilities.provider.X]]
+    contradictions: list[str]
+    calls: int
+    tokens: int
+    cost_usd: float
+    priced: bool
+    seconds: float
+    first_s: float | None  # to the first piece of a streamed reply
+
+    @property
+    def holds_a_loop(self) -> bool:
+        """Can it be asked, call a tool, and go on from the result?"""
+        status = {finding.name: finding.status for finding in self.findings}
+        answers = status.get("plain") == "pass" or status.get("stream") == "pass"
+        return answers and all(status.get(name) == "pass" for name in NEEDED)
+
+
+async def examine(
+    make: Make,
+    *,
+    timeout: float = 300.0,
+    max_usd: float = 0.25,
+    only: Sequence[str] | None = None,
+    tell: Callable[[Finding], None] = lambda finding: None,
+) -> Report:
+    """Examine a model: `make(name=None, api_key=None)` makes it, `tell` hears each finding.
+
+    `timeout` bounds the whole examination in seconds, `max_usd` what it may cost; what no longer fits
+    is skipped. `only` names probes; those they stand on are asked too.
+    """
+    for name in only or ():
+        if name not in PROBES:
+            raise ConfigError(f"there is no probe {name!r}{nearest(name, PROBES)}")
+    patient = Patient(make, timeout=timeout, max_usd=max_usd)
+    patient.model.check()
+    started = seams.monotonic()
+    findings: list[Finding] = []
+    reason: str | None = None
+    for name, probe in PROBES.items():
+        if only is not None and name not in only and name != "reach":
+            continue
+        finding = Finding(name, "skipped", reason) if reason else await _found(name, probe, patient)
+        findings.append(finding)
+        tell(finding)
+        if name == "reach" and finding.status != "pass":
+            reason = "it was not reached"
+        elif finding.status == "skipped" and reason is None:
+            reason = finding.detail
+    row = _row(findings, patient.caps)
+    model = patient.model
+    return Report(
+        model.provider, model.name, findings, row, contradictions(row, patient.caps),
+        patient.calls, patient.tokens, patient.spent, _has_price(model),
+        seams.monotonic() - started, patient.memory.get("first_s"),
+    )  # fmt: skip
+
+
+def _has_price(model: Model) -> bool:
+    """Whether it is known what a call costs: on a machine of one's own it costs nothing."""
+    own = isinstance(model, HttpModel) and not model.endpoint.key_env
+    return own or bool(model.price(A_MILLION))
+
+
+async def _found(name: str, probe: Probe, patient: Patient) -> Finding:
+    started = seams.monotonic()
+    try:
+        found = await probe(patient)
+    except Enough as enough:
+        found = Finding(name, "skipped", str(enough))
+    except ModelError as error:
+        found = _refused(name, error)
+    except ConfigError as error:  # the wire itself says that this cannot be asked
+        found = Finding(name, "unsupported", said(error, 200))
+    took = seams.monotonic() - started
+    return msgspec.structs.replace(found, name=name, seconds=took)
+
+
+def _refused(name: str, error: ModelError) -> Finding:
+    """A refusal is an answer; anything else that went wrong is a failure."""
+    words = " ".join(said(error, 200).split())
+    # some servers call it their own failure that they cannot do a thing
+    polite = error.category == "server_error" and re.search(r"not support|unsupported", words, re.I)
+    if error.category in ("bad_request", "refused") or polite:
+        return Finding(name, "unsupported", words, facts=_LACKS.get(name, {}))
+    return Finding(name, "fail", f"{error.category}: {words}")
+
+
+_LACKS: dict[str, dict[str, Any]] = {
+    "tools": {"native_tools": False},
+    "thinking": {"thinking": False},
+    "count_tokens": {"counts_tokens": False},
+    "completion": {"completes": ""},
+    "image": {"images": False},
+    "choice_required": {"forces_calls": False},
+}
+
+
+def _row(findings: Sequence[Finding], known: Capabilities) -> dict[str, Any]:
+    facts: dict[str, Any] = {}
+    structured: list[str] = []
+    for finding in findings:
+        facts |= {key: value for key, value in finding.facts.items() if key != "structured"}
+        structured += finding.facts.get("structured", ())
+    tried = {finding.name for finding in findings if finding.status in ("pass", "unsupported")}
+    if {"json", "schema"} <= tried:
+        order = ("schema", "json", "tool", "prompt")
+        facts["structured"] = sorted({*structured, "prompt"}, key=order.index)
+    if not facts.keys().isdisjoint(ABILITIES):
+        # the first rule that speaks of any of these speaks of all: what it left out would be lost
+        for key in ABILITIES:
+            value: Any = getattr(known, key)
+            if value != getattr(_NOTHING, key):
+                facts.setdefault(key, _listed(value))
+    return {key: facts[key] for key in Capabilities.__struct_fields__ if key in facts}
+
+
+def _listed(value: Any) -> Any:
+    return [*value] if isinstance(value, tuple) else value  # pyright: ignore[reportUnknownVariableType]
+
+
+_NOTHING = Capabilities()
+
+
+def contradictions(row: dict[str, Any], known: Capabilities) -> list[str]:
+    """Where what was found is not what the row that applies now says."""
+    if not known.known:
+        return []
+    found: list[str] = []
+    for key, value in row.items():
+        said_now = getattr(known, key)
+        same = list(said_now) == value if isinstance(value, list) else said_now == value
+        if not same and key not in _MATTERS_LITTLE:
+            found.append(
+                f"{key}: the row says {_shown(said_now)}, the doctor found {_shown(value)}"
+            )
+    return found
+
+
+# what a row may leave out without being wrong
+_MATTERS_LITTLE = frozenset({"structured", "thinking_modes", "efforts", "lowering"})
+
+
+def _shown(value: Any) -> str:
+    return msgspec.json.encode(value).decode()

@@ -1,0 +1,57 @@
+"""The keys of models, in a Runtime's redactor as long as the models are there."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from typing import TypeAlias, cast
+
+from windlass.models.base import Model
+from windlass.redaction.redactor import Redactor
+
+#: The keys that were added for a model, by its id.
+Learned: TypeAlias = dict[int, tuple[str, ...]]
+
+
+def learn_keys(redactor: Redactor, learned: Learned, model: Model) -> None:
+    """Add the keys of a model, and of those it holds, each until that one is collected.
+
+    A wrapper often lives for one run only, and the model with the key longer.
+    """
+    for one in _held(model):
+        secrets, known = tuple(one.secrets), learned.get(id(one))
+        if secrets == known or not secrets:
+            continue
+        if known is None:
+            try:
+                weakref.finalize(
+                    one, _forget, weakref.ref(redactor), learned, id(one)
+                ).atexit = False
+            except TypeError:
+                pass  # nobody is told when it is gone: its keys are kept
+        learned[id(one)] = tuple(dict.fromkeys((*(known or ()), *secrets)))
+        for secret in learned[id(one)][len(known or ()) :]:
+            redactor.add(secret)
+
+
+def _forget(redactor: weakref.ref[Redactor], learned: Learned, model: int) -> None:
+    known, there = learned.pop(model, ()), redactor()
+    if there is not None:
+        for secret in known:
+            there.forget(secret)
+
+
+def _held(model: Model) -> Iterator[Model]:
+    """The model and all that it holds, however deep."""
+    seen: set[int] = set()
+    left: list[object] = [model]
+    while left:
+        one = left.pop()
+        if isinstance(one, (tuple, list)):
+            left += cast("list[object]", one)
+        elif isinstance(one, Model) and id(one) not in seen:
+            seen.add(id(one))
+            yield one
+            left += [
+                v for v in getattr(one, "__dict__", {}).values() if isinstance(v, (Model, tuple))
+            ]

@@ -1,0 +1,187 @@
+"""Whether a provider would take a saved history: what a run would send is held against its rules.
+
+What a run mends by itself, and what it cannot carry over from another provider, is told beside.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, cast
+
+import msgspec
+
+from windlass.errors import ConfigError
+from windlass.messages import Image, Message, Opaque, Origin, Text, Thinking, ToolCall, ToolResult
+from windlass.models.base import Request
+from windlass.models.history import repair
+from windlass.models.wires.anthropic import rules as anthropic_rules
+from windlass.models.wires.base import HttpModel
+from windlass.models.wires.bedrock import rules as bedrock_rules
+from windlass.models.wires.gemini import rules as gemini_rules
+from windlass.models.wires.ollama import rules as ollama_rules
+from windlass.models.wires.openai import chat_rules, responses_rules
+from windlass.models.wires.rules import Data, Rejected
+
+# pictures that a provider takes; a wire that is not here takes what the model takes
+IMAGES: Final = {
+    "anthropic": ("image/jpeg", "image/png", "image/gif", "image/webp"),
+    "openai_chat": ("image/jpeg", "image/png", "image/gif", "image/webp"),
+    "openai_responses": ("image/jpeg", "image/png", "image/gif", "image/webp"),
+    "gemini": ("image/jpeg", "image/png", "image/webp", "image/heic", "image/heif"),
+    "vertex": ("image/jpeg", "image/png", "image/webp", "image/heic", "image/heif"),
+    "bedrock": ("image/jpeg", "image/png", "image/gif", "image/webp"),
+}
+_NEXT: Final = Message("user", (Text("Continue."),))  # what somebody would say next
+_OWN_WORDS: Final = "the request ends in the model's own words"
+_NINE: Final = re.compile(r"[a-zA-Z0-9]{9}")
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What a provider would do with a history."""
+
+    provider: str
+    model: str
+    refused: str | None = None  # why, in the provider's words
+    repaired: tuple[str, ...] = ()  # what would be refused, had the run not mended it
+    lost: tuple[str, ...] = ()  # what is not sent
+
+
+def judge(model: HttpModel, request: Request) -> Verdict:
+    """What the model's provider would say to this request: `judge(model, Request(messages))`."""
+    messages, problems = repair([*request.messages, *request.tail])
+    if messages and messages[-1].role == "assistant":
+        messages.append(_NEXT)
+    sent = Request(messages, request.frame)
+    repaired = [problem for problem in problems if problem != _OWN_WORDS]
+    body: Data = {}
+    try:
+        written = b"".join(model.encode(sent))
+        body = msgspec.json.decode(written)
+        refused = _broken(model, sent, body)
+        repaired += _rewritten(model, messages, written.decode())
+    except (ConfigError, msgspec.DecodeError) as error:
+        refused = str(error)
+    lost = tuple(_lost(model, messages))
+    return Verdict(model.provider, model.name, refused, tuple(repaired), lost)
+
+
+def _broken(model: HttpModel, request: Request, body: Data) -> str | None:
+    caps = model.capabilities
+    tools = len(request.tools)
+    if caps.max_tools is not None and tools > caps.max_tools:
+        return f"{tools} tools are offered, and it takes {caps.max_tools} at most"
+    if not request.messages:
+        return "there is no message in it"
+    try:
+        _check(model, body)
+    except Rejected as refusal:
+        where = f" (at {refusal.param})" if refusal.param else ""
+        return f"{refusal.message}{where}"
+    return next(_pictures(model, request.messages), None)
+
+
+def _check(model: HttpModel, body: Data) -> None:
+    match model.wire:
+        case "anthropic":
+            anthropic_rules.check(body)
+        case "openai_responses":
+            responses_rules.check(body)
+        case "gemini" | "vertex":
+            signs = model.capabilities.signs_calls
+            gemini_rules.check(body, ids=model.wire == "gemini", signs=signs)
+        case "bedrock":
+            bedrock_rules.check(body)
+        case "ollama":
+            ollama_rules.check(body)
+        case _:
+            # others know keys that OpenAI does not
+            openai = model.provider in ("openai", "azure")
+            chat_rules.check(body, frozenset() if openai else frozenset(body))
+            if model.capabilities.call_ids == "9":
+                _nine(body)
+
+
+def _nine(body: Data) -> None:
+    for message in cast("list[Data]", body["messages"]):
+        ids = [call["id"] for call in cast("list[Data]", message.get("tool_calls") or [])]
+        for id_ in (*ids, *([message["tool_call_id"]] if message.get("tool_call_id") else [])):
+            if not _NINE.fullmatch(id_):
+                raise Rejected(
+                    f"Tool call id was {id_} but must be a-z, A-Z, 0-9, with a length of 9."
+                )
+
+
+def _pictures(model: HttpModel, messages: Sequence[Message]) -> Iterator[str]:
+    taken = IMAGES.get(model.wire)
+    for at, block in _blocks(messages):
+        if isinstance(block, Image) and not model.capabilities.images:
+            yield f"message {at} holds a picture, and the model takes none"
+        if taken is None:
+            continue
+        if isinstance(block, Image) and block.url is None and block.media_type not in taken:
+            yield f"message {at} holds a picture of the type {block.media_type}, which it does not take"
+
+
+# --------------------------------------------------------------------------- what changes on the way
+
+
+def _rewritten(model: HttpModel, messages: Sequence[Message], written: str) -> Iterator[str]:
+    """What reads otherwise in the request: ids, names, empty messages, pictures in results."""
+    ids: set[str] = set()
+    names: set[str] = set()
+    media = empty = 0
+    for message in messages:
+        empty += not any(_says(block) for block in message.content)
+        for block in message.content:
+            if isinstance(block, ToolCall):
+                ids.add(block.id)
+                names.add(block.name)
+            elif isinstance(block, ToolResult) and not isinstance(block.content, str):
+                media += any(not isinstance(part, Text) for part in block.content)
+    quoted = '"id"' in written or '"call_id"' in written or '"toolUseId"' in written
+    if quoted and (other := sorted(id_ for id_ in ids if _json(id_) not in written)):
+        yield f"{_count(len(other), 'call id')} written otherwise, as {other[0]!r}"
+    if other := sorted(name for name in names if _json(name) not in written):
+        yield f"{_count(len(other), 'tool name')} written otherwise, as {other[0]!r}"
+    if empty:
+        yield f"{_count(empty, 'empty message')} left out"
+    if media and not model.capabilities.media_results and model.wire != "anthropic":
+        yield f"pictures in {_count(media, 'tool result')} follow as the user's"
+
+
+def _says(block: object) -> bool:
+    return not isinstance(block, Text) or bool(block.text.strip())
+
+
+def _json(text: str) -> str:
+    return msgspec.json.encode(text).decode()
+
+
+def _lost(model: HttpModel, messages: Sequence[Message]) -> Iterator[str]:
+    """State that is bound to another provider or model and cannot go to this one."""
+    mine = Origin(model.provider, model.name)
+    thoughts: Counter[str] = Counter()
+    native: Counter[str] = Counter()
+    for _, block in _blocks(messages):
+        origin: Any = getattr(block, "origin", None)
+        whose = "an unknown model" if origin is None else f"{origin.provider}:{origin.model}"
+        if isinstance(block, Thinking) and origin != mine:
+            thoughts[whose] += 1
+        elif isinstance(block, Opaque) and origin != mine:
+            native[whose] += 1
+    yield from (f"{_count(n, 'thought')} of {who} dropped" for who, n in thoughts.items())
+    yield from (f"{_count(n, 'block')} only {who} understands dropped" for who, n in native.items())
+
+
+def _blocks(messages: Sequence[Message]) -> Iterator[tuple[int, object]]:
+    for at, message in enumerate(messages):
+        for block in message.content:
+            yield at, block
+            if isinstance(block, ToolResult) and not isinstance(block.content, str):
+                yield from ((at, part) for part in block.content)
+
+
+def _count(number: int, one: str) -> str:
+    return f"{number} {one}{'' if number == 1 else 's'}"

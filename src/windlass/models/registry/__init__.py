@@ -1,0 +1,1 @@
+"""Providers, capabilities and prices of models, shipped and configured."""

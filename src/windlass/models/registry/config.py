@@ -1,0 +1,262 @@
+"""The shapes of `[llm]` and `[capabilities]` in `windlass.toml`, and of `providers.toml`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast, get_args
+
+import msgspec
+
+from windlass.config.loader import (
+    Config,
+    Document,
+    checked,
+    read_file,
+    read_package,
+    read_text,
+    user_file,
+)
+from windlass.errors import ConfigError, shown
+from windlass.models.registry.capabilities import Wire
+from windlass.models.registry.capability_rows import glob_problem, matches
+from windlass.models.registry.defaults import shipped, shipped_variables, variables_of
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+
+Names: TypeAlias = str | list[str]
+Dialect: TypeAlias = Literal[
+    "plain", "openai", "azure", "openrouter", "together", "groq", "deepseek", "mistral", "ollama",
+    "local",
+]  # fmt: skip
+Tier: TypeAlias = Literal["small", "mid", "frontier"]
+
+
+class Provider(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`[llm.providers.<name>]`: what is left out of a known provider stays as it is."""
+
+    base_url: str | None = None
+    wire: Wire | None = None
+    chat_endpoint: str | None = None
+    completion_endpoint: str | None = None
+    auth_style: str | None = None
+    auth_env: Names | None = None
+    base_url_env: Names | None = None
+    default_model: str | None = None
+    model_env: str | None = None
+    headers: dict[str, str] | None = None
+    dialect: Dialect | None = None
+    also_env: dict[str, Names] | None = None
+    key_word: str | None = None
+
+    def __post_init__(self) -> None:
+        for path in (self.chat_endpoint, self.completion_endpoint):
+            if path and not path.startswith("/"):
+                raise ValueError(f"{path!r} is behind base_url: begin it with '/'")
+        if self.base_url and "://" not in self.base_url:
+            raise ValueError(f"base_url {self.base_url!r} is no address: begin it with 'https://'")
+        style = self.auth_style
+        if style is not None and not style.replace("-", "").replace("_", "").isalnum():
+            raise ValueError(
+                f"auth_style {style!r} is neither 'bearer', 'none' nor the name of a header"
+            )
+
+
+class Alias(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`my-fast = { id = "vendor/model-fast", provider = "my_proxy" }`"""
+
+    id: str
+    provider: str | None = None
+
+
+class Inference(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`[[llm.inference]]`: whose a model is by its name."""
+
+    match: str
+    provider: str
+
+    def __post_init__(self) -> None:
+        if problem := glob_problem(self.match):
+            raise ValueError(problem)
+
+
+class Defaults(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """`[llm.model_defaults."<glob>"]`: options of a call that names none."""
+
+    max_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    stop: list[str] | None = None
+    seed: int | None = None
+    frequency_penalty: float | None = None
+    presence_penalty: float | None = None
+    thinking: bool | dict[str, Any] | None = None
+    reasoning_effort: str | None = None
+    reasoning_policy: str | bool | None = None
+    cache: bool | None = None
+    stream: bool | None = None
+    timeout: float | None = None
+    parallel_tool_calls: bool | None = None
+
+
+class Rate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`[llm.prices."<provider>:<glob>"]`: dollars per million tokens, and per second of a GPU."""
+
+    input: float | None = None
+    output: float | None = None
+    cache_read: float | None = None
+    cache_write: float | None = None
+    gpu_second: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if value is not None and not 0 <= value < float("inf"):
+                raise ValueError(f"{name} is {value}: a price is 0 or more")
+
+
+class LlmConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`[llm]`: providers, aliases, tiers, whose a name is, defaults and prices."""
+
+    providers: dict[str, Provider] = {}
+    aliases: dict[str, str | Alias] = {}
+    tiers: dict[str, str | dict[Tier, str]] = {}
+    inference: list[Inference] = []
+    model_defaults: dict[str, Defaults] = {}
+    prices: dict[str, Rate] = {}
+
+    @classmethod
+    def widens(cls, path: tuple[str, ...], value: object, weaker: Mapping[str, Any]) -> bool:
+        """Does the setting need the user's trust?
+
+        Where requests go and what authenticates them does, and whatever changes what a known name
+        or a price means. A new alias and defaults of models do not.
+        """
+        match path:
+            case ("aliases", name):
+                return _alias_widens(name, value, weaker)
+            case ("aliases" | "model_defaults", *_) | ("providers", _, "default_model"):
+                return False
+            case _:
+                return not isinstance(value, dict)
+
+    @classmethod
+    def project_problems(cls, table: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:
+        """What even a trusted file of a project may not say: whose keys its providers take."""
+        providers = table.get("providers")
+        if not isinstance(providers, dict):
+            return
+        for name, provider in cast("dict[str, Any]", providers).items():
+            for variable in sorted(variables_of(provider)):
+                owner = shipped_variables().get(variable, name)
+                if owner != name and variable not in _variables_of_shipped(name):
+                    yield (
+                        ("providers", name),
+                        f"{variable} holds the key or address of {owner}; a project's provider "
+                        "has a variable of its own",
+                    )
+
+
+def _variables_of_shipped(name: str) -> set[str]:
+    return variables_of(shipped().data["llm"]["providers"].get(name, {}))
+
+
+def _alias_widens(name: str, value: object, weaker: Mapping[str, Any]) -> bool:
+    """Does the name mean something already, or is it for a provider that only the project knows?"""
+    ships = shipped().data["llm"]
+    known = {"mock", *ships["providers"], *weaker.get("providers", {})}
+    if name in ships.get("aliases", {}) or name in weaker.get("aliases", {}):
+        return True
+    if name in get_args(Tier) or name.partition(":")[0] in known or _is_known_model(name, weaker):
+        return True
+    if isinstance(value, dict):
+        table = cast("dict[str, Any]", value)
+        model, provider = str(table.get("id")), table.get("provider")
+    else:
+        model, provider = str(value), None
+    if provider is None and ":" in model:
+        provider = model.partition(":")[0]
+    return provider is not None and provider not in known
+
+
+def _is_known_model(name: str, weaker: Mapping[str, Any]) -> bool:
+    """Is it the name of a model: by a rule of ours or of the user's, or in the catalog?"""
+    rules = [*weaker.get("inference", ()), *shipped().data["llm"].get("inference", ())]
+    if any(matches(rule["match"].lower(), name.lower()) for rule in rules):
+        return True
+    return name in _catalog_names()
+
+
+@cache
+def _catalog_names() -> frozenset[str]:
+    from windlass.models.registry.prices import models  # it reads this file's tables itself
+
+    return frozenset(model.name for listed in models().values() for model in listed)
+
+
+# Tables that come from outside the project: the user's providers file, and installed packages.
+
+
+GROUP: Final = "windlass.providers"
+VARIABLE: Final = "WINDLASS_PROVIDERS_CONFIG"
+PACKAGES: Final = Path(".windlass", "packages")
+MOST_PACKAGES: Final = 100  # a folder can be a download, and every command reads them all
+
+Layouts = Mapping[str, type[msgspec.Struct]]
+
+
+def installed(config: Config, layouts: Layouts) -> Iterator[Document]:
+    """The user's providers file, then what packages bring, each laid over the one before."""
+    if (path := _providers_file(config)) is not None:
+        told = read_file(path, layouts["llm"])
+        yield Document({"llm": told.data}, lambda at: told.where(*at[1:]))
+    from importlib.metadata import entry_points  # reads mail's modules: only for who asks
+
+    for point in sorted(entry_points(group=GROUP), key=lambda each: each.name):
+        yield _from_point(point, layouts)
+    for path in package_files(config.project.parent if config.project else config.start):
+        yield read_package(path, layouts, config)
+
+
+def package_files(folder: Path) -> list[Path]:
+    """The files that packages put into the folder of a project, in the order of their names."""
+    packages = folder / PACKAGES
+    found = list(islice(packages.glob("*/windlass.toml"), MOST_PACKAGES + 1))
+    if len(found) > MOST_PACKAGES:
+        raise ConfigError(f"{packages}: it holds more than {MOST_PACKAGES} packages")
+    return sorted(found)
+
+
+def _providers_file(config: Config) -> Path | None:
+    named = config.environ.get(VARIABLE)
+    if named:
+        path = Path(named).expanduser()
+        if not path.is_file():
+            raise ConfigError(f"{VARIABLE}: {path}: there is no such file")
+        return path
+    home = user_file(config.environ)
+    path = home.with_name("providers.toml") if home is not None else None
+    return path if path is not None and path.is_file() else None
+
+
+def _from_point(point: EntryPoint, layouts: Layouts) -> Document:
+    """What an entry point gives: a table, TOML, the path of a file, or a function that gives one."""
+    owner = point.dist.name if point.dist is not None else point.value
+    label = f"entry point {point.name!r} of {owner}"
+    try:
+        told: Any = point.load()
+        told = told() if callable(told) else told
+    except Exception as error:
+        raise ConfigError(f"{label}: it cannot be loaded: {error}") from error
+    if isinstance(told, Path):
+        return read_file(told, layouts)
+    if isinstance(told, str):
+        return read_text(told, label, layouts)
+    if isinstance(told, dict):
+        return checked(cast("dict[str, Any]", told), lambda _at: label, layouts)
+    raise ConfigError(f"{label}: it gives {shown(told)}, not a table, TOML or a path")

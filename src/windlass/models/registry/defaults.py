@@ -1,0 +1,43 @@
+"""The tables that Windlass ships with."""
+
+from __future__ import annotations
+
+import tomllib
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from windlass.config.loader import Document
+
+
+@cache
+def shipped() -> Document:
+    """What `providers.toml` and `capabilities.toml` of this package say; tests have checked them."""
+    folder = files("windlass.models.registry")
+    told = {
+        name: tomllib.loads(folder.joinpath(file).read_text("utf-8"))
+        for name, file in (("llm", "providers.toml"), ("capabilities", "capabilities.toml"))
+    }
+    return Document(told, lambda _path: "the shipped tables")
+
+
+@cache
+def shipped_variables() -> dict[str, str]:
+    """Every environment variable that a shipped provider reads, and that provider."""
+    found: dict[str, str] = {}
+    providers: dict[str, Any] = shipped().data["llm"]["providers"]
+    for name, provider in providers.items():
+        for variable in variables_of(provider):
+            found.setdefault(variable, name)
+    return found
+
+
+def variables_of(provider: dict[str, Any]) -> set[str]:
+    """The environment variables that the table of a provider names."""
+    named: list[Any] = [provider.get(key) for key in ("auth_env", "base_url_env", "model_env")]
+    named += (provider.get("also_env") or {}).values()
+    return {
+        variable
+        for each in named
+        for variable in ((each,) if isinstance(each, str) else each or ())
+    }

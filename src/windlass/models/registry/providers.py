@@ -1,0 +1,197 @@
+"""From a name to a model: `resolve("anthropic:claude-sonnet-4-5")`, with keys from the environment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from importlib import import_module
+from typing import Any, Final, cast
+
+from windlass.errors import ConfigError, nearest, shown
+from windlass.models.base import Model
+from windlass.models.registry import prices, scope
+from windlass.models.registry.matrix import capabilities_of
+from windlass.models.registry.provider_table import ENDPOINTS, Endpoint, Wire
+from windlass.models.registry.registry import TIERS, Book, current
+from windlass.redaction.redactor import Secret
+
+DEFAULT = "anthropic"
+# a wire is loaded when the first model of it is made
+WIRES: Final[dict[Wire, tuple[str, str]]] = {
+    "anthropic": ("windlass.models.wires.anthropic.model", "AnthropicMessages"),
+    "openai_chat": ("windlass.models.wires.openai.chat", "OpenAIChat"),
+    "openai_responses": ("windlass.models.wires.openai.responses", "OpenAIResponses"),
+    "gemini": ("windlass.models.wires.gemini.model", "GeminiGenerate"),
+    "vertex": ("windlass.models.wires.gemini.vertex", "VertexGenerate"),
+    "ollama": ("windlass.models.wires.ollama.model", "OllamaChat"),
+    "bedrock": ("windlass.models.wires.bedrock.model", "BedrockConverse"),
+}
+
+
+def resolve(
+    model: str | Model | None = None,
+    provider: str | None = None,
+    *,
+    tier: str | None = None,
+    api_key: str | Secret | None = None,
+    base_url: str | None = None,
+    headers: Mapping[str, str | Secret] | None = None,
+    timeout: float | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Model:
+    """The model that is meant: `resolve("openai:gpt-4o")`, `resolve("claude-sonnet-4-5")`,
+    `resolve(provider="ollama")`, `resolve(tier="small")`, `resolve()`.
+
+    A provider knows models that we do not, so any name is taken under a known provider; a bare name
+    must be an alias or a tier, be in the catalog, or be somebody's by `[[llm.inference]]`.
+    """
+    if isinstance(model, Model):
+        return model
+    for what, given in (("model", model), ("provider", provider), ("model_tier", tier)):
+        if given is not None and not isinstance(cast("object", given), str):
+            raise ConfigError(f"{what} is a name or a Model object, not {shown(given)}")
+    env = scope.environ() if environ is None else environ
+    if model is None and provider is None:
+        model, provider = env.get("WINDLASS_MODEL"), env.get("WINDLASS_PROVIDER")
+    meant, provider, key = _meant(model or None, provider or None, tier)
+    try:
+        provider, name = _split(meant, provider, base_url)
+    except ConfigError as error:
+        if key is None:
+            raise
+        raise ConfigError(f"{current().where('llm', *key)}: llm.{'.'.join(key)}: {error}") from None
+    if provider == "mock":
+        from windlass.models.mock import MockModel
+
+        name = name or "mock"
+        rate = current().rate("mock", name)
+        tariff = None if rate is None else prices.tariff("mock", name)
+        return MockModel(name, price=None if tariff is None else tariff.price)
+    endpoint = _endpoint(provider, base_url)
+    name = name or _default_model(endpoint, env)
+    key = api_key if api_key is not None else _first(env, endpoint.key_env)
+    return _wire(endpoint, name)(
+        name,
+        api_key=key,
+        base_url=base_url or endpoint.address(env),
+        headers=headers,
+        timeout=timeout,
+        endpoint=endpoint,
+        **{word: _first(env, names) for word, names in endpoint.also_env.items()},
+    )
+
+
+def model_defaults(provider: str, model: str) -> dict[str, Any]:
+    """The options of `[llm.model_defaults]` for a model; a call's own options come before them.
+
+    `model_defaults("openai", "gpt-4o")` -> `{"temperature": 0.2}`
+    """
+    return current().defaults(provider, model)
+
+
+def _wire(endpoint: Endpoint, name: str) -> Callable[..., Model]:
+    """What makes the model: of the provider's wire, or of the one that its row wants for it."""
+    module, made = WIRES[capabilities_of(endpoint.name, name).wire or endpoint.wire]
+    return getattr(import_module(module), made)
+
+
+def _meant(
+    model: str | None, provider: str | None, tier: str | None
+) -> tuple[str | None, str | None, tuple[str, ...] | None]:
+    """The model and provider that an alias or a tier stands for, and which setting says so."""
+    book, key = current(), None
+    if tier is not None and model is not None:
+        raise ConfigError(f"model_tier={tier!r} and model={model!r}: give one of the two")
+    if tier is None and model in TIERS and model not in book.aliases:
+        tier = model
+    if tier is not None:
+        model, key = _of_tier(tier, provider, book)
+    alias = book.aliases.get(model) if model is not None else None
+    if alias is None:
+        return model, provider, key
+    if provider is not None and alias.provider not in (None, provider):
+        raise ConfigError(
+            f"alias {model!r} is a model of {alias.provider!r}, not of provider={provider!r}"
+        )
+    return alias.id, alias.provider or provider, ("aliases", str(model))
+
+
+def _of_tier(tier: str, provider: str | None, book: Book) -> tuple[str, tuple[str, ...]]:
+    """The model of a tier, the provider's own or else the one for all, and where that is said."""
+    if tier not in TIERS:
+        hint = nearest(tier, TIERS) or f"; there is {', '.join(TIERS)}"
+        raise ConfigError(f"model_tier {shown(tier)} is not known{hint}")
+    own = book.tiers.get(provider) if provider is not None else None
+    if isinstance(own, dict) and provider is not None and (found := own.get(tier)) is not None:
+        return found, ("tiers", provider, tier)
+    found = book.tiers.get(tier)
+    if provider is None and isinstance(found, str):
+        return found, ("tiers", tier)
+    key = f"[llm.tiers.{provider}]" if provider is not None else "[llm.tiers]"
+    raise ConfigError(f"there is no {tier} model of {provider or 'any provider'}: set {key} {tier}")
+
+
+def _split(model: str | None, provider: str | None, base_url: str | None) -> tuple[str, str | None]:
+    """Provider and name from what was given; a name may itself hold a colon (`llama3:8b`)."""
+    if model is None:
+        return provider or DEFAULT, None
+    head, colon, rest = model.partition(":")
+    if colon and _is_provider(head):
+        if provider is not None and provider != head:
+            raise ConfigError(f"model {model!r} names another provider than provider={provider!r}")
+        return head, rest or None
+    if provider is not None:
+        return provider, model
+    if model in ENDPOINTS or model == "mock":
+        return model, None
+    if found := _home(model):
+        return found, model
+    if base_url is not None:
+        return "local", model
+    if colon:
+        hint = nearest(head, [*ENDPOINTS, "mock"]) or _nearest_model(rest)
+        raise ConfigError(f"provider {shown(head)} is not known{hint}")
+    raise ConfigError(
+        f"model {shown(model)} is not known{_nearest_model(model) or '; write provider:name'}"
+    )
+
+
+def _home(model: str) -> str | None:
+    """The provider of a bare name."""
+    for provider in prices.models():
+        if prices.listed(provider, model):
+            return provider
+    return current().home(model)
+
+
+def _nearest_model(name: str) -> str:
+    known = {model: f"{provider}:{model}" for provider, model in prices.names()}
+    known |= {alias: alias for alias in current().aliases}
+    close = get_close_matches(name, known, n=1, cutoff=0.6)
+    return f"; did you mean '{known[close[0]]}'?" if close else ""
+
+
+def _is_provider(name: str) -> bool:
+    return name == "mock" or name in ENDPOINTS
+
+
+def _endpoint(provider: str, base_url: str | None) -> Endpoint:
+    if found := ENDPOINTS.get(provider):
+        return found
+    if base_url is not None:  # a server of the user's own, spoken to as OpenAI would be
+        return Endpoint(provider, "openai_chat", base_url, (f"{provider.upper()}_API_KEY",))
+    raise ConfigError(
+        f"provider {shown(provider)} is not known{nearest(provider, [*ENDPOINTS, 'mock'])}"
+    )
+
+
+def _default_model(endpoint: Endpoint, env: Mapping[str, str]) -> str:
+    named = env.get(endpoint.model_env) if endpoint.model_env else None
+    if found := named or endpoint.default_model:
+        return found
+    also = f" or set {endpoint.model_env}" if endpoint.model_env else ""
+    raise ConfigError(f"provider {endpoint.name!r} has no default model: name one{also}")
+
+
+def _first(env: Mapping[str, str], names: tuple[str, ...]) -> str | None:
+    return next((value for name in names if (value := env.get(name))), None)

@@ -1,0 +1,279 @@
+"""Everything that is configured about providers and models, as it applies in one place.
+
+Laid over each other, each over the one before: what is shipped, the user's providers file, what
+installed packages bring, the project's `[llm]`. A Runtime has a book of its own; outside of one, the
+nearest `windlass.toml` makes it. Nothing is read before the first question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any, Final, cast
+
+import msgspec
+
+from windlass.config.loader import Config, Document, load
+from windlass.errors import ConfigError, nearest
+from windlass.models.registry.capabilities import Capabilities
+from windlass.models.registry.capability_rows import (
+    Circle,
+    Matrix,
+    Table,
+    glob_problem,
+    matches,
+)
+from windlass.models.registry.config import (
+    Alias,
+    Defaults,
+    LlmConfig,
+    Names,
+    Provider,
+    Rate,
+    installed,
+)
+from windlass.models.registry.defaults import shipped
+from windlass.models.registry.endpoint import Endpoint
+from windlass.models.registry.scope import current_book
+
+TIERS: Final = ("small", "mid", "frontier")
+_OF_WIRE: Final = ("also_env", "dialect", "key_word", "chat_endpoint", "completion_endpoint")
+LAYOUTS: Final = {"llm": LlmConfig, "capabilities": Table}
+
+
+class Book:
+    """Providers, aliases, tiers, whose a name is, defaults, prices and rules: `current().endpoints`."""
+
+    def __init__(self, sources: list[Document]) -> None:
+        self._sources = sources  # the weakest first, which is what ships
+        merged: dict[str, Any] = {}
+        for source in sources:
+            merged = _over(merged, source.data.get("llm", {}))
+        told = msgspec.convert(merged, LlmConfig)
+        self.endpoints = {name: self._endpoint(name, p) for name, p in told.providers.items()}
+        self.aliases = {
+            name: Alias(alias) if isinstance(alias, str) else alias
+            for name, alias in told.aliases.items()
+        }
+        self.tiers, self.inference = told.tiers, told.inference
+        self.prices = told.prices
+        self._defaults = told.model_defaults
+        self._tables = [
+            msgspec.convert(source.data["capabilities"], Table)
+            for source in reversed(sources[1:])
+            if source.data.get("capabilities")
+        ]
+        self._tables.append(_shipped_rules())  # once for all books
+        self._check()
+        self.matrix = self._matrix(())
+
+    def capabilities(self, provider: str, model: str) -> Capabilities:
+        """The row of facts for a model."""
+        return self.matrix.of(provider, model)
+
+    def install(self, table: Table) -> None:
+        """Put rules before all others, in place of those that were put there before."""
+        self.matrix = self._matrix((table,))
+
+    def clear(self) -> None:
+        """Take the installed rules away."""
+        self.matrix = self._matrix(())
+
+    def defaults(self, provider: str, model: str) -> dict[str, Any]:
+        """The options that apply to a model where a call names none; the first rule has its say."""
+        found: dict[str, Any] = {}
+        for glob, options in self._defaults.items():
+            if _names(glob, provider, model):
+                found = {**_told(options), **found}
+        return found
+
+    def rate(self, provider: str, model: str) -> Rate | None:
+        """The configured price of a model; a name in full before a glob, else the first."""
+        exact = self.prices.get(f"{provider}:{model}") or self.prices.get(model)
+        if exact is not None:
+            return exact
+        return next(
+            (rate for glob, rate in self.prices.items() if _names(glob, provider, model)), None
+        )
+
+    def home(self, model: str) -> str | None:
+        """Whose a bare name is, by the rules."""
+        name = model.lower()
+        return next((r.provider for r in self.inference if matches(r.match.lower(), name)), None)
+
+    def where(self, *path: str) -> str:
+        """The file and line that say so, the strongest of them: `where("llm", "aliases", "fast")`."""
+        for source in reversed(self._sources):
+            if source.holds(*path):
+                return source.where(*path)
+        return "the shipped tables"
+
+    # ----------------------------------------------------------------------- how it is made
+
+    def _endpoint(self, name: str, told: Provider) -> Endpoint:
+        if told.base_url is None:
+            raise ConfigError(
+                f"{self.where('llm', 'providers', name)}: llm.providers.{name} needs a base_url, "
+                f"such as 'https://llm.example.com/v1'"
+                f"{nearest(name, self._sources[0].data['llm']['providers'])}"
+            )
+        return Endpoint(
+            name,
+            told.wire or "openai_chat",
+            told.base_url,
+            _listed(told.auth_env),
+            _listed(told.base_url_env),
+            told.default_model,
+            told.model_env,
+            told.dialect or "plain",
+            {word: _listed(names) for word, names in (told.also_env or {}).items()},
+            told.key_word or "api_key",
+            told.chat_endpoint or "",
+            told.completion_endpoint or "",
+            told.auth_style or "",
+            told.headers or {},
+        )
+
+    def _matrix(self, first: tuple[Table, ...]) -> Matrix:
+        rules = [*first, *self._tables]
+        known = {*self.endpoints, *(name for table in rules for name in table.provider)}
+        for table in rules:
+            for name, family in table.provider_family.items():
+                if family not in known and family not in table.provider_family:
+                    place = (
+                        "provider_capabilities_install"
+                        if table in first
+                        else (self.where("capabilities", "provider_family", name))
+                    )
+                    wrong = _unknown(family, list(known))
+                    raise ConfigError(f"{place}: provider_family.{name}: {wrong}")
+        try:
+            return Matrix(*rules)
+        except Circle as circle:
+            place = self.where("capabilities", "provider_family", circle.line[0])
+            place = "provider_capabilities_install: " if first else f"{place}: capabilities."
+            raise ConfigError(f"{place}{circle}") from None
+
+    def _check(self) -> None:
+        for path, problem in self._wrong():
+            raise ConfigError(f"{self.where('llm', *path)}: llm.{'.'.join(path)}: {problem}")
+
+    def _wrong(self) -> Iterator[tuple[tuple[str, ...], str]]:
+        known = [*self.endpoints, "mock"]
+        yield from self._wrong_names(known)
+        for at, rule in enumerate(self.inference):
+            if rule.provider not in known:
+                yield ("inference", str(at)), _unknown(rule.provider, known)
+        for table, globs in (("model_defaults", self._defaults), ("prices", self.prices)):
+            for glob in globs:
+                provider, colon, rest = glob.partition(":")
+                named = colon and provider in known
+                if problem := glob_problem(rest if named else glob):
+                    yield (table, glob), problem
+        for name, endpoint in self.endpoints.items():
+            if name == "mock" or not name or set(name) & set(":/ "):
+                yield ("providers", name), "that is no name for a provider: take another"
+            if endpoint.chat_endpoint and endpoint.wire in ("gemini", "vertex", "bedrock"):
+                yield (
+                    ("providers", name, "chat_endpoint"),
+                    f"the {endpoint.wire} wire makes its addresses itself: leave it out",
+                )
+
+    def _wrong_names(self, known: list[str]) -> Iterator[tuple[tuple[str, ...], str]]:
+        """What is wrong with the names that stand for models."""
+        for name, alias in self.aliases.items():
+            path = ("aliases", name)
+            if (home := alias.provider or _named(alias.id)) is not None and home not in known:
+                yield path, _unknown(home, known)
+            if name in known:
+                yield path, "an alias may not have the name of a provider"
+            if not alias.id:
+                yield path, "id is empty: name a model"
+            if alias.provider is None and alias.id in self.aliases:
+                yield path, f"it leads to the alias {alias.id!r}: name its model"
+        for name, tier in self.tiers.items():
+            if not isinstance(tier, str):
+                if name not in known:
+                    yield ("tiers", name), _unknown(name, known)
+            elif name not in TIERS:
+                yield ("tiers", name), f"there is no such tier{nearest(name, TIERS)}"
+            elif (home := _named(tier)) is not None and home not in known:
+                yield ("tiers", name), _unknown(home, known)
+
+
+def _named(model: str) -> str | None:
+    """The provider that a name begins with."""
+    head, colon, _ = model.partition(":")
+    return head if colon else None
+
+
+def _unknown(provider: str, known: list[str]) -> str:
+    return (
+        f"provider {provider!r} is not known{nearest(provider, known)} "
+        f"(or add [llm.providers.{provider}])"
+    )
+
+
+def _over(weaker: dict[str, Any], stronger: dict[str, Any]) -> dict[str, Any]:
+    """One table laid over another: key by key, and the stronger's rules before the weaker's."""
+    merged = dict(weaker)
+    for key, value in stronger.items():
+        below = merged.get(key)
+        if key == "inference" and below:
+            value = [*value, *below]
+        elif key in ("model_defaults", "prices") and below:
+            value = {**value, **{glob: told for glob, told in below.items() if glob not in value}}
+        elif isinstance(below, dict) and isinstance(value, dict):
+            below, value = cast("dict[str, Any]", below), cast("dict[str, Any]", value)
+            value = _over(_kept(below, value), value)
+        merged[key] = value
+    return merged
+
+
+def _kept(weaker: dict[str, Any], stronger: dict[str, Any]) -> dict[str, Any]:
+    """What stays of a provider: what one wire is told means nothing to another."""
+    if stronger.get("wire", weaker.get("wire")) == weaker.get("wire"):
+        return weaker
+    return {word: told for word, told in weaker.items() if word not in _OF_WIRE}
+
+
+def _listed(names: Names | None) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names or ())
+
+
+def _told(options: Defaults) -> dict[str, Any]:
+    return msgspec.to_builtins(options)
+
+
+def _names(glob: str, provider: str, model: str) -> bool:
+    """Whether a glob, alone or behind `provider:`, takes this model."""
+    name = model.lower()
+    home, colon, rest = glob.lower().partition(":")
+    if colon and home == provider.lower():
+        return matches(rest, name)
+    return matches(glob.lower(), name)
+
+
+# --------------------------------------------------------------------------- which book applies
+
+_project: list[Book] = []
+
+
+def current() -> Book:
+    """The book of the Runtime we are in, else that of the nearest `windlass.toml`."""
+    made = current_book.get()
+    if made is not None:
+        return made()
+    if not _project:
+        _project.append(book_of(load()))
+    return _project[0]
+
+
+def book_of(config: Config) -> Book:
+    """The book that a configuration makes, with the files and packages that it leads to."""
+    return Book([shipped(), *installed(config, LAYOUTS), config.document(*LAYOUTS)])
+
+
+@cache
+def _shipped_rules() -> Table:
+    return msgspec.convert(shipped().data["capabilities"], Table)

@@ -1,0 +1,85 @@
+"""How an answer of a known shape is asked for, by the best means a model has.
+
+The means, the best first: the provider's own schema, a tool that takes the answer as its arguments,
+the provider's JSON mode, and words. Single calls and judges ask this way.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from windlass.messages import ToolSpec
+from windlass.models.base import Frame
+from windlass.models.registry.capabilities import Capabilities, Means
+from windlass.models.wrappers.adapt import IN_WORDS, takes_schema
+
+TOOL: Final = "give_answer"
+_ANY_JSON: Final = "Answer with JSON and with nothing else: no words around it, no code fence."
+_BY_TOOL: Final = "When you have the answer, give it by calling the tool {tool}, not in words."
+
+
+def means_of(caps: Capabilities, frame: Frame, schema: dict[str, Any]) -> Means:
+    """The best means to an answer of this schema, beside what the frame holds."""
+    for means in caps.structured:
+        if means == "schema" and not takes_schema(caps, schema, bool(frame.tools)):
+            continue
+        if means == "tool" and not caps.native_tools:
+            continue
+        return means
+    return "prompt"
+
+
+def forced(caps: Capabilities, frame: Frame) -> bool:
+    """Can the model be made to call a tool? Claude takes no forced call while it thinks."""
+    asked = frame.settings.thinking
+    off = asked is None or asked is False
+    if isinstance(asked, dict):
+        off = "disabled" in (asked.get("mode"), asked.get("type"))
+    return not (caps.lowering == "claude" and (caps.always_thinks or not off))
+
+
+def free_name(frame: Frame, name: str = TOOL) -> str:
+    """A name for the tool that no other has."""
+    names = {tool.name for tool in frame.tools}
+    while name in names:
+        name += "_"
+    return name
+
+
+def asking(
+    frame: Frame, means: Means, schema: dict[str, Any] | None, tool: str = TOOL, *, force: bool
+) -> Frame:
+    """The frame that asks for an answer of this schema; None: for any JSON."""
+    settings = frame.settings
+    match means:
+        case "schema":
+            settings = msgspec.structs.replace(settings, schema=schema)
+            return msgspec.structs.replace(frame, settings=settings)
+        case "tool":
+            return _by_tool(frame, schema or {}, tool, force)
+        case "json":
+            settings = msgspec.structs.replace(settings, response_format="json")
+        case "prompt":
+            pass
+    told = _ANY_JSON
+    if schema is not None:
+        told = IN_WORDS.format(schema=msgspec.json.encode(schema).decode())
+    return Frame(_also(frame.system, told), frame.tools, settings)
+
+
+def _by_tool(frame: Frame, schema: dict[str, Any], tool: str, force: bool) -> Frame:
+    spec = ToolSpec(tool, "Give the answer to what was asked.", schema)
+    choice: Any = "required" if frame.tools else {"name": tool}
+    if frame.settings.tool_choice == "none":
+        choice = {"name": tool}
+    system = frame.system
+    if not force:
+        choice, system = "auto", _also(system, _BY_TOOL.format(tool=tool))
+    settings = msgspec.structs.replace(frame.settings, tool_choice=choice)
+    return Frame(system, (*frame.tools, spec), settings)
+
+
+def _also(system: str | None, words: str) -> str:
+    return f"{system}\n\n{words}" if system else words

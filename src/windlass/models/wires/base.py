@@ -1,0 +1,405 @@
+"""What the wires share: a model behind HTTP, how it is reached, and its requests in pieces.
+
+A request is a head (made once for a frame), the messages (each made once, see `view.py`) and the
+tail. Nothing of it depends on anything but the request and the model's own name, so the same
+journal gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, ClassVar, Final, TypedDict, TypeVar, Unpack
+from weakref import ref
+
+import msgspec
+
+from windlass.errors import BadReply, ConfigError, ModelError, StreamBroken, nearest
+from windlass.messages import Message, Origin
+from windlass.models.base import Emit, Frame, Model, Request, Response, Settings
+from windlass.models.estimates import check_usage
+from windlass.models.meter import receive_part
+from windlass.models.registry import prices
+from windlass.models.registry.capabilities import Capabilities
+from windlass.models.registry.matrix import capabilities_of
+from windlass.models.registry.provider_table import ENDPOINTS, Endpoint, Wire
+from windlass.models.registry.scope import environ
+from windlass.models.transport import base as transport
+from windlass.models.transport.base import (
+    Deadline,
+    HttpReply,
+    Timeouts,
+    Transport,
+)
+from windlass.models.transport.errors import Source, from_http
+from windlass.models.view import pieces
+from windlass.models.wires.decoder import Decoder
+from windlass.models.wires.json_values import (
+    as_dict,
+    joined,
+    loads,
+    safe_name,
+)
+from windlass.redaction.redactor import Secret, looks_secret
+from windlass.slices import SHORT
+from windlass.usage import Usage
+
+_AUTH: Final = frozenset({"authorization", "api-key", "x-api-key", "x-goog-api-key"})
+_REQUEST_ID: Final = ("request-id", "x-request-id", "x-amzn-requestid")
+_GRACE: Final = 0.05  # seconds for a stream's last frame, so that its connection can be used again
+_ERROR_BODY: Final = 1024 * 1024
+_T = TypeVar("_T")
+
+
+class Framed(msgspec.Struct, frozen=True):
+    """A frame as a wire writes it, up to the first message."""
+
+    head: bytes
+    names: dict[str, str]  # tools under a name of the wire's own: wire -> ours
+
+
+class Access(TypedDict, total=False):
+    """How a model is reached, the same on every wire; what is None is as if it were not there.
+
+    Without an `endpoint` the provider's is taken, at the address that the environment gives it.
+    """
+
+    api_key: str | Secret | None
+    base_url: str | None
+    headers: Mapping[str, str | Secret] | None
+    timeout: float | None  # seconds for a whole answer
+    provider: str | None
+    endpoint: Endpoint | None
+    timeouts: Timeouts | None
+    transport: Transport | None
+
+
+class HttpModel(Model):
+    """A model behind an HTTP wire. The wires say what a request and a reply look like."""
+
+    remote = True
+    reports_parts = True
+    wire: ClassVar[Wire]
+    home: ClassVar[str]  # the provider where none is named
+
+    def __init__(self, name: str, **access: Unpack[Access]) -> None:
+        for word in access:
+            if word not in Access.__annotations__:
+                raise ConfigError(
+                    f"{self.wire} models take no {word}={nearest(word, Access.__annotations__)}"
+                )
+        provider, endpoint = access.get("provider") or self.home, access.get("endpoint")
+        base_url = access.get("base_url") or None
+        if endpoint is None:
+            endpoint = self._endpoint(provider, base_url)
+            base_url = base_url or endpoint.address(environ())
+        if not name:
+            raise ConfigError(f"provider {endpoint.name!r} needs a model name")
+        self.name, self.provider = name, endpoint.name
+        self.endpoint = endpoint
+        self.info = prices.lookup(endpoint.name, name)
+        self.tariff = prices.tariff(endpoint.name, name)
+        self.caps = capabilities_of(endpoint.name, name)
+        self.native_tools = self.caps.native_tools
+        if self.info is not None:
+            self.context_window = self.info.context_window
+        self.base_url = base_url or endpoint.base_url
+        chat = endpoint.chat_endpoint
+        self.url = joined(self.base_url, chat, when=str) if chat else self._url(self.base_url)
+        self.headers: dict[str, str | Secret] = {
+            key.lower(): Secret(value) if key.lower() in _AUTH or looks_secret(key) else value
+            for key, value in {**endpoint.headers, **(access.get("headers") or {})}.items()
+        }
+        self.timeouts = access.get("timeouts") or Timeouts()
+        timeout, api_key = access.get("timeout"), access.get("api_key")
+        self.timeout = timeout if timeout is not None else self.timeouts.total
+        self._key = Secret(api_key) if api_key is not None else None
+        self._own_url = base_url is not None
+        self._transport = access.get("transport")
+        self._origin = Origin(self.provider, name)
+        # encoded messages are kept under this: another row writes the same message in another way
+        self._cached = f"{self.wire}/{self.provider}/{name}/{hash(self.caps)}"
+        self._frames: dict[int, tuple[ref[Frame], Framed]] = {}
+
+    @classmethod
+    def _endpoint(cls, provider: str, base_url: str | None) -> Endpoint:
+        """The endpoint of a provider by its name; one that nobody knows is like the wire's own."""
+        if (known := ENDPOINTS.get(provider)) is not None:
+            return known
+        return msgspec.structs.replace(ENDPOINTS[cls.home], name=provider)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the model can do, by its row."""
+        return self.caps
+
+    @property
+    def address(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The URL, with the headers that are no secret: they may name an organization."""
+        plain = sorted((k, v) for k, v in self.headers.items() if not isinstance(v, Secret))
+        return f"{self.url} {plain}" if plain else self.url
+
+    # ----------------------------------------------------------------------- keys
+
+    @property
+    def secrets(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The key and whatever secret headers there are, for the redactor."""
+        found = [held.reveal() for held in self.headers.values() if isinstance(held, Secret)]
+        found += [words[-1] for value in found if len(words := value.split()) > 1]  # Bearer …
+        key = self._api_key()
+        return (*found, key) if key is not None else tuple(found)
+
+    def _api_key(self) -> str | None:
+        if self._key is None:  # whose Runtime asks, has its own
+            env = environ()
+            found = next(filter(None, map(env.get, self.endpoint.key_env)), None)
+        else:
+            found = self._key.reveal()
+        return found.strip() or None if found is not None else None
+
+    def check(self) -> None:
+        """Raise `ConfigError` when the provider wants a key and there is none."""
+        if not self.endpoint.key_env or self._own_url or self._api_key() is not None:
+            return
+        if not _AUTH.isdisjoint(self.headers):
+            return
+        raise ConfigError(f"{self.provider} needs an API key: {self.endpoint.key_hint}")
+
+    def _source(self) -> Source:
+        return Source(self.provider, self.name, self.endpoint.key_hint, self.secrets)
+
+    # ----------------------------------------------------------------------- what a wire says
+
+    def _url(self, base: str) -> str:
+        raise NotImplementedError
+
+    def _auth(self, key: str) -> dict[str, str]:
+        raise NotImplementedError
+
+    def _head(self, frame: Frame) -> bytes:
+        """The request up to its first message, behind which comes a comma if there is one."""
+        raise NotImplementedError
+
+    def _message(self, message: Message) -> bytes:
+        """The message and a comma, or nothing at all."""
+        raise NotImplementedError
+
+    def _hoisted(self, messages: Sequence[Message]) -> int:
+        """How many of the first messages belong into the system prompt."""
+        return 0
+
+    def decoder(self, request: Request, emit: Emit) -> Decoder:
+        """What turns the bytes of the reply into a `Response`; no network needed."""
+        raise NotImplementedError
+
+    # ----------------------------------------------------------------------- the request
+
+    def encode(self, request: Request) -> list[bytes]:
+        """The request's body in pieces: `b"".join(model.encode(request))` is JSON."""
+        messages, frame = request.messages, request.frame
+        skip = self._hoisted(messages) if messages and messages[0].role == "system" else 0
+        if skip:
+            said = [frame.system or "", *(message.text for message in messages[:skip])]
+            frame = msgspec.structs.replace(frame, system="\n\n".join(filter(None, said)))
+            head = self._head(frame)
+            above = {id(message) for message in messages[:skip]}
+            body = pieces(
+                messages,
+                f"{self._cached}/{skip}",
+                lambda message: b"" if id(message) in above else self._message(message),
+            )
+        else:
+            head = self.framed(frame).head
+            body = self._pieces(messages)
+        body.insert(0, head)
+        body += self._tail(request)
+        for at in range(len(body) - 1, -1, -1):
+            if body[at]:
+                body[at] = body[at].removesuffix(b",")
+                break
+        body.append(b"]}")
+        return body
+
+    def _pieces(self, messages: Sequence[Message]) -> list[bytes]:
+        """The messages, of which only the new ones are encoded."""
+        return pieces(messages, self._cached, self._message)
+
+    def _tail(self, request: Request) -> list[bytes]:
+        return [self._message(message) for message in request.tail]
+
+    def framed(self, frame: Frame) -> Framed:
+        """The frame's bytes, made once as long as somebody holds the frame."""
+        key = id(frame)
+        found = self._frames.get(key)
+        if found is not None and found[0]() is frame:
+            return found[1]
+        framed = self._make(frame)
+        self._frames[key] = (ref(frame, lambda _gone: self._frames.pop(key, None)), framed)
+        return framed
+
+    def _make(self, frame: Frame) -> Framed:
+        names = {safe: t.name for t in frame.tools if (safe := safe_name(t.name)) != t.name}
+        return Framed(self._head(frame), names)
+
+    # ----------------------------------------------------------------------- the call
+
+    async def respond(self, request: Request, emit: Emit) -> Response:
+        """Ask the provider, streamed or plain as the settings say."""
+        self.check()
+        settings, body = request.frame.settings, self.encode(request)
+        response = await self._exchange(settings, body, self.decoder(request, emit))
+        return check_usage(self, request, response, sum(map(len, body)))
+
+    async def _exchange(
+        self, settings: Settings, body: Sequence[bytes], decoder: Decoder, at: str | None = None
+    ) -> Response:
+        """Send a body and read the reply; `at` is another address than the usual one."""
+
+        async def read(reply: HttpReply, deadline: Deadline) -> Response:
+            try:
+                return await self._read(reply, decoder, deadline)
+            except BaseException:
+                if 200 <= reply.status < 300:  # what has come is paid for
+                    receive_part(decoder.partial())
+                raise
+
+        return await self._send(settings, body, at, read)
+
+    async def _question(self, settings: Settings, body: Sequence[bytes], at: str) -> dict[str, Any]:
+        """Ask something beside the conversation, as how many tokens it has: one object answers."""
+
+        async def read(reply: HttpReply, _deadline: Deadline) -> dict[str, Any]:
+            answer = await transport.read_whole(reply, _ERROR_BODY)
+            if not 200 <= reply.status < 300:
+                raise from_http(reply.status, reply.headers, answer, self._source())
+            try:
+                return as_dict(loads(answer))
+            except (ValueError, RecursionError):
+                raise BadReply("the answer is not JSON") from None
+
+        plain = msgspec.structs.replace(settings, stream=False)
+        return await self._send(plain, body, at, read)
+
+    async def _send(
+        self,
+        settings: Settings,
+        body: Sequence[bytes],
+        at: str | None,
+        read: Callable[[HttpReply, Deadline], Awaitable[_T]],
+    ) -> _T:
+        total = settings.timeout if settings.timeout is not None else self.timeout
+        idle = self.timeouts.idle if settings.stream else None
+        request_id: str | None = None
+        try:
+            with Deadline(total=total, idle=idle, first=self._patience(total)) as deadline:
+                url, headers = await self._addressed(settings, body, at)
+                try:
+                    reply = await (self._transport or transport.shared()).send(
+                        "POST", url, headers, body, connect=self.timeouts.connect
+                    )
+                except asyncio.CancelledError:  # or out of time: the provider may be at work
+                    receive_part(None)
+                    raise
+                request_id = next(
+                    (reply.headers[n] for n in _REQUEST_ID if n in reply.headers), None
+                )
+                if (listener := transport.heard.get()) is not None:
+                    listener(reply.headers)
+                try:
+                    return await read(reply, deadline)
+                finally:
+                    reply.close()
+        except ModelError as error:
+            if error.code == transport.UNREACHABLE and not self.endpoint.key_env:
+                error.args = (f"{error}; {self._server_hint()}",)
+            error.provider, error.model = error.provider or self.provider, error.model or self.name
+            error.request_id = error.request_id or request_id
+            raise
+
+    async def _read(self, reply: HttpReply, decoder: Decoder, deadline: Deadline) -> Response:
+        if not 200 <= reply.status < 300:
+            explained = await transport.read_whole(reply, _ERROR_BODY)
+            raise from_http(reply.status, reply.headers, explained, self._source())
+        try:
+            read, feed, progress = reply.read, decoder.feed, deadline.progress
+            taken = 0
+            while chunk := await read():
+                for at in range(0, len(chunk), SHORT):
+                    if feed(chunk if len(chunk) <= SHORT else chunk[at : at + SHORT]):
+                        progress()
+                    if decoder.done:
+                        break
+                    # what has come already is read without waiting: others want to run as well
+                    if (taken := taken + len(chunk)) >= SHORT:
+                        taken = 0
+                        await asyncio.sleep(0)
+                if decoder.done:
+                    break
+        except StreamBroken:
+            if not decoder.complete:
+                raise
+        response = decoder.finish()
+        if decoder.done:
+            await _drain(reply)
+        return response
+
+    def _server_hint(self) -> str:
+        """What to do about a server of one's own that is not there."""
+        if self._own_url or not self.endpoint.base_env:
+            return "is the server running?"
+        return f"start the server, or say in {self.endpoint.base_env[0]} where it is"
+
+    def _patience(self, total: float) -> float | None:
+        """How long the first event may take: a model may think, or read a long prompt, in silence."""
+        return total if self.caps.thinking or not self.endpoint.key_env else self.timeouts.first
+
+    async def _addressed(
+        self, settings: Settings, body: Sequence[bytes], at: str | None = None
+    ) -> tuple[str, dict[str, str]]:
+        """Where this request goes and under which headers: a wire may sign, or fetch a token."""
+        return at or self.url, self._headers()
+
+    def _keyed(self, key: str) -> dict[str, str]:
+        """The key in its header: as the provider is configured, else as the wire has it."""
+        told = self.endpoint.auth(key)
+        return self._auth(key) if told is None else told
+
+    def _headers(self) -> dict[str, str]:
+        auth: dict[str, str] = {}
+        if (key := self._api_key()) is not None:
+            configured = self.endpoint.auth(key)
+            auth = self._auth(key) if configured is None else configured
+        return {
+            "content-type": "application/json",
+            "user-agent": "windlass",
+            **{name.lower(): value for name, value in self.endpoint.headers.items()},
+            **auth,
+            **{
+                name: value.reveal() if isinstance(value, Secret) else value
+                for name, value in self.headers.items()
+            },
+        }
+
+    async def aclose(self) -> None:
+        """Close a transport of this model's own; the shared one closes with its event loop."""
+        if self._transport is not None:
+            await self._transport.aclose()
+
+    def price(self, usage: Usage) -> float:
+        """Dollars, as billed or else by the catalog."""
+        if usage.cost_usd is not None:
+            return usage.cost_usd
+        return prices.priced(self.tariff, self.provider, self.name, usage)
+
+    def unpriced(self) -> Model | None:
+        """Itself, unless the catalog or `[llm.prices]` knows it; a server of one's own is free."""
+        return None if self.tariff.known or self.provider in prices.FREE else self
+
+
+async def _drain(reply: HttpReply) -> None:
+    try:
+        with Deadline(total=_GRACE):
+            while await reply.read():
+                pass
+    except ModelError:
+        pass  # the answer is here; a connection that does not end in time is dropped

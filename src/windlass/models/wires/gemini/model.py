@@ -1,0 +1,398 @@
+"""Gemini's wire, `:generateContent` and `:streamGenerateContent`: requests out, replies in.
+
+A signature goes back on the part it came on, and only to the provider and model that made it.
+Vertex takes the same body under another address: `vertex.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, ClassVar, Final, TypeAlias, Unpack, cast
+from urllib.parse import quote, urlsplit, urlunsplit
+
+import msgspec
+
+from windlass.errors import BadReply
+from windlass.messages import (
+    Block,
+    Document,
+    Image,
+    Message,
+    Opaque,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+)
+from windlass.models.base import Emit, Frame, Request, Settings
+from windlass.models.registry.capabilities import Capabilities
+from windlass.models.wires.base import Access, Framed, HttpModel
+from windlass.models.wires.gemini.reply import GenerateDecoder
+from windlass.models.wires.gemini.schema import dialect
+from windlass.models.wires.json_values import as_dict, as_list, dumps, joined, safe_name
+from windlass.models.wires.no_think import thinks_not
+from windlass.models.wires.parts import given, inline, schema, wanted_tool
+
+# How a Gemini model is asked to think: by a budget, by a level, or not at all, as its row says.
+
+
+_LEVELS: Final = ("minimal", "low", "medium", "high")
+_TOKENS: Final = {"minimal": 512, "low": 2048, "medium": 8192, "high": 24_576}
+_NATIVE: Final = frozenset({"thinkingBudget", "thinkingLevel", "includeThoughts"})
+_DYNAMIC: Final = -1  # the model decides how much
+
+
+def thinking_config(
+    asked: bool | dict[str, Any] | None, caps: Capabilities
+) -> dict[str, Any] | None:
+    """The `thinkingConfig` for what was asked; None where there is nothing to say.
+
+    `thinking_config({"effort": "low"}, row)` -> `{"includeThoughts": True, "thinkingLevel": "LOW"}`
+    """
+    options = as_dict(asked)
+    if asked is None or _NATIVE & options.keys():
+        return options or None
+    if caps.known and not caps.thinking:
+        return None  # asked of a model that cannot, it is refused
+    by_level = caps.lowering != "gemini_budget"
+    if thinks_not(asked):
+        return {"thinkingLevel": _level("minimal", caps)} if by_level else _off(caps)
+    effort, budget = options.get("effort"), options.get("budget_tokens")
+    config: dict[str, Any] = {"includeThoughts": True}
+    if not by_level:
+        config["thinkingBudget"] = _budget(effort, budget, caps)
+    elif effort is not None or isinstance(budget, int):
+        config["thinkingLevel"] = _level(str(effort or _effort(budget)), caps)
+    return config
+
+
+def _off(caps: Capabilities) -> dict[str, Any]:
+    """As little as the model can do."""
+    return {"thinkingBudget": caps.thinking_budget[0] if caps.always_thinks else 0}
+
+
+def _budget(effort: object, budget: object, caps: Capabilities) -> int:
+    if not isinstance(budget, int):
+        if effort is None:
+            return _DYNAMIC
+        budget = _TOKENS.get(str(effort), _TOKENS["high"])
+    if budget < 0:
+        return budget
+    least, most = caps.thinking_budget
+    return max(least, min(budget, most))
+
+
+def _effort(budget: object) -> str:
+    tokens = budget if isinstance(budget, int) else _TOKENS["medium"]
+    return next((name for name in _LEVELS if tokens <= _TOKENS[name]), "high")
+
+
+def _level(effort: str, caps: Capabilities) -> str:
+    """The level by its name, or the next one up that the model has."""
+    known = [name for name in _LEVELS if name in caps.efforts] or list(_LEVELS)
+    at = _LEVELS.index(effort) if effort in _LEVELS else len(_LEVELS)
+    return next((name for name in known if _LEVELS.index(name) >= at), known[-1]).upper()
+
+
+Part: TypeAlias = dict[str, Any]
+
+_MODES: Final = {"auto": "AUTO", "none": "NONE", "required": "ANY", "tool": "ANY"}
+# a conversation begins with a user, be it one who says nothing
+_OPENING: Final = b'{"role":"user","parts":[{"text":""}]},'
+# what Google has one write on calls that the model did not make itself
+_FOREIGN: Final = "skip_thought_signature_validator"
+
+
+class GeminiGenerate(HttpModel):
+    """A Gemini model: `w.models.gemini("gemini-2.5-flash", api_key=…)`."""
+
+    wire = home = "gemini"
+    #: Whether calls and their results carry ids; without, their order pairs them.
+    sends_ids: ClassVar[bool] = True
+
+    def __init__(self, name: str, **access: Unpack[Access]) -> None:
+        self._resource = _resource(name)
+        super().__init__(name.removeprefix("models/"), **access)
+
+    def _url(self, base: str) -> str:
+        return joined(base, self._resource, when=lambda own: own or "/v1beta")
+
+    def _auth(self, key: str) -> dict[str, str]:
+        return {"x-goog-api-key": key}
+
+    async def _addressed(
+        self, settings: Settings, body: Sequence[bytes], at: str | None = None
+    ) -> tuple[str, dict[str, str]]:
+        return at or self.asks(stream=settings.stream), self._headers()
+
+    def asks(self, *, stream: bool) -> str:
+        """The address of a request, streamed or plain."""
+        if not stream:
+            return self._method("generateContent")
+        return self._method("streamGenerateContent", "alt=sse")
+
+    def _method(self, name: str, *query: str) -> str:
+        parts = urlsplit(self.url)
+        asks = "&".join(filter(None, (parts.query, *query)))
+        return urlunsplit((parts.scheme, parts.netloc, f"{parts.path}:{name}", asks, ""))
+
+    def decoder(self, request: Request, emit: Emit) -> GenerateDecoder:
+        """The decoder of one reply: `feed` it bytes, then `finish`."""
+        names = self.framed(request.frame).names
+        return GenerateDecoder(self._source(), self._origin, names, emit)
+
+    async def count_tokens(self, request: Request) -> int | None:
+        """The tokens of the request as Google counts them, its system prompt and tools included."""
+        if not self.caps.counts_tokens:
+            return None
+        self.check()
+        body = self._counted(self.encode(request))
+        answer = await self._question(request.frame.settings, body, self._method("countTokens"))
+        total = answer.get("totalTokens", 0)  # a count of nothing is left out
+        if type(total) is not int:
+            raise BadReply(f"the count of tokens is no number: {total!r:.80}")
+        return total
+
+    def _counted(self, body: list[bytes]) -> list[bytes]:
+        """The request as the thing to count: as it would be asked, with the model's name in it."""
+        name = dumps({"model": self._resource[1:]})
+        return [b'{"generateContentRequest":', name[:-1], b",", body[0][1:], *body[1:], b"}"]
+
+    # ----------------------------------------------------------------------- the frame
+
+    def _make(self, frame: Frame) -> Framed:
+        names = {wire: t.name for t in frame.tools if (wire := wire_name(t.name)) != t.name}
+        return Framed(self._head(frame), names)
+
+    def _head(self, frame: Frame) -> bytes:
+        settings = frame.settings
+        body: dict[str, Any] = {}
+        if frame.system and frame.system.strip():
+            body["systemInstruction"] = {"parts": [{"text": frame.system}]}
+        if frame.tools:
+            body["tools"] = [
+                {
+                    "functionDeclarations": [
+                        {
+                            "name": wire_name(tool.name),
+                            "description": tool.description,
+                            "parametersJsonSchema": dialect(schema(tool.parameters)),
+                        }
+                        for tool in frame.tools
+                    ]
+                }
+            ]
+            if choice := _choice(settings, frame):
+                body["toolConfig"] = {"functionCallingConfig": choice}
+        body["generationConfig"] = self._generation(settings)
+        _merge(body, settings.extra or {})
+        body.pop("contents", None)
+        return dumps(body)[:-1] + b',"contents":['
+
+    def _generation(self, settings: Settings) -> dict[str, Any]:
+        config: dict[str, Any] = {}
+        given(
+            config,
+            maxOutputTokens=settings.max_tokens,
+            stopSequences=settings.stop or None,
+            seed=settings.seed,
+            frequencyPenalty=settings.frequency_penalty,
+            presencePenalty=settings.presence_penalty,
+            thinkingConfig=thinking_config(settings.thinking, self.caps),
+        )
+        if self.caps.sampling:
+            given(
+                config, temperature=settings.temperature, topP=settings.top_p, topK=settings.top_k
+            )
+        if settings.schema is not None:
+            config["responseMimeType"] = "application/json"
+            config["responseJsonSchema"] = dialect(settings.schema)
+        elif settings.response_format == "json":
+            config["responseMimeType"] = "application/json"
+        return config
+
+    # ----------------------------------------------------------------------- messages
+
+    def encode(self, request: Request) -> list[bytes]:
+        """The request's body in pieces: `b"".join(model.encode(request))` is JSON."""
+        body = super().encode(request)
+        said = request.messages or request.tail
+        first = self._hoisted(said)
+        if first == len(said) or said[first].role == "assistant":
+            body.insert(1, _OPENING if any(body[1:-1]) else _OPENING[:-1])
+        return body
+
+    def _hoisted(self, messages: Sequence[Message]) -> int:
+        count = 0
+        while count < len(messages) and messages[count].role == "system":
+            count += 1
+        return count
+
+    def _message(self, message: Message) -> bytes:
+        if message.role == "assistant":
+            parts, role = self._answered(message.content), b"model"
+        else:
+            parts, role = self._said(message.content), b"user"
+        if not parts and message.role != "user":
+            return b""  # a content without parts is refused
+        parts = parts or [{"text": ""}]  # somebody who said nothing has still spoken
+        return b'{"role":"' + role + b'","parts":' + dumps(parts) + b"},"
+
+    def _answered(self, content: Sequence[Block]) -> list[Part]:
+        parts: list[Part] = []
+        for block in content:
+            match block:
+                case Text(text):
+                    if text:
+                        parts.append({"text": text})
+                case ToolCall():
+                    parts.append(self._call(block))
+                case Thinking(text, opaque, origin):
+                    if origin == self._origin:
+                        parts.append({"text": text, "thought": True, **as_dict(opaque)})
+                case Opaque(origin, data):
+                    if origin == self._origin:
+                        _put_back(parts, as_dict(data))
+                case Image() | Document():
+                    parts.extend(_media(block))
+                case ToolResult():
+                    pass
+        if self.caps.signs_calls or not self.caps.known:
+            _sign(parts)  # a model nobody knows is a new one, and those want it
+        return parts
+
+    def _call(self, call: ToolCall) -> Part:
+        function: dict[str, Any] = {"name": wire_name(call.name), "args": call.arguments}
+        if self.sends_ids:
+            function["id"] = call.id
+        beside = as_dict(call.opaque) if call.origin == self._origin else {}
+        return {"functionCall": function, **beside}
+
+    def _said(self, content: Sequence[Block]) -> list[Part]:
+        """A user's or the tools' words: all results first, then what else was said."""
+        results: list[Part] = []
+        others: list[Part] = []
+        for block in content:
+            match block:
+                case ToolResult():
+                    media = _shown(block)
+                    function: dict[str, Any] = {
+                        "name": wire_name(block.name or "tool"),
+                        "response": _response(block),
+                    }
+                    if self.sends_ids:
+                        function["id"] = block.id
+                    if media and self.caps.media_results:
+                        function["parts"] = media
+                    else:
+                        others.extend(media)  # a tool may answer in words only here
+                    results.append({"functionResponse": function})
+                case Text(text):
+                    if text:
+                        others.append({"text": text})
+                case Image() | Document():
+                    others.extend(_media(block))
+                case _:
+                    pass
+        return [*results, *others]
+
+
+# --------------------------------------------------------------------------- names and addresses
+
+
+def _resource(name: str) -> str:
+    held = name if name.startswith(("models/", "tunedModels/")) else f"models/{name}"
+    return "/" + quote(held, safe="/@")
+
+
+@lru_cache(maxsize=8192)
+def wire_name(name: str) -> str:
+    """The name as Gemini takes it: also a name that every other provider takes begins as a word."""
+    safe = safe_name(name)
+    if safe[0].isalpha() or safe[0] == "_":
+        return safe
+    return safe_name(f"fn\0{name}")
+
+
+# --------------------------------------------------------------------------- the frame's parts
+
+
+def _choice(settings: Settings, frame: Frame) -> dict[str, Any] | None:
+    asked, name = wanted_tool(settings, frame)
+    if asked is None:
+        return None
+    choice: dict[str, Any] = {"mode": _MODES[asked]}
+    if asked == "tool":
+        choice["allowedFunctionNames"] = [wire_name(name)]
+    return choice
+
+
+def _merge(body: dict[str, Any], extra: Mapping[str, Any]) -> None:
+    """The user's own fields: objects are merged one level deep, and tools are added to ours."""
+    for key, value in extra.items():
+        if isinstance(value, dict):
+            body[key] = {**as_dict(body.get(key)), **cast("dict[str, Any]", value)}
+        elif key == "tools" and isinstance(value, list):
+            body[key] = [*as_list(body.get(key)), *cast("list[Any]", value)]
+        else:
+            body[key] = value
+
+
+# --------------------------------------------------------------------------- a message's parts
+
+
+def _put_back(parts: list[Part], native: dict[str, Any]) -> None:
+    """A native part as it came, or what had stood beside the text before it."""
+    if "beside" not in native:
+        if native:
+            parts.append(native)
+        return
+    beside = as_dict(native["beside"])
+    last = parts[-1] if parts else {}
+    if last.keys() == {"text"}:
+        parts[-1] = {**last, **beside}
+    else:
+        parts.append({"text": "", **beside})
+
+
+def _sign(parts: list[Part]) -> None:
+    """Calls of another model are marked as such, on the first of them as a real signature is."""
+    calls = [part for part in parts if "functionCall" in part]
+    if calls and not any("thoughtSignature" in part for part in calls):
+        calls[0]["thoughtSignature"] = _FOREIGN
+
+
+def _response(result: ToolResult) -> dict[str, Any]:
+    """What a tool answered as an object: its own, or its words under the name Gemini knows."""
+    text = result.text
+    if result.is_error:
+        return {"error": text}
+    if text.startswith("{"):
+        try:
+            value = msgspec.json.decode(text)
+        except (ValueError, RecursionError):
+            return {"output": text}
+        if isinstance(value, dict):
+            own = cast("dict[str, Any]", value)
+            # an object with one of these names in it would be read as if we had put it there
+            return {"output": own} if own.keys() & {"output", "error"} else own
+    return {"output": text}
+
+
+def _shown(result: ToolResult) -> list[Part]:
+    if isinstance(result.content, str):
+        return []
+    media = [part for part in result.content if not isinstance(part, Text)]
+    return [part for block in media for part in _media(block)]
+
+
+def _media(block: Image | Document) -> Iterator[Part]:
+    if isinstance(block, Document):
+        if block.title is not None:
+            yield {"text": f"{block.title}:"}
+        block = Image(block.data, block.media_type, block.url)
+    if (held := inline(block)) is not None:
+        yield {"inlineData": {"mimeType": held[0], "data": held[1]}}
+    else:
+        yield {"fileData": {"mimeType": block.media_type, "fileUri": block.url}}

@@ -1,0 +1,106 @@
+"""How servers of OpenAI's shape are asked to think: one way of writing for each word in a row.
+
+Which model wants which way is a row of the capabilities; a server's own way serves the models that
+no row knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+from windlass.models.registry.capabilities import Capabilities, Lowering
+from windlass.models.wires.json_values import as_dict
+from windlass.models.wires.no_think import thinks_not
+
+Asked: TypeAlias = bool | dict[str, Any]
+Write: TypeAlias = Callable[[Asked, Capabilities], dict[str, Any]]
+_BUDGETS: Final = ((2048, "low"), (8192, "medium"))  # tokens, and the effort they stand for
+
+
+def lowered(asked: Asked | None, caps: Capabilities, usual: Lowering) -> dict[str, Any]:
+    """The fields of a Chat Completions request that say how to think; `usual` is the server's way."""
+    if asked is None or (caps.known and not caps.thinking):
+        return {}
+    write = _WAYS.get(caps.lowering if caps.known else caps.lowering or usual)
+    return write(asked, caps) if write is not None else {}
+
+
+def over_responses(written: dict[str, Any], asked: Asked | None) -> dict[str, Any]:
+    """The same fields as the Responses wire writes them, with a summary where one is wanted.
+
+    A summary is not asked for unasked: OpenAI refuses one to organisations it has not verified.
+    """
+    reasoning = dict(as_dict(written.get("reasoning")))
+    if (effort := written.get("reasoning_effort")) is not None:
+        reasoning["effort"] = effort
+    if reasoning and (summary := as_dict(asked).get("summary")) is not None:
+        reasoning["summary"] = summary
+    others = {k: v for k, v in written.items() if k not in ("reasoning", "reasoning_effort")}
+    return {**others, "reasoning": reasoning} if reasoning else others
+
+
+def _level(asked: Asked) -> str:
+    options = as_dict(asked)
+    if effort := options.get("effort"):
+        return str(effort)
+    budget = options.get("budget_tokens")
+    if not isinstance(budget, int):
+        return "medium"
+    return next((level for most, level in _BUDGETS if budget <= most), "high")
+
+
+def _effort(asked: Asked, caps: Capabilities) -> dict[str, Any]:
+    if thinks_not(asked):
+        # there is no word for "off" that every model takes: the least it does take comes nearest
+        return {"reasoning_effort": caps.efforts[0]} if caps.efforts else {}
+    return {"reasoning_effort": _level(asked)}
+
+
+def _think(asked: Asked, caps: Capabilities) -> dict[str, Any]:
+    return {"reasoning_effort": "none" if thinks_not(asked) else _level(asked)}
+
+
+def _openrouter(asked: Asked, caps: Capabilities) -> dict[str, Any]:
+    options = as_dict(asked)
+    if thinks_not(asked):
+        return {"reasoning": {"enabled": False}}
+    if effort := options.get("effort"):
+        return {"reasoning": {"effort": effort}}
+    if budget := options.get("budget_tokens"):
+        return {"reasoning": {"max_tokens": budget}}
+    return {"reasoning": {"enabled": True}}
+
+
+def _enabled(asked: Asked, caps: Capabilities) -> dict[str, Any]:
+    return {"reasoning": {"enabled": not thinks_not(asked)}}
+
+
+def _type(asked: Asked, caps: Capabilities) -> dict[str, Any]:
+    if "type" in (own := as_dict(asked)):
+        return {"thinking": own}
+    return {"thinking": {"type": "disabled" if thinks_not(asked) else "enabled"}}
+
+
+def _template(asked: Asked, caps: Capabilities) -> dict[str, Any]:
+    return {"chat_template_kwargs": {"enable_thinking": not thinks_not(asked)}}
+
+
+def _prompt_mode(asked: Asked, caps: Capabilities) -> dict[str, Any]:
+    return {"prompt_mode": None if thinks_not(asked) else "reasoning"}
+
+
+def _in_words(asked: Asked, caps: Capabilities) -> dict[str, Any]:
+    return {}  # see no_think.py
+
+
+_WAYS: Final[dict[Lowering, Write]] = {
+    "effort": _effort,
+    "think": _think,
+    "openrouter": _openrouter,
+    "enabled": _enabled,
+    "type": _type,
+    "template": _template,
+    "prompt_mode": _prompt_mode,
+    "no_think": _in_words,
+}

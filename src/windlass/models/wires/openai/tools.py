@@ -1,0 +1,176 @@
+"""Tools as OpenAI's two wires offer them, and the provider's own search among those held back.
+
+A deferred tool is sent along, and the model does not see it until a search finds it. With `hosted`
+the provider searches. With `client` it asks us: the first tool of the frame is the one that searches,
+its calls come as `tool_search_call` and its results go back as `tool_search_output`. Such a call is
+known by its id, which carries a mark, so that call and result are told alike without each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from windlass.errors import ConfigError
+from windlass.messages import ToolCall, ToolResult, ToolSpec
+from windlass.models.base import Frame
+from windlass.models.registry.capabilities import Capabilities
+from windlass.models.wires.json_values import (
+    as_dict,
+    as_list,
+    as_text,
+    dumps,
+    safe_name,
+)
+from windlass.models.wires.parts import schema
+from windlass.models.wires.schema import can_be_strict
+
+SEARCH_ID: Final = "toolsearch-"  # before the provider's id of a search that we run
+_SHOWN: Final = 400  # characters of a namespace's description
+
+
+def chat_tools(frame: Frame, caps: Capabilities) -> list[dict[str, Any]]:
+    """The tools of a Chat Completions request; routers pass a search on to who can do it."""
+    search = _search(frame, ("hosted",))
+    tools: list[dict[str, Any]] = [
+        {
+            "type": "function",
+            "function": {
+                "name": safe_name(tool.name),
+                "description": tool.description,
+                "parameters": (parameters := schema(tool.parameters)),
+                **({"strict": True} if _strict(tool, parameters, caps) else {}),
+            },
+            **({"defer_loading": True} if search and tool.defer_loading else {}),
+        }
+        for tool in frame.tools
+    ]
+    if search:
+        spaces = list(dict.fromkeys(tool.namespace for tool in frame.tools if tool.namespace))
+        meta = {"type": "tool_search", "execution": "server"}
+        tools.insert(0, {**meta, "namespaces": spaces} if spaces else meta)
+    return tools
+
+
+def responses_tools(frame: Frame, caps: Capabilities) -> list[dict[str, Any]]:
+    """The tools of a Responses request, the search first, namespaces where their first tool was."""
+    search = _search(frame, ("hosted", "client"))
+    if search == "client":
+        first, *others = frame.tools
+        meta = {
+            "type": "tool_search",
+            "execution": "client",
+            "description": first.description,
+            "parameters": schema(first.parameters),
+        }
+        # what is held back comes with the answers of the search
+        return [meta, *(function(tool, caps) for tool in others if not tool.defer_loading)]
+    if search == "hosted":
+        meta = {"type": "tool_search", "execution": "server"}
+        return [meta, *_grouped(frame.tools, caps)]
+    return [function(tool, caps) for tool in frame.tools]
+
+
+def function(tool: ToolSpec, caps: Capabilities, *, deferred: bool = False) -> dict[str, Any]:
+    """A tool as Responses writes it."""
+    parameters = schema(tool.parameters)
+    return {
+        "type": "function",
+        "name": safe_name(tool.name),
+        "description": tool.description,
+        "parameters": parameters,
+        # left out it means yes, which few schemas are written for
+        "strict": _strict(tool, parameters, caps),
+        **({"defer_loading": True} if deferred else {}),
+    }
+
+
+def _strict(tool: ToolSpec, parameters: dict[str, Any], caps: Capabilities) -> bool:
+    return bool(tool.strict) and caps.strict_tools and can_be_strict(parameters)
+
+
+def _grouped(tools: Sequence[ToolSpec], caps: Capabilities) -> list[dict[str, Any]]:
+    """Tools in their order, those of one namespace together where its first one stood."""
+    out: list[dict[str, Any]] = []
+    spaces: dict[str, dict[str, Any]] = {}
+    for tool in tools:
+        written = function(tool, caps, deferred=tool.defer_loading)
+        if not (tool.defer_loading and tool.namespace):
+            out.append(written)
+            continue
+        if (space := spaces.get(tool.namespace)) is None:
+            same = [t.name for t in tools if t.defer_loading and t.namespace == tool.namespace]
+            space = spaces[tool.namespace] = {
+                "type": "namespace",
+                "name": safe_name(tool.namespace),
+                "description": f"{tool.namespace}: {', '.join(same)}"[:_SHOWN],
+                "tools": [],
+            }
+            out.append(space)
+        space["tools"].append(written)
+    return out
+
+
+def _search(frame: Frame, known: tuple[str, ...]) -> str | None:
+    asked = frame.settings.tool_search
+    if asked is None or asked in known:
+        return asked
+    raise ConfigError(f"tool_search is {' or '.join(map(repr, known))} here, not {asked!r}")
+
+
+# --------------------------------------------------------------------------- searches that we run
+
+
+def searches_here(caps: Capabilities) -> bool:
+    """Whether the model knows searches that we run, in its history too."""
+    return "client" in caps.tool_search
+
+
+def is_search(id: str) -> bool:
+    """Whether a call, or the result of one, belongs to a search that the provider asked of us."""
+    return id.startswith(SEARCH_ID)
+
+
+def search_call(call: ToolCall) -> dict[str, Any]:
+    """The model's question for tools."""
+    return {
+        "type": "tool_search_call",
+        "call_id": call.id.removeprefix(SEARCH_ID),
+        "execution": "client",
+        "arguments": call.arguments,
+        "status": "completed",
+    }
+
+
+def search_output(result: ToolResult, caps: Capabilities) -> dict[str, Any]:
+    """The tools that were found: what `searches.answer` wrote into the result."""
+    try:
+        found = as_list(as_dict(msgspec.json.decode(result.text)).get("tools"))
+    except (ValueError, RecursionError):
+        found = []
+    specs = [
+        ToolSpec(
+            as_text(tool.get("name")),
+            as_text(tool.get("description")),
+            as_dict(tool.get("parameters")),
+            strict=bool(tool.get("strict")),
+            defer_loading=True,
+            namespace=as_text(tool.get("namespace")) or None,
+        )
+        for tool in map(as_dict, found)
+        if as_text(tool.get("name"))
+    ]
+    return {
+        "type": "tool_search_output",
+        "call_id": result.id.removeprefix(SEARCH_ID),
+        "execution": "client",
+        "status": "completed",
+        "tools": _grouped(specs, caps),
+    }
+
+
+def arguments_text(call: ToolCall) -> str:
+    """A call's arguments as both wires write them."""
+    return dumps(call.arguments).decode()

@@ -1,0 +1,65 @@
+"""Schemas a provider can hold a model to: which ones qualify, and how an answer's is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+from windlass.models.base import Settings
+from windlass.models.wires.json_values import as_dict, as_list, safe_name
+
+# what OpenAI can hold a model to; any other word makes it refuse the whole request
+_WORDS: Final = frozenset(
+    "type properties required additionalProperties items anyOf $ref $defs definitions enum const"
+    " title description pattern format minimum maximum exclusiveMinimum exclusiveMaximum multipleOf"
+    " minItems maxItems".split()
+)
+_SHAPES: Final = ("type", "anyOf", "$ref", "enum", "const")
+_DEEPEST: Final = 32
+
+
+def can_be_strict(schema: Mapping[str, Any]) -> bool:
+    """Whether every object in the schema is closed and requires all that it names.
+
+    `can_be_strict({"type": "object", "properties": {}, "additionalProperties": False})`
+    """
+    return schema.get("type") == "object" and "anyOf" not in schema and _holds(schema, 0)
+
+
+def _holds(schema: object, depth: int) -> bool:
+    if not isinstance(schema, dict) or depth > _DEEPEST:
+        return False
+    words = cast("dict[str, Any]", schema)
+    if not words.keys() <= _WORDS or not any(shape in words for shape in _SHAPES):
+        return False
+    kind: object = words.get("type")
+    kinds = as_list(kind) or [kind]
+    if "object" in kinds or "properties" in words:
+        named = as_dict(words.get("properties"))
+        if words.get("additionalProperties") is not False:
+            return False
+        if set(map(str, as_list(words.get("required")))) != set(named):
+            return False
+    if "array" in kinds and "items" not in words:
+        return False
+    inner = [
+        *as_dict(words.get("properties")).values(),
+        *as_dict(words.get("$defs")).values(),
+        *as_dict(words.get("definitions")).values(),
+        *as_list(words.get("anyOf")),
+        *([words["items"]] if "items" in words else []),
+    ]
+    return all(_holds(part, depth + 1) for part in inner)
+
+
+def answer_format(settings: Settings) -> dict[str, Any] | None:
+    """The form of the answer as Responses writes it; Chat Completions wraps the schema once more."""
+    if settings.schema is not None:
+        title = settings.schema.get("title")
+        return {
+            "type": "json_schema",
+            "name": safe_name(title) if isinstance(title, str) and title else "answer",
+            "schema": settings.schema,
+            "strict": can_be_strict(settings.schema),
+        }
+    return {"type": "json_object"} if settings.response_format == "json" else None

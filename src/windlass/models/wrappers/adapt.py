@@ -1,0 +1,74 @@
+"""A model that takes requests made for another: what only the other understands is left out or put in words."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from windlass.models.base import Emit, Frame, Model, Request, Response, Settings
+from windlass.models.registry.capabilities import Capabilities
+from windlass.models.wires.claude import open_object
+from windlass.models.wrappers.base import Holding
+
+#: How a model is asked for JSON that its provider cannot hold it to.
+IN_WORDS: Final = (
+    "Answer with one JSON value that fits this JSON Schema and with nothing else, "
+    "no words around it and no code fence:\n{schema}"
+)
+
+
+class Fitted(Holding):
+    """`Fitted(claude, like=gpt)` answers what `gpt` was to be asked."""
+
+    def __init__(self, model: Model, like: Model) -> None:
+        super().__init__(model)
+        self.same_provider = model.provider == like.provider
+        self._last: tuple[Frame, Frame] | None = None
+
+    async def respond(self, request: Request, emit: Emit) -> Response:
+        """Ask with a frame that this model understands."""
+        frame = self._frame(request.frame)
+        if frame is not request.frame:
+            request = msgspec.structs.replace(request, frame=frame)
+        return await self.model.respond(request, emit)
+
+    def _frame(self, frame: Frame) -> Frame:
+        last = self._last
+        if last is not None and last[0] is frame:
+            return last[1]  # the same object again: wires keep what they made of it
+        fitted = self._fit(frame)
+        self._last = (frame, fitted)
+        return fitted
+
+    def _fit(self, frame: Frame) -> Frame:
+        settings, caps = frame.settings, self.model.capabilities
+        left: dict[str, Any] = {}
+        if not self.same_provider and settings.extra is not None:
+            left["extra"] = None
+        if settings.beta is not None and caps.lowering != "claude":
+            left["beta"] = None
+        if settings.tool_search is not None and settings.tool_search not in caps.tool_search:
+            left["tool_search"] = None  # all tools are shown then
+        schema = settings.schema
+        if schema is not None and not takes_schema(caps, schema, bool(frame.tools)):
+            left["schema"] = None
+            words = IN_WORDS.format(schema=msgspec.json.encode(schema).decode())
+            system = f"{frame.system}\n\n{words}" if frame.system else words
+            return Frame(system, frame.tools, _without(settings, left))
+        if settings.response_format is not None and "json" not in caps.structured:
+            left["response_format"] = None  # the words that go with it stay
+        if not left:
+            return frame
+        return Frame(frame.system, frame.tools, _without(settings, left))
+
+
+def takes_schema(caps: Capabilities, schema: dict[str, Any], tools: bool) -> bool:
+    """Whether the provider can hold the model to this schema."""
+    if "schema" not in caps.structured or (tools and not caps.schema_beside_tools):
+        return False
+    return caps.open_schemas or open_object(schema) is None
+
+
+def _without(settings: Settings, left: dict[str, Any]) -> Settings:
+    return msgspec.structs.replace(settings, **left)

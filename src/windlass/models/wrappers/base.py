@@ -1,0 +1,97 @@
+"""What every model that holds a model has in common: to the outside it is the one it holds."""
+
+from __future__ import annotations
+
+from windlass.errors import ModelError
+from windlass.events import LiveEvent, TextDelta, ThinkingDelta, ToolCallReady
+from windlass.messages import Text, Thinking, ToolCall
+from windlass.models.base import Completion, Emit, Model, Request, Response
+from windlass.models.registry.capabilities import Capabilities
+from windlass.usage import Usage
+
+
+class Holding(Model):
+    """A model around a model; a wrapper of your own overrides `respond`."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.provider, self.name = model.provider, model.name
+        self.native_tools, self.context_window = model.native_tools, model.context_window
+        self.remote = model.remote
+
+    @property
+    def address(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """That of the held model."""
+        return self.model.address
+
+    @property
+    def secrets(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The held model's keys: a key may be read from the environment as late as its first call."""
+        return self.model.secrets
+
+    async def respond(self, request: Request, emit: Emit) -> Response:
+        """As the held model says."""
+        return await self.model.respond(request, emit)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """As the held model says."""
+        return self.model.capabilities
+
+    async def count_tokens(self, request: Request) -> int | None:
+        """As the held model says."""
+        return await self.model.count_tokens(request)
+
+    async def complete(self, completion: Completion, emit: Emit) -> Response | None:
+        """As the held model says."""
+        return await self.model.complete(completion, emit)
+
+    def check(self) -> None:
+        """As the held model says."""
+        self.model.check()
+
+    def price(self, usage: Usage) -> float:
+        """As the held model says."""
+        return self.model.price(usage)
+
+    def unpriced(self) -> Model | None:
+        """As the held model says."""
+        return self.model.unpriced()
+
+    @property
+    def reports_parts(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """As the held model says."""
+        return self.model.reports_parts
+
+    async def aclose(self) -> None:
+        """Let go of the held model's connections."""
+        await self.model.aclose()
+
+
+class Shown:
+    """An emit that remembers whether anything was shown: who asks again must take it back."""
+
+    __slots__ = ("anything", "emit")
+
+    def __init__(self, emit: Emit) -> None:
+        self.emit, self.anything = emit, False
+
+    def __call__(self, event: LiveEvent) -> None:
+        self.anything = True
+        self.emit(event)
+
+
+def ended(error: ModelError) -> bool:
+    """Has a caller named the status that the run is to end with? Then nobody asks again."""
+    return error.status not in (None, "provider_error")
+
+
+def show(response: Response, emit: Emit) -> None:
+    """Show a reply that nobody streams, block by block."""
+    for block in response.message.content:
+        if isinstance(block, Text):
+            emit(TextDelta(block.text))
+        elif isinstance(block, Thinking):
+            emit(ThinkingDelta(block.text))
+        elif isinstance(block, ToolCall):
+            emit(ToolCallReady(block))

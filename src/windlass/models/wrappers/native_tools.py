@@ -1,0 +1,93 @@
+"""A model with native tools that does not always use them: empty replies, and calls written as text.
+
+An empty reply says nothing and is asked for again. Calls in `<tool_call>` blocks that stand by themselves
+are read as what they are; each is marked, so that a policy may refuse them, and the reply carries a note of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from windlass.events import NativeToolFallback
+from windlass.messages import Message, Opaque, Text, ToolCall
+from windlass.models.base import Aside, Emit, Request, Response
+from windlass.models.estimates import fill_usage
+from windlass.models.meter import begin_request, set_aside
+from windlass.models.wrappers.base import Holding
+from windlass.models.wrappers.text_calls import OPEN, CallBlock, find_calls_in_slices
+from windlass.models.wrappers.text_tools import WithoutCalls, read_reply
+
+#: The mark of a call that was written as text; bound to no provider, so it is never echoed.
+WRITTEN: Final[dict[str, Any]] = {"written_as_text": True}
+EMPTY: Final = "empty_completion"  # the purpose under which an empty reply is on the books
+RETRIES: Final = 1  # a budget reserves one call at a time: it may be crossed by one, not by two
+
+
+def written(call: ToolCall) -> bool:
+    """Did the model write this call as text?"""
+    return call.origin is None and call.opaque == WRITTEN
+
+
+class Native(Holding):
+    """Asks again where a reply is empty, and reads calls that were written as text."""
+
+    async def respond(self, request: Request, emit: Emit) -> Response:
+        """The first reply that says something, with its calls as calls."""
+        if not request.frame.tools:
+            response = await self.model.respond(request, emit)
+            return await self._again(request, emit, response) if _empty(response) else response
+        shown = WithoutCalls(emit)
+        response = await self.model.respond(request, shown.feed)
+        content = response.message.content
+        if content and type(content[-1]) is ToolCall:
+            shown.flush()
+            return response  # the usual turn, seen at a glance
+        if _empty(response):
+            shown.flush()
+            response = await self._again(request, shown.feed, response)
+        message = response.message
+        text = message.text
+        written = OPEN in text and not message.tool_calls
+        calls = await find_calls_in_slices(text) if written else []
+        await shown.finish(text, calls)
+        return await _read(response, calls) if calls else response
+
+    async def _again(self, request: Request, emit: Emit, empty: Response) -> Response:
+        """Ask again; what came of it before is paid for, and goes on the books."""
+        asides: tuple[Aside, ...] = ()
+        for _ in range(RETRIES):
+            empty = fill_usage(self.model, request, empty)
+            aside = Aside(EMPTY, empty, self.model.price(empty.usage))
+            asides += (*empty.asides, aside)
+            set_aside(aside)
+            request = await begin_request(self.model, request)
+            empty = await self.model.respond(request, emit)
+            if not _empty(empty):
+                break
+        return msgspec.structs.replace(empty, asides=(*asides, *empty.asides))
+
+
+def _empty(response: Response) -> bool:
+    """Has the provider delivered nothing: no words, no thoughts, no calls, and no reason for that?"""
+    if response.stop_reason not in ("end_turn", "unknown"):
+        return False  # it was cut off, or refused: asking again would not help
+    return all(type(block) is Text and not block.text for block in response.message.content)
+
+
+async def _read(response: Response, calls: Sequence[CallBlock]) -> Response:
+    said = response.message.content
+    words = next(place for place, block in enumerate(said) if type(block) is Text)
+    # what a provider put behind its words was about words that are now read as something else
+    kept = (*said[:words], *(block for block in said[words:] if type(block) is not Opaque))
+    held = msgspec.structs.replace(response, message=Message("assistant", kept))
+    read = await read_reply(held, calls)
+    content = tuple(
+        msgspec.structs.replace(block, opaque=WRITTEN) if type(block) is ToolCall else block
+        for block in read.message.content
+    )
+    message = Message("assistant", content)
+    note = NativeToolFallback(len(message.tool_calls))
+    return msgspec.structs.replace(read, message=message, notes=(*read.notes, note))

@@ -1,0 +1,1 @@
+"""Observers of a run: OpenTelemetry, callbacks, tool sinks, transcript files."""

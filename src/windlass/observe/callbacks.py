@@ -1,0 +1,166 @@
+"""The callbacks of a run, as sinks on its events. A sink only watches."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from inspect import isawaitable
+from typing import TYPE_CHECKING, Any
+
+from windlass.events import (
+    Entry,
+    Event,
+    LoopDetected,
+    Replied,
+    StallWarning,
+    ToolCallStarted,
+    ToolResulted,
+)
+from windlass.loop.sinks import Sink, Watcher, log
+from windlass.messages import Message, ToolResult
+from windlass.observe.trace_events import Tracer
+from windlass.store.new_messages import NewMessages
+
+if TYPE_CHECKING:
+    from windlass.loop.run import Run
+
+CALLBACKS = frozenset(
+    {"on_event", "on_tool_call", "on_tool_result", "on_message", "on_warning", "on_trace"}
+)
+
+
+class Watchers:
+    """Those who watch one run: `sinks` see its events, `of(run)` tells them whose they are."""
+
+    __slots__ = ("_later", "sinks")
+
+    def __init__(
+        self,
+        given: Mapping[str, Any],
+        agent: str | None = None,
+        warnings: Callable[[], tuple[str, ...]] = tuple,
+    ) -> None:
+        """`warnings()` is what is odd about the options, asked for if somebody is to be warned."""
+        look: list[Callable[[Event], Any]] = []
+        later: list[_Messages | _Warnings | Tracer] = []
+        if (on_event := given.get("on_event")) is not None:
+            look.append(on_event)
+        if (on_tool_call := given.get("on_tool_call")) is not None:
+            look.append(_calls(on_tool_call))
+        if (on_tool_result := given.get("on_tool_result")) is not None:
+            look.append(_results(on_tool_result))
+        if (on_message := given.get("on_message")) is not None:
+            later.append(_Messages(on_message))
+        if (on_warning := given.get("on_warning")) is not None:
+            later.append(_Warnings(on_warning, agent or "unknown", warnings()))
+        if (on_trace := given.get("on_trace")) is not None:
+            name = given.get("trace_agent") or agent or "unknown"
+            later.append(Tracer(on_trace, name, given.get("task_id")))
+        self._later = tuple(later)
+        self.sinks: tuple[Sink, ...] = tuple([Watcher(each) for each in (*look, *later)])
+
+    def of(self, run: Run) -> None:
+        """The run they watch: it is set up, and has not begun."""
+        for each in self._later:
+            each.of(run)
+
+
+NOBODY = Watchers({})
+
+
+def _calls(show: Callable[[str, dict[str, Any]], Any]) -> Callable[[Event], Any]:
+    def started(event: Event) -> Any:
+        if type(event) is ToolCallStarted:
+            return show(event.name, event.arguments)
+
+    return started
+
+
+def _results(show: Callable[[str, ToolResult], Any]) -> Callable[[Event], Any]:
+    def ended(event: Event) -> Any:
+        if type(event) is ToolResulted:
+            return show(event.tool, event.result)
+
+    return ended
+
+
+class _Messages:
+    """Shows each message that the run adds, once it is whole."""
+
+    def __init__(self, show: Callable[[Message], Any]) -> None:
+        self._show = show
+        self._new: NewMessages | None = None
+
+    def of(self, run: Run) -> None:
+        self._new = NewMessages()
+        for entry in run.journal.entries[run.first_entry :]:
+            self._new.apply(entry)
+
+    def __call__(self, event: Event) -> Any:
+        if self._new is not None and isinstance(event, Entry):
+            return _one_by_one(self._show, self._new.apply(event))
+
+
+class _Warnings:
+    """Says what is odd: about the options, a loop, and a model that takes no notice of its tools."""
+
+    def __init__(self, show: Callable[[str], Any], agent: str, first: tuple[str, ...]) -> None:
+        self._show, self._agent, self._first = show, agent, first
+        self._run: Run | None = None
+
+    def of(self, run: Run) -> None:
+        self._run = run
+
+    def __call__(self, event: Event) -> Any:
+        first, self._first = self._first, ()
+        match event:
+            case LoopDetected():
+                return _one_by_one(self._show, (*first, event.detail))
+            case StallWarning():
+                words = f"{event.tool_name} was called {event.repeat_count} times in a row with "
+                return _one_by_one(self._show, (*first, f"{words}the same arguments"))
+            case Replied(purpose=None) if self._ignores(event):
+                return _one_by_one(self._show, (*first, self._ignored()))
+            case _:
+                return _one_by_one(self._show, first)
+
+    def _ignores(self, reply: Replied) -> bool:
+        run = self._run
+        if run is None or run.number != 1 or reply.message.tool_calls:
+            return False
+        return bool(run.tools) and run.frame.settings.tool_choice != "none"
+
+    def _ignored(self) -> str:
+        tools = len(self._run.tools) if self._run is not None else 0
+        return (
+            f"agent {self._agent!r} has {tools} tool{'s' if tools > 1 else ''} and the model called "
+            "none in its first turn: if it runs locally, check that it can call tools"
+        )
+
+
+def _one_by_one(show: Callable[[Any], Any], things: Sequence[Any]) -> Any:
+    """Show each of them; one at which the callback fails does not keep the rest from it."""
+    waiting: list[Awaitable[Any]] = []
+    for thing in things:
+        try:
+            answer = show(thing)
+        except Exception:
+            log.exception("a callback failed; the run goes on")
+            continue
+        if isawaitable(answer):
+            waiting.append(answer)
+    if len(waiting) < 2:
+        return waiting[0] if waiting else None
+    return _in_order(waiting)
+
+
+async def _in_order(waiting: list[Awaitable[Any]]) -> None:
+    for each in waiting:
+        try:
+            await each
+        except Exception:
+            log.exception("a callback failed; the run goes on")
+
+
+def sinks_of(on_event: Callable[[Event], Any] | None) -> tuple[Sink, ...]:
+    """A lone `on_event`, as a sink if it is given."""
+    return () if on_event is None else (Watcher(on_event),)

@@ -1,0 +1,128 @@
+"""A file beside a run: `llm_transcript.jsonl`, what the model saw and said, a line for each thing.
+
+Lines have a `type` and the session they belong to. `run` says who was asked; `frame` what stood
+before the messages; `message` is a message as the model saw it; `view` replaces all of them so far;
+`response` is what a reply was and cost. One file may hold many sessions: each line is one write.
+A sink: what it cannot write is logged, and the run goes on.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, cast
+
+import msgspec
+
+from windlass import seams
+from windlass.engine.environment import current_runtime
+from windlass.errors import ConfigError
+from windlass.events import (
+    Event,
+    Framed,
+    JournalEntry,
+    Replied,
+    RunEnded,
+    RunResumed,
+    RunStarted,
+)
+from windlass.files import open_private
+from windlass.loop.run import Run
+from windlass.loop.sinks import Watcher
+from windlass.messages import Message
+from windlass.store.view import ViewFold
+
+FILE: Final = "llm_transcript.jsonl"
+VARIABLE: Final = "WINDLASS_LLM_TRANSCRIPT_DIR"
+
+
+def transcript_dir(options: Mapping[str, Any]) -> str | None:
+    """Where the sidecar goes: what the options say, else the environment."""
+    if "llm_transcript_dir" in options:
+        return options["llm_transcript_dir"]
+    return current_runtime().transcript_dir
+
+
+def sidecar_in(folder: str) -> Callable[[Run], Watcher]:
+    """What makes a run's sidecar in the folder, which is made where it is not there yet."""
+
+    def make(run: Run) -> Watcher:
+        path = Path(folder).expanduser() / FILE
+        try:
+            os.close(open_private(path, append=True, make_folders=True))
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"llm_transcript_dir {folder!r} cannot be written: {error}") from None
+        return Watcher(Sidecar(run, path).look)
+
+    return make
+
+
+class Sidecar:
+    """Writes down one run."""
+
+    def __init__(self, run: Run, path: Path) -> None:
+        self.run, self.path = run, path
+        self.fold = ViewFold().apply_all(run.journal.entries)
+        messages = self.fold.messages
+        self.written: list[Message] | None = None if messages else messages  # what the file has
+        self.size = 0  # and how much of it
+        self.sent: tuple[Message, ...] = ()  # the last request that was not the view
+
+    def look(self, event: Event) -> None:
+        """Take an event into account; before each reply the messages it answers are written."""
+        match event:
+            case RunStarted() | RunResumed():
+                model = self.run.model
+                self._write(
+                    "run", provider=model.provider, model=model.name, door=self.run.plan.door
+                )
+            case Framed():
+                tools = [tool.get("name") for tool in event.tools]
+                self._write("frame", system=event.system, tools=tools, settings=event.settings)
+            case Replied():
+                self._reply(event)
+            case _:
+                pass
+        self.fold.apply(cast("JournalEntry", event))  # what is only live changes nothing
+        if type(event) is RunEnded:
+            self._catch_up()
+
+    def _reply(self, event: Replied) -> None:
+        if event.purpose is None:
+            self._catch_up()
+            if event.rewritten is not None:
+                self.sent = (*self.sent[: event.same], *event.rewritten)
+                self._write("request", messages=self.sent)
+        self._write(
+            "response",
+            purpose=event.purpose,
+            provider=event.provider,
+            model=event.model,
+            message=event.message,
+            usage=event.usage,
+            stop_reason=event.stop_reason,
+            cost_usd=event.cost_usd,
+            duration_ms=event.duration_ms,
+        )
+
+    def _catch_up(self) -> None:
+        """Write what the view has and the file has not."""
+        messages = self.fold.messages
+        if self.written is not messages:  # a list only grows: another one is another view
+            self._write("view", messages=messages)
+            self.written, self.size = messages, len(messages)
+        for message in messages[self.size :]:
+            self._write("message", message=message)
+        self.size = len(messages)
+
+    def _write(self, kind: str, **fields: Any) -> None:
+        run = self.run
+        line = {"type": kind, "session_id": run.session_id, "run_id": run.run_id}
+        line |= {"iteration": run.number, "at": seams.now(), **fields}
+        data = msgspec.json.encode(line) + b"\n"
+        descriptor = open_private(self.path, append=True)
+        try:
+            os.write(descriptor, data)  # one write: lines of several runs do not mix
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,1 @@
+"""How options are declared and checked; no option of its own."""

@@ -1,0 +1,1 @@
+"""Typed output: the schema, the request for it, and the policy that checks it."""

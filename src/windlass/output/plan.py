@@ -1,0 +1,264 @@
+"""Answers of a known shape, by the best means a model has, read, checked, and made what was asked for.
+
+The means, the best first: the provider's own schema, a tool that takes the answer as its arguments,
+the provider's JSON mode, and words. Whichever it was, the reply looks the same: its text is the JSON
+as the model wrote it, its `data` the value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple, cast
+
+import msgspec
+
+from windlass.errors import BadReply, ConfigError, Refused
+from windlass.events import LiveEvent, ToolCallReady
+from windlass.messages import Block, Message, Text, ToolCall
+from windlass.models.base import Emit, Frame, Request, Response
+from windlass.models.json_text import json_values
+from windlass.models.registry.capabilities import Capabilities, Means
+from windlass.models.structured_output import (
+    TOOL,
+    asking,
+    forced,
+    free_name,
+    means_of,
+)
+from windlass.output.schema import WRAPPED, answer_schema, as_object
+from windlass.tools.arguments.repair import mend
+from windlass.tools.arguments.validate import Checker, at
+from windlass.tools.schema.shape import Convert, Json, Mismatch
+
+_AGAIN: Final = "That answer cannot be taken:\n{problems}\nGive the whole answer again, corrected."
+_MOST_SAID: Final = 5  # problems in an error's words
+
+
+class Reading(NamedTuple):
+    """What a reply says: the message as it is shown, its value, and what is wrong with it."""
+
+    response: Response
+    data: Any = None
+    problems: tuple[str, ...] = ()
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """The shape of an answer, and how it is asked for."""
+
+    means: Means
+    schema: Json | None = None
+    sent: Json | None = None  # the schema as the model sees it
+    wrapped: bool = False
+    retries: int = 0
+    tool: str = TOOL
+    forced: bool = True  # the model can be made to use the tool
+    demanded: bool = False  # the caller demands a tool call, so that no answer can come
+    checker: Any = None  # Checker | None
+    convert: Any = None  # Convert | None
+
+    # ----------------------------------------------------------------------- asking
+
+    def framed(self, frame: Frame) -> Frame:
+        """The frame that asks for it."""
+        if self.means == "tool" and self.demanded:
+            return frame
+        return asking(frame, self.means, self.sent, self.tool, force=self.forced)
+
+    def show(self, emit: Emit) -> Emit:
+        """What of a reply may be shown while it comes: nothing that may have to be asked again."""
+        if self.retries:
+            return _hidden
+
+        def shown(event: LiveEvent) -> None:
+            if not (isinstance(event, ToolCallReady) and event.call.name == self.tool):
+                emit(event)
+
+        return shown if self.means == "tool" else emit
+
+    def again(self, request: Request, reading: Reading) -> Request:
+        """The request that feeds back what was wrong."""
+        said = reading.response.message
+        if not said.text.strip():
+            said = Message("assistant", (Text("(no answer)"),))
+        more = (said, Message("user", (Text(self.feedback(reading)),), "feedback"))
+        return msgspec.structs.replace(request, messages=(*request.messages, *more))
+
+    def feedback(self, reading: Reading) -> str:
+        """What the model is told about an answer that cannot be taken."""
+        return _AGAIN.format(problems="\n".join(f"- {line}" for line in reading.problems))
+
+    # ----------------------------------------------------------------------- reading
+
+    def in_words(self, response: Response) -> Response:
+        """The reply as it is shown, checked or not: beside other calls an answer comes too early."""
+        given, others = self._split(response.message)
+        if not given:
+            return response
+        if any(isinstance(block, ToolCall) for block in others):
+            return msgspec.structs.replace(response, message=Message("assistant", others))
+        return self._in_words(Reading(response), given, others)
+
+    def read(self, response: Response) -> Reading:
+        """The reply as it is shown, and its value or what is wrong with it."""
+        given, others = self._split(response.message)
+        if others:
+            message = Message("assistant", others) if given else response.message
+            if any(isinstance(block, ToolCall) for block in others):
+                return Reading(msgspec.structs.replace(response, message=message))
+        if response.stop_reason == "refusal":
+            words = response.message.text.strip() or "the model refused to answer"
+            raise Refused(words, provider=response.provider, model=response.model)
+        values = self._called(given) if given else self._said(response.message.text)
+        reading = self._first_that_fits(response, values)
+        if given:
+            reading = reading._replace(response=self._in_words(reading, given, others))
+        if reading.problems and response.stop_reason == "max_tokens":
+            cut = "answer: was cut off at max_tokens; allow more, or ask for less"
+            return reading._replace(problems=(cut, *reading.problems))
+        return reading
+
+    def _split(self, message: Message) -> tuple[list[ToolCall], tuple[Block, ...]]:
+        """The calls that are the answer, and everything else."""
+        if self.means != "tool":
+            return [], message.content
+        given = [call for call in message.tool_calls if call.name == self.tool]
+        return given, tuple(block for block in message.content if block not in given)
+
+    def _in_words(
+        self, reading: Reading, given: list[ToolCall], others: tuple[Block, ...]
+    ) -> Response:
+        """The reply as if the answer had been said: a transcript has no call that nobody answers."""
+        first = given[0]
+        words = first.raw if first.raw is not None else _written(first.arguments)
+        beside = tuple(block for block in others if not isinstance(block, Text))
+        message = Message("assistant", (*beside, Text(words)))
+        reason = reading.response.stop_reason
+        reason = "end_turn" if reason == "tool_use" else reason
+        return msgspec.structs.replace(reading.response, message=message, stop_reason=reason)
+
+    def _called(self, given: list[ToolCall]) -> Iterator[Any]:
+        for call in given:
+            if call.raw is None:
+                yield call.arguments
+            else:
+                yield from json_values(call.raw)
+
+    def _said(self, text: str) -> Iterator[Any]:
+        yield from json_values(text)
+        if self.checker is not None and text.strip():
+            yield _Bare(text.strip())  # a text that nobody put in quotes
+
+    def _first_that_fits(self, response: Response, values: Iterator[Any]) -> Reading:
+        problems: tuple[str, ...] = ()
+        for value in values:
+            bare = isinstance(value, _Bare)
+            for form in self._forms(str(value) if bare else value):
+                found = self._fit(form)
+                if not found.problems:
+                    return Reading(response, found.data)
+                if not problems and not bare:
+                    problems = found.problems
+        return Reading(response, None, problems or (_no_json(response),))
+
+    def _forms(self, value: Any) -> Iterator[Any]:
+        """The value out of its wrapping, and as it is: a model may leave the wrapping away."""
+        if self.wrapped and isinstance(value, dict) and WRAPPED in value:
+            yield cast("Json", value)[WRAPPED]
+        yield value
+
+    def _fit(self, value: Any) -> _Fit:
+        checker = cast("Checker | None", self.checker)
+        if checker is None or self.schema is None:
+            return _Fit(value)
+        problems = checker.problems(value)
+        if problems:
+            try:
+                mended, notes = mend(value, self.schema)
+            except RecursionError:
+                mended, notes = value, ()
+            if not notes or checker.problems(mended):
+                return _Fit(
+                    None, tuple(line.replace("arguments", "answer", 1) for line in problems)
+                )
+            value = mended
+        return _converted(value, cast("Convert | None", self.convert))
+
+    def failed(self, reading: Reading, attempts: int) -> BadReply:
+        """The error for an answer that does not fit."""
+        response, problems = reading.response, reading.problems
+        said = "; ".join(problems[:_MOST_SAID]) + ("; …" if len(problems) > _MOST_SAID else "")
+        often = f" after {attempts} attempts" if attempts > 1 else ""
+        what = "is no JSON" if self.schema is None else "does not fit the schema"
+        return BadReply(
+            f"the answer {what}{often}: {said}",
+            provider=response.provider,
+            model=response.model,
+            body=response.message.text,
+        )
+
+
+class _Fit(NamedTuple):
+    data: Any
+    problems: tuple[str, ...] = ()
+
+
+class _Bare(str):
+    """Words that may be meant as a JSON string."""
+
+
+def _hidden(_event: LiveEvent) -> None:
+    """Shows nothing."""
+
+
+def _converted(value: Any, convert: Convert | None) -> _Fit:
+    if convert is None:
+        return _Fit(value)
+    try:
+        return _Fit(convert(value))
+    except Mismatch as error:
+        lines = [at(path, message) for path, message in error.found]
+    except Exception as error:  # a type of the user's own may raise anything
+        lines = [at((), f"{type(error).__name__}: {error}")]
+    return _Fit(None, tuple(line.replace("arguments", "answer", 1) for line in lines))
+
+
+def _no_json(response: Response) -> str:
+    text = response.message.text.strip()
+    return f"answer: is no JSON: {text[:120]!r}" if text else "answer: is empty"
+
+
+def _written(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+# --------------------------------------------------------------------------- from options
+
+
+def wanted(options: Mapping[str, Any], caps: Capabilities, frame: Frame) -> Wanted | None:
+    """What the options want of the answer; None: it is taken as it comes."""
+    given, form = options.get("schema"), options.get("response_format")
+    if given is None:
+        if form != "json":
+            if options.get("schema_retries"):
+                raise ConfigError("schema_retries needs a schema, or response_format='json'")
+            return None
+        means: Means = "json" if "json" in caps.structured else "prompt"
+        return Wanted(means, retries=options.get("schema_retries", 0))
+    if form == "text":
+        raise ConfigError("a schema asks for JSON: leave response_format='text' out")
+    schema, convert = answer_schema(given)
+    checker = Checker(schema, "schema")
+    means = means_of(caps, frame, as_object(schema)[0])
+    sent, wrapped = (schema, False) if means == "prompt" else as_object(schema)
+    return Wanted(
+        means,
+        schema,
+        sent,
+        wrapped,
+        options.get("schema_retries", 0),
+        free_name(frame),
+        forced(caps, frame),
+        frame.settings.tool_choice == "required" or isinstance(frame.settings.tool_choice, dict),
+        checker,
+        convert,
+    )

@@ -1,0 +1,106 @@
+"""A run whose last answer is a value: asked for by the best means there is, checked before it counts.
+
+An answer that does not fit is told what is wrong with it, and the run goes on within its limits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import msgspec
+
+from windlass.errors import ConfigError
+from windlass.loop.run import Run
+from windlass.loop.turn import Turn
+from windlass.loop.verdict import Finish, KeepGoing
+from windlass.messages import Message, Text
+from windlass.models.base import Emit, Frame, Model, Request, Response, Settings
+from windlass.models.registry.capabilities import Capabilities
+from windlass.models.wrappers.base import Holding
+from windlass.output.plan import Reading, Wanted, wanted
+from windlass.output.protocol import Answering
+from windlass.policies.completion import visible
+from windlass.tools.tool import Tool
+from windlass.usage import NO_USAGE
+
+
+class TypedAnswer(Answering):
+    """Nothing is finished before the answer fits."""
+
+    def __init__(self, wanted: Wanted, kind: Any) -> None:
+        self.wanted, self.kind = wanted, kind
+
+    @property
+    def nothing(self) -> Reading:
+        return self.read(Message("assistant"), "end_turn", None)
+
+    async def before_finish(self, run: Run, turn: Turn, finish: Finish) -> KeepGoing | None:
+        if turn.stop_reason == "refusal":
+            return None  # asking again would not help; the result says that there is no answer
+        sentinel = (run.plan.metadata or {}).get("sentinel")
+        reading = self.read(turn.message, turn.stop_reason, sentinel)
+        if not reading.problems:
+            return None
+        run.say(self.wanted.feedback(reading), "output")
+        return KeepGoing("output")
+
+    def read(self, message: Message, stop_reason: str, sentinel: str | None) -> Reading:
+        if message.tool_calls:
+            return Reading(Response(message, NO_USAGE), None, ("answer: has not been given yet",))
+        if stop_reason == "refusal":
+            return Reading(Response(message, NO_USAGE), None, ("answer: the model refused it",))
+        words = visible(message.text, sentinel)
+        said = Message("assistant", (Text(words),))
+        return self.wanted.read(Response(said, NO_USAGE, cast("Any", stop_reason)))
+
+    def framed(
+        self,
+        system: str | None,
+        tools: Sequence[Tool],
+        offered: tuple[Any, ...] | None,
+        settings: Settings,
+    ) -> Frame:
+        """The frame that asks for such an answer."""
+        specs = tuple(tool.spec for tool in tools) if offered is None else offered
+        frame = self.wanted.framed(Frame(system, specs, settings))
+        if self.wanted.means != "tool" or not self.wanted.forced or settings.tool_choice == "none":
+            return frame
+        # not this one by its name: a policy may bring tools that are to be used before it
+        choice = msgspec.structs.replace(frame.settings, tool_choice="required")
+        return msgspec.structs.replace(frame, settings=choice)
+
+
+class InWords(Holding):
+    """A model whose answer by tool call reads as if it had said it: nobody has to answer the call."""
+
+    def __init__(self, model: Model, wanted: Wanted) -> None:
+        super().__init__(model)
+        self.wanted = wanted
+
+    async def respond(self, request: Request, emit: Emit) -> Response:
+        """The reply, with an answer in words."""
+        response = await self.model.respond(request, self.wanted.show(emit))
+        return self.wanted.in_words(response)
+
+
+def typed(
+    kind: Any,
+    caps: Capabilities,
+    tools: Sequence[Tool],
+    settings: Settings,
+    *,
+    among_words: bool,
+) -> TypedAnswer:
+    """What asks for answers of this kind. `among_words`: replies hold more than the answer."""
+    if isinstance(settings.tool_choice, dict):
+        raise ConfigError(
+            "tool_choice demands the same call in every turn, so that no typed output can come"
+        )
+    if among_words:
+        caps = msgspec.structs.replace(caps, structured=())
+    frame = Frame(None, tuple(tool.spec for tool in tools), settings)
+    asked = wanted({"schema": kind}, caps, frame)
+    assert asked is not None
+    # a run may demand calls in every turn: the answer is one
+    return TypedAnswer(msgspec.structs.replace(asked, demanded=False), kind)

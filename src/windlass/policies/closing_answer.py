@@ -1,0 +1,55 @@
+"""A last word: when a limit ends a run that was still calling tools, ask once more for an answer."""
+
+from __future__ import annotations
+
+import msgspec
+
+from windlass.errors import BudgetExceeded, ModelError
+from windlass.events import Said
+from windlass.loop.model_call import call_model
+from windlass.loop.policy import Policy
+from windlass.loop.run import Run
+from windlass.loop.verdict import Outcome
+from windlass.models.base import Frame, Request
+from windlass.options.prompt_text import Words, text_of
+
+WORDS = (
+    "You have reached the limit of this run and can call no more tools. Give your best final answer "
+    "now from what you have found; say what is missing."
+)
+
+
+class ClosingAnswer(Policy[None]):
+    """One call without tools, not counted as a turn; a twentieth of the budget is kept back for it."""
+
+    share = 0.05
+
+    def __init__(self, words: Words = WORDS) -> None:
+        self.words = words
+
+    async def start(self, run: Run) -> None:
+        run.ledger.kept_back = self.share
+
+    async def end(self, run: Run, outcome: Outcome) -> Outcome:
+        turn = run.turn
+        if outcome.status not in ("budget_exhausted", "stuck") or turn is None or not turn.calls:
+            return outcome
+        if outcome.stop_reason == "seconds":
+            return outcome  # an answer takes time, and there is none left
+        run.say(await text_of(self.words), "closing_answer")
+        frame = run.frame
+        # what is on offer and nobody can run is how a typed answer is given
+        answers = tuple(spec for spec in frame.tools if spec.name not in run.tools)
+        choice = frame.settings.tool_choice if answers else None
+        settings = msgspec.structs.replace(frame.settings, tool_choice=choice)
+        request = Request(run.strand.snapshot(), Frame(frame.system, answers, settings))
+        for shape in run.moments.before_model:
+            if shape.__self__.lasts:  # who hides something from the model hides it here too
+                request = await shape(run, request) or request
+        try:
+            response = await call_model(run, request, "closing_answer", closing=True)
+        except (ModelError, BudgetExceeded):
+            return outcome
+        run.record(Said(response.message))
+        run.strand.items.append(response.message)
+        return outcome

@@ -1,0 +1,267 @@
+"""A view being made smaller, and what the record says of compactions so far."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from windlass.events import Compacted, IterationStart, Replied, Reshaped, SessionReset
+from windlass.loop.reply import cost_of
+from windlass.loop.run import Run
+from windlass.messages import Message
+from windlass.models.base import Frame, Model
+from windlass.policies.compaction.cut import (
+    Cut,
+    archived,
+    could_shed,
+    cut_of,
+    pile,
+    pinned,
+    replaced,
+    tokens,
+)
+from windlass.policies.compaction.recall import NAMES
+from windlass.usage import NO_USAGE, Usage
+
+PURPOSE: Final = "compaction"  # of model calls, of changes of the view; and the policy's name
+
+
+class Compactions(msgspec.Struct, frozen=True):
+    """What a session remembers of its compactions."""
+
+    times: int = 0
+    after: int = 0  # tokens that the last one left
+    ceiling: int | None = None  # tokens of a view that its provider refused as too long
+    told: bool = False  # it was said why nothing can be done
+
+
+class Work:
+    """A view being made smaller: nothing is changed until it is recorded."""
+
+    def __init__(self, run: Run, limit: int, hard: int | None, *, refused: bool) -> None:
+        self.hard, self.refused = hard, refused
+        self.before = self.size = view_tokens(run)
+        self.original = self.messages = list(run.strand.items)
+        self._upto: list[int] | None = run.strand.weights
+        self._stay: frozenset[int] | None = None
+        self.limit = limit
+        self.archived = self.shed = 0
+        self.spent = 0.0
+
+    @property
+    def upto(self) -> list[int]:
+        """The characters up to each message."""
+        if self._upto is None:
+            self._upto = []
+            pile(self._upto, self.messages)
+        return self._upto
+
+    @property
+    def stay(self) -> frozenset[int]:
+        """The places of what is pinned."""
+        if self._stay is None:
+            self._stay = pinned(self.messages)
+        return self._stay
+
+    def span(self, start: int, stop: int) -> int:
+        """The characters of these messages."""
+        upto = self.upto
+        return (upto[stop - 1] if stop else 0) - (upto[start - 1] if start else 0)
+
+    def cut(self, keep_first: int, keep_last: int) -> Cut | None:
+        """What may go when so many messages are kept at both ends."""
+        return cut_of(self.messages, keep_first, keep_last, self.stay)
+
+    def gone(self, cut: Cut) -> list[Message]:
+        """The messages that go with the cut."""
+        return archived(self.messages, cut, self.stay)
+
+    def gone_tokens(self, cut: Cut) -> int:
+        """What they come to."""
+        inside = [at for at in self.stay if cut.start <= at < cut.stop]
+        return (self.span(*cut) - sum([self.span(at, at + 1) for at in inside])) // 4
+
+    def could_shed(self, cut: Cut) -> int:
+        """The most tokens that references may save in the cut."""
+        return could_shed(self.upto, cut) // 4
+
+    def with_summary(self, cut: Cut, summary: str) -> list[Message]:
+        """What would stand in place of the cut."""
+        return replaced(self.messages, cut, summary, self.stay)
+
+    def size_with(self, cut: Cut, new: Sequence[Message]) -> int:
+        """The size of the view if these stood in place of the cut."""
+        return self.size - self.span(*cut) // 4 + tokens(new)
+
+    def put(self, cut: Cut, new: Sequence[Message], engine: str, size: int | None = None) -> str:
+        """Let them stand there. `size`: of the view with them, where it is known."""
+        size = self.size_with(cut, new) if size is None else size
+        if len(new) == cut.stop - cut.start:
+            self.shed += self.size - size
+        self.size = size
+        self.messages = [*self.messages[: cut.start], *new, *self.messages[cut.stop :]]
+        self._upto = self._stay = None
+        return engine
+
+    def change(self) -> tuple[int, int, list[Message]]:
+        """The one span of the view that has changed, and what stands there now."""
+        old, new = self.original, self.messages
+        start, most = 0, min(len(old), len(new))
+        while start < most and old[start] is new[start]:
+            start += 1
+        end = 0
+        while end < most - start and old[-1 - end] is new[-1 - end]:
+            end += 1
+        return start, len(old) - end, new[start : len(new) - end]
+
+    @property
+    def too_long(self) -> bool:
+        """Is it more than can be sent?"""
+        return self.hard is not None and self.size >= self.hard
+
+    @property
+    def progress(self) -> bool:
+        """Is there less to send than before? For a provider that refused it only tokens count."""
+        fewer = len(self.messages) < len(self.original) and not self.refused
+        return self.size < self.before or fewer
+
+    @property
+    def shortfall(self) -> str | None:
+        """Why it is still too large."""
+        if self.size < self.limit:
+            return None
+        return f"what stays comes to about {self.size} tokens, and the threshold is {self.limit}"
+
+
+def view_tokens(run: Run) -> int:
+    """Roughly the tokens of the view; what was weighed once stays weighed."""
+    strand = run.strand
+    items, upto = strand.items, strand.weights
+    if len(upto) != len(items):
+        pile(upto, items[len(upto) :])
+    return upto[-1] // 4 if upto else 0
+
+
+def frame_tokens(frame: Frame) -> int:
+    chars = len(frame.system or "") + sum([len(t.description) + 200 for t in frame.tools])
+    return chars // 4
+
+
+def happened(run: Run) -> bool:
+    """Has anything left the view of this session for good?"""
+    memory: Compactions | None = run.memory.get(PURPOSE)
+    if memory is not None and memory.times:
+        return True
+    entries = run.journal.entries
+    if len(entries) < 8:
+        return False  # a session that has just begun
+    return any(type(e) is Reshaped and e.why == PURPOSE for e in entries)
+
+
+def filled(run: Run) -> bool:
+    """Did the last request and its reply fill the window, by the provider's own count?"""
+    turn, most = run.turn, filled_at(run)
+    if turn is None or most is None:
+        return False
+    return turn.usage.total_tokens >= most and not _since(run, Compacted)
+
+
+def filled_at(run: Run) -> int | None:
+    """How many tokens of a turn fill the window; None: nobody knows."""
+    window = run.model.context_window
+    return None if window is None else window - min(run.plan.reply_tokens, window // 4)
+
+
+def overflowed(run: Run) -> bool:
+    """Was this turn's request made smaller for that already?"""
+    entry = _since(run, Compacted)
+    return isinstance(entry, Compacted) and entry.reason == "overflow"
+
+
+def _since(run: Run, kind: type) -> Any:
+    """The last entry of this kind since the turn began."""
+    for entry in reversed(run.journal.entries):
+        if type(entry) is kind:
+            return entry
+        if type(entry) is IterationStart:
+            return None
+    return None
+
+
+def so_far(run: Run) -> tuple[int, Usage]:
+    """The turns of the session, and what the provider counted in the last of them."""
+    entries = run.journal.entries
+    read, turns, usage = run.readings.get(so_far, (0, 0, NO_USAGE))
+    for entry in entries[read:]:
+        if type(entry) is Replied and entry.purpose is None:
+            turns, usage = turns + 1, entry.usage
+        elif type(entry) is SessionReset:
+            turns, usage = 0, NO_USAGE
+    run.readings[so_far] = len(entries), turns, usage
+    return turns, usage
+
+
+def on_the_way(run: Run) -> Replied | None:
+    """A summary of this turn that has not been put in its place."""
+    for entry in reversed(run.journal.entries):
+        if type(entry) is Replied and entry.purpose == PURPOSE:
+            return entry
+        if type(entry) in (IterationStart, Compacted):
+            return None
+    return None
+
+
+def recalling(run: Run) -> str | None:
+    """The name under which the model can be given a way back; None: it can call no tools."""
+    plan, frame = run.plan, run.frame
+    if not run.tools and not run.model.native_tools:
+        return None
+    if frame.settings.tool_choice == "none":
+        return None
+    if frame.settings.schema is not None and not run.model.capabilities.schema_beside_tools:
+        return None
+    for name in NAMES:
+        if name in plan.denied:
+            return None
+        if name not in plan.tools:
+            return name
+    return None
+
+
+# What a compaction costs and saves, in dollars, with the cache that it breaks.
+
+
+class Effect(msgspec.Struct, frozen=True):
+    """In dollars: what sending the changed part anew costs once, and what each later turn saves."""
+
+    cache_usd: float = 0.0
+    saves_usd: float = 0.0
+
+    def pays_after(self, spent: float) -> float:
+        """The turns after which it has paid for itself and for `spent` dollars."""
+        return (spent + self.cache_usd) / self.saves_usd if self.saves_usd > 0 else float("inf")
+
+
+def effect_of(model: Model, before: int, after: int, same: int, *, cached: bool) -> Effect:
+    """What it does to the bill when a prompt of `before` tokens becomes one of `after`.
+
+    The first `same` of them are as they were. `cached`: the provider has the prompt in its cache.
+    """
+    if not cached:
+        return Effect(0.0, _dollars(model, before) - _dollars(model, after))
+    kept = min(same, after)
+    anew = _dollars(model, after, read=kept, write=after - kept)
+    hit = _dollars(model, after, read=after)
+    return Effect(max(0.0, anew - hit), _dollars(model, before, read=before) - hit)
+
+
+def summary_usd(model: Model, tokens: int, words: int) -> float:
+    """What a summary of so many tokens will cost: nobody has them cached in that form."""
+    return cost_of(model, Usage(input_tokens=tokens, output_tokens=words * 2)) or 0.0
+
+
+def _dollars(model: Model, tokens: int, read: int = 0, write: int = 0) -> float:
+    usage = Usage(input_tokens=tokens, cache_read_tokens=read, cache_write_tokens=write)
+    return cost_of(model, usage) or 0.0

@@ -1,0 +1,1 @@
+"""Strategies that keep the view small: window, summary, custom."""

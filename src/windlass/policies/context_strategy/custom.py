@@ -1,0 +1,97 @@
+"""The view becomes what a function of yours makes of it, before every turn but the first."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final, TypeAlias, cast
+
+import msgspec
+
+from windlass.detach import detach
+from windlass.errors import ConfigError, said, shown
+from windlass.events import HistoryRepaired
+from windlass.loop.plan import keepable
+from windlass.loop.policy import Policy
+from windlass.loop.run import Run
+from windlass.messages import Message, as_messages
+from windlass.models.base import Request
+from windlass.models.history import repair
+from windlass.policies.rounds import estimated, under_way
+
+CUSTOM: Final = "custom"  # why the view changes
+#: `(messages, estimated_tokens)` -> the messages that the model is to see.
+Compress: TypeAlias = Callable[[list[Message], int], Any | Awaitable[Any]]
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """The turn in which the function was asked last: what it answered then stands."""
+
+    turn: int = 0
+
+
+class Compressing(Policy[Asked]):
+    """Ask `compress` what the view should be."""
+
+    memory = Asked
+
+    def __init__(self, compress: Compress) -> None:
+        self.compress = compress
+
+    @property
+    def name(self) -> str:
+        return "custom_strategy"
+
+    async def before_model(self, run: Run, request: Request) -> Request:
+        """Once in a turn, from the second on; what it answers is on the record."""
+        asked: Asked = run.recall(self)
+        if asked.turn == run.number or not under_way(run):
+            return request
+        before = list(run.strand.items)
+        answer = self.compress(detach(before), estimated(run))
+        if inspect.isawaitable(answer):
+            answer = await answer
+        after, problems = repair(taken(answer))
+        run.remember(self, Asked(run.number))
+        if not after:
+            raise ConfigError(
+                f"context_strategy.compress leaves nothing that can be sent: {problems[0]}"
+            )
+        if problems:  # a call without its result, say: no provider would take it
+            run.note(HistoryRepaired(tuple(problems)))
+        start, stop, new = changed(before, after)
+        if start == stop and not new:
+            return request
+        run.reshape((start, stop), new, CUSTOM)
+        return msgspec.structs.replace(request, messages=run.strand.snapshot())
+
+
+def taken(answer: object) -> list[Message]:
+    """What the function answered, as messages; anything else fails the run."""
+    items = cast("Sequence[object]", answer) if isinstance(answer, (list, tuple)) else ()
+    if not items or not all(isinstance(item, (Message, Mapping)) for item in items):
+        raise ConfigError(
+            "context_strategy.compress returns a list of messages that is not empty, "
+            f"not {shown(cast('object', answer))}"
+        )
+    try:
+        messages = [message for item in items for message in as_messages(item)]
+        keepable(messages, "what it returns")
+        # what was put together by hand may hold anything: it is checked as if it had been stored
+        return msgspec.convert(msgspec.to_builtins(messages), list[Message])
+    except (TypeError, ValueError, RecursionError, ConfigError) as error:
+        raise ConfigError(f"context_strategy.compress returns no messages: {said(error)}") from None
+
+
+def changed(old: Sequence[Message], new: Sequence[Message]) -> tuple[int, int, Sequence[Message]]:
+    """The one span of the old that differs, and what stands there in the new."""
+    most, start, end = min(len(old), len(new)), 0, 0
+    while start < most and _same(old[start], new[start]):
+        start += 1
+    while end < most - start and _same(old[-1 - end], new[-1 - end]):
+        end += 1
+    return start, len(old) - end, new[start : len(new) - end]
+
+
+def _same(one: Message, other: Message) -> bool:
+    return one is other or one == other

@@ -1,0 +1,140 @@
+"""The context strategy of an agent, and the policy that it asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias, TypedDict, cast
+
+import msgspec
+
+from windlass.errors import ConfigError, shown
+from windlass.loop.policy import Policy
+from windlass.models.base import Model
+from windlass.options.checks import (
+    no_key,
+    number,
+    one_of,
+    optional,
+    shaped,
+    text,
+)
+from windlass.policies.build import About
+from windlass.policies.compaction.options import compacting
+
+
+class SlidingWindow(msgspec.Struct, frozen=True, kw_only=True):
+    """Show the task and the last turns: `SlidingWindow(max_turns=8)`. 0 or less: all of them."""
+
+    max_turns: int
+
+
+class Summarize(msgspec.Struct, frozen=True, kw_only=True):
+    """Above so many tokens the older half becomes a summary: `Summarize(max_tokens=20_000)`."""
+
+    max_tokens: int
+    summary_model: str | Model | None = None  # the agent's own
+
+
+class CustomStrategy(msgspec.Struct, frozen=True, kw_only=True):
+    """A function says what the model sees: `CustomStrategy(compress=lambda messages, tokens: …)`."""
+
+    compress: Callable[..., Any]
+
+
+#: How a conversation is kept short, in the manner of a runner.
+ContextStrategy: TypeAlias = SlidingWindow | Summarize | CustomStrategy
+
+
+class StrategyOptions(TypedDict, total=False):
+    """How a conversation is kept short, in the manner of a runner."""
+
+    context_strategy: dict[str, Any] | SlidingWindow | Summarize | CustomStrategy
+
+
+_Check = Callable[[str, Any], Any]
+
+
+def _model(name: str, value: Any) -> Any:
+    return value if isinstance(value, Model) else text(name, value)
+
+
+def _function(name: str, value: Any) -> Any:
+    if not callable(value):
+        raise ConfigError(f"{name} is a function, not {shown(value)}")
+    return value
+
+
+_FIELDS: dict[str, tuple[type[msgspec.Struct], dict[str, _Check]]] = {
+    "sliding-window": (SlidingWindow, {"max_turns": number(-(2**63), whole=True)}),
+    "summarize": (
+        Summarize,
+        {"max_tokens": number(1, whole=True), "summary_model": optional(_model)},
+    ),
+    "custom": (CustomStrategy, {"compress": _function}),
+}
+_type: _Check = one_of(*_FIELDS)
+
+
+def _strategy(name: str, value: Any) -> ContextStrategy | None:
+    if value is None:
+        return None
+    for kind, fields in _FIELDS.values():
+        if isinstance(value, kind):
+            return shaped(kind, fields, flag=False)(name, value)
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"{name} is a dict with a type, or a ContextStrategy, not {shown(value)}")
+    given = dict(cast("Mapping[Any, Any]", value))
+    if "type" not in given:
+        known = ", ".join(map(repr, _FIELDS))
+        raise ConfigError(f"{name} has no type: give it one of {known}")
+    chosen = _type(f"{name}.type", given.pop("type"))
+    kind, fields = _FIELDS[chosen]
+    for key in given:
+        if key not in fields:
+            raise _other_key(name, chosen, key, fields)
+    for field in msgspec.structs.fields(kind):
+        if field.required and field.name not in given:
+            raise ConfigError(f"{name} of type {chosen!r} needs {field.name}")
+    return shaped(kind, fields, flag=False)(name, given)
+
+
+def _other_key(name: str, chosen: str, key: object, fields: Mapping[str, _Check]) -> ConfigError:
+    """The error for a key that this type does not have; it may be another type's."""
+    for other, (_, theirs) in _FIELDS.items():
+        if isinstance(key, str) and key in theirs:
+            return ConfigError(f"{name}.{key} is of type {other!r}, and this is {chosen!r}")
+    return no_key(name, key, ["type", *fields])
+
+
+CHECKS: dict[str, _Check] = {"context_strategy": _strategy}
+
+
+def policies(about: About) -> list[Policy[Any]]:
+    """The policy that a strategy asks for; it takes the place of compaction."""
+    strategy: ContextStrategy | None = about.options.get("context_strategy")
+    if strategy is None or (isinstance(strategy, SlidingWindow) and strategy.max_turns <= 0):
+        return []
+    if compacting(about.options, bound=False) is not None:
+        raise ConfigError(
+            "context_strategy and compaction both keep the view short: give one of them"
+        )
+    match strategy:
+        case SlidingWindow():
+            from windlass.policies.context_strategy import window
+
+            return [window.SlidingWindow(strategy.max_turns)]
+        case Summarize():
+            from windlass.policies.context_strategy.summary import Summarizing
+
+            return [Summarizing(strategy.max_tokens, _writer(about, strategy.summary_model))]
+        case CustomStrategy():
+            from windlass.policies.context_strategy.custom import Compressing
+
+            return [Compressing(strategy.compress)]
+
+
+def _writer(about: About, named: str | Model | None) -> Model | None:
+    try:
+        return None if named is None else about.named(None, named)
+    except ConfigError as error:
+        raise ConfigError(f"context_strategy.summary_model: {error}") from None

@@ -1,0 +1,220 @@
+"""What a policy makes of a run's journal, read entry by entry, each once.
+
+Not a policy. What is read from the journal needs no memory of its own: it is the same after a crash
+as before it, wherever the process was killed, and nothing is counted twice.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar
+
+from windlass.events import (
+    FinishProposed,
+    InboxTaken,
+    IterationEnd,
+    IterationStart,
+    JournalEntry,
+    JudgeDecision,
+    LoopStuck,
+    NativeToolFallback,
+    NativeToolRejected,
+    Replied,
+    Said,
+    StallWarning,
+    StepJudgeDecision,
+    ToolResulted,
+)
+from windlass.loop.run import Run
+
+Take: TypeAlias = Callable[[Any], None]
+
+
+class Reading:
+    """Something counted or kept from a run's entries, in their order."""
+
+    def takes(self) -> Mapping[type, Take]:
+        """What takes an entry into account, for each kind that matters."""
+        raise NotImplementedError
+
+
+class _Readers:
+    """All readings of one run: an entry is looked at once, for everybody who wants its kind."""
+
+    __slots__ = ("by_kind", "first", "place")
+
+    def __init__(self, first: int) -> None:
+        self.first = self.place = first  # `place`: of the next entry to look at
+        self.by_kind: dict[type, list[Take]] = {}
+
+    def go_on(self, entries: Sequence[JournalEntry]) -> None:
+        """Take what is new in the journal into account."""
+        find = self.by_kind.get
+        for entry in entries[self.place :]:
+            if (takes := find(type(entry))) is not None:
+                for take in takes:
+                    take(entry)
+        self.place = len(entries)
+
+    def join(self, late: Reading, entries: Sequence[JournalEntry]) -> None:
+        """One more reads from here on, and what the others have read before."""
+        takes = late.takes()
+        for entry in entries[self.first : self.place]:
+            if (take := takes.get(type(entry))) is not None:
+                take(entry)
+        for kind, take in takes.items():
+            self.by_kind.setdefault(kind, []).append(take)
+
+
+_Kind = TypeVar("_Kind", bound=Reading)
+
+
+def reading(run: Run, kind: Callable[..., _Kind], given: Hashable = None) -> _Kind:
+    """The run's reading of this kind, up to date: `reading(run, Tally).successful`."""
+    known, entries = run.readings, run.journal.entries
+    readers: _Readers | None = known.get(_Readers)
+    if readers is None:
+        readers = known[_Readers] = _Readers(run.first_entry)
+    if readers.place != len(entries):
+        readers.go_on(entries)
+    key = kind if given is None else (kind, given)
+    found: _Kind | None = known.get(key)
+    if found is None:
+        found = known[key] = kind() if given is None else kind(given)
+        readers.join(found, entries)
+    return found
+
+
+# What a run's turns have come to: tools that worked, what gates said, who has spoken.
+#
+# Not a policy: policies read here what happened in a turn, and so learn of each other without knowing
+# each other.
+
+
+Groups = tuple[tuple[str, ...], ...]
+NOT_RUN = frozenset({"denied", "not_run", "unknown_tool", "invalid"})  # outcomes of calls held back
+
+
+class Tally(Reading):
+    """The first four are of the run, and all else is of its last turn."""
+
+    def __init__(self) -> None:
+        self.successful: dict[str, None] = {}
+        self.rejected: dict[str, None] = {}
+        self.told: Counter[str] = Counter()  # what the model was told, by its kind
+        self.talked = 0  # turns in a row without a call
+        self._turn()
+
+    def _turn(self, _: IterationStart | None = None) -> None:
+        self.worked: list[str] = []
+        self.failed: list[str] = []
+        self.called = False
+        self.ran = 0  # calls that were not held back
+        self.proposed: str | None = None
+        self.decisions: dict[str, JudgeDecision] = {}
+        self.heard: dict[str, str] = {}  # what the model was told in this turn: kind -> words
+        self.warnings: list[StallWarning] = []
+        self.step: StepJudgeDecision | None = None
+        self.fallback = self.stuck = self._own = False
+        self.asides: dict[str, Replied] = {}  # replies to policies that asked, by purpose
+
+    @property
+    def verdict(self) -> JudgeDecision | None:
+        """The last that a gate said of this turn."""
+        return next(reversed(self.decisions.values())) if self.decisions else None
+
+    @property
+    def veto(self) -> JudgeDecision | None:
+        """The gate that refused the end."""
+        if not self.decisions:
+            return None
+        said = self.decisions.values()
+        return next((it for it in said if it.verdict == "continue" and it.trigger is None), None)
+
+    @property
+    def revised(self) -> bool:
+        """The step judge wants another step in place of this one."""
+        return self.step is not None and self.step.verdict == "revise"
+
+    def takes(self) -> Mapping[type, Take]:
+        """What takes an entry into account, for each kind that matters."""
+        return {
+            IterationStart: self._turn,
+            ToolResulted: self._result,
+            Replied: self._reply,
+            IterationEnd: self._turn_over,
+            StepJudgeDecision: self._step_judged,
+            Said: self._said,
+            FinishProposed: self._proposal,
+            JudgeDecision: self._judged,
+            StallWarning: self._warned,
+            NativeToolFallback: self._drifted,
+            NativeToolRejected: self._drift_refused,
+            LoopStuck: self._was_stuck,
+            InboxTaken: self._mail,
+        }
+
+    def _reply(self, entry: Replied) -> None:
+        self._own = entry.purpose is None
+        if entry.purpose is None:
+            self.called = bool(entry.message.tool_calls)
+        else:
+            self.asides[entry.purpose] = entry
+
+    def _turn_over(self, entry: IterationEnd) -> None:
+        if not self.revised:
+            self.talked = 0 if self.called else self.talked + 1
+
+    def _step_judged(self, entry: StepJudgeDecision) -> None:
+        self.step = entry
+
+    def _said(self, entry: Said) -> None:
+        if entry.message.kind is not None:
+            self.heard[entry.message.kind] = entry.message.text
+            self.told[entry.message.kind] += 1
+
+    def _proposal(self, entry: FinishProposed) -> None:
+        self.proposed = entry.reason
+
+    def _judged(self, entry: JudgeDecision) -> None:
+        key = entry.gate if entry.trigger is None else f"{entry.gate}:{entry.trigger}"
+        self.decisions[key] = entry
+
+    def _warned(self, entry: StallWarning) -> None:
+        self.warnings.append(entry)
+
+    def _drifted(self, entry: NativeToolFallback) -> None:
+        self.fallback = self._own  # a judge may drift too, which is nobody's concern
+
+    def _drift_refused(self, entry: NativeToolRejected) -> None:
+        self.fallback = False
+
+    def _was_stuck(self, entry: LoopStuck) -> None:
+        self.stuck = True
+
+    def _mail(self, entry: InboxTaken) -> None:
+        if entry.item in ("steer", "follow_up", "resume"):
+            self.talked = 0  # a person spoke: that is no talking to oneself
+
+    def _result(self, entry: ToolResulted) -> None:
+        self.ran += entry.outcome not in NOT_RUN
+        if entry.outcome == "ok" and not entry.result.is_error:
+            self.successful[entry.tool] = None
+            self.worked.append(entry.tool)
+        else:
+            self.rejected[entry.tool] = None
+            self.failed.append(entry.tool)
+
+
+def tally(run: Run) -> Tally:
+    """How the run stands."""
+    return reading(run, Tally)
+
+
+def missing(required: Groups, run: Run) -> list[str]:
+    """The required tools that have not worked yet; of a group any one is enough."""
+    if not required:
+        return []
+    worked = tally(run).successful
+    return [" or ".join(group) for group in required if not any(name in worked for name in group)]

@@ -1,0 +1,90 @@
+"""Prompts of the frame that a function writes: asked for once in a run, and kept on record.
+
+What stands in every request must be known before the first one and stay the same after a crash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar, Final, cast
+
+import msgspec
+
+from windlass.loop.policy import Policy
+from windlass.loop.run import Run
+from windlass.messages import ToolSpec
+from windlass.models.base import Frame, Request
+from windlass.options.prompt_text import Words, text_of
+
+GO_ON: Final = "go_on"
+
+
+class Written(msgspec.Struct, frozen=True):
+    """What the functions have written."""
+
+    contract: str | None = None
+    tools: str | None = None
+
+
+class FramePrompts(Policy[Written]):
+    """Puts the contracts into the system prompt: how a run is ended, and how tools are written."""
+
+    memory = Written
+    brief: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        contract: Words | None,
+        tools: Words | None,
+        described: Callable[[tuple[ToolSpec, ...]], str],
+    ) -> None:
+        self.contract, self.tools, self.described = contract, tools, described
+
+    @property
+    def name(self) -> str:
+        return "prompts"
+
+    async def before_model(self, run: Run, request: Request) -> Request:
+        """The request with the prompts in its frame."""
+        known: tuple[Frame, Frame] | None = run.readings.get(self)
+        if known is None or known[0] is not request.frame:
+            frame = self._framed(request.frame, await self._written(run))
+            known = run.readings[self] = (request.frame, frame)
+        return Request(request.messages, known[1], request.tail)
+
+    async def _written(self, run: Run) -> Written:
+        """The texts; what functions write they write once in a run."""
+        given, known = (
+            (self.contract, self.tools),
+            cast("Written | None", run.memory.get(self.name)),
+        )
+        if known is None and any([callable(words) for words in given]):
+            known = Written(*[await text_of(words) if callable(words) else None for words in given])
+            run.remember(self, known)
+        known = known or Written()
+        return Written(
+            self.contract if isinstance(self.contract, str) else known.contract,
+            self.tools if isinstance(self.tools, str) else known.tools,
+        )
+
+    def _framed(self, frame: Frame, texts: Written) -> Frame:
+        parts = [frame.system] if frame.system else []
+        if texts.contract is not None:
+            parts.append(texts.contract)
+        if texts.tools is not None and frame.tools:
+            parts.append(texts.tools.replace("{tools}", self.described(frame.tools)))
+        return Frame("\n\n".join(parts) or None, frame.tools, frame.settings)
+
+
+class GoOn(Policy[None]):
+    """Says your words where the kernel would say "Continue.": nobody else has text_of."""
+
+    def __init__(self, words: Words) -> None:
+        self.words = words
+
+    async def before_turn(self, run: Run) -> None:
+        """The last word is the model's own, and it may not be."""
+        items, turn = run.strand.items, run.turn
+        if items and items[-1].role == "assistant":
+            if turn is None or turn.stop_reason != "pause_turn":
+                run.say(await text_of(self.words), GO_ON)

@@ -1,0 +1,1 @@
+"""Judges of finished work and of single steps."""

@@ -1,0 +1,145 @@
+"""Before a run counts as done: your function or your checks, a judge of completion, the done judge.
+
+One policy and one order. The first veto ends the asking, is told to the model, and the run goes on;
+caps end it. What a gate said is on record, and after a crash nobody is asked the same again.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from windlass import seams
+from windlass.events import JudgeDecision
+from windlass.loop.policy import Policy
+from windlass.loop.run import Run
+from windlass.loop.turn import Turn
+from windlass.loop.verdict import Finish, KeepGoing, Outcome, Stop
+from windlass.policies.facts import Groups, tally
+from windlass.policies.judges.evidence import (
+    FALLBACK,
+    Check,
+    Proposal,
+    evidence,
+    problem_of,
+)
+from windlass.policies.judges.gates import Judge, gates
+
+_GATE = "verify_completion"
+
+
+class Verification(Policy[None]):
+    """Ask the gates in their order whenever an end is proposed."""
+
+    def __init__(
+        self,
+        check: Check | None = None,
+        checks: tuple[Check, ...] = (),
+        judge: Judge | None = None,
+        done: Judge | None = None,
+        max_attempts: int = 20,
+        required: Groups = (),
+    ) -> None:
+        self.check, self.checks, self.judge, self.done = check, checks, judge, done
+        self.max_attempts, self.required = max_attempts, required
+        judges = [it.model for it in (judge, done) if it is not None]
+        self.models = tuple([model for model in judges if model is not None])
+
+    # ----------------------------------------------------------------- moments
+
+    async def after_reply(self, run: Run, turn: Turn) -> Stop | None:
+        """A stall may call the done judge before the repeated call runs."""
+        done = self.done
+        if done is None or done.cadence.when != "stalled" or not tally(run).warnings:
+            return None
+        decision = tally(run).decisions.get("done_judge:stalled")
+        if decision is None:
+            if not await done.due(run, self.required, stalled=True):
+                return None
+            if done.capped(run):
+                return Stop("verify_capped", "done_judge_cap_reached")
+            decision = await done.ask(run, "stalled")
+        return Stop("done", "stalled_done_judge") if decision.verdict == "done" else None
+
+    async def before_finish(self, run: Run, turn: Turn, finish: Finish) -> KeepGoing | Stop | None:
+        refused = tally(run).veto
+        if refused is not None:  # before a crash
+            return self._veto(run, refused)
+        if gates(run).attempts >= self.max_attempts:
+            return Stop("verify_exhausted", finish.reason)
+        if self.check is not None or self.checks:
+            decision = await self._checked(run, turn, finish)
+            if decision.verdict != "done":
+                return self._veto(run, decision)
+        for judge in (self.judge, self.done):
+            verdict = None if judge is None else await self._judged(run, turn, finish, judge)
+            if verdict is not None:
+                return verdict
+        return None
+
+    async def end(self, run: Run, outcome: Outcome) -> Outcome:
+        fields, status = dict(outcome.fields), outcome.status
+        for name, judge in (("completion_judge", self.judge), ("done_judge", self.done)):
+            if judge is not None:
+                capped = outcome.stop_reason == f"{name}_cap_reached"
+                fields[name] = judge.summary(run, capped)
+        if self.checks:
+            fields["checks"] = [msgspec.to_builtins(entry) for entry in gates(run).checks]
+            if status == "done" and not gates(run).passed:
+                status = "unverified"
+        return msgspec.structs.replace(outcome, status=status, fields=fields)
+
+    # ----------------------------------------------------------------- gates
+
+    async def _checked(self, run: Run, turn: Turn, finish: Finish) -> JudgeDecision:
+        """Your function's word, or what the checks found."""
+        counted = tally(run)
+        if (known := counted.decisions.get(_GATE)) is not None:
+            return known
+        proposal = Proposal(
+            run.session_id, run.iteration, finish.reason, turn.text, tuple(run.messages),
+            list(counted.successful), list(counted.rejected),
+        )  # fmt: skip
+        started = seams.monotonic()
+        if self.check is not None:
+            problem = await problem_of(run, self.check, proposal)
+        else:
+            problem = await evidence(run, self.checks, proposal)
+        took = (seams.monotonic() - started) * 1000
+        verdict = "done" if problem is None else "continue"
+        decision = JudgeDecision(
+            run.session_id, run.iteration, _GATE, verdict, problem, judge_duration_ms=took
+        )
+        run.note(decision)
+        return decision
+
+    async def _judged(
+        self, run: Run, turn: Turn, finish: Finish, judge: Judge
+    ) -> KeepGoing | Stop | None:
+        decision = tally(run).decisions.get(judge.gate)
+        if decision is None:
+            name = "completion_judge"
+            if judge is self.done:
+                name = "done_judge"
+                if not _done_or_not(turn, finish):
+                    return None
+                if not await judge.due(run, self.required):
+                    gated = self.check is not None or self.checks or self.judge is not None
+                    return None if gated else KeepGoing("done judge not due")
+            if judge.capped(run):
+                return Stop("verify_capped", f"{name}_cap_reached")
+            decision = await judge.ask(run)
+        return None if decision.verdict == "done" else self._veto(run, decision)
+
+    def _veto(self, run: Run, decision: JudgeDecision) -> KeepGoing:
+        """The end is refused: the model hears why, once."""
+        gate = decision.gate
+        if gate not in tally(run).heard:
+            judge = self.judge if self.judge is not None and gate == self.judge.gate else self.done
+            fallback = judge.fallback if judge is not None and gate == judge.gate else FALLBACK
+            run.say(decision.next_step or decision.reasoning or fallback, gate)
+        return KeepGoing(gate)
+
+
+def _done_or_not(turn: Turn, finish: Finish) -> bool:
+    """Did the model say that it is done? A tool that ended the run, or tools that had to work, did not."""
+    return finish.reason == "sentinel" or (finish.reason == "natural" and not turn.calls)

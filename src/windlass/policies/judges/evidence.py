@@ -1,0 +1,89 @@
+"""Checks of finished work that the runtime runs itself: evidence, not a claim."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import functools
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
+
+import msgspec
+
+from windlass import seams
+from windlass.errors import ConfigError, said, shown, whole_text
+from windlass.events import CheckRan
+from windlass.loop.run import Run
+from windlass.messages import Message
+from windlass.policies.judges.judge import shortened
+
+_LONGEST = 16_000  # characters of what a check says
+FALLBACK = "The task is not finished yet. Go on with what is missing."
+
+
+class Proposal(msgspec.Struct, frozen=True):
+    """What a completion check is given: why the run would end, and what was said."""
+
+    session_id: str
+    iteration: int
+    reason: str
+    text: str
+    messages: tuple[Message, ...]
+    successful_tool_names: list[str]
+    rejected_tool_names: list[str]
+
+
+Answer = bool | str | None
+Check = Callable[..., Answer | Awaitable[Answer]]
+
+
+async def evidence(run: Run, checks: tuple[Check, ...], proposal: Proposal) -> str | None:
+    """Run every check and put what came of it on record; what failed, in words."""
+    problems: list[str] = []
+    for check in checks:
+        name, started = getattr(check, "__name__", type(check).__name__), seams.monotonic()
+        try:
+            problem = await problem_of(run, check, proposal)
+        except Exception as error:  # a check that breaks has not passed
+            problem = f"{type(error).__name__}: {said(error)}"
+        took = (seams.monotonic() - started) * 1000
+        run.note(CheckRan(run.iteration, name, problem is None, problem, took))
+        if problem is not None:
+            problems.append(f"{name}: {problem}")
+    return "These checks do not pass:\n" + "\n".join(problems) if problems else None
+
+
+async def problem_of(run: Run, check: Check, proposal: Proposal) -> str | None:
+    """The problem that the function sees, or None."""
+    asked = functools.partial(check, proposal) if _takes_one(check) else check
+    if _is_async(check):
+        answer: Any = asked()
+    else:  # it may take long, and other runs share this loop
+        context, loop = contextvars.copy_context(), asyncio.get_running_loop()
+        answer = await loop.run_in_executor(run.pool, context.run, asked)
+    if inspect.isawaitable(answer):
+        answer = await answer
+    given = cast("object", answer)
+    if given is None or given is True:
+        return None
+    if given is False:
+        return FALLBACK
+    if isinstance(given, str):
+        # what a program printed may be a book, and hold bytes that are no text
+        return shortened(whole_text(given), _LONGEST) or None
+    raise ConfigError(f"verify_completion answers None, True, False or a text, not {shown(given)}")
+
+
+def _is_async(check: Check) -> bool:
+    return inspect.iscoroutinefunction(check) or inspect.iscoroutinefunction(check.__call__)
+
+
+def _takes_one(check: Check) -> bool:
+    try:
+        inspect.signature(check).bind(None)
+    except TypeError:
+        return False
+    except ValueError:  # it has no signature to look at
+        return True
+    return True

@@ -1,0 +1,132 @@
+"""Judges of finished work: who they are, when they are due, what they said so far.
+
+Not a policy: `completion.py` asks them, in their order.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from windlass.events import CheckRan, JudgeDecision
+from windlass.loop.run import Run
+from windlass.models.base import Model
+from windlass.options.prompt_text import Words
+from windlass.policies.facts import Groups, Reading, Take, reading
+from windlass.policies.judges.evidence import FALLBACK
+from windlass.policies.judges.judge import consult, words
+from windlass.policies.loop_state import LoopState, limit_of, state_of
+
+VERDICT: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "verdict": {"type": "string", "enum": ["done", "continue"]},
+        "reasoning": {"type": "string", "description": "Why, in a sentence or two."},
+        "next_step": {
+            "type": "string",
+            "description": "What is to be done next, if it is not done.",
+        },
+    },
+    "required": ["verdict", "reasoning", "next_step"],
+    "additionalProperties": False,
+}
+SYSTEM = (
+    "You decide whether the assistant has done what the user asked for. Trust what tools returned, "
+    "not what the assistant claims. Say done only if nothing that was asked for is missing; "
+    "otherwise say continue and name the one next step."
+)
+
+
+class Cadence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """When the done judge is due: every `every`-th turn after the first few, always or on a stall."""
+
+    every: int = 1
+    when: Literal["always", "stalled"] | Callable[[LoopState], Any] = "always"
+    max_invocations: int | None = None
+    min_iterations_before_first: int = 0
+
+
+class Judge(msgspec.Struct, frozen=True, kw_only=True):
+    """A model that judges ends, ready to be asked."""
+
+    gate: str  # verify_completion_judge, or done_judge
+    model: Model | None = None  # the run's own
+    system: Words = SYSTEM
+    fallback: str = FALLBACK
+    cap: int | None = None  # calls after which the run ends
+    cadence: Cadence = Cadence()
+
+    async def ask(self, run: Run, trigger: str | None = None) -> JudgeDecision:
+        """Its decision, on record."""
+        answer, took = await consult(run, self.system, VERDICT, self.gate, self.model)
+        verdict = "done" if said_done(answer.get("verdict")) else "continue"
+        decision = JudgeDecision(
+            run.session_id, run.iteration, self.gate, verdict,
+            words(answer, "reasoning"), words(answer, "next_step"), took, trigger,
+        )  # fmt: skip
+        run.note(decision)
+        return decision
+
+    def capped(self, run: Run) -> bool:
+        """Has it been asked as often as it may be?"""
+        return self.cap is not None and gates(run).asked[self.gate] >= self.cap
+
+    async def due(self, run: Run, required: Groups, *, stalled: bool = False) -> bool:
+        """Is this a turn to ask it?"""
+        cadence, turn = self.cadence, run.iteration
+        most = cadence.max_invocations
+        if most is not None and gates(run).asked[self.gate] >= most:
+            return False
+        if turn <= cadence.min_iterations_before_first or turn % cadence.every:
+            return False
+        if not callable(cadence.when):
+            return cadence.when == ("stalled" if stalled else "always")
+        answer = cadence.when(state_of(run, limit_of(run), required))
+        return bool(await answer if inspect.isawaitable(answer) else answer)
+
+    def summary(self, run: Run, capped: bool) -> dict[str, Any]:
+        """What the result says of it."""
+        seen = gates(run)
+        return {
+            "invocations": seen.asked[self.gate],
+            "vetoes": seen.vetoes[self.gate],
+            "max_invocations": self.cap,
+            "cap_reached": capped,
+        }
+
+
+def said_done(verdict: object) -> bool:
+    """Whether a judge's word means that the work is done; anything else means that it is not."""
+    return isinstance(verdict, str) and verdict.strip().lower() == "done"
+
+
+class Gates(Reading):
+    """What the gates have said in the run."""
+
+    def __init__(self) -> None:
+        self.asked: Counter[str] = Counter()
+        self.vetoes: Counter[str] = Counter()
+        self.attempts = 0  # proposals that were refused
+        self.passed = False  # the last time that the checks ran, all passed
+        self.checks: list[CheckRan] = []
+
+    def takes(self) -> Mapping[type, Take]:
+        """What takes an entry into account, for each kind that matters."""
+        return {CheckRan: self.checks.append, JudgeDecision: self._decided}
+
+    def _decided(self, entry: JudgeDecision) -> None:
+        self.asked[entry.gate] += 1
+        if entry.gate == "verify_completion":
+            self.passed = entry.verdict == "done"
+        if entry.verdict == "continue":
+            self.vetoes[entry.gate] += 1
+            self.attempts += entry.trigger is None
+
+
+def gates(run: Run) -> Gates:
+    """What the gates have said so far."""
+    return reading(run, Gates)

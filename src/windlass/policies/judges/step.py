@@ -1,0 +1,129 @@
+"""A judge of single steps: asked about each reply before its calls run; a veto means try again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from windlass.errors import ModelError, said
+from windlass.events import StepJudgeDecision
+from windlass.loop.policy import Policy
+from windlass.loop.run import Run
+from windlass.loop.turn import Turn
+from windlass.loop.verdict import KeepGoing
+from windlass.models.base import Model
+from windlass.options.prompt_text import Words
+from windlass.policies.facts import Reading, Take, reading, tally
+from windlass.policies.judges.judge import consult, words
+
+VERDICT: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "verdict": {"type": "string", "enum": ["pass", "revise"]},
+        "reasoning": {"type": "string"},
+        "critique": {"type": "string", "description": "What to do differently, to the assistant."},
+        "confidence": {"type": "number", "minimum": 0, "maximum": 1},
+    },
+    "required": ["verdict", "reasoning", "critique", "confidence"],
+    "additionalProperties": False,
+}
+SYSTEM = (
+    "You look at the assistant's last step before any of its tool calls run. Let it pass if it is a "
+    "sensible step towards what the user asked for and does no harm; otherwise ask for a revision "
+    "and say what to do differently."
+)
+_PASSES = frozenset({"pass", "passed", "ok", "approve", "approved", "accept", "accepted", "yes"})
+
+
+class StepJudge(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a step judge looks like: `StepJudge(on_veto="retain", max_attempts=2)`."""
+
+    provider: str | None = None
+    model: str | Model | None = None
+    system: str = SYSTEM
+    on_veto: Literal["replace", "retain"] = "replace"
+    max_attempts: int = 3
+    skip_when_empty: bool = True
+    skip_when_stalled: bool = True
+    skip_when_iterations_remaining: int = 1
+
+
+class Vetoes(Reading):
+    """Vetoes in a row; only a pass ends the row."""
+
+    count = 0
+
+    def takes(self) -> Mapping[type, Take]:
+        """What takes an entry into account, for each kind that matters."""
+        return {StepJudgeDecision: self._decided}
+
+    def _decided(self, entry: StepJudgeDecision) -> None:
+        if entry.verdict is not None:
+            self.count = self.count + 1 if entry.verdict == "revise" else 0
+
+
+class StepJudging(Policy[None]):
+    """Ask about every reply; a vetoed one is taken out of the view, or stays with its calls not run."""
+
+    def __init__(
+        self, judge: StepJudge, model: Model | None = None, system: Words | None = None
+    ) -> None:
+        self.judge, self.model, self.system = judge, model, system or judge.system
+        self.models = () if model is None else (model,)
+
+    async def after_reply(self, run: Run, turn: Turn) -> KeepGoing | None:
+        decision = tally(run).step  # on record, if the process ended right after it
+        if decision is None:
+            if (reason := self._skip(run, turn)) is not None:
+                skipped = StepJudgeDecision(
+                    run.session_id, run.iteration, skipped=True, reason=reason
+                )
+                run.record(skipped)
+                return None
+            decision = await self._decision(run)
+            run.note(decision)
+        if decision.verdict != "revise":
+            return None
+        if "step_judge" not in tally(run).heard:
+            run.say(decision.critique or decision.reasoning or "Try another step.", "step_judge")
+        return KeepGoing("step_judge", drop=self.judge.on_veto == "replace")
+
+    async def _decision(self, run: Run) -> StepJudgeDecision:
+        session, number = run.session_id, run.iteration
+        try:
+            answer, took = await consult(run, self.system, VERDICT, "step_judge", self.model)
+        except ModelError as error:  # who only advises must not end the run
+            return StepJudgeDecision(session, number, error=said(error))
+        passed = str(answer.get("verdict", "")).strip().lower() in _PASSES
+        return StepJudgeDecision(
+            session,
+            number,
+            "pass" if passed else "revise",
+            words(answer, "reasoning"),
+            words(answer, "critique"),
+            _number(answer.get("confidence")),
+            judge_duration_ms=took,
+        )
+
+    def _skip(self, run: Run, turn: Turn) -> str | None:
+        judge = self.judge
+        if reading(run, Vetoes).count >= judge.max_attempts:
+            return "max_attempts_reached"
+        limit = run.ledger.limits.iterations
+        if limit is not None:
+            # the turn under way counts as remaining: with one left, no other could replace it
+            if limit - (run.ledger.iterations - 1) <= judge.skip_when_iterations_remaining:
+                return "low_iteration_budget"
+        if judge.skip_when_empty and not turn.calls and not turn.text.strip():
+            return "empty_response"
+        if judge.skip_when_stalled and tally(run).warnings:
+            return "stall_already_detected"
+        return None
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return float(value) if -1e9 < value < 1e9 else None

@@ -1,0 +1,80 @@
+"""Calls that a model with native tools wrote as text: taken once, or not at all.
+
+Reading them is a model wrapper's work (`models/wrappers/native_tools.py`), and without this policy they
+run like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+from windlass.events import IterationStart, NativeToolRejected, Replied
+from windlass.loop.policy import Policy
+from windlass.loop.run import Run
+from windlass.loop.turn import Turn
+from windlass.loop.verdict import KeepGoing, Outcome
+from windlass.models.wrappers.native_tools import written
+from windlass.options.prompt_text import Words, text_of
+from windlass.policies.facts import Reading, Take, reading, tally
+
+REJECTED = "native_tool_fallback_rejected"
+WORDS = (
+    "Your last reply held tool calls written as text. They were not run. Call tools through the "
+    "provider's own tool calls."
+)
+
+
+class Fallbacks(Reading):
+    """How many replies had written calls, and whether those of the last were refused."""
+
+    replies = 0
+    refused = False  # in the last turn
+
+    def takes(self) -> Mapping[type, Take]:
+        """What takes an entry into account, for each kind that matters."""
+        return {
+            Replied: self._reply,
+            NativeToolRejected: self._refusal,
+            IterationStart: self._turn,
+        }
+
+    def _reply(self, entry: Replied) -> None:
+        own = entry.purpose is None  # a judge may drift too, which is nobody's concern
+        self.replies += own and any(map(written, entry.message.tool_calls))
+
+    def _refusal(self, entry: NativeToolRejected) -> None:
+        self.refused = True
+
+    def _turn(self, entry: IterationStart) -> None:
+        self.refused = False
+
+
+class NativeFallback(Policy[None]):
+    """Refuse written calls, after the first reply that has some or at once."""
+
+    def __init__(self, mode: Literal["allow_once", "reject"], words: Words = WORDS) -> None:
+        self.mode, self.words = mode, words
+
+    async def after_reply(self, run: Run, turn: Turn) -> KeepGoing | None:
+        count = sum(map(written, turn.calls))
+        if not count:
+            return None
+        so_far = reading(run, Fallbacks)
+        if self.mode == "allow_once" and so_far.replies <= 1:
+            return None
+        if not so_far.refused:
+            run.note(NativeToolRejected(count))
+        if "native_tool_fallback" not in tally(run).heard:
+            run.say(await text_of(self.words), "native_tool_fallback")
+        return KeepGoing(REJECTED)
+
+    async def end(self, run: Run, outcome: Outcome) -> Outcome:
+        """Where no turn was left to do better, that is why the run failed."""
+        if (outcome.status, outcome.stop_reason) != ("budget_exhausted", "max_iterations"):
+            return outcome
+        if not reading(run, Fallbacks).refused:
+            return outcome
+        return msgspec.structs.replace(outcome, status="failed", stop_reason=REJECTED)

@@ -1,0 +1,192 @@
+"""What an agent may do: a ceiling over its tools, and lists of what is allowed and denied.
+
+Both are asked about every call when it is about to run. What a parent may not do, its sub-agents may
+not do either: both go on to a child's run.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any, Literal, cast
+
+import msgspec
+
+from windlass.access.ceiling import Ceiling
+from windlass.access.permissions import PermissionRequest, Permissions, Ruling
+from windlass.errors import said, shown
+from windlass.events import PermissionDeny, PermissionEscalation, PermissionGrant, Replied
+from windlass.loop.approval_request import parked_by
+from windlass.loop.plan import digest_of
+from windlass.loop.policy import CallVerdict, Policy
+from windlass.loop.resume_input import Allow, Deny, decision_of
+from windlass.loop.run import Run
+from windlass.loop.verdict import Ask, Granted, Refused
+from windlass.messages import ToolCall
+from windlass.tools.handlers import own
+from windlass.tools.result import not_permitted
+
+
+class UnderCeiling(Policy[None]):
+    """Nothing above the ceiling runs, and nobody can lift it."""
+
+    decides = True
+
+    def __init__(self, ceiling: Ceiling, name: str = "policy") -> None:
+        self.ceiling, self._name = ceiling, name
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    async def before_tool(self, run: Run, call: ToolCall) -> Refused | None:
+        tool = run.tools[call.name]
+        reason = self.ceiling.refusal(tool.name, tool.annotations)
+        return None if reason is None else _refused(call, "ceiling", reason)
+
+    def for_child(self, run: Run) -> UnderCeiling:
+        return UnderCeiling(self.ceiling, f"parent.{self.name}")
+
+
+class Grants(msgspec.Struct, frozen=True):
+    """Calls that were granted for the session, by the digest of tool and arguments."""
+
+    calls: tuple[str, ...] = ()
+
+
+Grant = Literal["once", "session"]
+
+
+class Permitted(Policy[Grants]):
+    """Deny what the lists deny; whoever `on_escalation` is may grant it once, or for the session."""
+
+    memory = Grants
+    keeps = "session"
+    decides = True
+
+    def __init__(self, permissions: Permissions, name: str = "permissions") -> None:
+        self.permissions, self._name = permissions, name
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def for_child(self, run: Run) -> Permitted:
+        return Permitted(self.permissions, f"parent.{self.name}")
+
+    async def before_tool(self, run: Run, call: ToolCall) -> CallVerdict:
+        digest = digest_of((call.name, call.arguments))
+        granted: Grants = run.recall(self)
+        if digest in granted.calls:
+            why = "granted before"
+            _record_grant(run, PermissionGrant(call.name, call.id, "session", why))
+            return Granted(why, receipt=_receipt("allow", "granted for the session", why))
+        tool = run.tools[call.name]
+        names: Mapping[str, Any] = tool.spec.parameters.get("properties") or {}
+        ruling = await self.permissions.rule_on(call.name, call.arguments, tool.annotations, names)
+        if ruling.allowed:
+            if ruling.rule is None:
+                return None
+            _record_grant(run, PermissionGrant(call.name, call.id, "once", ruling.reason))
+            return Granted(
+                ruling.reason, receipt=_receipt("allow", f"allow {ruling.rule}", ruling.reason)
+            )
+        if self.permissions.on_escalation is None:
+            return self._denied(run, call, ruling, ruling.reason)
+        ask = Ask(
+            f"may {call.name} run? {ruling.reason}",
+            receipt=_receipt("ask", _line(ruling), ruling.reason),
+        )
+        if parked_by(run, self.name, call.id):  # a person has answered: nobody is asked again
+            return ask
+        return await self._escalated(run, call, ruling, ask, digest)
+
+    async def _escalated(
+        self, run: Run, call: ToolCall, ruling: Ruling, ask: Ask, digest: str
+    ) -> CallVerdict:
+        reason = ruling.reason
+        run.record(PermissionEscalation(call.name, call.id, reason))
+        escalate = self.permissions.on_escalation
+        assert escalate is not None
+        request = PermissionRequest(call.name, own(call.arguments), reason, run.session_id)
+        try:
+            answer = escalate(request)
+            if inspect.isawaitable(answer):
+                answer = await answer
+            grant = _grant(answer)
+        except Exception as error:  # who cannot be asked has not said yes
+            why = f"{reason}; on_escalation failed: {said(error)}"
+            return self._denied(run, call, ruling, why, _HOST, ask)
+        if grant == "ask":
+            return ask
+        named = decision_of(answer).person if isinstance(answer, (Allow, Deny)) else None
+        by = named or _HOST
+        if grant is None:
+            why = answer.reason if isinstance(answer, Deny) else None
+            return self._denied(run, call, ruling, why or reason, by, ask)
+        _record_grant(run, PermissionGrant(call.name, call.id, grant, reason))
+        if grant == "session":
+            known: Grants = run.recall(self)
+            run.remember(self, Grants((*known.calls, digest)))
+        why = answer.reason if isinstance(answer, Allow) else None
+        return Granted(why, by, ask, ask.receipt)
+
+    def _denied(
+        self,
+        run: Run,
+        call: ToolCall,
+        ruling: Ruling,
+        reason: str,
+        by: str | None = None,
+        ask: Ask | None = None,
+    ) -> Refused:
+        run.record(PermissionDeny(call.name, call.id, reason))
+        return _refused(call, _line(ruling), reason, by, ask)
+
+
+def _record_grant(run: Run, grant: PermissionGrant) -> None:
+    """Put a grant on record, once: a call that another policy parked is decided on again."""
+    for entry in reversed(run.journal.entries):
+        if (
+            type(entry) is Replied and entry.purpose is None
+        ):  # the reply that asked for the call: what is older is of others
+            break
+        if type(entry) is PermissionGrant and entry.call_id == grant.call_id:
+            return
+    run.record(grant)
+
+
+_HOST = "on_escalation"  # who answered, where it does not say which person did
+
+
+def _line(ruling: Ruling) -> str:
+    """The line that denies a call."""
+    return f"deny {ruling.rule}" if ruling.rule is not None else "not allowed"
+
+
+def _receipt(action: str, rule: str, rationale: str) -> dict[str, Any]:
+    return {"action": action, "rule": rule, "rationale": rationale}
+
+
+def _refused(
+    call: ToolCall, rule: str, reason: str, by: str | None = None, ask: Ask | None = None
+) -> Refused:
+    return Refused(not_permitted(call, reason), reason, by, ask, _receipt("deny", rule, reason))
+
+
+def _grant(answer: object) -> Grant | Literal["ask"] | None:
+    """What was answered; all that is not clearly a yes is a no."""
+    if isinstance(answer, Mapping):
+        said_so = cast("Mapping[Any, Any]", answer)
+        if set(said_so) != {"grant"}:
+            raise ValueError(f"it answers {{'grant': 'once' | 'session'}}, not {shown(said_so)}")
+        answer = said_so["grant"]
+        if answer not in ("once", "session", "ask", True, False, None):
+            raise ValueError(f"it grants 'once' or 'session', not {shown(answer)}")
+    if answer is True or isinstance(answer, Allow):
+        return "once"
+    if answer in ("once", "session", "ask"):
+        return cast("Grant", answer)
+    if answer is False or answer is None or isinstance(answer, Deny):
+        return None
+    raise ValueError(f"it answers True, False or {{'grant': …}}, not {shown(answer)}")

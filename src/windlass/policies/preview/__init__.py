@@ -1,0 +1,1 @@
+"""Previews of effects, and runs by an approved plan."""

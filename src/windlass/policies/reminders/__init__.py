@@ -1,0 +1,1 @@
+"""Reminders from the beginning of a session."""

@@ -1,0 +1,191 @@
+"""Which skills a prompt calls for: by words, names and files, or by a matcher of yours.
+
+Words count whole, once each, and not at all where they are in every sentence. What is in a prompt
+more than once says no more than what is there once, and `art` in `start` says nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, cast
+
+from windlass.errors import TestBroken, said, shown
+from windlass.events.policy import SkillScore
+from windlass.policies.skills.globs import Glob, tidy
+from windlass.policies.skills.skill import Scoring, Skill, SkillMatch, SkillQuery, SkillRegistry
+
+NAMED: Final = 2.0  # for a skill that the prompt names
+PATH: Final = 1.5  # for every glob that fits a file at hand
+_SATURATION: Final = 1.5
+_SHORT: Final = 2  # characters of words that count for nothing
+_HALF: Final = 20_000  # characters of a long prompt that are read, at its beginning and at its end
+_WORD = re.compile(r"[^\W_]+")
+_COMMON = frozenset(
+    "about after all also and any are because been before being but can could did does doing done each "
+    "every few for from get give had has have help her here him his how into its just let like make many "
+    "may more most much must need needs not now off one only other our out over own please same shall she "
+    "should some such than that the their them then there these they this those too under until use used "
+    "user users uses using very via want wants was way were what when where whether which while who whom "
+    "why will with within without would you your yours".split()
+)
+
+
+class _Known(NamedTuple):
+    """A skill as it is matched."""
+
+    skill: Skill
+    description: frozenset[str]
+    when_to_use: frozenset[str]
+    name: str  # its words, a blank on either side
+    paths: tuple[str, ...]  # its globs that fit a file at hand
+
+
+class Matcher:
+    """Ranks the skills of a registry for one prompt after another."""
+
+    def __init__(
+        self, registry: SkillRegistry, match: SkillMatch, working_files: Sequence[str]
+    ) -> None:
+        self.match = match
+        self.working_files = tuple(map(tidy, working_files))
+        self.skills = [one for one in registry if not one.disable_model_invocation]
+
+    @functools.cached_property
+    def known(self) -> list[_Known]:
+        """What does not change from prompt to prompt."""
+        return [
+            _Known(
+                skill,
+                frozenset(_words(skill.description)),
+                frozenset(_words(skill.when_to_use)),
+                f" {' '.join(_tokens(skill.name))} ",
+                self._fitting(skill),
+            )
+            for skill in self.skills
+        ]
+
+    def _fitting(self, skill: Skill) -> tuple[str, ...]:
+        if not self.working_files:
+            return ()
+        globs = [Glob(pattern) for pattern in skill.paths]
+        return tuple([g.pattern for g in globs if any(map(g.matches, self.working_files))])
+
+    def ranked(self, prompt: str) -> list[SkillScore]:
+        """The best first; of equals the first in the registry. Nobody is here who scored nothing."""
+        if len(prompt) > 2 * _HALF:
+            prompt = f"{prompt[:_HALF]} {prompt[-_HALF:]}"
+        tokens = _tokens(prompt)
+        words, line = frozenset(_telling(tokens)), f" {' '.join(tokens)} "
+        scores = [one for known in self.known if (one := _score(known, words, line)) is not None]
+        return sorted(scores, key=lambda one: -one.score)
+
+    async def asked(self, prompt: str, active: tuple[str, ...]) -> tuple[list[SkillScore], str]:
+        """What the matcher of yours says, and what was wrong with it; a failure is raised."""
+        assert self.match.matcher is not None
+        shown_ = tuple(
+            [Scoring(s.name, s.description, s.when_to_use, s.paths) for s in self.skills]
+        )
+        query = SkillQuery(prompt, shown_, self.working_files, active, self.match.top_n)
+        try:
+            answer = self.match.matcher(query)
+            if inspect.isawaitable(answer):
+                answer = await answer
+            return _read(answer, {skill.name for skill in self.skills})
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            raise Unmatched("it was cancelled") from error
+        except (TestBroken, Unmatched):
+            raise
+        except Exception as error:
+            raise Unmatched(said(error)) from error
+
+
+class Unmatched(Exception):
+    """A matcher failed, or gave no answer that makes sense."""
+
+
+def _score(known: _Known, words: frozenset[str], line: str) -> SkillScore | None:
+    hits = len(words & known.description) + len(words & known.when_to_use)
+    score, reasons = 0.0, list[str]()
+    if hits:
+        score += hits / (hits + _SATURATION)
+        reasons.append(f"{hits} word{'s' if hits > 1 else ''} in common")
+    if known.name.strip() and known.name in line:
+        score += NAMED
+        reasons.append("named in the prompt")
+    for pattern in known.paths:
+        score += PATH
+        reasons.append(f"path {pattern}")
+    if not reasons:
+        return None
+    return SkillScore(known.skill.name, round(score, 6), "; ".join(reasons))
+
+
+def _tokens(text: str) -> list[str]:
+    return _WORD.findall(text.casefold())
+
+
+def _telling(tokens: Iterable[str]) -> list[str]:
+    return [one for one in tokens if len(one) > _SHORT and one not in _COMMON]
+
+
+def _words(text: str) -> list[str]:
+    return _telling(_tokens(text))
+
+
+# --------------------------------------------------------------------------- a matcher's answer
+
+
+def _read(answer: object, names: set[str]) -> tuple[list[SkillScore], str]:
+    """What a matcher said: a name, names, or scores by name; zero is a score like any other."""
+    if answer is None:
+        return [], ""
+    items: Iterable[Any]
+    if isinstance(answer, str):
+        items = [answer]
+    elif isinstance(answer, Mapping):
+        items = cast("Mapping[Any, Any]", answer).items()
+    elif isinstance(answer, Iterable):
+        items = cast("Iterable[Any]", answer)
+    else:
+        raise Unmatched(f"it answered {shown(answer)}, not scores by name")
+    found: dict[str, SkillScore] = {}
+    unknown: list[str] = []
+    for item in items:
+        one = _one(item)
+        if one.name not in names:
+            unknown.append(one.name)
+        elif one.score >= 0:
+            found.setdefault(one.name, one)
+        if len(found) + len(unknown) > 10_000:
+            raise Unmatched("its answer has no end")
+    warning = f"the matcher named {shown(unknown[0])}, which is no skill here" if unknown else ""
+    return sorted(found.values(), key=lambda one: -one.score), warning
+
+
+def _one(item: Any) -> SkillScore:
+    """One of the forms in which a skill and its score are written."""
+    given: Any = item
+    name, score, reason = given, cast("Any", 1.0), cast("Any", "the matcher")
+    if isinstance(item, SkillScore):
+        name, score, reason = item.name, item.score, item.reason
+    elif isinstance(item, Mapping):
+        told = cast("Mapping[str, Any]", item)
+        name, score, reason = told.get("name"), told.get("score", 1.0), told.get("reason") or reason
+    elif isinstance(item, (tuple, list)) and len(pair := cast("Sequence[Any]", item)) == 2:
+        name, score = pair
+    if isinstance(name, (Skill, Scoring)):
+        name = name.name
+    if not isinstance(name, str) or not isinstance(reason, str):
+        raise Unmatched(f"it answered {shown(given)}, not scores by name")
+    number = isinstance(score, (int, float)) and not isinstance(score, bool)
+    if not number or not abs(score) < math.inf:
+        raise Unmatched(f"its score for {shown(name)} is {shown(score)}, not a number")
+    return SkillScore(name, float(score), reason)

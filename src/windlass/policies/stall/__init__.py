@@ -1,0 +1,1 @@
+"""Stalls: calls that a run repeats, and what is done about them."""

@@ -1,0 +1,1 @@
+"""Taint: private data, untrusted content and ways out in one session."""

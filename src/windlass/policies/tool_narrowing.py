@@ -1,0 +1,339 @@
+"""Tools that nobody uses leave the model's sight: hidden for a while, never forbidden.
+
+Between turns, all at once, and on record. A hidden tool is named in the system prompt and can be
+called; a call brings it back. Where a provider's cache makes the frame cheap, tools leave only when
+the cache is lost anyway, and only if that pays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Final, Literal, cast
+
+import msgspec
+
+from windlass.events import Framed, Replied, Reshaped, SkillNarrowed, ToolSearchResulted
+from windlass.loop.policy import Policy
+from windlass.loop.run import Run
+from windlass.messages import ToolSpec
+from windlass.models.base import Frame, Request
+from windlass.options.prompt_text import Words, text_of
+from windlass.policies.facts import Reading, Take, reading
+from windlass.tools.kinds import CLASSES, PINNED, tool_class
+from windlass.tools.tool import Tool
+
+NAME: Final = "tool_surface_narrowing"
+LINE: Final = "Not listed now, for want of use, and still callable by name: {tools}."
+#: What a lost cache costs in turns of reading: written at 1.25 of the price, read at 0.1 of it.
+_MISS: Final = 11.5
+
+
+class ToolSurfaceNarrowing(msgspec.Struct, frozen=True, kw_only=True):
+    """Which tools leave the model's sight: `ToolSurfaceNarrowing(window_turns=8, hard_keep=["grep"])`.
+
+    `safe`: those that only read. `aggressive`: whichever are not used. `prune_classes` and
+    `keep_classes` say it class by class, `unknown_tool_policy` for tools that say nothing of themselves.
+    """
+
+    enabled: bool = True
+    window_turns: int = 5
+    mode: Literal["safe", "aggressive"] = "safe"
+    hard_keep: tuple[str, ...] = ()
+    prune_classes: tuple[str, ...] | None = None
+    keep_classes: tuple[str, ...] | None = None
+    unknown_tool_policy: Literal["keep", "prune"] | None = None
+
+    def prunes(self) -> frozenset[str]:
+        """The classes whose tools may leave."""
+        usual = ("read_only",) if self.mode == "safe" else CLASSES
+        prune = set(usual if self.prune_classes is None else self.prune_classes)
+        prune -= set(self.keep_classes or ())
+        if self.unknown_tool_policy == "prune":
+            prune.add("unknown")
+        elif self.unknown_tool_policy == "keep":
+            prune.discard("unknown")
+        return frozenset(prune)
+
+
+class Narrowed(msgspec.Struct, frozen=True):
+    """The tools that are hidden, since which turn, and how the model is told."""
+
+    hidden: tuple[str, ...] = ()
+    at: int = 0
+    line: str = ""
+
+
+class Surface(Reading):
+    """The turn in which each tool was last called, found or brought; and what was sent last."""
+
+    def __init__(self) -> None:
+        self.turns = 0
+        self.last: dict[str, int] = {}
+        self.frames: dict[str, list[str]] = {}  # tools of each, by digest
+        self.sent: str | None = None  # the frame of the last request
+        self.warm = False  # it was read from a cache, or written into one
+        self.cut = False  # the view has changed since
+
+    def takes(self) -> Mapping[type, Take]:
+        """What takes an entry into account, for each kind that matters."""
+        return {
+            Replied: self._reply,
+            Framed: self._frame,
+            ToolSearchResulted: self._found,
+            Reshaped: self._reshaped,
+        }
+
+    def _reply(self, entry: Replied) -> None:
+        if entry.purpose is None:
+            self.turns += 1
+            self.sent, self.cut = entry.frame, False
+            self.warm = bool(entry.usage.cache_read_tokens or entry.usage.cache_write_tokens)
+            for call in entry.message.tool_calls:
+                self.last[call.name] = self.turns
+
+    def _frame(self, entry: Framed) -> None:
+        self.frames[entry.digest] = names = [tool["name"] for tool in entry.tools]
+        for name in names:
+            self.last.setdefault(name, self.turns)
+
+    def _found(self, entry: ToolSearchResulted) -> None:
+        self.last.update(dict.fromkeys(entry.tool_names, self.turns))
+
+    def _reshaped(self, entry: Reshaped) -> None:
+        self.cut = True
+
+    def shown(self, run: Run) -> list[str] | None:
+        """The tools that the model was shown last; None: nobody knows."""
+        if self.sent is not None and self.sent not in self.frames:  # put on record by a run before
+            for entry in run.journal.entries[: run.first_entry]:
+                if type(entry) is Framed:
+                    self.frames.setdefault(entry.digest, [tool["name"] for tool in entry.tools])
+            self.frames.setdefault(self.sent, [])
+        return self.frames.get(self.sent or "") or None
+
+
+class _Looked:
+    """What the last looks came to, for as long as the frame stays what it was."""
+
+    __slots__ = ("candidates", "due", "frame", "given", "narrowed", "place", "shown", "tools")
+
+    def __init__(self) -> None:
+        self.place = -1  # entries on record
+        self.due = 0  # no tool can be unused for long enough before this turn
+        self.given: Frame | None = None  # that had these candidates
+        self.tools: Mapping[str, Tool] | None = None
+        self.candidates: tuple[ToolSpec, ...] = ()
+        self.frame: Frame | None = None  # that became this one without the hidden tools
+        self.shown: Frame | None = None
+        self.narrowed: Narrowed | None = None
+
+
+class Narrowing(Policy[Narrowed]):
+    """Hide what was not used in the last turns, where its class allows it."""
+
+    memory = Narrowed
+    brief: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        wanted: ToolSurfaceNarrowing | None = None,
+        keep: frozenset[str] = frozenset(),
+        words: Words = LINE,
+    ) -> None:
+        self.wanted = wanted = wanted or ToolSurfaceNarrowing()
+        self.window, self.prunes = wanted.window_turns, wanted.prunes()
+        self.required, self.words = keep, words
+
+    @property
+    def name(self) -> str:
+        return NAME
+
+    def may_leave(self, tool: Tool) -> bool:
+        """Is it of a class that leaves, and does nobody hold on to it?"""
+        if tool.name in self.required or tool.name in self.wanted.hard_keep:
+            return False
+        return not tool.annotations.get(PINNED) and tool_class(tool) in self.prunes
+
+    async def before_model(self, run: Run, request: Request) -> Request:
+        """The request without the hidden tools; once in a while, a look at which those are."""
+        memory: Narrowed | None = run.memory.get(NAME)
+        if memory is None and run.iteration < self.window:
+            return request
+        looked: _Looked | None = run.readings.get(self)
+        if looked is None:
+            looked = run.readings[self] = _Looked()
+        if looked.place != len(run.journal.entries):
+            other = looked.given is not request.frame  # with tools that may be long due
+            if other or run.iteration >= looked.due or (memory and _called(run, memory)):
+                memory = await self._look(run, request, memory or Narrowed(), looked)
+            looked.place = len(run.journal.entries)
+        if memory is None or not memory.hidden:
+            return request
+        if looked.frame is not request.frame or looked.narrowed is not memory:
+            looked.frame, looked.narrowed = request.frame, memory
+            looked.shown = _without(request.frame, memory)
+        if looked.shown is None:
+            return request
+        return Request(request.messages, looked.shown, request.tail)
+
+    # ----------------------------------------------------------------- which leave, which return
+
+    async def _look(
+        self, run: Run, request: Request, memory: Narrowed, looked: _Looked
+    ) -> Narrowed | None:
+        used = reading(run, Surface)
+        back = tuple([name for name in memory.hidden if used.last.get(name, 0) > memory.at])
+        hidden = tuple([name for name in memory.hidden if name not in back])
+        stale = self._stale(run, request.frame, hidden, used, looked)
+        if stale and not back and not self._now(run, request.frame, hidden, stale, used):
+            stale = []  # the cache is warm: they wait for a cut
+        if not stale and not back:
+            return memory if NAME in run.memory else None
+        hidden = (*hidden, *[spec.name for spec in stale])
+        line = await self._told(hidden) if hidden else ""
+        narrowed = Narrowed(hidden, used.turns, line)
+        run.note(self._entry(run, request.frame, narrowed, stale, back, used))
+        run.remember(self, narrowed)
+        return narrowed
+
+    def _stale(
+        self, run: Run, frame: Frame, hidden: tuple[str, ...], used: Surface, looked: _Looked
+    ) -> list[ToolSpec]:
+        """Those that were not used across the window. One tool at least stays."""
+        demanded, gone = _demanded(frame), frozenset(hidden)
+        stale: list[ToolSpec] = []
+        due = used.turns + self.window
+        for spec in self._candidates(run, frame, looked):
+            if spec.name in gone or spec.name == demanded:
+                continue
+            # in no frame so far: somebody brings it just now
+            last = used.last.get(spec.name, used.turns) + self.window
+            if last <= used.turns:
+                stale.append(spec)
+            due = min(due, last)
+        looked.due = due
+        if len(stale) + len(gone.intersection(_names(frame))) >= len(frame.tools) and stale:
+            latest = max(stale, key=lambda spec: used.last.get(spec.name, 0))
+            stale.remove(latest)
+        return stale
+
+    def _candidates(self, run: Run, frame: Frame, looked: _Looked) -> tuple[ToolSpec, ...]:
+        """The tools of a frame that may leave. What nobody can run is how a typed answer is given."""
+        if looked.given is not frame or looked.tools is not run.tools:
+            looked.given, looked.tools = frame, run.tools
+            found = [(spec, run.tools.get(spec.name)) for spec in frame.tools]
+            looked.candidates = tuple(
+                [
+                    spec
+                    for spec, tool in found
+                    if tool is not None and not spec.defer_loading and self.may_leave(tool)
+                ]
+            )
+        return looked.candidates
+
+    def _now(
+        self, run: Run, frame: Frame, hidden: tuple[str, ...], stale: list[ToolSpec], used: Surface
+    ) -> bool:
+        """Does it cost nothing, or less than it saves if the run goes on for as long again?"""
+        warm = used.warm
+        if warm:
+            shown = used.shown(run)
+            if shown is not None and shown != [n for n in _names(frame) if n not in hidden]:
+                warm = False  # other tools than before: what was cached of the frame is lost anyway
+            elif not used.cut:
+                return False
+        saved = sum([_size(spec) for spec in stale])
+        line = LINE if callable(self.words) else self.words
+        if not hidden and saved <= len(line) + sum([len(spec.name) + 2 for spec in stale]):
+            return False  # to name them takes as much as to describe them
+        rest = len(frame.system or "") + sum([_size(spec) for spec in frame.tools]) - saved
+        return not warm or rest * _MISS <= saved * run.iteration
+
+    async def _told(self, hidden: tuple[str, ...]) -> str:
+        words = await text_of(self.words)
+        return words.replace("{tools}", ", ".join(hidden))
+
+    # ----------------------------------------------------------------- on the record
+
+    def _entry(
+        self,
+        run: Run,
+        frame: Frame,
+        narrowed: Narrowed,
+        stale: list[ToolSpec],
+        back: tuple[str, ...],
+        used: Surface,
+    ) -> SkillNarrowed:
+        kept = [name for name in _names(frame) if name not in narrowed.hidden]
+        about: dict[str, Any] = msgspec.to_builtins(self.wanted)
+        about["hard_keep"] = list(self.wanted.hard_keep)
+        about["prune_classes"] = sorted(self.prunes)
+        about["keep_classes"] = sorted(set(CLASSES) - self.prunes)
+        about["unknown_tool_policy"] = "prune" if "unknown" in self.prunes else "keep"
+        removed = [spec.name for spec in stale]
+        return SkillNarrowed(
+            run.iteration,
+            tuple(removed),
+            tuple(kept),
+            "unused" if removed else "used_again",
+            about,
+            tuple([_detail(run, name, used) for name in removed]),
+            tuple([_detail(run, name, used, self._why(run, frame, name, used)) for name in kept]),
+            back,
+        )
+
+    def _why(self, run: Run, frame: Frame, name: str, used: Surface) -> str:
+        """Why a tool stays."""
+        tool = run.tools.get(name)
+        if name in self.wanted.hard_keep:
+            return "hard_keep"
+        if name in self.required:
+            return "required"
+        if tool is None or name == _demanded(frame) or not self.may_leave(tool):
+            classed = tool is not None and tool_class(tool) not in self.prunes
+            return "class" if classed else "needed"
+        return "used" if used.last.get(name, 0) + self.window > used.turns else "last"
+
+
+def _detail(run: Run, name: str, used: Surface, why: str | None = None) -> dict[str, Any]:
+    tool = run.tools.get(name)
+    detail: dict[str, Any] = {
+        "name": name,
+        "class": "unknown" if tool is None else tool_class(tool),
+        "last_used": used.last.get(name, 0),
+    }
+    return detail if why is None else {**detail, "why": why}
+
+
+def _without(frame: Frame, narrowed: Narrowed) -> Frame | None:
+    """The frame with the hidden tools as a line of its system prompt; None: it has none of them."""
+    demanded = _demanded(frame)
+    gone = frozenset(narrowed.hidden) - {demanded}
+    tools = tuple([spec for spec in frame.tools if spec.name not in gone])
+    if len(tools) == len(frame.tools) or not tools:
+        return None
+    system = f"{frame.system}\n\n{narrowed.line}" if frame.system else narrowed.line
+    return Frame(system, tools, frame.settings)
+
+
+def _demanded(frame: Frame) -> str | None:
+    """The one tool that the model must call, where somebody says so."""
+    choice: Any = frame.settings.tool_choice
+    if isinstance(choice, Mapping):
+        name = cast("Mapping[str, Any]", choice).get("name")
+        return name if isinstance(name, str) else None
+    return choice if isinstance(choice, str) else None
+
+
+def _called(run: Run, memory: Narrowed) -> bool:
+    """Has a hidden tool been called, or found, since it was hidden?"""
+    last = reading(run, Surface).last
+    return any([last.get(name, 0) > memory.at for name in memory.hidden])
+
+
+def _names(frame: Frame) -> Iterator[str]:
+    return (spec.name for spec in frame.tools)
+
+
+def _size(spec: ToolSpec) -> int:
+    return len(msgspec.json.encode(spec))

@@ -1,0 +1,1 @@
+"""Tools that a model finds by a search."""

@@ -1,0 +1,1 @@
+"""The limit on turns, fixed or adaptive."""

@@ -1,0 +1,1 @@
+"""Secrets, and how they are kept out of what is written."""

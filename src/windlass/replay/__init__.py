@@ -1,0 +1,1 @@
+"""Recorded runs: replay one, compare requests, show what the model saw."""

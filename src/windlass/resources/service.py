@@ -1,0 +1,365 @@
+"""Where calls to resources are answered: permission, the transaction, the audit row, the result.
+
+A tool call and a host's call go the same way; they differ in whose transaction it is (the session's
+journal or the store alone) and in what comes back (JSON or an object).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Executor
+from typing import Any, TypeVar, cast
+from weakref import WeakValueDictionary
+
+from windlass import seams
+from windlass.access.caller import Caller, recorded_user
+from windlass.access.roles import Roles
+from windlass.errors import PermissionDenied, StoreError
+from windlass.messages import ToolResult
+from windlass.redaction.redactor import Redactor
+from windlass.resources import audit, schema
+from windlass.resources.audit import Origin
+from windlass.resources.methods import begin, row_for
+from windlass.resources.plan_check import check_rows, find_expected
+from windlass.resources.query import Page
+from windlass.resources.resource import Plan, Resource, plan_of
+from windlass.resources.tx import ResourceTx, tenant_of
+from windlass.resources.verbs import Verb
+from windlass.store.base import Store
+from windlass.tools.middleware.preview import ExpectedRows
+from windlass.tools.render import to_text
+from windlass.tools.tool import AgentInfo, Tool, ToolContext
+
+T = TypeVar("T")
+Commit = Callable[[Callable[[Any], Any]], Awaitable[Any]]
+
+
+class Desk:
+    """What the resources of one Runtime share: its store, its roles, and which tables are ready."""
+
+    def __init__(
+        self,
+        store: Callable[[], Store],
+        roles: Callable[[], Roles],
+        redactor: Callable[[], Redactor | None],
+    ) -> None:
+        self.store, self.roles, self.redactor = store, roles, redactor
+        self.plans: Callable[[], frozenset[Plan]] = frozenset  # the registry's own says which
+        self._name = seams.new_id("host")
+        self._ready: frozenset[Plan] = frozenset()
+        self._ready_in: Store | None = None
+        self._dialect = ""
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._lanes: list[int] = []  # chains of host calls that nobody uses now
+        self._count = 0
+
+    async def prepare(self, store: Store) -> frozenset[Plan]:
+        """Let the tables be there, of all resources: a method may work with several."""
+        plans = self.plans()
+        if self._ready_in is store and plans <= self._ready:
+            return plans
+
+        def body(tx: Any) -> str:
+            audit.ensure(tx)
+            for plan in plans:
+                schema.ensure(tx, plan)
+            return tx.dialect
+
+        self._dialect = await store.commit(body)
+        self._ready, self._ready_in = plans, store
+        return plans
+
+    # ----------------------------------------------------------------- a tool's call
+
+    async def for_tool(self, verb: Verb, arguments: dict[str, Any], ctx: ToolContext[Any]) -> Any:
+        """Answer a call of a run, in its session's transaction."""
+        store = self.store()
+        if getattr(ctx.scope, "store", store) is not store:
+            raise StoreError(
+                f"{verb.tool}: the rows are in the Runtime's store, and this session in another; "
+                "run it without `store=`"
+            )
+        known = await self.prepare(store)
+        scope: Any = ctx.scope
+        origin = self._origin(
+            verb,
+            ctx.caller,
+            f"session:{ctx.session_id}",
+            getattr(scope, "request_id", None),
+            getattr(scope, "conversation_id", None),
+            session=ctx.session_id,
+            run=ctx.run_id,
+            call=ctx.call_id,
+        )
+        if verb.reads:
+            return await self._read(verb, arguments, origin, ctx.caller, store, as_json, ctx, known)
+        commit = self._in_turn(ctx.session_id, ctx.commit)
+        call = _Call(self, verb, arguments, origin, ctx.caller, commit, as_json, known)
+        call.expected = find_expected(ctx)
+        try:
+            return await call.answer(store, ctx)
+        except PermissionDenied as error:
+            if call.committed:
+                raise
+            return await commit(call.denial(str(error)))
+
+    def _in_turn(self, session: str | None, commit: Commit) -> Commit:
+        """One commit after the other in a session, where several would run at the same time.
+
+        They would all want the end of its chain and its journal, and run again until they had it.
+        """
+        if session is None or self._dialect != "postgres":
+            return commit
+        lock = self._turns.setdefault(session, asyncio.Lock())
+
+        async def alone(body: Callable[[Any], Any]) -> Any:
+            async with lock:
+                return await commit(body)
+
+        return alone
+
+    # ----------------------------------------------------------------- a host's call
+
+    async def for_host(
+        self,
+        verb: Verb,
+        arguments: dict[str, Any],
+        caller: Caller,
+        request: str | None = None,
+        conversation: str | None = None,
+    ) -> Any:
+        """Answer a call of the host's, in a transaction of its own."""
+        store = self.store()
+        known = await self.prepare(store)
+        if self._lanes:
+            lane = self._lanes.pop()
+        else:
+            lane, self._count = self._count, self._count + 1
+        try:
+            chain = f"host:{self._name}:{caller.tenant or ''}"
+            origin = self._origin(verb, caller, chain, request, conversation, lane=lane)
+            show = _objects(verb.plan)
+            if verb.reads and verb.method is None:
+                return await self._read(verb, arguments, origin, caller, store, show, None, known)
+            call = _Call(self, verb, arguments, origin, caller, store.commit, show, known)
+            try:
+                return await call.answer(store, None)
+            except PermissionDenied as error:
+                if not call.committed:
+                    await store.commit(call.denial(str(error)))
+                raise
+        finally:
+            self._lanes.append(lane)
+
+    async def _read(
+        self,
+        verb: Verb,
+        arguments: dict[str, Any],
+        origin: Origin,
+        caller: Caller,
+        store: Store,
+        show: Callable[[Any], Any],
+        ctx: ToolContext[Any] | None,
+        known: frozenset[Plan],
+    ) -> Any:
+        kept = verb.plan.cls.audit_reads
+        commit = self._in_turn(origin.session, store.commit)
+        if not kept and verb.method is None:
+            commit = store.consult
+        call = _Call(self, verb, arguments, origin, caller, commit, show, known, kept=kept)
+        try:
+            return await call.answer(store, ctx)
+        except PermissionDenied as error:
+            await store.commit(call.denial(str(error)))
+            raise
+
+    def _origin(
+        self,
+        verb: Verb,
+        caller: Caller,
+        chain: str,
+        request: str | None,
+        conversation: str | None,
+        **more: Any,
+    ) -> Origin:
+        return Origin(
+            chain,
+            seams.now(),
+            caller.tenant,
+            recorded_user(caller),
+            caller.roles,
+            verb.tool,
+            verb.plan.name,
+            verb.name,
+            request,
+            conversation,
+            **more,
+        )
+
+
+class _Call:
+    """One call on its way."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        verb: Verb,
+        arguments: dict[str, Any],
+        origin: Origin,
+        caller: Caller,
+        commit: Commit,
+        show: Callable[[Any], Any],
+        known: frozenset[Plan],
+        *,
+        kept: bool = True,
+    ) -> None:
+        self.desk, self.verb, self.arguments, self.origin = desk, verb, arguments, origin
+        self.caller, self.commit, self.show, self.kept = caller, commit, show, kept
+        self.known = known
+        self.redactor = desk.redactor()
+        self.expected: ExpectedRows | None = None  # by the plan that the call belongs to
+        self.committed = False
+        self.value: Any = None  # what the body returned, before it was made to be shown
+
+    async def answer(self, store: Store, ctx: ToolContext[Any] | None) -> Any:
+        """Do it, if the caller may."""
+        refused = self.desk.roles().refusal(self.caller, self.verb.action)
+        if refused is not None:
+            raise PermissionDenied(refused)
+        tenant = tenant_of(self.caller)
+        method = self.verb.method
+        if method is not None and method.waits:
+            return await self._slowly(store, tenant, ctx)
+        return await self.commit(lambda tx: self.body(tx, tenant, self._run))
+
+    def _run(self, tx: ResourceTx) -> Any:
+        return self.verb.run(tx, self.arguments)
+
+    def body(self, tx: Any, tenant: str, run: Callable[[ResourceTx], Any]) -> Any:
+        """The effect and its audit row."""
+        work = ResourceTx(tx, self.caller, tenant, self.origin.at, self.known)
+        value = self.value = run(work)
+        if self.expected is not None:
+            check_rows(tx, tenant, work.changes, self.expected)
+        if self.kept:
+            row = self.arguments.get("id")
+            audit.write(tx, self.origin, work.changes, row=row, redactor=self.redactor)
+        return self.show(value)
+
+    async def _slowly(self, store: Store, tenant: str, ctx: ToolContext[Any] | None) -> Any:
+        verb, method = self.verb, self.verb.method
+        made = None
+        if method.on_row:
+
+            def look(tx: Any) -> Any:
+                work = ResourceTx(tx, self.caller, tenant, self.origin.at, self.known)
+                return row_for(work, verb.plan, method, self.arguments)
+
+            made = await store.consult(look)
+        mine = _Context(self, tenant, ctx)
+        value = await begin(verb.plan, method, made, self.arguments, mine)
+        if self.committed:
+            return self.show(value)
+        return await self.commit(lambda tx: self.body(tx, tenant, lambda _: value))
+
+    def denial(self, reason: str) -> Callable[[Any], ToolResult]:
+        """The body that puts a refusal on record."""
+
+        def body(tx: Any) -> ToolResult:
+            audit.write(
+                tx,
+                self.origin,
+                (),
+                row=self.arguments.get("id"),
+                outcome="denied",
+                reason=reason,
+                redactor=self.redactor,
+            )
+            return denied(self.verb.tool, reason)
+
+        return body
+
+
+class _Context(ToolContext[Any]):
+    """The context of an async method: its commit is audited, and its `tx` knows the tenant."""
+
+    __slots__ = ("_call", "_tenant")
+
+    def __init__(self, call: _Call, tenant: str, ctx: ToolContext[Any] | None) -> None:
+        origin = call.origin
+        super().__init__(
+            None if ctx is None else ctx.deps,
+            call.caller,
+            origin.session or "",
+            origin.run or "",
+            origin.call or seams.new_id("call"),
+            origin.tool,
+            cast("Any", _Outside()) if ctx is None else ctx.scope,
+            1 if ctx is None else ctx.attempt,
+        )
+        self._call, self._tenant = call, tenant
+
+    async def commit(self, body: Callable[[Any], T]) -> T:
+        """Run `body(tx)` in one transaction with the audit row and the record of this call."""
+        call = self._call
+        if call.committed:
+            raise RuntimeError(f"{self.tool_name} has committed already; a call commits once")
+        await call.commit(lambda tx: call.body(tx, self._tenant, body))
+        call.committed = True
+        return call.value
+
+
+class _Outside:
+    """What a method finds around it when no run calls it."""
+
+    agent = AgentInfo("host", "host")
+    cancelled = False
+    pool: Executor | None = None
+
+    def progress(self, call_id: str, data: Any) -> None:
+        """Nobody watches."""
+
+    def again(self, call_id: str, tool: Tool, attempt: int) -> bool:
+        """Nobody tries again."""
+        return False
+
+    async def commit(self, call_id: str, body: Callable[[Any], Any]) -> Any:
+        """Nobody calls it: `_Context.commit` stands before it."""
+        raise RuntimeError("only a call can commit")
+
+
+# --------------------------------------------------------------------------- answers
+
+
+def denied(tool: str, reason: str) -> ToolResult:
+    """What a model reads about a call that its caller may not make."""
+    words = to_text({"error": "permission_denied", "tool": tool, "reason": reason})
+    return ToolResult(content=words, is_error=True, name=tool, outcome="denied")
+
+
+def as_json(value: Any) -> Any:
+    """Rows, pages and objects as JSON."""
+    if isinstance(value, Resource):
+        return plan_of(type(value)).shown(value)
+    if isinstance(value, Page):
+        page = cast("Page[Any]", value)
+        return {"rows": [as_json(one) for one in page.rows], "cursor": page.cursor}
+    if isinstance(value, (list, tuple)):
+        return [as_json(one) for one in cast("list[Any]", value)]
+    return value
+
+
+def _objects(plan: Plan) -> Callable[[Any], Any]:
+    """Rows as objects; what a method returns stays as it is."""
+    keys = {*plan.by_name, "version"}
+
+    def show(value: Any) -> Any:
+        if isinstance(value, Page):
+            page = cast("Page[Any]", value)
+            return Page([show(one) for one in page.rows], page.cursor)
+        if isinstance(value, dict) and value.keys() == keys:
+            return plan.instance(cast("dict[str, Any]", value))
+        return cast("Any", value)
+
+    return show

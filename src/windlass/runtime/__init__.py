@@ -1,0 +1,1 @@
+"""The interfaces of a Runtime beside its models: its audit."""

@@ -1,0 +1,1 @@
+"""Sessions of a store: list, read, fork, seed, approve, undo."""

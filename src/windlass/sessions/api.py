@@ -1,0 +1,405 @@
+"""Sessions by name: open, read, cut, fork and remove what a store keeps.
+
+Each function works on the store of the current Runtime, or on the one given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import msgspec
+
+from windlass import seams
+from windlass.access.caller import Caller, is_host
+from windlass.engine.ownership import (
+    BEGIN_TRIES,
+    SessionAction,
+    as_seen_by,
+    find_session,
+    owner_metadata,
+    place_session,
+    readable_sessions,
+    wait_for_beginner,
+)
+from windlass.engine.redaction import check_session_id, redact
+from windlass.engine.transcript import Transcript, transcript_of
+from windlass.errors import ConfigError, NoSuchSession, SessionHeld, StoreError, shown
+from windlass.events import (
+    InboxTaken,
+    IterationStart,
+    JournalEntry,
+    Reshaped,
+    RunEnded,
+    RunResumed,
+    RunStarted,
+    SessionReset,
+    ToolIntended,
+)
+from windlass.events.policy import Reminder
+from windlass.messages import Message
+from windlass.policies.scratchpad.inbox import standing
+from windlass.policies.scratchpad.pad import as_data
+from windlass.store.base import InboxKind, Journal, SessionInfo, Store
+from windlass.store.view import ViewFold, messages_of, whole
+
+if TYPE_CHECKING:
+    from windlass.engine.environment import Runtime
+
+_OF_CALLERS: Final = ("steer", "follow_up", "cancel", "suspend", "resume")
+
+
+class Session(msgspec.Struct, frozen=True):
+    """A session as it stands: its place in the family, its view, and all its entries."""
+
+    id: str
+    parent_id: str | None
+    child_ids: tuple[str, ...]
+    root_id: str
+    branch_at: int | None
+    status: str | None
+    metadata: dict[str, Any]
+    entries: Sequence[JournalEntry]
+    scratchpad: dict[str, Any] | None = None  # with edits that no run has taken yet
+    scratchpad_version: int = 0
+
+    @property
+    def messages(self) -> list[Message]:
+        """What the next request carries."""
+        return messages_of(self.entries)
+
+    @property
+    def transcript(self) -> Transcript:
+        """The session as plain data."""
+        return transcript_of(self.entries)
+
+    def __repr__(self) -> str:
+        return f"<Session {self.id} {self.status or 'open'}, {len(self.entries)} entries>"
+
+
+async def agent_session_open(
+    id: str | None = None,
+    *,
+    metadata: dict[str, Any] | None = None,
+    parent_id: str | None = None,
+    store: Store | None = None,
+    caller: Caller | None = None,
+) -> Session:
+    """Make the session if it is not there yet; opening it again changes nothing.
+
+    It belongs to `caller`; without one, to the host.
+
+    ```python
+    session = await agent_session_open("review")
+    await agent.run("hello", session_id=session.id)
+    ```
+    """
+    home, scope = _home(store), _scope(caller)
+    name = _named(id) if id is not None else seams.new_id("session")
+    metadata = owner_metadata(caller, redact(metadata))
+    for attempt in count():
+        try:
+            return await _read(home, await find_session(home, name, caller, scope, "run"), caller)
+        except NoSuchSession:
+            if attempt == BEGIN_TRIES:
+                raise
+        await check_session_id(home, name)
+        key = await place_session(home, name, caller, scope)
+        above = parent_id
+        if above is not None:
+            above = await find_session(home, above, caller, scope, "run")
+        try:
+            journal = await home.open(key, metadata=metadata, parent_id=above)
+            await journal.close()
+        except SessionHeld:  # somebody begins it just now: for this caller, or for another tenant
+            await wait_for_beginner(attempt)
+    raise AssertionError("unreachable")
+
+
+async def agent_session_read(
+    id: str, *, store: Store | None = None, caller: Caller | None = None
+) -> Session:
+    """The session as it stands on disk: `(await agent_session_read("review")).messages`.
+
+    With `caller` it is one that he began, or has a role for; any other is `NoSuchSession`.
+    """
+    home, key = await _found(id, store, caller, "read")
+    return await _read(home, key, caller)
+
+
+async def agent_session_list(
+    *, store: Store | None = None, caller: Caller | None = None
+) -> list[SessionInfo]:
+    """All sessions, the latest first; with `caller`, those that he may read."""
+    found = await readable_sessions(_home(store), caller, _scope(caller))
+    return [as_seen_by(info, caller) for info in found]
+
+
+async def agent_session_reset(
+    id: str, *, store: Store | None = None, caller: Caller | None = None
+) -> None:
+    """Everything said so far leaves the view; the id and the record stay."""
+    home, key = await _found(id, store, caller, "edit")
+    await _append(home, key, SessionReset())
+
+
+async def agent_session_trim(
+    id: str, keep_last: int, *, store: Store | None = None, caller: Caller | None = None
+) -> int:
+    """Keep the last `keep_last` messages in the view; how many were kept.
+
+    Fewer are kept where the cut would leave a result without its call, and more where it would
+    take away calls that still wait for their results.
+    """
+    if keep_last < 0:
+        raise ConfigError(f"keep_last is a number of messages, not {keep_last}")
+    home, key = await _found(id, store, caller, "edit")
+    journal = await home.open(key, create=False)
+    try:
+        messages = messages_of(journal.entries)
+        start = _cut(messages, keep_last)
+        if start:
+            journal.append(Reshaped(0, start, (), "trim"))
+    finally:
+        await journal.close()
+    return len(messages) - start
+
+
+async def agent_session_fork(
+    id: str,
+    new_id: str | None = None,
+    *,
+    store: Store | None = None,
+    caller: Caller | None = None,
+) -> Session:
+    """A new session with the same history, up to its last answered call.
+
+    What the original is still doing stays its own: an open call is not copied, for it would run twice.
+    The fork belongs to `caller`; what the host forks belongs to whoever began the original.
+    """
+    home, key = await _found(id, store, caller, "fork")
+    entries = await home.read(key)
+    end, size = _last_whole(entries)
+    return await _fork(home, key, new_id, entries[:end], size, caller)
+
+
+async def agent_session_fork_at(
+    id: str,
+    n: int,
+    new_id: str | None = None,
+    *,
+    store: Store | None = None,
+    caller: Caller | None = None,
+) -> Session:
+    """A new session with the first `n` messages, or fewer where the n-th asks for tools.
+
+    `branch_at` says how many were kept.
+    """
+    if n < 0:
+        raise ConfigError(f"a session is forked after some messages, not after {n}")
+    home, key = await _found(id, store, caller, "fork")
+    entries = await home.read(key)
+    size = whole(messages_of(entries), n)
+    return await _fork(home, key, new_id, _first(entries, size), size, caller)
+
+
+async def agent_session_remind(
+    id: str,
+    reminder: Reminder | str,
+    *,
+    store: Store | None = None,
+    caller: Caller | None = None,
+) -> None:
+    """Remind the model that works on the session, or will: from its next request on.
+
+    ```python
+    await agent_session_remind("review", system_reminder("The freeze begins at noon.", ttl=5))
+    ```
+    A session whose run has ended keeps it for the next one.
+    """
+    words = Reminder(reminder) if isinstance(reminder, str) else reminder
+    if type(cast("object", words)) is not Reminder:
+        raise ConfigError(f"a reminder is made by system_reminder(…), not {shown(reminder)}")
+    home, key = await _found(id, store, caller, "mail")
+    await home.post(key, "remind", redact(msgspec.to_builtins(words)))
+
+
+async def agent_session_post(
+    id: str,
+    kind: InboxKind,
+    payload: Any = None,
+    *,
+    store: Store | None = None,
+    caller: Caller | None = None,
+) -> str:
+    """Leave something in a session's inbox, in a caller's name; the id of what was left.
+
+    ```python
+    await agent_session_post("review", "steer", "Be brief.", caller=ann)
+    ```
+    A caller posts a text (`steer`, `follow_up`, `cancel`, `suspend`, `resume`). Reminders have
+    `agent_session_remind`, decisions `approve` and `deny`; results are the host's to give.
+    """
+    if not is_host(caller):
+        if kind not in _OF_CALLERS:
+            raise ConfigError(f"a caller posts one of {', '.join(_OF_CALLERS)}, not {shown(kind)}")
+        if payload is not None and not isinstance(payload, str):
+            raise ConfigError(f"a caller posts a text, not {shown(payload)}")
+        if kind == "suspend":
+            payload = {"reason": payload or "suspended"}
+    home, key = await _found(id, store, caller, "mail")
+    return await home.post(key, kind, redact(payload))
+
+
+async def agent_session_close(
+    id: str, *, store: Store | None = None, caller: Caller | None = None
+) -> bool:
+    """Remove the session and everything recorded of it; False when there was none."""
+    try:
+        home, key = await _found(id, store, caller, "edit")
+    except NoSuchSession:
+        return False
+    return await home.delete(key)
+
+
+# --------------------------------------------------------------------------- how
+
+
+def _home(store: Store | None) -> Store:
+    if store is not None:
+        return store
+    from windlass.engine.environment import (
+        current_store,  # runs need sessions too: no circle at import
+    )
+
+    return current_store()
+
+
+def _scope(caller: Caller | None) -> Runtime | None:
+    """Whose roles are asked: those of the current Runtime, where it is not the host who asks."""
+    if is_host(caller):
+        return None
+    from windlass.engine.environment import current_runtime
+
+    return current_runtime()
+
+
+async def _found(
+    id: str, store: Store | None, caller: Caller | None, action: SessionAction
+) -> tuple[Store, str]:
+    home = _home(store)
+    return home, await find_session(home, id, caller, _scope(caller), action)
+
+
+def _named(id: str) -> str:
+    if not id or id != id.strip():
+        raise ConfigError(f"a session's id is a name without blanks around it, not {id!r}")
+    return id
+
+
+async def _read(home: Store, id: str, caller: Caller | None) -> Session:
+    info, entries = as_seen_by(await home.info(id), caller), await home.read(id)
+    state = standing(entries, await home.inbox(id))
+    return Session(
+        id=info.id,
+        parent_id=info.parent_id,
+        child_ids=info.child_ids,
+        root_id=info.root_id or info.id,
+        branch_at=info.branch_at,
+        status=info.status,
+        metadata=info.metadata,
+        entries=entries,
+        scratchpad=as_data(state.pad),
+        scratchpad_version=state.version,
+    )
+
+
+async def _append(home: Store, id: str, entry: JournalEntry) -> None:
+    journal: Journal = await home.open(id, create=False)
+    try:
+        journal.append(redact(entry))
+    finally:
+        await journal.close()
+
+
+def _cut(messages: Sequence[Message], keep_last: int) -> int:
+    """Where a view may begin so that about `keep_last` messages are left."""
+    size = len(messages)
+    start = max(0, size - keep_last)
+    while start < size and messages[start].role == "tool":
+        start += 1
+    return min(start, whole(messages, size))
+
+
+async def _fork(
+    home: Store,
+    id: str,
+    new_id: str | None,
+    entries: list[JournalEntry],
+    size: int,
+    caller: Caller | None,
+) -> Session:
+    name = _named(new_id) if new_id is not None else seams.new_id("session")
+    await check_session_id(home, name)
+    if is_host(caller):
+        await home.fork(id, name, _ended(entries), size)
+        return await _read(home, name, caller)
+    scope, owner = _scope(caller), owner_metadata(caller)
+    key = await place_session(home, name, caller, scope)
+    try:
+        await home.fork(id, key, _ended(entries), size, owner)
+    except StoreError:
+        taken, key = key, await place_session(home, name, caller, scope)
+        if key == taken:
+            raise
+        await home.fork(id, key, _ended(entries), size, owner)  # beside that of another tenant
+    return await _read(home, key, caller)
+
+
+def _ended(entries: list[JournalEntry]) -> list[JournalEntry]:
+    """A run belongs to the session it began in: in a copy it is over."""
+    run_id: str | None = None
+    for entry in entries:
+        if isinstance(entry, RunStarted | RunResumed):
+            run_id = entry.run_id
+        elif isinstance(entry, RunEnded):
+            run_id = entry.run_id if entry.status == "suspended" else None
+    if run_id is not None:
+        entries = [*entries, RunEnded(run_id, "stopped", "fork")]
+    return entries
+
+
+def _last_whole(entries: Sequence[JournalEntry]) -> tuple[int, int]:
+    """How many entries and messages there are before calls that have no answer yet."""
+    fold = ViewFold()
+    end = size = 0
+    for position, entry in enumerate(entries):
+        fold.apply(entry)
+        if not fold.open:
+            end, size = position + 1, len(fold.messages)
+    return end, size
+
+
+def _first(entries: Sequence[JournalEntry], size: int) -> list[JournalEntry]:
+    """The entries that lead to the first `size` messages of today's view."""
+    target = messages_of(entries)[:size]
+    fold = ViewFold()
+    reached: int | None = None
+    for position, entry in enumerate(entries):
+        fold.apply(entry)
+        if not fold.open and len(fold.messages) == size and fold.messages == target:
+            reached = position + 1
+            break
+    if reached is None:  # the place lies inside what was reshaped since: cut today's view
+        end, seen = _last_whole(entries)
+        return [*entries[:end], Reshaped(size, seen, (), "fork")]
+    while reached < len(entries) and not isinstance(entries[reached], _NEW_MOMENT):
+        fold.apply(entries[reached])
+        if fold.messages != target or fold.open:
+            break
+        reached += 1
+    return list(entries[:reached])
+
+
+_NEW_MOMENT = (RunStarted, RunResumed, IterationStart, InboxTaken, ToolIntended)

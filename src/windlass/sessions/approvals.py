@@ -1,0 +1,218 @@
+"""Calls that wait for a yes or a no, in all sessions of a store, and how somebody answers them.
+
+An answer is left in the session's inbox. It may come tomorrow, from another process; whoever goes on
+with the session finds it there, and it counts only for the call exactly as it was asked about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from windlass import seams
+from windlass.access.caller import Caller, is_host
+from windlass.detach import detach
+from windlass.engine.environment import current_runtime, current_store
+from windlass.engine.ownership import find_session, readable_sessions
+from windlass.engine.redaction import redact
+from windlass.errors import AlreadyAnswered, ConfigError, WindlassError, nearest, shown
+from windlass.events import (
+    InboxTaken,
+    IterationStart,
+    JournalEntry,
+    RunEnded,
+    RunStarted,
+    ToolDecided,
+    ToolResulted,
+)
+from windlass.loop.resume_input import (
+    Answers,
+    Decision,
+    answer_as_data,
+    check_by,
+    decision_of,
+    keep_answer,
+)
+from windlass.store.answers import HOST
+from windlass.store.base import InboxItem, Store
+
+
+class PendingApproval(msgspec.Struct, frozen=True):
+    """A call that waits: who wants it, what it would do, which rule asks, and until when."""
+
+    id: str  # what an answer is bound to
+    session_id: str
+    call_id: str
+    tool: str
+    arguments: dict[str, Any]
+    caller: str
+    tenant: str | None
+    agent: str | None
+    rule: str
+    reason: str | None = None
+    receipt: dict[str, Any] | None = None
+    expires_at: float | None = None
+    answered: str | None = None  # allow or deny, while nobody has gone on with the session yet
+    answered_by: str | None = None  # who said so
+
+    @property
+    def expired(self) -> bool:
+        """No answer counts any more."""
+        return self.expires_at is not None and seams.now() > self.expires_at
+
+
+class NoSuchApproval(WindlassError, KeyError):
+    """Nothing waits for an answer under this id."""
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else "nothing waits under this id"
+
+
+async def approvals(
+    store: Store | None = None,
+    session_id: str | None = None,
+    *,
+    caller: Caller | None = None,
+) -> list[PendingApproval]:
+    """The calls that wait for an answer: `for each in await w.approvals(): print(each.tool)`.
+
+    With `caller`, those of sessions that he began or that a role lets him answer for.
+    """
+    runtime = current_runtime()
+    home = store or runtime.store
+    if session_id is not None:
+        ids = [await find_session(home, session_id, caller, runtime, "answer")]
+    else:
+        known = await readable_sessions(home, caller, runtime, "answer")
+        ids = [info.id for info in known if info.status == "suspended"]
+    found: list[PendingApproval] = []
+    for one in ids:
+        found += _waiting(one, await home.read(one), await home.inbox(one))
+    return found
+
+
+async def approve(
+    *ids: str, by: Caller | None = None, reason: str | None = None, store: Store | None = None
+) -> None:
+    """Say yes to one call or several: `await w.approve(pending.id, by=w.Caller("bea"))`.
+
+    `by` is who answers; None is the host itself. `reason` goes to the record.
+    `AlreadyAnswered` if somebody was faster.
+    """
+    await answer(ids, True, by=by, reason=reason, store=store)
+
+
+async def deny(
+    *ids: str, reason: str | None = None, by: Caller | None = None, store: Store | None = None
+) -> None:
+    """Say no; the model is told why: `await w.deny(pending.id, reason="too much")`."""
+    await answer(ids, False, by=by, reason=reason, store=store)
+
+
+async def answer(
+    ids: Sequence[str],
+    allowed: bool,
+    *,
+    by: Caller | None = None,
+    name: str | None = None,
+    reason: str | None = None,
+    store: Store | None = None,
+) -> None:
+    """Answer questions. `name` is written down where the host itself answers for somebody.
+
+    All are looked at before any is answered, and those of one session are answered wholly or not at all.
+    """
+    home, by = store or current_store(), check_by(by)
+    waiting = await approvals(home, caller=by)
+    chosen = [meant(one, waiting) for one in dict.fromkeys(ids)]
+    for one in chosen:
+        if one.answered is not None:
+            raise _answered(one, one.answered, one.answered_by or HOST)
+        if one.expired and allowed:
+            raise ConfigError(f"{one.tool} ({one.id[:12]}) can no longer be approved: it expired")
+    who = name if is_host(by) else str(by)
+    for session_id in dict.fromkeys([one.session_id for one in chosen]):
+        asked = {one.call_id: one for one in chosen if one.session_id == session_id}
+        said = {call: answer_as_data(allowed, who, one.id, reason) for call, one in asked.items()}
+        try:
+            await home.post(session_id, "decision", redact(said))
+        except AlreadyAnswered as error:
+            raise _answered(asked[error.call_id], error.action, error.by) from None
+
+
+def _answered(one: PendingApproval, action: str, by: str) -> AlreadyAnswered:
+    return AlreadyAnswered(one.call_id, action, by, f"{one.tool} ({one.id[:12]})")
+
+
+def meant(wanted: str, waiting: Sequence[PendingApproval]) -> PendingApproval:
+    """The one whose id begins so, or whose call has this id."""
+    if not isinstance(wanted, str) or not wanted:  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ConfigError(f"an approval is named by its id, not {shown(wanted)}")
+    found = [one for one in waiting if one.id.startswith(wanted) or one.call_id == wanted]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        names = ", ".join(one.id[:12] for one in found[:4])
+        raise NoSuchApproval(f"{len(found)} calls are meant by {wanted!r}: {names}; write more")
+    hint = nearest(wanted, [one.id for one in waiting])
+    raise NoSuchApproval(f"nothing waits for an answer under {wanted!r}{hint}")
+
+
+def _waiting(
+    session_id: str, entries: Sequence[JournalEntry], inbox: Sequence[InboxItem]
+) -> list[PendingApproval]:
+    run: RunStarted | None = None
+    asks: dict[str, ToolDecided] = {}
+    answers: Answers = {}
+    for entry in entries:
+        match entry:
+            case RunStarted():
+                run, asks = entry, {}
+            case IterationStart():
+                asks = {}
+            case RunEnded() if entry.status != "suspended":
+                asks = {}
+            case ToolDecided(call_id=call_id, action="ask") if entry.ask is not None:
+                asks[call_id] = entry
+            case ToolDecided(call_id=call_id) | ToolResulted(call_id=call_id):
+                asks.pop(call_id, None)
+            case InboxTaken(item="decision", payload=dict()):
+                _keep(answers, entry.payload, asks)
+            case _:
+                pass
+    for item in inbox:
+        if item.kind == "decision":
+            _keep(answers, item.fields, asks)
+    return [
+        PendingApproval(
+            ask.ask or "",
+            session_id,
+            ask.call_id,
+            ask.tool,
+            detach(ask.arguments or {}),
+            ask.caller,
+            run.tenant if run is not None else None,
+            run.name if run is not None else None,
+            ask.rule,
+            ask.reason,
+            detach(ask.receipt),
+            ask.expires_at,
+            *_said(answers.get(ask.call_id, {}).get(ask.ask or "")),
+        )
+        for ask in asks.values()
+    ]
+
+
+def _keep(answers: Answers, payload: Mapping[str, Any], asks: Mapping[str, ToolDecided]) -> None:
+    """Keep answers under their questions."""
+    for call_id, value in payload.items():
+        asked = asks.get(call_id)
+        keep_answer(answers, call_id, decision_of(value), None if asked is None else asked.ask)
+
+
+def _said(answer: Decision | None) -> tuple[str | None, str | None]:
+    if answer is None:
+        return None, None
+    return ("allow" if answer.allowed else "deny"), answer.person or HOST

@@ -1,0 +1,189 @@
+"""The scratchpad of a session from outside: read it, set it, clear it, also while a run is at work.
+
+A journal has one writer, so an edit is posted to the session's inbox. A run takes it before its next
+request; where no run is at work it is taken here at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, cast
+
+from windlass import seams
+from windlass.access.caller import Caller
+from windlass.engine.environment import current_runtime
+from windlass.engine.ownership import SessionAction, find_session
+from windlass.errors import ConfigError, Conflict, Locked, shown
+from windlass.events import (
+    AgentScratchpad,
+    InboxTaken,
+    JournalEntry,
+    RunEnded,
+    RunResumed,
+    RunStarted,
+)
+from windlass.options.checks import no_key, number, optional
+from windlass.policies.scratchpad.inbox import (
+    edit,
+    edits_in,
+    recorded,
+    standing,
+)
+from windlass.policies.scratchpad.pad import Scratch, as_data, read_pad
+from windlass.store.base import Store
+
+_OPTIONS: Final = {"expected_version": optional(number(0, whole=True))}
+_TRIES: Final = 40  # for a session whose journal somebody here holds for a moment
+
+
+async def agent_session_scratchpad(
+    id: str, *, store: Store | None = None, caller: Caller | None = None
+) -> dict[str, Any] | None:
+    """The session's scratchpad, with edits that a run at work has not taken yet; None: it has none.
+
+    ```python
+    pad = await agent_session_scratchpad("review")
+    print(pad["goals"][0]["text"])
+    ```
+    """
+    home, key = await _found(id, store, caller, "read")
+    state = await _standing(home, key)
+    return as_data(state.pad)
+
+
+async def agent_session_set_scratchpad(
+    id: str,
+    pad: Mapping[str, Any],
+    options: Mapping[str, Any] | None = None,
+    *,
+    store: Store | None = None,
+    caller: Caller | None = None,
+) -> int:
+    """Put a pad in the place of the session's own; its version from then on.
+
+    ```python
+    session = await agent_session_read("review")
+    pad = {**session.scratchpad, "open_items": ["the cellar"]}
+    await agent_session_set_scratchpad("review", pad, {"expected_version": session.scratchpad_version})
+    ```
+    Facts cite one of the pad's `refs`, or `user:initial`. With `expected_version` it is a `Conflict`
+    if the pad has changed since; a run that is at work may find that out later, and then records
+    the edit as `refused`.
+    """
+    checked = read_pad(pad, "pad")
+    redactor = current_runtime().redactor
+    if redactor is not None:
+        checked = redactor.value(checked)
+    home, key = await _found(id, store, caller, "edit")
+    return await _edit(key, "set", as_data(checked), options, home)
+
+
+async def agent_session_clear_scratchpad(
+    id: str,
+    options: Mapping[str, Any] | None = None,
+    *,
+    store: Store | None = None,
+    caller: Caller | None = None,
+) -> int:
+    """Take the session's pad away; the version from then on. The next run begins a new one.
+
+    ```python
+    await agent_session_clear_scratchpad("review")
+    ```
+    """
+    home, key = await _found(id, store, caller, "edit")
+    return await _edit(key, "clear", None, options, home)
+
+
+# --------------------------------------------------------------------------- how
+
+
+async def _found(
+    id: str, store: Store | None, caller: Caller | None, action: SessionAction
+) -> tuple[Store, str]:
+    runtime = current_runtime()
+    home = store or runtime.store
+    return home, await find_session(home, id, caller, runtime, action)
+
+
+async def _standing(home: Store, id: str) -> Scratch:
+    return standing(await home.read(id), await home.inbox(id))
+
+
+async def _edit(
+    id: str, action: str, pad: Any, options: Mapping[str, Any] | None, home: Store
+) -> int:
+    expected = _expected(options)
+    version = (await _standing(home, id)).version
+    if expected is not None and version > expected:
+        raise _conflict(id, version, expected)
+    # a version that is not there yet may be that of a run whose last words are not on disk: the one
+    # who takes the edit knows
+    posted = await home.post(id, "memory", edit(action, pad, expected))
+    for _ in range(_TRIES):
+        entries = await home.read(id)
+        if (fate := _fate(entries, posted)) is not None:
+            if fate.action == "refused":
+                raise _conflict(id, fate.version, expected)
+            return fate.version
+        if _at_work(entries):
+            break
+        if not await _taken_here(home, id):
+            await seams.sleep(0.005)
+    return (await _standing(home, id)).version
+
+
+def _conflict(id: str, version: int, expected: int | None) -> Conflict:
+    return Conflict(
+        f"the scratchpad of session {id!r} is at version {version}, not {expected}: "
+        "read it again and make the edit anew"
+    )
+
+
+def _expected(options: Mapping[str, Any] | None) -> int | None:
+    if options is None:
+        return None
+    if not isinstance(cast("object", options), Mapping):
+        raise ConfigError(f"the options of a scratchpad's edit are a dict, not {shown(options)}")
+    for name in options:
+        if name not in _OPTIONS:
+            raise no_key("options", name, _OPTIONS)
+    return _OPTIONS["expected_version"]("expected_version", options.get("expected_version"))
+
+
+def _fate(entries: Sequence[JournalEntry], posted: str) -> AgentScratchpad | None:
+    """What became of the edit, if it has been taken."""
+    for at in range(len(entries) - 1, -1, -1):
+        entry = entries[at]
+        if type(entry) is InboxTaken and entry.item_id == posted:
+            after = entries[at + 1 : at + 3]
+            return next((one for one in after if type(one) is AgentScratchpad), None)
+    return None
+
+
+def _at_work(entries: Sequence[JournalEntry]) -> bool:
+    """Is a run under way, or was it killed there? Then it takes its mail itself, now or later."""
+    for entry in reversed(entries):
+        if isinstance(entry, (RunStarted, RunResumed)):
+            return True
+        if type(entry) is RunEnded:
+            return False
+    return False
+
+
+async def _taken_here(home: Store, id: str) -> bool:
+    """Take the edits of a session at rest; False: somebody holds its journal just now."""
+    try:
+        journal = await home.open(id, create=False)
+    except Locked:
+        return False
+    try:
+        if not _at_work(journal.entries):
+            for item in edits_in(list(journal.mail)):
+                _, entries = recorded(item, standing(journal.entries))
+                journal.take(item)
+                for entry in entries:
+                    journal.append(entry)
+    finally:
+        await journal.close()
+    return True

@@ -1,0 +1,352 @@
+"""Undo what a session did: its effects, the newest first, each by the undo that its tool declares.
+
+An undo is on the session's own record: who, which call, what came of it. It happens at most once. One
+that commits is stored together with its record; a keyed one runs again under its key after a crash;
+any other that was begun and not ended is of unknown outcome, and is not tried again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from typing import Any, Literal, TypeVar
+
+import msgspec
+
+from windlass import seams
+from windlass.access.caller import Caller, is_host
+from windlass.engine.environment import current_runtime
+from windlass.engine.ownership import caller_of_resumed, find_session, owner_of
+from windlass.engine.redaction import redact
+from windlass.errors import (
+    ConfigError,
+    Conflict,
+    NoSuchSession,
+    PermissionDenied,
+    StoreError,
+    nearest,
+    said,
+    shown,
+)
+from windlass.events import JournalEntry, RunStarted, SessionOpened, UndoBegun, UndoEnded
+from windlass.events.policy import Reminder
+from windlass.loop.resume import standing
+from windlass.loop.resume_input import check_by, name_of_answerer
+from windlass.messages import ToolResult
+from windlass.sessions.effects import (
+    Elsewhere,
+    UndoStep,
+    effects_of,
+    elsewhere,
+)
+from windlass.store.base import Journal, Store
+from windlass.tools.function import as_tools
+from windlass.tools.handlers import is_async, own
+from windlass.tools.render import to_text
+from windlass.tools.tool import AgentInfo, Tool, ToolContext
+
+T = TypeVar("T")
+PATIENCE = 120.0  # seconds for an undo whose tool has no time limit
+
+
+async def undoable(
+    session_id: str,
+    call_ids: Sequence[str] | str | None = None,
+    *,
+    tools: Sequence[Any] | None = None,
+    caller: Caller | None = None,
+    deps: Any = None,
+    store: Store | None = None,
+) -> list[UndoStep]:
+    """What a session did, the newest first, with what undoing each would do, or why nobody can.
+
+    Each is looked at as if those before it in the list were undone; `call_ids` are these calls only.
+    `for step in await w.undoable("s1", tools=[pay]): print(step.tool, step.what or step.why)`
+    """
+    work = await _Undoing.of(session_id, tools, caller, deps, store, "nobody")
+    chosen, first = work.chosen(call_ids), list[Callable[[Any], None]]()
+    steps = [step for step in work.steps() if chosen is None or step.call_id in chosen]
+    return [await work.looked(step, first) for step in steps]
+
+
+async def undo(
+    session_id: str,
+    call_ids: Sequence[str] | str | None = None,
+    *,
+    tools: Sequence[Any] | None = None,
+    by: Caller | None = None,
+    name: str | None = None,
+    caller: Caller | None = None,
+    deps: Any = None,
+    store: Store | None = None,
+    force: bool = False,
+) -> list[UndoStep]:
+    """Undo what a session did, or these calls of it, the newest first: `await w.undo("s1", by=w.Caller("bea"))`.
+
+    `by` is who asks for it: he began the session or has the grant `agent_session.undo`; None is the host
+    itself, who may write down a `name`. It runs in the name of the session's caller, or of `caller`, who
+    needs the same right. `tools` are those of the session; its Runtime's resources are known. Each step says what came of it. A session that
+    has not ended may be at work somewhere: `force=True` takes it over.
+    """
+    who = name_of_answerer(check_by(by), name, "operator")
+    if not is_host(by):
+        home, scope = store or current_runtime().store, current_runtime()
+        session_id = await find_session(home, session_id, by, scope, "undo")
+    work = await _Undoing.of(session_id, tools, caller, deps, store, who)
+    chosen = work.chosen(call_ids)
+    state = standing(work.entries)
+    if state.unfinished and state.suspended is None and not force:
+        raise ConfigError(
+            f"session {session_id!r} has not ended and may be at work: resume or cancel it first, "
+            "or take it over with force=True (--force)"
+        )
+    return await work.done(chosen)
+
+
+class _Undoing:
+    """The effects of one session on their way back."""
+
+    def __init__(
+        self,
+        session_id: str,
+        entries: Sequence[JournalEntry],
+        tools: dict[str, Tool],
+        caller: Caller,
+        deps: Any,
+        home: Store,
+        parent: Elsewhere | None,
+        by: str,
+    ) -> None:
+        self.session_id, self.entries, self.tools = session_id, entries, tools
+        self.caller, self.deps, self.home, self.by = caller, deps, home, by
+        self.parent, self.run_id = parent, seams.new_id("undo")
+
+    @classmethod
+    async def of(
+        cls,
+        session_id: str,
+        tools: Sequence[Any] | None,
+        caller: Caller | None,
+        deps: Any,
+        store: Store | None,
+        by: str,
+    ) -> _Undoing:
+        runtime = current_runtime()
+        home = store or runtime.store
+        asked, session_id = (
+            session_id,
+            await find_session(home, session_id, caller, runtime, "undo"),
+        )
+        entries = await home.read(session_id)
+        begun = next((e for e in reversed(entries) if type(e) is RunStarted), None)
+        if begun is None:
+            raise NoSuchSession(f"session {asked!r} has never run: there is nothing to undo")
+        known = {tool.name: tool for tool in runtime.resources.tools()}
+        known |= {tool.name: tool for tool in as_tools(tools)}
+        who = caller or caller_of_resumed(begun, owner_of(entries), None)[0]
+        return cls(session_id, entries, known, who, deps, home, await _parent(home, entries), by)
+
+    def steps(self) -> list[UndoStep]:
+        """All of them, the newest first."""
+        return effects_of(self.session_id, self.entries, self.tools, self.parent)
+
+    def chosen(self, call_ids: Sequence[str] | str | None) -> frozenset[str] | None:
+        """The calls that are meant, all of them known."""
+        if call_ids is None:
+            return None
+        meant = [call_ids] if isinstance(call_ids, str) else call_ids
+        known = [step.call_id for step in self.steps()]
+        for wanted in meant:
+            if wanted not in known:
+                raise ConfigError(
+                    f"session {self.session_id!r} has no effect of call {shown(wanted)}"
+                    f"{nearest(str(wanted), known)}"
+                )
+        return frozenset(meant)
+
+    async def looked(self, step: UndoStep, first: list[Callable[[Any], None]]) -> UndoStep:
+        """The step with what its undo would do after these; where it can, it joins them."""
+        tool = self.tools.get(step.tool)
+        if step.why is not None or tool is None or tool.undo is None:
+            return step
+        foreseen: Callable[..., Any] | None = getattr(tool.undo, "foreseen", None)
+        if foreseen is None:
+            return msgspec.structs.replace(step, what=_words(tool.undo))
+        ctx = self._context(step, _Scope(self, None, step))
+        try:
+            what, body = await foreseen(ctx, tuple(first))
+        except Exception as error:
+            return msgspec.structs.replace(step, why=redact(said(error)), outcome=_outcome(error))
+        first.append(body)
+        return msgspec.structs.replace(step, what=redact(str(what)))
+
+    async def done(self, chosen: frozenset[str] | None) -> list[UndoStep]:
+        """Undo those that can be, in their order; the model hears of it if it goes on."""
+        steps = [step for step in self.steps() if chosen is None or step.call_id in chosen]
+        if all([step.why is not None for step in steps]):
+            return steps  # and leave the pen with whoever has it
+        journal = await self.home.open(self.session_id, create=False)
+        ended: list[UndoStep] = []
+        try:
+            self.entries = journal.entries  # as they are now that nobody else writes
+            for step in self.steps():
+                if chosen is not None and step.call_id not in chosen:
+                    continue
+                ended.append(await self._undone(journal, step) if step.why is None else step)
+        finally:
+            await journal.close()
+        if names := [step.tool for step in ended if step.outcome == "ok"]:
+            words = f"{self.by} has undone what these calls did: {', '.join(names)}."
+            reminder = Reminder(words, ttl=1)
+            await self.home.post(self.session_id, "remind", redact(msgspec.to_builtins(reminder)))
+        return ended
+
+    async def _undone(self, journal: Journal, step: UndoStep) -> UndoStep:
+        tool = self.tools[step.tool]
+        step = await self.looked(step, [])
+        if step.why is not None:
+            refused: Any = step.outcome or "error"
+            journal.append(redact(UndoEnded(step.call_id, step.tool, self.by, refused, step.why)))
+            journal.flush()
+            return step
+        scope = _Scope(self, journal, step)
+        if tool.effect != "transactional":
+            journal.append(redact(scope.begun))
+            journal.flush()
+            await journal.durable()
+            seams.point("undo.after_intent")
+        outcome, detail = await self._called(tool, step, scope)
+        seams.point("undo.after_call")
+        if outcome is None:
+            return msgspec.structs.replace(
+                step, why=f"nobody knows how far its undo came: {detail}"
+            )
+        if scope.ended is None:
+            scope.ended = redact(UndoEnded(step.call_id, step.tool, self.by, outcome, detail))
+            journal.append(scope.ended)
+            journal.flush()
+            await journal.durable()
+        ended = scope.ended
+        return msgspec.structs.replace(
+            step, outcome=ended.outcome, detail=ended.detail, undone_by=self.by
+        )
+
+    async def _called(self, tool: Tool, step: UndoStep, scope: _Scope) -> tuple[Any, str | None]:
+        """Run the function. What it raises is an outcome; who is cancelled or late leaves it open."""
+        assert tool.undo is not None
+        ctx = self._context(step, scope)
+        seconds = tool.timeout if tool.timeout is not None else PATIENCE
+        try:
+            async with asyncio.timeout(seconds):
+                value = await _call(tool.undo, own(step.arguments), _result(step), ctx)
+            if tool.effect == "transactional" and scope.ended is None:
+                return "error", "an undo of a transactional tool ends with ctx.commit(body)"
+            return "ok", None if value is None else redact(to_text(value))[:500]
+        except StoreError:
+            raise  # nothing more can be written: what was begun says so
+        except TimeoutError:
+            unknown = tool.effect == "plain" and scope.ended is None
+            return None if unknown else "error", f"it took longer than {seconds:g} s"
+        except Exception as error:
+            return _outcome(error), redact(said(error))
+
+    def _context(self, step: UndoStep, scope: _Scope) -> ToolContext[Any]:
+        return _Context(
+            self.deps, self.caller, self.session_id, self.run_id, step.call_id, step.tool, scope
+        )
+
+
+class _Context(ToolContext[Any]):
+    """What an undo may know of its call; its key is its own."""
+
+    __slots__ = ()
+
+    @property
+    def idempotency_key(self) -> str:
+        return f"{self.session_id}:{self.call_id}:undo"
+
+
+class _Scope:
+    """What an undo finds in a run's place."""
+
+    cancelled = False
+    pool: Executor | None = None
+
+    def __init__(self, undoing: _Undoing, journal: Journal | None, step: UndoStep) -> None:
+        self._undoing, self._journal, self._step = undoing, journal, step
+        self.store = undoing.home
+        self.agent = AgentInfo("undo", "operator")
+        effect = undoing.tools[step.tool].effect
+        self.begun = UndoBegun(step.call_id, step.tool, undoing.by, effect, step.what)
+        self.ended: UndoEnded | None = None
+
+    def progress(self, call_id: str, data: Any) -> None:
+        """Nobody watches."""
+
+    def remind(self, reminder: Reminder, source: str = "policy") -> None:
+        """Nobody listens."""
+
+    def again(self, call_id: str, tool: Tool, attempt: int) -> bool:
+        """It is tried once."""
+        return False
+
+    async def commit(self, call_id: str, body: Callable[[Any], T]) -> T:
+        """Run the body in one transaction with the record that the call is undone."""
+        if self._journal is None:
+            raise RuntimeError("it is only looked at: nothing may be committed")
+        if self.ended is not None:
+            raise RuntimeError("this undo has committed already; it commits once")
+        step, by, begun = self._step, redact(self._undoing.by), redact(self.begun)
+        redactor = current_runtime().redactor  # a store runs `record` in a thread of its own
+
+        def clean(text: str) -> str:
+            return text if redactor is None else redactor.text(text)
+
+        def record(value: T) -> list[JournalEntry]:
+            detail = None if value is None else clean(to_text(value))[:500]
+            ended = UndoEnded(step.call_id, step.tool, by, "ok", detail)
+            return [ended] if self.begun.effect != "transactional" else [begun, ended]
+
+        seams.point("undo.before_commit")
+        value = await self._journal.commit(body, record)
+        seams.point("undo.after_commit")
+        self.ended = record(value)[-1]  # pyright: ignore[reportAttributeAccessIssue]
+        return value
+
+
+def _outcome(error: Exception) -> Literal["conflict", "denied", "error"]:
+    if isinstance(error, Conflict):
+        return "conflict"
+    return "denied" if isinstance(error, PermissionDenied) else "error"
+
+
+async def _parent(home: Store, entries: Sequence[JournalEntry]) -> Elsewhere | None:
+    opened = entries[0] if entries else None
+    if not isinstance(opened, SessionOpened) or opened.parent_id is None:
+        return None
+    try:
+        return elsewhere(opened.parent_id, await home.read(opened.parent_id))
+    except NoSuchSession:
+        return None  # nobody can undo it there any more
+
+
+async def _call(undo: Callable[..., Any], args: Any, result: ToolResult, ctx: Any) -> Any:
+    if is_async(undo):
+        return await undo(args, result, ctx)
+    value = await asyncio.to_thread(undo, args, result, ctx)
+    return await value if inspect.isawaitable(value) else value
+
+
+def _words(undo: Callable[..., Any]) -> str:
+    """What an undo does, as its docstring says it."""
+    lines = (inspect.getdoc(undo) or "").strip().splitlines()
+    if lines and inspect.isroutine(undo):
+        return lines[0]
+    return f"run {getattr(undo, '__name__', 'its undo')}"
+
+
+def _result(step: UndoStep) -> ToolResult:
+    assert step.result is not None
+    return step.result

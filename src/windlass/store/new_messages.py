@@ -1,0 +1,62 @@
+"""The messages that a run adds to its session, as they come: replies, results, and what was said to it.
+
+What `run` was given is not among them. What compaction takes out of the view has been said all the
+same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from windlass.events import (
+    Framed,
+    IterationEnd,
+    JournalEntry,
+    Reshaped,
+    RunStarted,
+    Said,
+    SessionReset,
+)
+from windlass.messages import Message
+from windlass.store.view import ViewFold
+
+
+class NewMessages:
+    """`new.apply(entry)` for every entry of the run gives the messages that it adds."""
+
+    __slots__ = ("_fold", "_given")
+
+    def __init__(self) -> None:
+        self._fold = ViewFold()
+        self._given = False  # what is said now is what the run was given
+
+    def apply(self, entry: JournalEntry) -> list[Message]:
+        """The messages that join with this entry, in their order."""
+        kind = type(entry)
+        if kind is RunStarted:
+            self._given = True
+            return []
+        if self._given:
+            if kind is Said or kind is Framed:
+                return []
+            self._given = False
+        if kind is Reshaped or kind is SessionReset:
+            return []
+        before, size = self._fold.messages, len(self._fold.messages)
+        self._fold.apply(entry)
+        if kind is IterationEnd and self._fold.messages is not before:
+            size -= 1  # a reply was dropped, and what had waited for it is heard
+        return self._fold.messages[size:]
+
+    @property
+    def messages(self) -> list[Message]:
+        """All of them so far."""
+        return self._fold.messages
+
+
+def new_messages(entries: Iterable[JournalEntry]) -> list[Message]:
+    """The new messages of a run with these entries."""
+    new = NewMessages()
+    for entry in entries:
+        new.apply(entry)
+    return new.messages

@@ -1,0 +1,313 @@
+"""Bodies on Postgres: a synchronous function over an asynchronous connection, without a thread.
+
+The body runs in a greenlet. Where it waits for the server, the greenlet is left and the event loop
+goes on with other sessions; the answer is where it is taken up again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, TypeVar, cast
+
+from windlass import seams
+from windlass.errors import Locked, StoreError
+from windlass.store import transaction as limits
+from windlass.store.postgres.connection import (
+    Connection,
+    Statement,
+    away,
+    code_of,
+    passing,
+)
+from windlass.store.postgres.sql import read
+from windlass.store.transaction import BodyTooSlow
+
+T = TypeVar("T")
+_PREPARED = 256  # statements that a connection keeps
+
+log = logging.getLogger("windlass.store")
+
+
+class BodyRaised(Exception):
+    """What a body raised of its own, so that nobody takes it for an error of the connection."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(repr(error))
+        self.error = error
+
+
+class Rows:
+    """What a statement gave: `fetchone`, `fetchall`, iteration, `rowcount`."""
+
+    __slots__ = ("_at", "_rows", "rowcount")
+
+    def __init__(self, rows: list[tuple[Any, ...]], rowcount: int) -> None:
+        self._rows, self.rowcount, self._at = rows, rowcount, 0
+
+    def fetchone(self) -> tuple[Any, ...] | None:
+        """The next row, or None."""
+        return next(self, None)
+
+    def fetchmany(self, size: int = 1) -> list[tuple[Any, ...]]:
+        """The next rows."""
+        some = self._rows[self._at : self._at + size]
+        self._at += len(some)
+        return some
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        """All that are left."""
+        return self.fetchmany(len(self._rows))
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        return self
+
+    def __next__(self) -> tuple[Any, ...]:
+        if self._at >= len(self._rows):
+            raise StopIteration
+        self._at += 1
+        return self._rows[self._at - 1]
+
+    @property
+    def lastrowid(self) -> int:
+        """Postgres has none."""
+        raise StoreError("Postgres has no lastrowid; write INSERT … RETURNING id, and fetchone()")
+
+
+class Cursor(Rows):
+    """A cursor of its own."""
+
+    __slots__ = ("_tx",)
+
+    def __init__(self, tx: Tx) -> None:
+        super().__init__([], -1)
+        self._tx = tx
+
+    def execute(self, sql: str, parameters: Any = ()) -> Cursor:
+        """Run one statement."""
+        return self._now(self._tx.execute(sql, parameters))
+
+    def executemany(self, sql: str, parameters: Iterable[Any]) -> Cursor:
+        """Run one statement for each row of parameters."""
+        return self._now(self._tx.executemany(sql, parameters))
+
+    def _now(self, done: Rows) -> Cursor:
+        self._rows, self.rowcount, self._at = done.fetchall(), done.rowcount, 0
+        return self
+
+
+class Tx:
+    """The transaction in a body's hands: `tx.execute("UPDATE orders SET … WHERE id = ?", (7,))`."""
+
+    __slots__ = ("_connection", "_deadline", "_over", "_prepared", "broken")
+    dialect: Literal["sqlite", "postgres"] = "postgres"  # whose SQL it takes
+
+    def __init__(
+        self, connection: Connection, prepared: dict[str, Statement], deadline: float
+    ) -> None:
+        self._connection, self._prepared, self._deadline = connection, prepared, deadline
+        self._over = False
+        self.broken: Exception | None = None  # the error that has ended the transaction
+
+    def execute(self, sql: str, parameters: Any = ()) -> Rows:
+        """Run one statement."""
+        return self._do(sql, parameters, own=False)
+
+    def executemany(self, sql: str, parameters: Iterable[Any]) -> Rows:
+        """Run one statement for each row of parameters."""
+        self.check()
+        given = list(parameters)
+        if not given:
+            return Rows([], 0)
+        text, names = self._allowed(sql, isinstance(given[0], Mapping), own=False)
+        self._answer(self._many(text, [_values(row, names) for row in given]))
+        return Rows([], -1)
+
+    def keep(self, sql: str, parameters: Any = ()) -> Rows:
+        """Run a statement of Windlass's own, on tables that `execute` may only read."""
+        return self._do(sql, parameters, own=True)
+
+    def cursor(self) -> Cursor:
+        """A cursor of its own."""
+        self.check()
+        return Cursor(self)
+
+    def __getattr__(self, name: str) -> Any:
+        raise StoreError(
+            f"a body may not use tx.{name}: it has execute, executemany and cursor; "
+            "the store commits when the body returns and rolls back when it raises"
+        )
+
+    def check(self) -> None:
+        """Raise once the body's time is up, or its transaction is gone."""
+        if self._over:
+            raise StoreError("the body has returned and its transaction is over; use tx within it")
+        if seams.monotonic() > self._deadline:
+            raise too_slow()
+        if self.broken is not None:
+            raise StoreError(
+                "an error has rolled the body's transaction back; let it out"
+            ) from self.broken
+
+    def end(self) -> None:
+        """Nobody may use it any more."""
+        self._over = True
+
+    # ----------------------------------------------------------------------- the server
+
+    def _do(self, sql: str, parameters: Any, own: bool) -> Rows:
+        self.check()
+        text, names = self._allowed(sql, isinstance(parameters, Mapping), own)
+        rows, status = self._answer(self._one(text, _values(parameters, names)))
+        return Rows([tuple(row) for row in rows], _count(status))
+
+    def _allowed(self, sql: str, named: bool, own: bool) -> tuple[str, tuple[str, ...]]:
+        found = read(sql, named)
+        if found.refused is not None and (found.refused_to_all or not own):
+            raise StoreError(f"a body may not {found.refused}")
+        return found.text, found.names
+
+    async def _one(self, text: str, values: Sequence[Any]) -> tuple[list[Any], str]:
+        statement = await self._statement(text)
+        return await statement.fetch(*values), statement.get_statusmsg()
+
+    async def _many(self, text: str, rows: list[Sequence[Any]]) -> None:
+        await (await self._statement(text)).executemany(rows)
+
+    async def _statement(self, text: str) -> Statement:
+        statement = self._prepared.get(text)
+        if statement is None:
+            if len(self._prepared) >= _PREPARED:
+                self._prepared.clear()
+            statement = self._prepared[text] = await self._connection.prepare(text)
+        return statement
+
+    def _answer(self, asked: Awaitable[T]) -> T:
+        try:
+            return _wait(asked)
+        except Exception as error:
+            if code_of(error) or away(error):  # the server has said no; a bad value it never saw
+                self.broken = error
+            if code_of(error) == "57014":
+                self.broken = too_slow()
+                raise self.broken from error
+            if code_of(error) == "55P03":
+                self.broken = Locked(
+                    "another connection holds what a body needs; let it finish and try again"
+                )
+                raise self.broken from error
+            raise
+
+
+def too_slow() -> BodyTooSlow:
+    """The error for a body whose time is up."""
+    return BodyTooSlow(
+        f"a body may hold its locks for {limits.LIMIT_SECONDS:g} s; this one was rolled back: "
+        "do its slow work before the commit"
+    )
+
+
+def _values(parameters: Any, names: tuple[str, ...]) -> Sequence[Any]:
+    if isinstance(parameters, Mapping):
+        given = cast("Mapping[str, Any]", parameters)
+        missing = [name for name in names if name not in given]
+        if missing:
+            raise StoreError(f"the statement names :{missing[0]}, and no value is given for it")
+        return [given[name] for name in names]
+    return tuple(parameters)
+
+
+def _count(status: str) -> int:
+    """How many rows were changed; -1 where none could be."""
+    word, _, rest = status.partition(" ")
+    number = rest.rpartition(" ")[2]
+    changes = word in ("INSERT", "UPDATE", "DELETE", "MERGE")
+    return int(number) if changes and number.isdecimal() else -1
+
+
+# --------------------------------------------------------------------------- the bridge
+
+
+async def run_body(
+    connection: Connection,
+    prepared: dict[str, Statement],
+    body: Callable[[Any], T],
+    context: contextvars.Context,
+    *,
+    limited: bool = True,
+) -> T:
+    """Run the body in the open transaction; `BodyRaised` holds what it raised of its own."""
+    began = seams.monotonic()
+    deadline = began + limits.LIMIT_SECONDS if limited else float("inf")
+    tx = Tx(connection, prepared, deadline)
+    try:
+        value = await _in_greenlet(lambda: context.run(body, tx))
+        tx.check()
+        return value
+    except (BodyRaised, StoreError) as error:
+        broken = tx.broken
+        if broken is not None and _outdated(broken):
+            prepared.clear()
+            raise Outdated from broken
+        if broken is not None and passing(broken):
+            raise broken from None  # whatever the body made of it
+        raise error if isinstance(error, BodyRaised) else BodyRaised(error) from error
+    finally:
+        tx.end()
+        took = seams.monotonic() - began
+        if limited and took > limits.SLOW_SECONDS:
+            log.warning("a body held its locks for %.0f ms (limit %.0f ms)",
+                        took * 1000, limits.LIMIT_SECONDS * 1000)  # fmt: skip
+
+
+class Outdated(Exception):
+    """A table has changed under a prepared statement; prepared anew, it will do."""
+
+    sqlstate = "40001"
+
+
+def _outdated(error: Exception) -> bool:
+    return type(error).__name__ in ("InvalidCachedStatementError", "OutdatedSchemaCacheError")
+
+
+async def _in_greenlet(run: Callable[[], T]) -> T:
+    from greenlet import greenlet  # the extra `postgres`
+
+    ended: list[T] = []
+    raised: list[BaseException] = []
+
+    def play() -> None:
+        try:
+            ended.append(run())
+        except BaseException as error:
+            raised.append(error)
+
+    other = greenlet(play)
+    asked = other.switch()
+    while not other.dead:
+        try:
+            answer = await asked
+        except asyncio.CancelledError as error:
+            asked = other.throw(error)
+        except Exception as error:
+            asked = other.throw(error)
+        else:
+            asked = other.switch(answer)
+    if raised:
+        if isinstance(raised[0], asyncio.CancelledError):
+            raise raised[0]
+        raise BodyRaised(raised[0])
+    return ended[0]
+
+
+def _wait(asked: Awaitable[T]) -> T:
+    """Leave the greenlet until the event loop has the answer."""
+    from greenlet import getcurrent
+
+    parent = getcurrent().parent
+    if parent is None:
+        cast(Any, asked).close()
+        raise StoreError("tx is used outside of its body; do all that needs it inside")
+    return parent.switch(asked)

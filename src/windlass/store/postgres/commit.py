@@ -1,0 +1,189 @@
+"""One transaction, once: what became of a commit that nobody answered is looked up at the server.
+
+The number of a transaction is no proof: after a crash the server hands out again the numbers of
+those it has lost. So a transaction leaves something to be found: its journal row, or a token.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from windlass import seams
+from windlass.errors import StoreError
+from windlass.store.postgres.connection import (
+    Connection,
+    Pool,
+    code_of,
+    conflicting,
+    passing,
+    unfinished,
+)
+
+T = TypeVar("T")
+TOKENS = 64  # that are left before they are removed together
+CONFLICTS = 20  # that a transaction is run again after
+FIRST_PAUSE, LONGEST_PAUSE, CONFLICT_PAUSE = 0.005, 0.25, 0.02
+
+
+class Left(StoreError):
+    """Whoever asked for it has left, and nothing of it is stored."""
+
+
+class Trial:
+    """A transaction under way. Once it is to be committed, `xid` is its number at the server."""
+
+    __slots__ = ("begun", "happened", "token", "xid")
+
+    def __init__(self) -> None:
+        self.xid: str | None = None
+        self.token: str | None = None
+        self.begun = ""  # what the server said to its beginning
+        # Looks whether it was committed; the work sets it, or else a token is left.
+        self.happened: Callable[[Connection], Awaitable[bool]] | None = None
+
+
+class Patience:
+    """How long to try again, and how soon."""
+
+    __slots__ = ("_conflicts", "_loop", "_pause", "_until")
+
+    def __init__(self, seconds: float) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._until = self._loop.time() + seconds
+        self._pause, self._conflicts = FIRST_PAUSE, 0
+
+    async def after(self, error: Exception) -> None:
+        """Wait a moment and return, or raise the error: it will not pass, or it is too late."""
+        if not passing(error):
+            raise error
+        self._conflicts += conflicting(error)
+        if self._conflicts > CONFLICTS or self._loop.time() + self._pause > self._until:
+            raise error
+        await asyncio.sleep(self._pause * (0.5 + seams.rng.random()))
+        longest = CONFLICT_PAUSE if conflicting(error) else LONGEST_PAUSE
+        self._pause = min(2 * self._pause, longest)
+
+
+async def once(
+    pool: Pool,
+    work: Callable[[Connection, Trial], Awaitable[T]],
+    begin: str = "BEGIN",
+    abandoned: Callable[[], bool] | None = None,
+) -> T:
+    """Do the work in a transaction that happens once, however often the connection is lost.
+
+    It is not tried again for somebody who has left, unless it may have happened.
+    """
+    patience = Patience(pool.patience)
+    value: Any = None
+    last: Trial | None = None  # whose commit was asked for
+    while True:
+        if last is None and abandoned is not None and abandoned():
+            raise Left("the caller was cancelled before anything was stored")
+        try:
+            async with pool.take() as connection:
+                if last is not None and await _committed(connection, last):
+                    return value
+                last, trial = None, Trial()
+                trial.begun = await connection.execute(begin)
+                try:
+                    value = await work(connection, trial)
+                    if trial.happened is None:
+                        await _leave_token(connection, trial)
+                    last = trial
+                    await commit(connection)
+                except BaseException as error:
+                    await roll_back(connection, error)
+                    raise
+            if trial.token is not None:
+                await _tidy(pool, trial.token)
+            return value
+        except Exception as error:
+            await patience.after(error)
+
+
+async def look(pool: Pool, work: Callable[[Connection], Awaitable[T]]) -> T:
+    """Read several things as of one moment."""
+    patience = Patience(pool.patience)
+    while True:
+        try:
+            async with pool.take() as connection:
+                await connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+                try:
+                    value = await work(connection)
+                    await connection.execute("COMMIT")
+                    return value
+                except BaseException as error:
+                    await roll_back(connection, error)
+                    raise
+        except Exception as error:
+            await patience.after(error)
+
+
+async def commit(connection: Connection) -> None:
+    """The only way a transaction of several statements ends well."""
+    seams.point("journal.before_commit")
+    if await connection.execute("COMMIT") != "COMMIT":
+        raise StoreError("the server has rolled the transaction back; let its errors out of a body")
+    seams.point("journal.after_commit")
+
+
+async def roll_back(connection: Connection, error: BaseException) -> None:
+    """Undo what the error has passed through, if the connection can still be spoken to."""
+    if unfinished(error) or connection.is_closed() or not connection.is_in_transaction():
+        return
+    try:
+        await connection.execute("ROLLBACK")
+    except Exception:
+        connection.terminate()
+
+
+async def _committed(connection: Connection, trial: Trial) -> bool:
+    """Has it been committed? One that is still at work is waited for."""
+    if trial.xid is None or trial.happened is None:
+        return False  # it has changed nothing
+    try:
+        status = await connection.fetchval("SELECT pg_xact_status($1::text::xid8)", trial.xid)
+    except Exception as error:
+        if code_of(error) != "22023":  # a number the server has not come to: it has lost it
+            raise
+        status = "lost"
+    if status == "in progress":
+        raise TimeoutError("the server is still at work on a transaction whose connection was lost")
+    return await trial.happened(connection)
+
+
+async def _leave_token(connection: Connection, trial: Trial) -> None:
+    """Something to find the transaction by, unless it has changed nothing."""
+    token = seams.new_id("tx")
+    trial.xid = await connection.fetchval(
+        "INSERT INTO windlass_tokens SELECT $1, $2"
+        " WHERE pg_current_xact_id_if_assigned() IS NOT NULL RETURNING pg_current_xact_id()::text",
+        token,
+        seams.now(),
+    )
+
+    async def happened(connection: Connection) -> bool:
+        found = await connection.fetchval("SELECT 1 FROM windlass_tokens WHERE token = $1", token)
+        return found is not None
+
+    if trial.xid is not None:
+        trial.happened, trial.token = happened, token
+
+
+async def _tidy(pool: Pool, token: str) -> None:
+    """Now and then, remove tokens that nobody will look for."""
+    pool.answered.append(token)
+    if len(pool.answered) < TOKENS:
+        return
+    old, pool.answered = pool.answered, []
+    try:
+        async with pool.take() as connection:
+            await connection.execute(
+                "DELETE FROM windlass_tokens WHERE token = ANY($1::text[])", old
+            )
+    except Exception as error:  # `prune` finds them
+        if not passing(error):
+            raise

@@ -1,0 +1,275 @@
+"""Rows on their way into Postgres: one statement stores a group, whosever rows they are.
+
+The statement fences first: what belongs to a session that does not stand where its writer left it
+is left out, and the answer names the sessions that were written. Alone, the statement is its own
+transaction, so that a row is durable after one trip to the server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import cache
+from typing import Any
+
+from windlass.store import codec as written
+from windlass.store.postgres.connection import Connection
+from windlass.store.postgres.schema import RUNS_AT_ONCE, VALUES_LOCK
+from windlass.store.sqlite import queries as sqlite_queries
+from windlass.store.sqlite.group import SecondResult
+from windlass.store.sqlite.model_calls import Page
+from windlass.store.threaded.jobs import (
+    Append,
+    Commit,
+    Line,
+    Place,
+)
+
+# What is right one after the other, as bodies run on SQLite, is right here: a body that has read what
+# another is changing is run again, also where the two write different rows.
+SERIALIZABLE = "BEGIN ISOLATION LEVEL SERIALIZABLE"
+ROWS = 64  # of a session in one group
+
+_FENCE = (
+    "sid bigint, epoch bigint, rows bigint, head bytea, to_rows bigint, to_entries bigint,"
+    " to_head bytea, to_run bigint, earliest float8, latest float8, changed bool, status text, title text,"
+    " holder text"
+)
+_ROW = "sid bigint, seq bigint, first bigint, at float8, payload bytea, cuts text, hash bytea"
+_RUN = (
+    "n bigint, session text, run text, door text, tenant text, caller text, request text,"
+    " conversation text, provider text, model text"
+)
+_CALL = (
+    "run bigint, at float8, input_tokens bigint, output_tokens bigint, cost_usd float8,"
+    " latency_ms float8, tool_calls bigint, provider text, model text, cache_read_tokens bigint,"
+    " cache_write_tokens bigint, reasoning_tokens bigint, gpu_ms float8, attempts bigint,"
+    " outcome text, purpose text, via text"
+)
+_PLAIN = (None, None, 0, 0, 0, 0.0, 1, None, None, None)  # what a plain call leaves out
+_TAKE = "sid bigint, id text"
+_BLOB = "sid bigint, digest bytea, data bytea"
+
+
+class Batch:
+    """Rows of sessions, and where each session will stand."""
+
+    def __init__(self) -> None:
+        self.lines: list[Line] = []
+        self.places: dict[Line, Place] = {}
+        self.fresh: dict[Line, set[str]] = {}  # calls that get their result
+        self.fences: list[tuple[Any, ...]] = []
+        self.rows: list[tuple[Any, ...]] = []
+        self.runs: list[tuple[Any, ...]] = []
+        self.calls: list[tuple[Any, ...]] = []
+        self.takes: list[tuple[int, str]] = []
+        self.blobs: list[tuple[int, bytes, bytes]] = []
+
+    def add(self, line: Line, appends: Iterable[Append], numbers: Numbers) -> None:
+        """Add a session's rows; `SecondResult` when a call would have two, and nothing is added."""
+        seq, count, head, _, run = line.stands
+        page = Page(None, numbers.next)
+        fresh: set[str] = set()
+        rows: list[tuple[Any, ...]] = []
+        status, title, changed, holder = None, None, False, None
+        takes: list[tuple[int, str]] = []
+        blobs: list[tuple[int, bytes, bytes]] = []
+        asks = line.asks
+        for job in appends:
+            notes, payload, at = job.notes, job.payload, job.at
+            for call_id in notes.results:
+                if call_id in line.results or call_id in fresh:
+                    line.asks = asks
+                    raise SecondResult
+                fresh.add(call_id)
+            head = written.chained(head, seq, at, payload)
+            payload, cuts, found = sqlite_queries.split(payload)
+            blobs += [(line.sid, name, data) for name, data in found]
+            rows.append((line.sid, seq, count, at, payload, cuts, head))
+            if notes.paid:
+                run = page.enter(line, notes.paid, run, at)
+            if notes.status_changed:
+                status, changed, holder = notes.status, True, job.holder
+            if title is None:
+                title = notes.title
+            takes += [(line.sid, item_id) for item_id in job.takes]
+            seq += 1
+            count += job.count
+        if not rows:
+            return
+        times = [row[3] for row in rows]
+        numbers.next += len(page.runs) // 10
+        before = line.stands
+        self.lines.append(line)
+        self.places[line], self.fresh[line] = (seq, count, head, 0, run), fresh
+        self.fences.append(
+            (line.sid, line.epoch, before[0], before[2], seq, count, head, run, min(times),
+             max(times), changed, status,
+             plain(title), holder)
+        )  # fmt: skip
+        self.rows += rows
+        self.takes += takes
+        self.blobs += blobs
+        self.runs += [(line.sid, *map(plain, run)) for run in _tuples(page.runs, 10)]
+        self.calls += [(line.sid, *call, *_PLAIN) for call in _tuples(page.plain, 7)]
+        self.calls += [(line.sid, *map(plain, call)) for call in _tuples(page.full, 17)]
+
+    async def write(self, connection: Connection) -> tuple[set[int], str]:
+        """Store it; the sessions that were written, and the transaction that did it."""
+        parts = (bool(self.runs), bool(self.calls), bool(self.takes), bool(self.blobs))
+        values = [*zip(*self.fences, strict=True), *zip(*self.rows, strict=True)]
+        for some in (self.runs, self.calls, self.takes, sorted(self.blobs, key=_by_digest)):
+            if some:
+                values += zip(*some, strict=True)
+        found = await connection.fetch(_statement(*parts), *values)
+        return {row[0] for row in found}, found[0][1] if found else ""
+
+    async def write_alone(self, connection: Connection) -> set[int]:
+        """The same in a transaction of its own."""
+        if not self.blobs:
+            return (await self.write(connection))[0]
+        await connection.execute(f"BEGIN; {share_values()}")
+        fenced, _ = await self.write(connection)
+        await connection.execute("COMMIT")
+        return fenced
+
+    async def stored_before(self, connection: Connection, lines: list[Line]) -> set[Line]:
+        """Which of these stand where our rows would have put them: an earlier try has been stored."""
+        if not lines:
+            return set()
+        found = await connection.fetch(
+            "SELECT sid, epoch, rows, head FROM windlass_sessions WHERE sid = ANY($1::bigint[])",
+            [line.sid for line in lines],
+        )
+        now = {row[0]: tuple(row)[1:] for row in found}
+        ours = {line: (line.epoch, self.places[line][0], self.places[line][2]) for line in lines}
+        return {line for line, place in ours.items() if now.get(line.sid) == place}
+
+
+class Numbers:
+    """Numbers for the runs on the books, drawn from the server some hundreds at a time."""
+
+    def __init__(self) -> None:
+        self.next = self._end = 0
+
+    async def refill(self, connection: Connection, wanted: int) -> None:
+        """Have at least so many."""
+        if self._end - self.next >= wanted:
+            return
+        first = await connection.fetchval("SELECT nextval('windlass_run_numbers')")
+        self.next, self._end = first, first + RUNS_AT_ONCE
+
+    @property
+    def left(self) -> int:
+        """How many there are."""
+        return self._end - self.next
+
+
+def share_values() -> str:
+    """Nobody clears large values away until this transaction has ended."""
+    return f"SELECT pg_advisory_xact_lock_shared({VALUES_LOCK})"
+
+
+def plain(value: Any) -> Any:
+    """Text as Postgres can hold it: it knows no NUL."""
+    return value.replace("\0", "\ufffd") if isinstance(value, str) and "\0" in value else value
+
+
+def _by_digest(blob: tuple[int, bytes, bytes]) -> bytes:
+    return blob[1]  # two who store the same values wait for each other in one order
+
+
+def _tuples(flat: Sequence[Any], width: int) -> list[tuple[Any, ...]]:
+    return [tuple(flat[at : at + width]) for at in range(0, len(flat), width)]
+
+
+def leading(line: Line) -> list[Append]:
+    """The rows at the head of the backlog, up to the next body."""
+    found: list[Append] = []
+    for job in line.backlog:
+        if isinstance(job, Commit) or len(found) == ROWS:
+            break
+        found.append(job)
+    return found
+
+
+def begin(line: Line) -> str:
+    """One trip: begin, and see whether the session is still its writer's."""
+    return (
+        f"{SERIALIZABLE}; SELECT 1 FROM windlass_sessions WHERE sid = {line.sid}"
+        f" AND epoch = {line.epoch} AND rows = {line.stands[0]}"
+    )
+
+
+def stored(line: Line, place: Place) -> Callable[[Connection], Awaitable[bool]]:
+    """Looks whether the row that puts the session there is in its journal."""
+
+    async def look(connection: Connection) -> bool:
+        found = await connection.fetchval(
+            "SELECT 1 FROM windlass_rows WHERE sid = $1 AND seq = $2 AND hash = $3",
+            line.sid, place[0] - 1, place[2],
+        )  # fmt: skip
+        return found is not None
+
+    return look
+
+
+@cache
+def _statement(runs: bool, calls: bool, takes: bool, blobs: bool) -> str:
+    """The statement for a group with these parts."""
+    number = 0
+
+    def table(name: str, columns: str) -> str:
+        nonlocal number
+        names: list[str] = []
+        arrays: list[str] = []
+        for column in columns.split(", "):
+            column, kind = column.split()
+            number += 1
+            names.append(column)
+            arrays.append(f"${number}::{kind}[]")
+        return f"unnest({', '.join(arrays)}) AS {name} ({', '.join(names)})"
+
+    def names(columns: str, prefix: str = "") -> str:
+        return ", ".join(prefix + column.split()[0] for column in columns.split(", "))
+
+    def copied(into: str, columns: str, more: str = "") -> str:
+        source = table("v", columns if columns.startswith("sid ") else f"sid bigint, {columns}")
+        return (
+            f"INSERT INTO {into} ({names(columns)}) SELECT {names(columns, 'v.')}"
+            f" FROM {source} JOIN fenced ON fenced.sid = v.sid{more}"
+        )
+
+    steps = [
+        "fenced AS (UPDATE windlass_sessions AS s SET rows = w.to_rows, entries = w.to_entries,"
+        " head = w.to_head, run = w.to_run, created_at = least(s.created_at, w.earliest),"
+        " updated_at = greatest(s.updated_at, w.latest),"
+        " status = CASE WHEN w.changed THEN w.status ELSE s.status END,"
+        " holder = CASE WHEN w.changed THEN w.holder ELSE s.holder END,"
+        f" title = coalesce(s.title, w.title) FROM {table('w', _FENCE)}"
+        " WHERE s.sid = w.sid AND s.epoch = w.epoch AND s.rows = w.rows AND s.head = w.head"
+        " RETURNING s.sid)",
+        f"added AS ({copied('windlass_rows', _ROW)})",
+    ]
+    if runs:
+        steps.append(f"begun AS ({copied('windlass_runs', _RUN)})")
+    if calls:
+        steps.append(f"paid AS ({copied('windlass_calls', _CALL)})")
+    if takes:
+        steps.append(
+            f"taken AS (DELETE FROM windlass_inbox AS i USING {table('v', _TAKE)}, fenced"
+            " WHERE i.sid = v.sid AND i.id = v.id AND fenced.sid = v.sid)"
+        )
+    if blobs:
+        source = table("v", _BLOB)
+        steps.append(
+            f"large AS MATERIALIZED (SELECT v.* FROM {source} JOIN fenced ON fenced.sid = v.sid)"
+        )
+        steps.append(
+            "kept AS (INSERT INTO windlass_blobs (digest, data) SELECT DISTINCT ON (digest)"
+            " digest, data FROM large ORDER BY digest ON CONFLICT DO NOTHING)"
+        )
+        steps.append(
+            "used AS (INSERT INTO windlass_blob_uses (digest, sid) SELECT DISTINCT digest, sid"
+            " FROM large ON CONFLICT DO NOTHING)"
+        )
+    return f"WITH {', '.join(steps)} SELECT sid, pg_current_xact_id()::text FROM fenced"

@@ -1,0 +1,200 @@
+"""Sessions in Postgres: durable, shared by the processes of many machines.
+
+What is there and how: `postgres_schema`, `postgres_reading`. How it gets there: `postgres_writer`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar, Unpack
+
+from windlass import seams
+from windlass.events import JournalEntry, ToolResulted
+from windlass.identifiers import check_identifier
+from windlass.store import codec as written
+from windlass.store.base import Head, InboxItem, InboxKind, Row, SessionInfo
+from windlass.store.memory import result_in
+from windlass.store.model_calls import ModelCall, Which, chosen
+from windlass.store.postgres import queries as reading
+from windlass.store.postgres import sessions as changes
+from windlass.store.postgres.address import Address
+from windlass.store.postgres.commit import look, once
+from windlass.store.postgres.connection import Connection
+from windlass.store.postgres.writer import Writer
+from windlass.store.threaded.jobs import Call, Line
+from windlass.store.threaded.store import (
+    BUSY_SECONDS,
+    Opening,
+    ServedStore,
+    to_the_end,
+    without_opening,
+)
+
+T = TypeVar("T")
+log = logging.getLogger("windlass.store")
+
+
+class PostgresStore(ServedStore):
+    """Sessions in a Postgres database: `store = PostgresStore("postgresql://ann:secret@db/agents")`.
+
+    Tables are made when missing. Several event loops and threads may share a store; a process of
+    its own opens its own. While the server cannot be reached, operations wait up to `busy_timeout`
+    seconds, and what was not acknowledged is tried again.
+    """
+
+    def __init__(self, url: str, *, busy_timeout: float = BUSY_SECONDS) -> None:
+        self.address, self.busy_timeout = Address(url), busy_timeout
+        if self.address.warning is not None:
+            log.warning(self.address.warning)
+        self._writer = Writer(self.address, busy_timeout)
+        super().__init__(self.address, self._writer)
+        self._writer.token = self.token
+
+    async def _become_writer(self, opening: Opening) -> None:
+        changes.check_id(opening.line.session_id)
+        await self._ask(lambda writer: writer.open(opening))
+
+    def _undoing(self, opening: Opening) -> Callable[[Any], Any]:
+        return lambda writer: writer.undo(opening)
+
+    async def give_up(self, line: Line) -> None:
+        """Store that nobody writes to the session any more."""
+        finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.put(Call(lambda writer: writer.give_up(line), finished, None))
+        await finished
+
+    async def read(self, session_id: str) -> list[JournalEntry]:
+        """The session's entries, as far as they are stored."""
+        return written.decode_rows(await self.rows(session_id), session_id)
+
+    async def rows(self, session_id: str) -> list[Row]:
+        """The session's rows."""
+        return (await self._look(lambda db: reading.rows(db, session_id)))[0]
+
+    async def verify(self, session_id: str, *, anchor: Head | None = None) -> int:
+        """Check the chain against the head."""
+        rows, found = await self._look(lambda db: reading.rows(db, session_id))
+        head = Head(found.stands[0], found.stands[2])
+        return written.verify(rows, session_id, head, anchor).rows
+
+    async def head(self, session_id: str) -> Head:
+        """Where the journal ends."""
+        return await self._look(lambda db: reading.head(db, session_id))
+
+    async def result_of(self, session_id: str, call_id: str) -> ToolResulted | None:
+        """The recorded result of a call."""
+
+        async def search(db: Connection) -> ToolResulted | None:
+            async for row in reading.backwards(db, session_id):
+                found = result_in(written.decode(row.payload, session_id, row.seq), call_id)
+                if found is not None:
+                    return found
+            return None
+
+        return await self._look(search)
+
+    async def info(self, session_id: str) -> SessionInfo:
+        """The session as a list shows it."""
+        return await self._look(lambda db: reading.info(db, session_id))
+
+    async def sessions(self) -> list[SessionInfo]:
+        """All sessions, the latest first."""
+        return await self._look(reading.infos)
+
+    async def post(self, session_id: str, kind: InboxKind, payload: Any = None) -> str:
+        """Leave something in the session's inbox, from any process."""
+        item_id, data = seams.new_id("mail"), written.encode_value(payload, "a posted item")
+        item = (item_id, kind, data, seams.now())
+        seams.point("inbox.before_post")
+        await self._ask(lambda writer: writer.post(session_id, item))
+        seams.point("inbox.after_post")
+        return item_id
+
+    async def inbox(self, session_id: str) -> list[InboxItem]:
+        """What was posted and not taken."""
+        return await self._look(lambda db: reading.inbox(db, session_id))
+
+    async def fork(
+        self,
+        session_id: str,
+        new_id: str,
+        entries: Sequence[JournalEntry],
+        branch_at: int | None,
+        metadata: dict[str, Any] | None = None,
+    ) -> None:
+        """A new session with these entries and its parent's lineage."""
+        check_identifier(new_id, "session_id")
+        copied = without_opening(entries)
+        await self._change(
+            lambda db, writer: changes.fork(
+                db, session_id, new_id, copied, branch_at, metadata, writer.numbers
+            )
+        )
+
+    async def delete(self, session_id: str) -> bool:
+        """Remove the session, its mail and the values only it used; False when there was none."""
+        self._check_free(session_id)
+        return bool(
+            await self._change(lambda db, _writer: changes.remove(db, "id = $1", session_id, set()))
+        )
+
+    async def prune(self, older_than: float) -> list[str]:
+        """Delete sessions not touched since; those being written here stay."""
+        held, gone = set(self._held), list[str]()
+        while True:
+            some = await self._change(
+                lambda db, _writer: changes.remove(db, "updated_at < $1", older_than, held)
+            )
+            gone += some
+            if len(some) < changes.AT_ONCE:
+                return gone
+
+    async def commit(self, body: Callable[[Any], T]) -> T:
+        """Run the body in a transaction of its own, outside of any session."""
+        context = contextvars.copy_context()
+        left = threading.Event()
+        finished = self._asked(lambda writer: writer.run_free(body, context, left.is_set))
+        return await to_the_end(finished, left.set)
+
+    async def consult(self, body: Callable[[Any], T]) -> T:
+        """Run the body on a snapshot."""
+        context = contextvars.copy_context()
+        return await self._ask(lambda writer: writer.consult(body, context))
+
+    async def calls(self, **which: Unpack[Which]) -> list[ModelCall]:
+        """The books, as far as they are stored."""
+        chosen(which)
+        return await self._look(lambda db: reading.calls(db, which))
+
+    async def spent(self, since: float) -> tuple[int, float]:
+        """The tokens and dollars of the calls on the books from this time on."""
+        return await self._look(lambda db: reading.spent(db, since))
+
+    async def record_calls(self, calls: Sequence[ModelCall]) -> None:
+        """Put calls on the books that no journal holds."""
+        if calls:
+            written.encode_value(calls, "a model call")
+            await self._change(lambda db, writer: changes.record(db, calls, writer.numbers))
+
+    # ----------------------------------------------------------------------- the thread
+
+    def _asked(self, work: Callable[[Writer], Awaitable[T]]) -> asyncio.Future[T]:
+        self.check_usable()
+        finished: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self.put(Call(work, finished, None))
+        return finished
+
+    async def _ask(self, work: Callable[[Writer], Awaitable[T]]) -> T:
+        return await self._asked(work)
+
+    async def _look(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+        return await self._asked(lambda writer: look(writer.pool, work))
+
+    async def _change(self, work: Callable[[Connection, Writer], Awaitable[T]]) -> T:
+        return await self._asked(
+            lambda writer: once(writer.pool, lambda db, _trial: work(db, writer))
+        )

@@ -1,0 +1,530 @@
+"""The one thread that speaks to Postgres for a store: an event loop of its own, and connections.
+
+Rows of many sessions that are ready together go in one statement; several groups may be under way.
+A body has a connection to itself. A session's rows and bodies happen in the order asked, one after
+the other. Whatever cannot be written now stays in its session's backlog for the next try.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from windlass import seams
+from windlass.errors import StaleWriter, StoreError, WindlassError
+from windlass.store import transaction as limits
+from windlass.store.base import InboxItem, InboxKind
+from windlass.store.holder import BEAT_SECONDS
+from windlass.store.postgres.address import Address
+from windlass.store.postgres.bodies import BodyRaised, run_body
+from windlass.store.postgres.commit import (
+    Left,
+    Patience,
+    Trial,
+    look,
+    once,
+)
+from windlass.store.postgres.connection import (
+    Connection,
+    Pool,
+    Statement,
+    meaning,
+    passing,
+)
+from windlass.store.postgres.notify import Mail
+from windlass.store.postgres.queries import entries
+from windlass.store.postgres.rows import (
+    SERIALIZABLE,
+    Batch,
+    Numbers,
+    begin,
+    leading,
+    share_values,
+    stored,
+)
+from windlass.store.postgres.schema import Schema
+from windlass.store.postgres.sessions import (
+    beat,
+    become_writer,
+    give_up,
+    post,
+)
+from windlass.store.sqlite.group import (
+    SecondResult,
+    loss,
+    stale,
+    with_record,
+)
+from windlass.store.threaded.jobs import (
+    Again,
+    Append,
+    Call,
+    Commit,
+    Forget,
+    Job,
+    Jobs,
+    Line,
+)
+from windlass.store.threaded.store import Opening
+from windlass.store.threaded.wakeups import SteppedNews
+from windlass.store.transaction import refuse_twice
+
+T = TypeVar("T")
+GROUPS, BODIES = 4, 8  # connections for rows and questions, and for bodies
+LINES = 128  # sessions in one group
+IDLE_SECONDS = 5.0  # the server ends a transaction whose process has gone silent
+
+log = logging.getLogger("windlass.store")
+
+
+living: weakref.WeakSet[Writer] = weakref.WeakSet()  # a virtual clock waits for them
+
+
+class Writer:
+    """A queue and its thread. `put` never blocks."""
+
+    def __init__(self, address: Address, patience: float) -> None:
+        self.address, self.patience = address, patience
+        self.numbers = Numbers()
+        self._queue: deque[Jobs] = deque()
+        self._starting = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._woken = False
+        self._ended: Callable[[], None] | None = None
+        self._lines: dict[Line, None] = {}  # that have a backlog
+        self._busy: set[Line] = set()
+        self._grouping = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.news = SteppedNews()
+        self.schema = Schema(address)
+        self.mail = Mail(address, patience, self.schema.use, self._deliver)
+        self._prepared: dict[Connection, dict[str, Statement]] = {}
+        self.token = ""  # of the store
+        self._holds: set[Line] = set()  # sessions that it is the writer of
+        self._beating: asyncio.Task[None] | None = None
+        self.stopped = False
+        living.add(self)
+
+    @property
+    def at_work(self) -> bool:
+        """Is there anything that it has not yet answered?"""
+        return bool(self._queue or self._tasks or self.mail.looking)
+
+    def put(self, job: Jobs) -> None:
+        """Ask for something, from any thread."""
+        if self._loop is None or self.stopped:
+            self._start()
+        self._queue.append(job)
+        self._wake()
+
+    def _wake(self) -> None:
+        if not self._woken and self._loop is not None:
+            self._woken = True
+            try:
+                self._loop.call_soon_threadsafe(self._drain)
+            except RuntimeError:  # it has just ended
+                self._refuse_the_rest()
+
+    def _start(self) -> None:
+        with self._starting:
+            if self.stopped:
+                raise StoreError(f"{self.address}: this store was closed; open a new one")
+            if self._loop is None:
+                self._loop = self.news.home = asyncio.new_event_loop()
+                self._thread = threading.Thread(
+                    target=self._run, args=(self._loop,), name="windlass-store", daemon=True
+                )
+                self._thread.start()
+
+    def stop(self, ended: Callable[[], None] | None = None) -> bool:
+        """Write what is queued and end the thread, which calls `ended` last; False: none runs."""
+        with self._starting:
+            if self.stopped or self._thread is None:
+                self.stopped = True
+                return False
+            self.stopped, self._ended = True, ended
+        self._queue.append(None)
+        self._woken = False
+        self._wake()
+        return True
+
+    def join(self, timeout: float | None = None) -> None:
+        """Wait for the thread's end."""
+        if self._thread is not None:
+            self._thread.join(timeout)
+
+    # ----------------------------------------------------------------------- the thread
+
+    def _run(self, loop: asyncio.AbstractEventLoop) -> None:
+        asyncio.set_event_loop(loop)
+        try:
+            loop.run_until_complete(self._serve())
+            loop.run_until_complete(loop.shutdown_asyncgens())
+        except Exception:
+            log.exception("%s: the store's thread has failed", self.address)
+        finally:
+            loop.close()
+            self._refuse_the_rest()
+            self.news.say()
+            if self._ended is not None:
+                self._ended()
+
+    async def _serve(self) -> None:
+        limit = str(round(limits.LIMIT_SECONDS * 1000))
+        idle = {"idle_in_transaction_session_timeout": str(round(IDLE_SECONDS * 1000))}
+        self._stopping = asyncio.Event()
+        self.pool = Pool(
+            self.address,
+            self.patience,
+            GROUPS,
+            {"plan_cache_mode": "force_generic_plan", **idle},
+        )
+        self.bodies = Pool(
+            self.address,
+            self.patience,
+            BODIES,
+            {"statement_timeout": limit, **idle},
+        )
+        self.pool.ready = self.bodies.ready = self.schema.use
+        self._drain()
+        await self._stopping.wait()
+        while self._tasks or self._lines:
+            self._go()
+            if not self._tasks:
+                break  # what is left could not be written
+            await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
+        left = [line.session_id for line in self._lines]
+        if left:
+            log.error("%s: closed with unwritten rows of %s", self.address, ", ".join(left))
+        if self._beating is not None:
+            self._beating.cancel()
+            await asyncio.wait({self._beating})
+        await self.mail.close()
+        await self.pool.close()
+        await self.bodies.close()
+        self.news.say()
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended_task)
+
+    def _ended_task(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("%s: the store has failed", self.address, exc_info=error)
+
+    def _drain(self) -> None:
+        self._woken = False
+        while self._queue:
+            found = self._queue.popleft()
+            for job in found if isinstance(found, list) else [found]:
+                self._sort(job)
+        self._go()
+
+    def _sort(self, job: Job) -> None:
+        match job:
+            case Append() | Commit():
+                job.line.backlog.append(job)
+                self._lines[job.line] = None
+            case Call():
+                self._spawn(self._call(job))
+            case Again():
+                if job.line.backlog:
+                    self._lines[job.line] = None
+            case Forget():
+                self.mail.forget(job.line)
+                self._holds.discard(job.line)
+            case None:
+                self._stopping.set()
+
+    def _go(self) -> None:
+        """Start whatever is ready: bodies each alone, the rows of all others together."""
+        group: list[Line] = []
+        for line in list(self._lines):
+            if line in self._busy:
+                continue
+            first = line.backlog[0]
+            if isinstance(first, Commit):
+                self._busy.add(line)
+                self._spawn(self._commit(line, first))
+            elif self._grouping < GROUPS - 1 and len(group) < LINES:  # one is left for questions
+                group.append(line)
+        if group:
+            self._busy.update(group)
+            self._grouping += 1
+            self._spawn(self._group(group))
+
+    # ----------------------------------------------------------------------- rows
+
+    async def _group(self, lines: list[Line]) -> None:
+        try:
+            await self._write([(line, leading(line)) for line in lines], counted=True)
+        finally:
+            self._grouping -= 1
+            self._busy.difference_update(lines)
+            self._go()
+
+    async def _write(self, group: list[tuple[Line, list[Append]]], counted: bool) -> bool:
+        """Store rows of sessions; False when all of it has to wait. `counted`: they are the backlog's."""
+        patience = Patience(self.pool.patience)
+        batch: Batch | None = None
+        while True:
+            try:
+                async with self.pool.take() as connection:
+                    if batch is None:
+                        batch = await self._batch(connection, group)
+                    seams.point("journal.before_commit")
+                    fenced = await batch.write_alone(connection) if batch.lines else set[int]()
+                    seams.point("journal.after_commit")
+                    missing = [line for line in batch.lines if line.sid not in fenced]
+                    ours = await batch.stored_before(connection, missing)
+                break
+            except Exception as error:
+                try:
+                    await patience.after(error)
+                except Exception as last:
+                    if len(group) > 1 and not passing(last):  # one of them spoils it for all
+                        each = [await self._write([one], counted) for one in group]
+                        return all(each)
+                    self._failed(meaning(last, self.address), [line for line, _ in group])
+                    return False
+        for line, appends in group:
+            if line not in batch.places:
+                continue
+            if line.sid in fenced or line in ours:
+                line.stands = batch.places[line]
+                line.results |= batch.fresh[line]
+                if counted:
+                    self._advance(line, len(appends))
+            else:
+                self._lose(line, stale(line))
+        return True
+
+    async def _batch(self, connection: Connection, group: list[tuple[Line, list[Append]]]) -> Batch:
+        """The rows as a statement takes them. A session that gives a call a second result loses alone."""
+        wanted = sum(len(job.notes.paid) for _, appends in group for job in appends)
+        await self.numbers.refill(connection, wanted)
+        batch = Batch()
+        for line, appends in group:
+            try:
+                batch.add(line, appends, self.numbers)
+            except SecondResult as error:
+                self._lose(line, loss(error, line))
+        return batch
+
+    # ----------------------------------------------------------------------- bodies
+
+    async def _commit(self, line: Line, job: Commit) -> None:
+        try:
+            await self._transact(line, job)
+        finally:
+            self._busy.discard(line)
+            self._go()
+
+    async def _transact(self, line: Line, job: Commit) -> None:
+        pending = [job.pending] if job.pending.count else []
+        try:
+            await once(
+                self.bodies,
+                lambda c, trial: self._run_body(c, trial, line, job),
+                begin(line),
+                job.abandoned,
+            )
+        except Left as error:
+            job.error, job.entries = error, ()
+            self.news.tell(line.loop, line.owner.committed, job)
+            if pending:
+                line.backlog[0] = job.pending  # its row goes as any other
+            else:
+                self._advance(line, 1)
+            return
+        except (StaleWriter, SecondResult) as error:
+            job.entries = ()
+            self._lose(line, loss(error, line))
+            return
+        except BodyRaised as raised:
+            job.error, job.entries, job.value = raised.error, (), None
+        except Exception as error:
+            self._failed(meaning(error, self.address), [line])
+            return
+        else:
+            self._settle(line, job)
+            return
+        if line.backlog and (not pending or await self._write([(line, pending)], counted=False)):
+            self._settle(line, job)
+
+    async def _run_body(
+        self, connection: Connection, trial: Trial, line: Line, job: Commit
+    ) -> None:
+        job.entries, job.value = (), None
+        if trial.begun != "SELECT 1":
+            raise stale(line)  # before the body, whose effects would be undone
+        job.ours = job.ours or job.claimed()
+        if not job.ours:
+            raise Left("the caller was cancelled before the body began")
+        value = await run_body(connection, self._statements(connection), job.body, job.context)
+        batch = Batch()
+        try:
+            job.entries = list(job.record(value))
+            row = with_record(job, line)
+            taken = [call_id for call_id in row.notes.results if call_id in line.results]
+            if taken:
+                raise refuse_twice(taken, line.session_id)
+        except BaseException as error:
+            raise BodyRaised(error) from error
+        if row.count:
+            await self.numbers.refill(connection, len(row.notes.paid))
+            batch.add(line, [row], self.numbers)
+            if batch.blobs:
+                await connection.execute(share_values())
+            fenced, trial.xid = await batch.write(connection)
+            if line.sid not in fenced:
+                raise stale(line)
+            job.place, job.fresh = batch.places[line], batch.fresh[line]
+            trial.happened = stored(line, job.place)
+        job.value = value
+
+    def _statements(self, connection: Connection) -> dict[str, Statement]:
+        found = self._prepared.get(connection)
+        if found is None:
+            for old in [old for old in self._prepared if old.is_closed()]:
+                del self._prepared[old]
+            found = self._prepared[connection] = {}
+        return found
+
+    # ----------------------------------------------------------------------- what came of it
+
+    def _advance(self, line: Line, count: int) -> None:
+        """So many of the backlog are stored."""
+        for _ in range(count):
+            line.backlog.popleft()
+        before, line.done = line.done, line.done + count
+        if not line.backlog:
+            self._lines.pop(line, None)
+        if line.awaited > before:
+            self.news.tell(line.loop, line.owner.settled, line.done, None, False)
+
+    def _settle(self, line: Line, job: Commit) -> None:
+        """The commit at the head of the backlog has ended."""
+        if job.place is not None and job.error is None:
+            line.stands, job.place = job.place, None
+            line.results |= job.fresh
+        self.news.tell(line.loop, line.owner.committed, job)
+        self._advance(line, 1)
+
+    def _lose(self, line: Line, error: StoreError) -> None:
+        """The session is not ours any more: nothing of it is written."""
+        for job in line.backlog:
+            if isinstance(job, Commit):
+                job.error, job.entries = job.error or error, ()
+                self.news.tell(line.loop, line.owner.committed, job)
+        line.backlog.clear()
+        self._lines.pop(line, None)
+        self.news.tell(line.loop, line.owner.settled, line.done, error, True)
+
+    def _failed(self, error: StoreError, lines: list[Line]) -> None:
+        """Nothing was written."""
+        for line in lines:
+            self._lines.pop(line, None)
+            self.news.not_written(line, error)
+
+    def _deliver(self, line: Line, items: list[InboxItem]) -> None:
+        self.news.tell(line.loop, line.owner.delivered, items)
+
+    # ----------------------------------------------------------------------- all else
+
+    async def open(self, opening: Opening) -> None:
+        """Become a session's writer, and hear of its mail from now on."""
+        opening.ended = asyncio.Event()
+        await self.mail.begin()
+        line: Line | None = None
+        try:
+            await once(self.pool, lambda c, _trial: become_writer(c, opening))
+            if opening.entries is None:
+                session_id = opening.line.session_id
+                opening.entries = await look(self.pool, lambda c: entries(c, session_id))
+            line = opening.line
+            self._holds.add(line)
+            if self._beating is None:
+                self._beating = asyncio.get_running_loop().create_task(self._beat())
+        finally:
+            self.mail.opened(line, opening.mail)
+            opening.ended.set()
+
+    async def undo(self, opening: Opening) -> None:
+        """Whoever opened a session has left: nobody holds it."""
+        if opening.ended is not None:
+            await opening.ended.wait()
+        await self.give_up(opening.line)
+
+    async def _beat(self) -> None:
+        """While it holds sessions, it says now and then that it is there."""
+        while True:
+            try:
+                if self._holds:
+                    await once(self.pool, lambda c, _trial: beat(c, self.token))
+            except Exception as error:
+                log.warning("%s: cannot say that this process is there: %s", self.address, error)
+            await asyncio.sleep(BEAT_SECONDS)
+
+    async def give_up(self, line: Line) -> None:
+        """Store that nobody writes to the session any more."""
+        await once(self.pool, lambda c, _trial: give_up(c, line))
+
+    async def post(self, session_id: str, item: tuple[str, InboxKind, bytes, float]) -> None:
+        """Leave an item; a writer in this process has it when this returns, as on every store."""
+        sid = await once(self.pool, lambda c, _trial: post(c, session_id, item))
+        await self.mail.posted(sid)
+
+    async def run_free(
+        self, body: Callable[[Any], T], context: contextvars.Context, left: Callable[[], bool]
+    ) -> T:
+        """Run a body that belongs to no session."""
+        return await once(
+            self.bodies,
+            lambda c, _trial: run_body(c, self._statements(c), body, context),
+            SERIALIZABLE,
+            left,
+        )
+
+    async def consult(self, body: Callable[[Any], T], context: contextvars.Context) -> T:
+        """Run a body that only reads, on a snapshot; without a limit, as it holds nobody up."""
+        return await look(
+            self.pool,
+            lambda c: run_body(c, self._statements(c), body, context, limited=False),
+        )
+
+    async def _call(self, call: Call) -> None:
+        try:
+            call.value = await call.work(self)
+        except BodyRaised as raised:
+            call.error = raised.error
+            if isinstance(call.error, StopIteration):  # a future refuses to hold one
+                call.error = RuntimeError(f"the body raised {call.error!r}")
+        except WindlassError as error:
+            call.error = error
+        except Exception as error:
+            call.error = meaning(error, self.address)
+            call.error.__cause__ = error
+        self.news.tell(call.loop, call.settle)
+
+    def _refuse_the_rest(self) -> None:
+        """Whoever asked while the thread was ending must not wait for ever."""
+        closed = StoreError(f"{self.address}: this store was closed")
+        while self._queue:
+            found = self._queue.popleft()
+            for job in found if isinstance(found, list) else [found]:
+                if isinstance(job, Call):
+                    job.error = closed
+                    self.news.tell(job.loop, job.settle)
+                elif isinstance(job, (Append, Commit)):
+                    job.line.backlog.append(job)
+                    self._failed(closed, [job.line])

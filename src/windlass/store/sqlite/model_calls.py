@@ -1,0 +1,239 @@
+"""The books in a SQLite file: how rows of model calls are written and read.
+
+What all calls of a run share stands once, in `windlass_runs`; a call names its run by number. The
+view `windlass_model_calls` puts them together for whoever reads the file with SQL of their own.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from windlass.errors import Corrupt
+from windlass.events import JournalEntry, Replied, ReplyFailed, RunStarted
+from windlass.store.model_calls import (
+    ModelCall,
+    Which,
+    chosen,
+    via_of,
+)
+from windlass.store.threaded.jobs import Line
+
+# A statement binds as few values as it can: most calls are as their run says, and what was not
+# cached, not thought and not asked twice is as the table says.
+_SHARED = "run, at, input_tokens, output_tokens, cost_usd, latency_ms, tool_calls"
+_OTHERS = (
+    "provider, model, cache_read_tokens, cache_write_tokens, reasoning_tokens, gpu_ms, attempts,"
+    " outcome, purpose, via"
+)
+VIEW = """
+CREATE VIEW windlass_model_calls AS
+    SELECT c.n AS n, c.at AS at, r.tenant AS tenant, r.caller AS caller, r.request AS request,
+        r.conversation AS conversation, r.session AS session, r.run AS run, r.door AS door,
+        coalesce(c.provider, r.provider, '') AS provider, coalesce(c.model, r.model, '') AS model,
+        c.purpose AS purpose, c.input_tokens AS input_tokens, c.output_tokens AS output_tokens,
+        c.cache_read_tokens AS cache_read_tokens, c.cache_write_tokens AS cache_write_tokens,
+        c.reasoning_tokens AS reasoning_tokens, c.gpu_ms AS gpu_ms, c.cost_usd AS cost_usd,
+        c.latency_ms AS latency_ms, c.attempts AS attempts, c.tool_calls AS tool_calls,
+        coalesce(c.outcome, 'ok') AS outcome, c.via AS via
+    FROM windlass_calls AS c LEFT JOIN windlass_runs AS r ON r.n = c.run;
+"""
+_MOST = 2**53  # who counts further does not count
+
+
+def inserts(into: str, width: int) -> list[tuple[int, str]]:
+    """Statements for many rows at once, the largest first: (values it takes, statement)."""
+    row = f"({', '.join('?' * width)})"
+    return [
+        (rows * width, f"INSERT INTO {into} VALUES {', '.join([row] * rows)}")
+        for rows in (64, 16, 4, 1)
+    ]
+
+
+def insert(
+    connection: sqlite3.Connection, statements: list[tuple[int, str]], values: list[Any]
+) -> None:
+    """Insert rows given one after another, in few statements: each lets go of Python's lock."""
+    done = 0
+    for size, statement in statements:
+        while len(values) - done >= size:
+            connection.execute(statement, values[done : done + size])
+            done += size
+
+
+_RUNS = inserts("windlass_runs", 10)
+_PLAIN = inserts(f"windlass_calls ({_SHARED})", 7)
+_FULL = inserts(f"windlass_calls ({_SHARED}, {_OTHERS})", 17)
+
+
+class Page:
+    """What a group adds to the books."""
+
+    __slots__ = ("_connection", "_next", "full", "plain", "runs")
+
+    def __init__(self, connection: sqlite3.Connection | None, number: int = 0) -> None:
+        self._connection = connection
+        self._next = number  # of the next run, once it is known
+        self.runs: list[Any] = []  # ten values each
+        self.plain: list[Any] = []  # calls as most are: seven values each
+        self.full: list[Any] = []  # and the others: seventeen
+
+    def enter(
+        self,
+        line: Line,
+        paid: Sequence[RunStarted | Replied | ReplyFailed],
+        run: int,
+        at: float,
+    ) -> int:
+        """Enter what a session's row says of runs and calls; the number of its last run."""
+        for entry in paid:
+            if type(entry) is RunStarted:
+                run = self.begin(line.session_id, entry)
+                line.asks = (run, entry.provider, entry.model)
+                continue
+            if not run:  # nobody has said which run it is
+                run = self.begin(line.session_id, None)
+            assert not isinstance(entry, RunStarted)
+            self._call(entry, run, at, line.asks == (run, entry.provider, entry.model))
+        return run
+
+    def _call(self, entry: Replied | ReplyFailed, run: int, at: float, usual: bool) -> None:
+        usage = entry.usage
+        inputs, outputs = usage.input_tokens, usage.output_tokens
+        if isinstance(entry, Replied):
+            calls, outcome, via = len(entry.message.tool_calls), None, via_of(entry.via, usage)
+            seldom = (
+                usage.cache_read_tokens or usage.cache_write_tokens or usage.reasoning_tokens
+                or usage.gpu_ms or entry.attempts != 1 or inputs + outputs > _MOST
+            )  # fmt: skip
+            if usual and entry.purpose is via is None and not seldom:
+                self.plain += (
+                    run, at, inputs, outputs, entry.cost_usd, entry.duration_ms, calls
+                )  # fmt: skip
+                return
+        else:
+            calls, outcome, via = 0, entry.category, via_of(None, usage)
+        self.full += (
+            run, at, _count(inputs), _count(outputs), entry.cost_usd, entry.duration_ms, calls,
+            None if usual else entry.provider, None if usual else entry.model,
+            _count(usage.cache_read_tokens), _count(usage.cache_write_tokens),
+            _count(usage.reasoning_tokens), usage.gpu_ms, _count(entry.attempts),
+            outcome, entry.purpose, via,
+        )  # fmt: skip
+
+    def begin(self, session: str | None, run: RunStarted | None) -> int:
+        """A run's own line; its number."""
+        facts: tuple[Any, ...] = (None,) * 8
+        if run is not None:
+            facts = (
+                run.run_id, run.door, run.tenant, run.caller, run.request_id, run.conversation_id,
+                run.provider, run.model,
+            )  # fmt: skip
+        return self._run(session, facts)
+
+    def _run(self, session: str | None, facts: tuple[Any, ...]) -> int:
+        if not self._next and self._connection is not None:
+            last = self._connection.execute("SELECT coalesce(max(n), 0) FROM windlass_runs")
+            self._next = last.fetchone()[0] + 1
+        number = self._next
+        self._next += 1
+        self.runs += (number, session, *facts)
+        return number
+
+    def copy(self, calls: Iterable[ModelCall]) -> None:
+        """Enter calls that no journal holds."""
+        known: dict[tuple[Any, ...], int] = {}
+        for call in calls:
+            facts = (
+                call.session, call.run, call.door, call.tenant, call.caller, call.request,
+                call.conversation, call.provider, call.model,
+            )  # fmt: skip
+            if facts not in known:
+                known[facts] = self._run(facts[0], facts[1:])
+            self.full += (
+                known[facts], call.at, _count(call.input_tokens), _count(call.output_tokens),
+                call.cost_usd, call.latency_ms, _count(call.tool_calls), None, None,
+                _count(call.cache_read_tokens), _count(call.cache_write_tokens),
+                _count(call.reasoning_tokens), call.gpu_ms, _count(call.attempts),
+                None if call.outcome == "ok" else call.outcome, call.purpose, call.via,
+            )  # fmt: skip
+
+    def write(self) -> None:
+        """Put it into the open transaction."""
+        for statements, values in ((_RUNS, self.runs), (_PLAIN, self.plain), (_FULL, self.full)):
+            if values:
+                assert self._connection is not None
+                insert(self._connection, statements, values)
+
+
+def _count(number: int) -> int:
+    return max(0, min(number, _MOST))
+
+
+def record(connection: sqlite3.Connection, calls: Iterable[ModelCall]) -> None:
+    """Put calls on the books that no journal holds."""
+    page = Page(connection)
+    page.copy(calls)
+    page.write()
+
+
+def begin(connection: sqlite3.Connection, session: str, entries: Iterable[JournalEntry]) -> int:
+    """The number of the last run in a history that was copied; 0 when there is none."""
+    runs = [entry for entry in entries if type(entry) is RunStarted]
+    if not runs:
+        return 0
+    page = Page(connection)
+    number = page.begin(session, runs[-1])
+    page.write()
+    return number
+
+
+# --------------------------------------------------------------------------- reading
+
+_COLUMNS = tuple(ModelCall.__struct_fields__)
+SELECT = f"SELECT {', '.join(_COLUMNS)} FROM windlass_model_calls"
+_TEXTS = frozenset(
+    "provider model outcome purpose via door tenant caller request conversation session run".split()
+)
+_REALS = frozenset({"at", "gpu_ms", "cost_usd", "latency_ms"})
+
+
+def calls(connection: sqlite3.Connection, which: Which) -> list[ModelCall]:
+    """The calls that are asked for, the oldest first."""
+    wheres: list[str] = []
+    values: list[Any] = []
+    for name, value in chosen(which).items():
+        test = {"since": "at >= ?", "until": "at < ?"}.get(name, f"{name} = ?")
+        wheres.append(test)
+        values.append(value)
+    where = f" WHERE {' AND '.join(wheres)}" if wheres else ""
+    found = connection.execute(f"{SELECT}{where} ORDER BY at, n", values)
+    return [call_of(row) for row in found]
+
+
+SPENT = (
+    "SELECT coalesce(sum(input_tokens + output_tokens), 0), coalesce(sum(cost_usd), 0)"
+    " FROM windlass_calls WHERE at >= "
+)
+
+
+def spent(connection: sqlite3.Connection, since: float) -> tuple[int, float]:
+    """The tokens and dollars of all calls from this time on."""
+    tokens, usd = connection.execute(f"{SPENT}?", (since,)).fetchone()
+    return int(tokens), float(usd)
+
+
+def call_of(row: Sequence[Any]) -> ModelCall:
+    """A call from the columns of `SELECT`."""
+    fields: dict[str, Any] = {}
+    for name, value in zip(_COLUMNS, row, strict=True):
+        kind = str if name in _TEXTS else float if name in _REALS else int
+        if value is None and name not in ("provider", "model"):
+            if kind is str:
+                continue
+            value = kind()
+        if type(value) is not kind:
+            raise Corrupt(f"the books: {name} of a call is not what it was; restore a backup")
+        fields[name] = value
+    return ModelCall(**fields)

@@ -1,0 +1,326 @@
+"""Sessions in a SQLite file: durable, shared by threads and processes, one writer thread per store.
+
+What is on disk and how: `schema`, `reading`. How it gets there: `writer`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar, Unpack
+
+from windlass import seams
+from windlass.events import JournalEntry, ToolResulted
+from windlass.identifiers import check_identifier
+from windlass.store import codec as written
+from windlass.store.answers import check_for
+from windlass.store.base import Head, InboxItem, InboxKind, Row, SessionInfo
+from windlass.store.memory import result_in
+from windlass.store.model_calls import ModelCall, Which, chosen
+from windlass.store.sqlite import (
+    model_calls,
+    schema,
+)
+from windlass.store.sqlite import (
+    queries as sqlite_queries,
+)
+from windlass.store.sqlite import (
+    sessions as changes,
+)
+from windlass.store.sqlite.writer import Writer
+from windlass.store.threaded.jobs import Call, Line
+from windlass.store.threaded.store import (
+    BUSY_SECONDS,
+    Opening,
+    ServedStore,
+    to_the_end,
+    without_opening,
+)
+from windlass.store.transaction import Tx, Unguarded
+
+T = TypeVar("T")
+
+
+class SqliteStore(ServedStore):
+    """Sessions in the file at `path`, made when missing: `store = SqliteStore("agents.db")`.
+
+    Several event loops and threads may share a store; a process of its own opens its own. While
+    another process holds the database, operations wait up to `busy_timeout` seconds.
+
+    A database that holds tables of others and none of ours is refused, and not changed:
+    `SqliteStore("shop.db", add_tables=True)` keeps sessions beside your own tables. With
+    `read_only=True` nothing is ever written.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        busy_timeout: float = BUSY_SECONDS,
+        add_tables: bool = False,
+        read_only: bool = False,
+    ) -> None:
+        self.path, self.busy_timeout, self.read_only = Path(path), busy_timeout, read_only
+        self._writer = Writer(self.path, busy_timeout)
+        self._writer.add_tables, self._writer.read_only = add_tables, read_only
+        super().__init__(self.path, self._writer)
+        self._writer.token = self.token
+        self._reader: sqlite3.Connection | None = None
+        self._readers: ThreadPoolExecutor | None = None
+        self._ready = False
+
+    def require_id(self, identify: Callable[[Path], str]) -> None:
+        """Open the file only if it has the id that `identify(path)` tells; a new one gets it."""
+        self._writer.identify = identify
+
+    def allow_adding_tables(self) -> None:
+        """Our tables may be added to a database of others."""
+        self._writer.add_tables = True
+
+    async def _become_writer(self, opening: Opening) -> None:
+        line = opening.line
+
+        def register(_value: object) -> None:
+            self._writer.lines[line.sid] = line
+
+        await self._write(lambda db: changes.become_writer(db, opening), register)
+        if opening.entries is None:
+            opening.entries = await self._read(lambda db: _entries(db, line.session_id))
+
+    def _undoing(self, opening: Opening) -> Callable[[Any], Any]:
+        return lambda db: changes.give_up(db, opening.line)
+
+    async def give_up(self, line: Line) -> None:
+        """Store that nobody writes to the session any more."""
+        finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.put(Call(lambda db: changes.give_up(db, line), finished, None))
+        await finished
+
+    async def read(self, session_id: str) -> list[JournalEntry]:
+        """The session's entries, as far as they are on disk."""
+        return await self._read(
+            lambda db: written.decode_rows(
+                sqlite_queries.snapshot(db, lambda db: sqlite_queries.rows(db, session_id)),
+                session_id,
+            )
+        )
+
+    async def rows(self, session_id: str) -> list[Row]:
+        """The session's rows."""
+        return await self._read(
+            lambda db: sqlite_queries.snapshot(db, lambda db: sqlite_queries.rows(db, session_id))
+        )
+
+    async def verify(self, session_id: str, *, anchor: Head | None = None) -> int:
+        """Check the chain against the head."""
+
+        def check(db: sqlite3.Connection) -> int:
+            rows, head = sqlite_queries.snapshot(
+                db,
+                lambda db: (
+                    sqlite_queries.rows(db, session_id),
+                    sqlite_queries.head(db, session_id),
+                ),
+            )
+            return written.verify(rows, session_id, head, anchor).rows
+
+        return await self._read(check)
+
+    async def head(self, session_id: str) -> Head:
+        """Where the journal ends."""
+        return await self._read(lambda db: sqlite_queries.head(db, session_id))
+
+    async def result_of(self, session_id: str, call_id: str) -> ToolResulted | None:
+        """The recorded result of a call."""
+
+        def look(db: sqlite3.Connection) -> ToolResulted | None:
+            for row in sqlite_queries.backwards(db, session_id):
+                found = result_in(written.decode(row.payload, session_id, row.seq), call_id)
+                if found is not None:
+                    return found
+            return None
+
+        return await self._read(lambda db: sqlite_queries.snapshot(db, look))
+
+    async def info(self, session_id: str) -> SessionInfo:
+        """The session as a list shows it."""
+        return await self._read(
+            lambda db: sqlite_queries.snapshot(db, lambda db: sqlite_queries.info(db, session_id))
+        )
+
+    async def sessions(self) -> list[SessionInfo]:
+        """All sessions, the latest first."""
+        return await self._read(lambda db: sqlite_queries.snapshot(db, sqlite_queries.infos))
+
+    async def post(self, session_id: str, kind: InboxKind, payload: Any = None) -> str:
+        """Leave something in the session's inbox, from any process."""
+        item_id, data = seams.new_id("mail"), written.encode_value(payload, "a posted item")
+        at = seams.now()
+
+        def work(db: sqlite3.Connection) -> str:
+            sid = sqlite_queries.find(db, session_id)[0]
+            if kind == "decision":
+                _check_unanswered(db, session_id, payload)
+            db.execute(
+                "INSERT INTO windlass_inbox (sid, id, kind, payload, at) VALUES (?, ?, ?, ?, ?)",
+                (sid, item_id, kind, data, at),
+            )
+            return item_id
+
+        seams.point("inbox.before_post")
+        await self._write(work, self._writer.mail_was_posted)
+        seams.point("inbox.after_post")
+        return item_id
+
+    async def inbox(self, session_id: str) -> list[InboxItem]:
+        """What was posted and not taken."""
+        return await self._read(
+            lambda db: sqlite_queries.snapshot(db, lambda db: sqlite_queries.inbox(db, session_id))
+        )
+
+    async def fork(
+        self,
+        session_id: str,
+        new_id: str,
+        entries: Sequence[JournalEntry],
+        branch_at: int | None,
+        metadata: dict[str, Any] | None = None,
+    ) -> None:
+        """A new session with these entries and its parent's lineage."""
+        check_identifier(new_id, "session_id")
+        copied = without_opening(entries)
+        await self._write(
+            lambda db: changes.fork(db, session_id, new_id, copied, branch_at, metadata)
+        )
+
+    async def delete(self, session_id: str) -> bool:
+        """Remove the session, its mail and the values only it used; False when there was none."""
+        self._check_free(session_id)
+        return await self._write(
+            lambda db: bool(changes.remove(db, "id = ?", (session_id,), set()))
+        )
+
+    async def prune(self, older_than: float) -> list[str]:
+        """Delete sessions not touched since; those being written here stay."""
+        held = set(self._held)
+        return await self._write(
+            lambda db: changes.remove(db, "updated_at < ?", (older_than,), held)
+        )
+
+    async def commit(self, body: Callable[[Any], T]) -> T:
+        """Run the body on the writer thread, in a transaction of its own."""
+        self.check_usable()
+        finished: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self.put(Call(body, finished, None, body=True))
+        return await to_the_end(finished)
+
+    async def consult(self, body: Callable[[Any], T]) -> T:
+        """Run the body on a snapshot."""
+        return await self._read(
+            lambda db: sqlite_queries.snapshot(db, lambda db: body(Tx(db, Unguarded(db))))
+        )
+
+    async def calls(self, **which: Unpack[Which]) -> list[ModelCall]:
+        """The books, as far as they are on disk."""
+        chosen(which)
+        return await self._read(lambda db: model_calls.calls(db, which))
+
+    async def spent(self, since: float) -> tuple[int, float]:
+        """The tokens and dollars of the calls on the books from this time on."""
+        return await self._read(lambda db: model_calls.spent(db, since))
+
+    async def record_calls(self, calls: Sequence[ModelCall]) -> None:
+        """Put calls on the books that no journal holds."""
+        if calls:
+            written.encode_value(calls, "a model call")
+            await self._write(lambda db: model_calls.record(db, calls))
+
+    async def _end_readers(self) -> None:
+        if self._readers is not None:
+            loop = asyncio.get_running_loop()
+            await loop.run_in_executor(self._readers, self._close_reader)
+            self._readers.shutdown(wait=True)
+
+    # ----------------------------------------------------------------------- threads
+
+    async def _write(
+        self, work: Callable[[sqlite3.Connection], T], after: Callable[[T], None] | None = None
+    ) -> T:
+        self.check_usable()
+        finished: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self.put(Call(work, finished, after))
+        value = await finished
+        self._ready = True
+        return value
+
+    async def _read(self, look: Callable[[sqlite3.Connection], T]) -> T:
+        self.check_usable()
+        if not self._ready and not self.read_only:
+            await self._write(_nothing)
+            self.check_usable()  # a reader that begins after the end would not be ended
+        if self._readers is None:
+            self._readers = ThreadPoolExecutor(1, thread_name_prefix="windlass-store-reader")
+        return await asyncio.get_running_loop().run_in_executor(self._readers, self._look, look)
+
+    def _look(self, look: Callable[[sqlite3.Connection], T]) -> T:
+        try:
+            if self._reader is None:
+                self._reader = self._connect_reader()
+            return look(self._reader)
+        except sqlite3.Error as error:
+            raise schema.meaning(error, self.path) from error
+
+    def _connect_reader(self) -> sqlite3.Connection:
+        def connect() -> sqlite3.Connection | None:
+            return schema.connect_reader(
+                self.path,
+                self.busy_timeout,
+                beside_writer=not self.read_only,
+                identify=self._writer.identify,
+            )
+
+        connection = connect()
+        if connection is None:  # ours, of an older version: bring it up to this one, once
+            schema.connect(self.path, self.busy_timeout, identify=self._writer.identify).close()
+            connection = connect()
+        assert connection is not None
+        return connection
+
+    def _close_reader(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+    def after_fork(self) -> list[object]:
+        """In a forked child: refuse everything, and give up the connections unclosed."""
+        return [self._writer.connection, self._reader, *super().after_fork()]
+
+
+def _nothing(_db: sqlite3.Connection) -> None:
+    """Makes the writer connect, and the tables with it."""
+
+
+def _check_unanswered(db: sqlite3.Connection, session_id: str, payload: object) -> None:
+    """Refuse a second answer to a question; the transaction writes, so nobody else does meanwhile."""
+    check = check_for("decision", payload, sqlite_queries.inbox(db, session_id))
+    if check is None:
+        return
+    for row in sqlite_queries.backwards(db, session_id):
+        if check.read(written.decode(row.payload, session_id, row.seq)):
+            return
+
+
+def _entries(db: sqlite3.Connection, session_id: str) -> list[JournalEntry]:
+    rows, head, count = sqlite_queries.snapshot(
+        db,
+        lambda db: (
+            sqlite_queries.rows(db, session_id),
+            sqlite_queries.head(db, session_id),
+            sqlite_queries.find(db, session_id)[3],
+        ),
+    )
+    return written.restored(rows, session_id, head, count)

@@ -1,0 +1,1 @@
+"""Stores whose writes go through a thread of their own."""

@@ -1,0 +1,253 @@
+"""A session as its writer holds it, where a thread writes: rows are closed here and handed to it.
+
+What becomes of them comes back through `settled`, `committed` and `delivered`, on the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
+
+from windlass import seams
+from windlass.errors import StoreError
+from windlass.events import JournalEntry, ToolResulted
+from windlass.store import codec as written
+from windlass.store.base import InboxItem
+from windlass.store.threaded.jobs import (
+    Again,
+    Append,
+    Commit,
+    Jobs,
+    Line,
+)
+from windlass.store.threaded.outbox import Outboxes
+
+T = TypeVar("T")
+
+log = logging.getLogger("windlass.store")
+
+
+class Keeper(Protocol):
+    """The store that a journal hands its rows to."""
+
+    outboxes: Outboxes
+
+    def put(self, job: Jobs) -> None:
+        """Hand something to the thread."""
+        ...
+
+    def check_usable(self) -> None:
+        """Raise what a store says that was closed, or opened before a fork."""
+        ...
+
+    def holds(self, journal: HandedJournal) -> bool:
+        """True while the journal is the session's writer here."""
+        ...
+
+    def release(self, journal: HandedJournal) -> None:
+        """Let the next writer in."""
+        ...
+
+    async def give_up(self, line: Line) -> None:
+        """Store that nobody writes to the session any more."""
+        ...
+
+
+class HandedJournal:
+    """A session in a database, in the hands of its writer."""
+
+    immediate: bool = False
+    # `append` is the list's own method. (Spelt as literals, slots make pyright bind it to self.)
+    __slots__ = tuple(
+        "_commits _failed _flushed _handed _holding _line _loop _outbox _stalled "
+        "_store _taking _waiting append entries mail on_mail session_id stays_held touched".split()
+    )
+
+    def __init__(self, store: Keeper, session_id: str) -> None:
+        self.session_id = session_id
+        self.on_mail: Callable[[], None] | None = None
+        self._store, self._loop = store, asyncio.get_running_loop()
+        self._line = Line(self, session_id, self._loop)
+        self._outbox = store.outboxes.of(self._loop)
+        self._taking: list[InboxItem] = []
+        self._commits: list[Commit] = []
+        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+        self._handed = 0  # rows given to the writer
+        self._failed: StoreError | None = None  # for good
+        self._stalled = False  # for now: the rows are kept and tried again
+        self._holding = True  # this writer stands with the session as its holder
+        self.stays_held = False
+        self.touched = seams.now()  # when the last row was closed
+        self.mail = []
+        self.begin([], [])
+
+    def begin(self, entries: list[JournalEntry], mail: list[InboxItem]) -> None:
+        """Start from what is on disk; mail may have come while it was read."""
+        self.entries, self.mail = entries, mail + self.mail
+        self._line.results = {e.call_id for e in entries if type(e) is ToolResulted}
+        self.append: Callable[[JournalEntry], None] = entries.append
+        self._flushed = len(entries)
+
+    @property
+    def line(self) -> Line:
+        """The writer's side of it."""
+        return self._line
+
+    def flush(self) -> None:
+        """Close the row and hand it to the writer; what cannot be written is taken back and raised."""
+        if len(self.entries) != self._flushed and self._failed is None:
+            row = self._close_row()
+            self._store.check_usable()
+            self._outbox.hold(row)
+
+    def _close_row(self) -> Append:
+        entries, start = self.entries, self._flushed
+        fresh = entries[start:]
+        try:
+            payload = written.encode(fresh, self.session_id)
+        except StoreError:
+            del entries[start:]
+            self.mail[:0] = self._taking
+            self._taking.clear()
+            raise
+        self._flushed = start + len(fresh)
+        self._handed += 1
+        takes: Sequence[str] = ()
+        if self._taking and fresh:
+            takes = [item.id for item in self._taking]
+            self._taking.clear()
+        notes = written.notes_of(fresh)
+        if notes.status_changed:
+            self._holding = notes.status is None or self.stays_held
+        self.touched = at = seams.now()
+        holder = self._line.holder if self._holding else None
+        return Append(self._line, payload, len(fresh), at, notes, takes, holder)
+
+    async def durable(self) -> None:
+        """Wait until every row handed on is on disk."""
+        if self._failed is not None:
+            raise _again(self._failed)
+        line = self._line
+        line.awaited = self._handed  # first: the writer counts first and then looks who waits
+        if line.done >= self._handed:
+            return
+        if self._stalled:
+            self._stalled = False
+            self._store.put(Again(line))
+        self._outbox.hurry()
+        finished: asyncio.Future[None] = self._loop.create_future()
+        self._waiting.append((self._handed, finished))
+        await finished
+
+    async def commit(
+        self, body: Callable[[Any], T], record: Callable[[T], Sequence[JournalEntry]]
+    ) -> T:
+        """Run the body on the writer thread, in one transaction with its record."""
+        if self._failed is not None:
+            raise _again(self._failed)
+        pending = self._close_row()
+        finished: asyncio.Future[T] = self._loop.create_future()
+        job = Commit(pending, body, record, finished, len(self.entries))
+        self._outbox.send()  # what came first goes first
+        self._commits.append(job)
+        self._store.put(job)
+        try:
+            return await asyncio.shield(finished)
+        except asyncio.CancelledError:
+            if job.claimed():
+                finished.cancel()
+            else:
+                job.unwanted = True
+                await until(finished)
+            raise
+
+    def take(self, item: InboxItem) -> None:
+        """Take the item out of the inbox with the next flush."""
+        self.mail.remove(item)
+        self._taking.append(item)
+
+    async def close(self) -> None:
+        """Flush, wait, and give the session up. A full disk leaves it open, to be closed later."""
+        if self._store.holds(self):
+            self.flush()
+            try:
+                await self.durable()
+                await self.leave()
+            finally:
+                if self._failed is not None or self._line.done >= self._handed:
+                    self._store.release(self)
+
+    async def leave(self) -> None:
+        """Nobody writes to the session any more: other processes need not ask whether we live."""
+        if self._holding and self._failed is None:
+            self._holding = False
+            try:
+                await self._store.give_up(self._line)
+            except StoreError as error:  # they will see that the process has ended
+                log.warning("session %s: its holder stays on record: %s", self.session_id, error)
+
+    # ----------------------------------------------------------------------- from the writer
+
+    def settled(self, done: int, error: StoreError | None, final: bool) -> None:
+        """So many rows are on disk, or why not."""
+        if error is None:
+            self._stalled = False
+        elif final:
+            self._failed = error
+        else:
+            self._stalled = True
+        waiting, self._waiting = self._waiting, []
+        for needed, finished in waiting:
+            if finished.done():
+                continue
+            if error is not None:
+                finished.set_exception(_again(error))
+            elif needed <= done:
+                finished.set_result(None)
+            else:
+                self._waiting.append((needed, finished))
+
+    def committed(self, job: Commit) -> None:
+        """A commit has ended: its record takes the place it has on disk."""
+        recorded, at = job.entries, job.index
+        place = self._commits.index(job)
+        del self._commits[place]
+        if recorded:
+            self.entries[at:at] = recorded
+            self._flushed += len(recorded)
+            for later in self._commits[place:]:
+                later.index += len(recorded)
+        if job.finished.done():
+            return
+        if job.error is None:
+            job.finished.set_result(job.value)
+        elif isinstance(job.error, StopIteration):  # a future refuses to hold one
+            job.finished.set_exception(RuntimeError(f"the body raised {job.error!r}"))
+        else:
+            job.finished.set_exception(job.error)
+
+    def delivered(self, items: list[InboxItem]) -> None:
+        """Mail has come."""
+        self.mail += items
+        if self.on_mail is not None:
+            self.on_mail()
+
+
+async def until(finished: asyncio.Future[Any]) -> None:
+    """Wait for it however often this task is cancelled meanwhile."""
+    while not finished.done():
+        try:
+            await asyncio.wait([finished])
+        except asyncio.CancelledError:
+            continue
+    if not finished.cancelled():
+        finished.exception()  # seen
+
+
+def _again(error: StoreError) -> StoreError:
+    """The same error, to be raised once more with a traceback of its own."""
+    copy = type(error)(*error.args)
+    copy.__cause__, copy.unwritten = error, error.unwritten
+    return copy

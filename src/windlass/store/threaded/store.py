@@ -1,0 +1,284 @@
+"""What every store does that a thread writes for: hold sessions, count its users, survive a fork.
+
+How rows get where they are kept is the affair of `sqlite` and `postgres`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import os
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
+
+from windlass import seams
+from windlass.errors import Locked, SessionHeld, StoreError
+from windlass.events import JournalEntry, SessionOpened
+from windlass.identifiers import check_identifier
+from windlass.store import codec as written
+from windlass.store import holder as holders
+from windlass.store.base import InboxItem
+from windlass.store.holder import Holder
+from windlass.store.threaded.jobs import (
+    Call,
+    Forget,
+    Jobs,
+    Line,
+)
+from windlass.store.threaded.journal import HandedJournal, until
+from windlass.store.threaded.outbox import Outboxes
+
+T = TypeVar("T")
+BUSY_SECONDS = 30.0
+EXIT_SECONDS = 5.0
+
+
+class Thread(Protocol):
+    """Who writes for a store."""
+
+    stopped: bool
+    put: Callable[[Jobs], None]
+
+    def stop(self, ended: Callable[[], None] | None = None) -> bool:
+        """Write what is queued and end, calling `ended` last; False: it never began."""
+        ...
+
+    def join(self, timeout: float | None = None) -> None:
+        """Wait for its end."""
+        ...
+
+
+class Opening:
+    """Becoming a session's writer: the row that says so, or the next epoch."""
+
+    def __init__(
+        self,
+        line: Line,
+        create: bool,
+        parent_id: str | None,
+        metadata: dict[str, Any] | None,
+        take_over: bool,
+    ) -> None:
+        self.line, self.create, self.take_over = line, create, take_over
+        self.parent_id, self.metadata = parent_id, metadata
+        self.entries: list[JournalEntry] | None = None  # None: they are to be read
+        self.mail: list[InboxItem] = []
+        self.ended: asyncio.Event | None = None  # on a loop of the thread's
+        self.at = seams.now()
+        written.encode_value((line.session_id, metadata), "the session's metadata")
+
+    def refuse_if_held(self, stored: str | None, last_active: float, silent: float | None) -> None:
+        """Raise `SessionHeld` while the writer that is on record is alive."""
+        holder = holders.decode(stored)
+        if self.take_over or holder is None or stored == self.line.holder:
+            return
+        if is_alive(holder, self.line.session_id, silent):
+            raise holders.held(self.line.session_id, holder, last_active)
+
+
+class ServedStore:
+    """Several event loops and threads may share it; a process of its own opens its own."""
+
+    def __init__(self, place: object, thread: Thread) -> None:
+        self._place, self._thread = place, thread
+        self._held: dict[str, HandedJournal] = {}
+        self.token = seams.new_id("store")
+        self.outboxes = Outboxes(self.put)
+        self._closed = self._forked = False
+        self._users, self._counting = 1, threading.Lock()
+        _living.add(self)
+        atexit.register(self._exit)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._place}>"
+
+    async def open(
+        self,
+        session_id: str,
+        *,
+        create: bool = True,
+        parent_id: str | None = None,
+        metadata: dict[str, Any] | None = None,
+        take_over: bool = False,
+        caller: str | None = None,
+    ) -> HandedJournal:
+        """Become the session's writer; a writer elsewhere is stale from now on."""
+        self.check_usable()
+        if create:
+            check_identifier(session_id, "session_id")
+        journal = HandedJournal(self, session_id)
+        journal.line.holder = holders.encode(holders.new_holder(self.token, caller))
+        other = self._held.setdefault(session_id, journal)
+        if other is not journal:
+            if not take_over:
+                raise _held_by(other)
+            self._held[session_id] = journal
+        opening: Opening | None = None
+        try:
+            opening = Opening(journal.line, create, parent_id, metadata, take_over)
+            seams.point("session.before_open")
+            await self._become_writer(opening)
+            seams.point("session.after_open")
+            journal.begin(opening.entries or [], opening.mail)
+        except BaseException as error:
+            self.release(journal)
+            if opening is not None and not isinstance(error, StoreError):
+                self._abandon(opening)
+            if other is not journal:  # which was not taken over after all
+                self._held.setdefault(session_id, other)
+            raise
+        return journal
+
+    async def _become_writer(self, opening: Opening) -> None:
+        """Store that it is ours, and find out what it holds."""
+        raise NotImplementedError
+
+    def _abandon(self, opening: Opening) -> None:
+        """Whoever wanted to open it has left: what may be on its way to the store is undone."""
+        if not self._closed and not self._forked:
+            finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._thread.put(Call(self._undoing(opening), finished, None))
+            finished.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+    def _undoing(self, opening: Opening) -> Callable[[Any], Any]:
+        """What the thread does so that nobody holds the session."""
+        raise NotImplementedError
+
+    def share(self) -> bool:
+        """One more user, who will call `aclose` too; False once it is closed or left behind a fork."""
+        with self._counting:
+            if self._closed or self._forked:
+                return False
+            self._users += 1
+            return True
+
+    async def aclose(self) -> None:
+        """Write what is queued and end all that was begun. Journals still open take no more rows."""
+        with self._counting:
+            self._users -= 1
+            if self._users > 0 or self._closed:
+                return
+            self._closed = True
+        atexit.unregister(self._exit)
+        if self._forked:
+            return
+        self.outboxes.send()
+        for journal in list(self._held.values()):
+            await journal.leave()
+        await self._end_readers()
+        loop, ended = asyncio.get_running_loop(), asyncio.Event()
+
+        def tell() -> None:
+            loop.call_soon_threadsafe(ended.set)
+
+        if self._thread.stop(tell):
+            await ended.wait()
+            self._thread.join()
+        self._held.clear()
+
+    async def _end_readers(self) -> None:
+        """Whoever reads beside the thread ends first."""
+
+    # ----------------------------------------------------------------------- for its journals
+
+    def put(self, job: Jobs) -> None:
+        """Hand something to the thread."""
+        if self._forked:
+            self.check_usable()
+        self._thread.put(job)
+
+    def check_usable(self) -> None:
+        """Raise what a store says that was closed, or opened before a fork."""
+        if self._forked:
+            raise StoreError(
+                f"{self._place}: this store was opened before os.fork(); "
+                f"a child opens its own {type(self).__name__}"
+            )
+        if self._closed:
+            raise StoreError(f"{self._place}: this store was closed; open a new one")
+
+    async def give_up(self, line: Line) -> None:
+        """Store that nobody writes to the session any more, if it is still this writer's."""
+        raise NotImplementedError
+
+    def is_writing(self, session_id: str, holder: Holder) -> bool:
+        """Is this the writer of the session here?"""
+        journal = self._held.get(session_id)
+        if journal is None or self._closed or self._forked:
+            return False
+        return holders.decode(journal.line.holder) == holder
+
+    def holds(self, journal: HandedJournal) -> bool:
+        """True while the journal is the session's writer here."""
+        return self._held.get(journal.session_id) is journal
+
+    def release(self, journal: HandedJournal) -> None:
+        """Let the next writer in."""
+        if self.holds(journal):
+            del self._held[journal.session_id]
+            if not self._thread.stopped and not self._forked:
+                self._thread.put(Forget(journal.line))
+
+    # ----------------------------------------------------------------------- for its own kind
+
+    def _check_free(self, session_id: str) -> None:
+        """Nobody deletes a session that is being written."""
+        if session_id in self._held:
+            raise Locked(f"session {session_id!r} is being written; close it first")
+
+    def _exit(self) -> None:
+        """The interpreter ends and nobody closed us: write what is queued, but do not hang."""
+        if not self._forked:
+            self.outboxes.send()
+            self._thread.stop()
+            self._thread.join(EXIT_SECONDS)
+
+    def after_fork(self) -> list[object]:
+        """In a forked child: refuse everything, and give up the connections unclosed."""
+        self._forked = True
+        return [self._thread]
+
+
+async def to_the_end(finished: asyncio.Future[T], leave: Callable[[], None] | None = None) -> T:
+    """What becomes of a body that was handed over: a caller who is cancelled hears of its end first."""
+    try:
+        return await asyncio.shield(finished)
+    except asyncio.CancelledError:
+        if leave is not None:
+            leave()
+        await until(finished)
+        raise
+
+
+def without_opening(entries: Sequence[JournalEntry]) -> list[JournalEntry]:
+    """What a fork takes over: it has an opening of its own."""
+    return [entry for entry in entries if type(entry) is not SessionOpened]
+
+
+def is_alive(holder: Holder, session_id: str, silent: float | None) -> bool:
+    """Does the holder still write to the session? `silent`: seconds since its last sign of life."""
+    if holders.is_own_process(holder):
+        stores = [store for store in _living if store.token == holder.store]
+        return any(store.is_writing(session_id, holder) for store in stores)
+    return holders.lives(holder, silent)
+
+
+def _held_by(journal: HandedJournal) -> SessionHeld:
+    holder = holders.decode(journal.line.holder)
+    assert holder is not None
+    return holders.held(journal.session_id, holder, journal.touched)
+
+
+_living: weakref.WeakSet[ServedStore] = weakref.WeakSet()
+_given_up: list[object] = []
+
+
+def _in_child() -> None:
+    for store in list(_living):
+        _given_up.extend(store.after_fork())
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)

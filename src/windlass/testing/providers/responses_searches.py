@@ -1,0 +1,53 @@
+"""Searches among tools that are held back, as the Responses API tells them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, cast
+
+from windlass.testing.providers.frames import Data
+
+NAME = "tool_search"  # of the call, in a script, that asks the client to search
+
+
+def before(body: Data, name: str, arguments: dict[str, Any], mark: str) -> list[Data]:
+    """The items of a search that must come before a call of this tool."""
+    if name == NAME:
+        asks = {"type": "tool_search_call", "execution": "client", "status": "completed"}
+        return [{"id": f"tsc_{mark}", **asks, "call_id": f"call_{mark}", "arguments": arguments}]
+    found = [(tool, space) for tool, space in _tools(body) if tool.get("name") == name]
+    if not found or not found[0][0].get("defer_loading") or name in _loaded(body):
+        return []
+    tool, space = found[0]
+    shared = {"execution": "server", "call_id": None, "status": "completed"}
+    path = f"{space['name']}.{name}" if space else name
+    tools = [{**space, "tools": [tool]} if space else tool]
+    return [
+        {"id": f"tsc_{mark}", "type": "tool_search_call", **shared, "arguments": {"paths": [path]}},
+        {"id": f"tso_{mark}", "type": "tool_search_output", **shared, "tools": tools},
+    ]
+
+
+def namespace(body: Data, name: str) -> dict[str, str]:
+    """What a call says of where its tool was found."""
+    for tool, space in _tools(body):
+        if tool.get("name") == name and tool.get("defer_loading"):
+            return {"namespace": space["name"] if space else name}
+    return {}
+
+
+def _tools(body: Data) -> Iterator[tuple[Data, Data | None]]:
+    for tool in cast("list[Data]", body.get("tools") or []):
+        if tool.get("type") == "namespace":
+            yield from ((inner, tool) for inner in tool["tools"])
+        else:
+            yield tool, None
+
+
+def _loaded(body: Data) -> set[str]:
+    """The tools that earlier searches have found."""
+    names: set[str] = set()
+    for item in cast("list[Data]", body["input"]):
+        if item.get("type") == "tool_search_output":
+            names |= {tool["name"] for tool, _ in _tools(item)}
+    return names

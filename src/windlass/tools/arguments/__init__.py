@@ -1,0 +1,1 @@
+"""Arguments of tool calls: validated and repaired."""

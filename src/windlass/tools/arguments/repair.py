@@ -1,0 +1,128 @@
+"""Lenient arguments: mend what is safe to mend, and say what was mended.
+
+Safe is: a number written as a string where only a number fits, one value where a list is wanted,
+and keys nobody knows where the schema forbids them. Whatever is left must still fit the schema.
+"""
+
+from __future__ import annotations
+
+import re
+from math import isfinite
+from typing import Any, cast
+
+from windlass.tools.arguments.patterns import may_match
+
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)")
+_MOST_DIGITS = 1000
+
+
+def mend(arguments: Any, schema: dict[str, Any]) -> tuple[Any, tuple[str, ...]]:
+    """A mended copy (what needs no mending is shared) and a line for each thing that was mended."""
+    notes: list[str] = []
+    return _Mender(schema, notes).value(arguments, schema, ()), tuple(notes)
+
+
+class _Mender:
+    def __init__(self, root: dict[str, Any], notes: list[str]) -> None:
+        self.root, self.notes = root, notes
+
+    def value(self, value: Any, schema: Any, path: tuple[str | int, ...]) -> Any:
+        schema = self._resolved(schema, value)
+        kinds = _kinds(schema)
+        if not kinds and "properties" not in schema:
+            return value
+        if isinstance(value, dict):
+            if "object" in kinds or not kinds:
+                return self._object(cast("dict[str, Any]", value), schema, path)
+        elif isinstance(value, list):
+            if "array" in kinds:
+                return self._array(cast("list[Any]", value), schema, path)
+        elif isinstance(value, str) and "string" not in kinds:
+            number = _number(value, kinds)
+            if number is not None:
+                self._note(path, f"{value!r} was read as {number!r}")
+                return number
+        if kinds == ["array"] and value is not None and not isinstance(value, list):
+            self._note(path, "one value was put in a list")
+            return self._array([cast("Any", value)], schema, path)
+        return cast("Any", value)
+
+    def _object(
+        self, value: dict[str, Any], schema: dict[str, Any], path: tuple[str | int, ...]
+    ) -> dict[str, Any]:
+        properties: dict[str, Any] = schema.get("properties") or {}
+        others: Any = schema.get("additionalProperties", True)
+        patterns: dict[str, Any] = schema.get("patternProperties") or {}
+        mended: dict[str, Any] = {}
+        for key, item in value.items():
+            if key in properties:
+                mended[key] = self.value(item, properties[key], (*path, key))
+            elif others is False and not any(may_match(one, key) for one in patterns):
+                self._note((*path, key), "was left out: nobody knows it")
+            else:
+                mended[key] = self.value(item, others, (*path, key))
+        return mended
+
+    def _array(
+        self, value: list[Any], schema: dict[str, Any], path: tuple[str | int, ...]
+    ) -> list[Any]:
+        first: list[Any] = schema.get("prefixItems") or []
+        rest: Any = schema.get("items", True)
+        return [
+            self.value(item, first[index] if index < len(first) else rest, (*path, index))
+            for index, item in enumerate(value)
+        ]
+
+    def _resolved(self, schema: Any, value: Any) -> dict[str, Any]:
+        """The schema behind references, and the one member of a union that is not null."""
+        for _ in range(32):
+            if not isinstance(schema, dict):
+                return {}
+            found = cast("dict[str, Any]", schema)
+            ref = found.get("$ref")
+            choices = found.get("anyOf") or found.get("oneOf")
+            if isinstance(ref, str) and ref.startswith("#/"):
+                schema = self._target(ref)
+            elif isinstance(choices, list) and value is not None:
+                open_to = [one for one in cast("list[Any]", choices) if one != {"type": "null"}]
+                if len(open_to) != 1:
+                    return {}  # which was meant is a guess, and a guess is not safe
+                schema = open_to[0]
+            else:
+                return found
+        return {}
+
+    def _target(self, ref: str) -> Any:
+        node: Any = self.root
+        try:
+            for step in ref[2:].split("/"):
+                node = node[step.replace("~1", "/").replace("~0", "~")]
+        except (KeyError, TypeError):
+            return {}
+        return node
+
+    def _note(self, path: tuple[str | int, ...], what: str) -> None:
+        where = "/".join(map(str, path)) or "arguments"
+        self.notes.append(f"{where}: {what}" if len(what) < 200 else f"{where}: {what[:200]}…")
+
+
+def _kinds(schema: dict[str, Any]) -> list[str]:
+    kinds: Any = schema.get("type")
+    if isinstance(kinds, str):
+        return [kinds]
+    if not isinstance(kinds, list):
+        return []
+    return [kind for kind in cast("list[str]", kinds) if kind != "null"]
+
+
+def _number(text: str, kinds: list[str]) -> int | float | None:
+    text = text.strip()
+    if len(text) > _MOST_DIGITS:
+        return None
+    if ("integer" in kinds or "number" in kinds) and _INTEGER.fullmatch(text):
+        return int(text)
+    if "number" in kinds and _NUMBER.fullmatch(text):
+        number = float(text)
+        return number if isfinite(number) else None
+    return None

@@ -1,0 +1,43 @@
+"""A tool around a tool: the same to a model and to the gate, and free to run it in its own way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from windlass.messages import ToolResult
+from windlass.tools.middleware.preview import Rehearsal
+from windlass.tools.tool import (
+    Parked,
+    Prepared,
+    Tool,
+    ToolContext,
+    Validation,
+)
+
+_SAME = tuple(name for name in Tool.__slots__ if not name.startswith("__"))
+
+
+class Held(Tool):
+    """A tool that holds another; what it does not change is the other's."""
+
+    __slots__ = ("inner",)
+
+    def __init__(self, inner: Tool) -> None:
+        for name in _SAME:
+            setattr(self, name, getattr(inner, name))
+        self.inner = inner
+
+    def prepare(self, arguments: dict[str, Any], mode: Validation = "strict") -> Prepared:
+        """As the held tool does: what is approved is what it will get."""
+        return self.inner.prepare(arguments, mode)
+
+    async def call(self, arguments: dict[str, Any], ctx: ToolContext[Any]) -> ToolResult | Parked:
+        """The held tool's answer."""
+        return await self.inner.call(arguments, ctx)
+
+    async def rehearse(
+        self, arguments: dict[str, Any], ctx: ToolContext[Any], earlier: Sequence[Rehearsal]
+    ) -> Rehearsal | None:
+        """As the held tool would."""
+        return await self.inner.rehearse(arguments, ctx, earlier)

@@ -1,0 +1,52 @@
+"""A tool that is rehearsed: the model hears what would have been called, and nothing happens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from inspect import isawaitable
+from typing import Any
+
+import msgspec
+
+from windlass.messages import ToolResult
+from windlass.tools.middleware.base import Held
+from windlass.tools.middleware.call_info import asked_call
+from windlass.tools.render import to_text
+from windlass.tools.tool import Parked, Tool, ToolContext
+
+HARMLESS = frozenset({"read", "search", "fetch", "think"})  # kinds of tools that change nothing
+
+
+class DryRun(Held):
+    """A tool that is not run. Whatever became of a rehearsal, it may be held again."""
+
+    __slots__ = ("words",)
+
+    def __init__(self, inner: Tool, words: str | Callable[..., Any] | None = None) -> None:
+        super().__init__(inner)
+        self.words = words
+        self.effect, self.keyed, self.transactional = "read_only", False, False
+        self.handler, self.is_async = inner.handler or _rehearsed, True
+
+    async def call(self, arguments: dict[str, Any], ctx: ToolContext[Any]) -> ToolResult | Parked:
+        """What would have happened, in words."""
+        words = self.words
+        if words is None:
+            written = msgspec.json.encode(arguments, enc_hook=to_text).decode()
+            return ToolResult(content=f"Dry run: {self.name} was not run. Arguments: {written}")
+        if isinstance(words, str):
+            return ToolResult(content=words)
+        try:
+            answer = words(asked_call(self.inner, arguments, ctx))
+            return self._finish(await answer if isawaitable(answer) else answer)
+        except Exception as error:
+            return self._failed(error)
+
+
+def _rehearsed(_arguments: dict[str, Any]) -> None:
+    """The handler of a tool that the host would have run."""
+
+
+def changes_something(tool: Tool) -> bool:
+    """May a call of the tool leave a trace?"""
+    return tool.effect != "read_only" and tool.annotations.get("kind") not in HARMLESS

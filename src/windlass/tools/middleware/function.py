@@ -1,0 +1,76 @@
+"""A tool behind a function of yours: it may run the call, look at it, or answer in its place."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from inspect import isawaitable
+from typing import Any, NamedTuple, cast
+
+from windlass.errors import ConfigError, TestBroken, shown
+from windlass.messages import ToolResult
+from windlass.tools.middleware.base import Held
+from windlass.tools.middleware.call_info import asked_call
+from windlass.tools.tool import Parked, Tool, ToolContext
+
+
+class _AtWork(NamedTuple):
+    """The call that a function is asked about."""
+
+    tool: Tool
+    arguments: dict[str, Any]
+    ctx: ToolContext[Any]
+
+
+_at_work: ContextVar[_AtWork | None] = ContextVar("windlass_tool_call", default=None)
+
+
+class Behind(Held):
+    """A tool behind `function(call)`. What the function raises is the call's error result."""
+
+    __slots__ = ("function",)
+
+    def __init__(self, inner: Tool, function: Callable[[Any], Any]) -> None:
+        super().__init__(inner)
+        self.function = function
+
+    async def call(self, arguments: dict[str, Any], ctx: ToolContext[Any]) -> ToolResult | Parked:
+        """What the function answers; cancellation passes."""
+        before = _at_work.set(_AtWork(self.inner, arguments, ctx))
+        try:
+            answer = self.function(asked_call(self.inner, arguments, ctx))
+            if isawaitable(answer):
+                answer = await answer
+            return self._finish(answer)
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            return self._failed(error)
+        except (KeyboardInterrupt, GeneratorExit, TestBroken):
+            raise
+        except BaseException as error:
+            return self._failed(error)
+        finally:
+            _at_work.reset(before)
+
+
+async def run_next(
+    call: Mapping[str, Any], wrap: Callable[[Tool], Tool] | None = None
+) -> ToolResult | Parked:
+    """Run the call that a function was asked about: `next` in a tool caller.
+
+    What was decided is what runs: a call with another name or other arguments is refused.
+    """
+    work = _at_work.get()
+    if work is None:
+        raise ConfigError("a tool caller runs inside a run: hand it over as tool_caller=…")
+    if not isinstance(cast("object", call), Mapping):
+        raise ConfigError(f"a tool caller is asked with a call, not {shown(call)}")
+    if call.get("name") != work.tool.name or call.get("arguments") != work.arguments:
+        raise ConfigError(
+            "a tool caller runs a call as it was decided; a policy's before_tool may change it"
+        )
+    tool = work.tool if wrap is None else wrap(work.tool)
+    return await tool.call(work.arguments, work.ctx)

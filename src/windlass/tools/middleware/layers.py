@@ -1,0 +1,161 @@
+"""The layers that can stand around tool calls: consent, limits, dry runs, and those who watch.
+
+```python
+caller = w.compose([w.with_consent(ask), w.with_rate_limit(max_calls=20)])(w.default_tool_caller())
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Literal, cast
+
+from windlass.errors import ConfigError, nearest, shown
+from windlass.tools.middleware.dry_run import DryRun, changes_something
+from windlass.tools.middleware.stack import ToolLayer, Wrapping
+from windlass.tools.tool import Tool
+
+MOST_CALLS: Final = 50
+
+Consent = Callable[..., Any]
+ToolSink = Callable[[dict[str, Any]], Any]
+
+
+class WithConsent(ToolLayer):
+    """What `with_consent` makes."""
+
+    name = "with_consent"
+
+    def __init__(self, consent: Consent) -> None:
+        self.consent = consent
+
+
+class WithRateLimit(ToolLayer):
+    """What `with_rate_limit` makes."""
+
+    name = "with_rate_limit"
+
+    def __init__(self, max_calls: int, message: str | None) -> None:
+        self.max_calls, self.message = max_calls, message
+
+
+class WithDryRun(Wrapping):
+    """What `with_dry_run` makes."""
+
+    name = "with_dry_run"
+
+    def __init__(self, tools: tuple[str, ...] | None, answer: str | Callable[..., Any] | None):
+        self.tools, self.answer = tools, answer
+
+    def wrap(self, tool: Tool) -> Tool:
+        """The tool, rehearsed where it is one of those."""
+        meant = changes_something(tool) if self.tools is None else tool.name in self.tools
+        return DryRun(tool, self.answer) if meant else tool
+
+
+class WithSink(ToolLayer):
+    """What `with_audit_sink`, `with_telemetry` and `with_handoff_sink` make."""
+
+    def __init__(self, kind: Literal["audit_sink", "telemetry", "handoff_sink"], sink: ToolSink):
+        self.kind, self.sink = kind, sink
+        self.name = f"with_{kind}"
+
+
+def with_consent(consent: Consent) -> ToolLayer:
+    """Ask `consent(call)` before a call runs: `with_consent(lambda call: call.kind == "read")`.
+
+    It may be async. `True` is a yes; `False`, `{"allow": False, "reason": …}` and all that is not
+    clearly a yes is a no; `"ask"` parks the run until a person decides (`agent.resume(id,
+    decisions={call_id: True})`). Every answer is on record, with the rule `Consent`.
+    """
+    return WithConsent(_function("with_consent", consent))
+
+
+def with_rate_limit(
+    options: Mapping[str, Any] | None = None,
+    /,
+    *,
+    max_calls: int = MOST_CALLS,
+    message: str | None = None,
+) -> ToolLayer:
+    """At most `max_calls` tool calls in a run; those above are answered with `message`, not run.
+
+    `with_rate_limit(max_calls=20)` or `with_rate_limit({"max_calls": 20})`. For model calls there
+    is `windlass.callers.with_rate_limit`.
+    """
+    given = _merged("with_rate_limit", options, max_calls=max_calls, message=message)
+    most, words = given["max_calls"], given["message"]
+    if isinstance(most, bool) or not isinstance(most, int) or not 0 <= most <= 10**12:
+        raise ConfigError(f"max_calls is a whole number of at least 0, not {shown(most)}")
+    if words is not None and (not isinstance(words, str) or not words.strip()):
+        raise ConfigError(f"message is a text that is not empty, not {shown(words)}")
+    return WithRateLimit(most, words)
+
+
+def with_dry_run(
+    options: Mapping[str, Any] | None = None,
+    /,
+    *,
+    tools: Sequence[str] | None = None,
+    answer: str | Callable[..., Any] | None = None,
+) -> ToolLayer:
+    """Rehearse: tools that change something are not run, and the model hears what would have been.
+
+    `tools` names those instead; `answer` is what the model reads, a text or a function of the call:
+    `with_dry_run(tools=["deploy"], answer=lambda call: f"deployed {call.arguments['service']}")`.
+    """
+    given = _merged("with_dry_run", options, tools=tools, answer=answer)
+    names, words = given["tools"], given["answer"]
+    if names is not None:
+        listed = cast("Sequence[Any]", names if isinstance(names, (list, tuple)) else (None,))
+        if not all(isinstance(name, str) and name for name in listed):
+            raise ConfigError(f"tools is a list of tools' names, not {shown(cast('Any', names))}")
+        names = tuple(listed)
+    if words is not None and not isinstance(words, str) and not callable(words):
+        raise ConfigError(f"answer is a text or a function of the call, not {shown(words)}")
+    return WithDryRun(names, cast("Any", words))
+
+
+def with_audit_sink(sink: ToolSink) -> ToolLayer:
+    """Give `sink(record)` a receipt for every tool call: `with_audit_sink(receipts.append)`.
+
+    A receipt says who asked for what, which rule let it run or refused it, and what came of it,
+    without secrets. An async sink is waited for before the next turn, unless `prefetch_next_turn`.
+    """
+    return WithSink("audit_sink", _function("with_audit_sink", sink))
+
+
+def with_telemetry(sink: ToolSink) -> ToolLayer:
+    """Tell `sink(record)` when a tool call starts and ends, without its words: names and times.
+
+    `with_telemetry(lambda record: metrics.add(record["tool"], record.get("duration_ms")))`
+    """
+    return WithSink("telemetry", _function("with_telemetry", sink))
+
+
+def with_handoff_sink(sink: ToolSink) -> ToolLayer:
+    """Tell `sink(record)` when the run leaves work to others: it parks, or ends and is not done.
+
+    `with_handoff_sink(lambda record: page(record["reason"], record["pending"]))`; a call of a tool
+    of the kind `handoff` is told as well.
+    """
+    return WithSink("handoff_sink", _function("with_handoff_sink", sink))
+
+
+def _function(door: str, value: Any) -> Any:
+    if not callable(value) or isinstance(value, type):
+        raise ConfigError(f"{door} takes a function, not {shown(value)}")
+    return value
+
+
+def _merged(door: str, options: object, **named: Any) -> dict[str, Any]:
+    if options is None:
+        return named
+    if not isinstance(options, Mapping):
+        raise ConfigError(f"{door} takes its options by name or as a dict, not {shown(options)}")
+    given = cast("Mapping[str, Any]", options)
+    for name in given:
+        if name not in named:
+            hint = nearest(name, named) if isinstance(cast("object", name), str) else ""
+            raise ConfigError(f"{door} has no option {shown(name)}{hint}")
+    return {**named, **given}

@@ -1,0 +1,143 @@
+"""Tool callers: what happens around one tool call, as a list of layers, the outermost first.
+
+A layer only describes: who assembles a run makes a policy of what may say no, a tool around a tool
+of how a call runs, and a sink of what only watches.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from windlass.errors import ConfigError, shown
+from windlass.messages import ToolResult
+from windlass.tools.middleware.function import Behind, run_next
+from windlass.tools.tool import Parked, Tool
+
+
+class ToolCaller:
+    """Runs tool calls: `agent_loop(…, tool_caller=caller)`, or `await caller(call)` in one of yours."""
+
+    __slots__ = ("layers",)
+
+    def __init__(self, layers: Sequence[ToolLayer] = ()) -> None:
+        self.layers = tuple(layers)
+
+    async def __call__(self, call: Mapping[str, Any]) -> ToolResult | Parked:
+        """Run the call that your function is asked about."""
+        for layer in self.layers:
+            if not isinstance(layer, Wrapping):
+                raise ConfigError(
+                    f"{layer.name} inside a function is not seen: use compose([…, {layer.name}(…)])"
+                )
+        return await run_next(call, self._wrapped)
+
+    def _wrapped(self, tool: Tool) -> Tool:
+        for layer in reversed(self.layers):
+            assert isinstance(layer, Wrapping)
+            tool = layer.wrap(tool)
+        return tool
+
+    def __repr__(self) -> str:
+        held = "default_tool_caller()"
+        for layer in reversed(self.layers):
+            held = f"{layer.name}({held})"
+        return held
+
+
+class ToolLayer:
+    """One thing about a tool call; called with a tool caller or a function, it goes around that."""
+
+    name = "layer"
+
+    def __call__(self, inner: ToolCaller | Callable[..., Any]) -> ToolCaller:
+        """`with_consent(ask)(default_tool_caller())`"""
+        return ToolCaller((self, *as_tool_caller(inner).layers))
+
+
+class Wrapping(ToolLayer):
+    """A layer that says how a call runs."""
+
+    def wrap(self, tool: Tool) -> Tool:
+        """The tool with this around it."""
+        raise NotImplementedError(f"{type(self).__name__} does not say how to wrap a tool")
+
+
+class Function(Wrapping):
+    """A function of the user's own: `function(call)`, or `function(call, next)`."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function if not _takes_next(function) else _with_next(function)
+        self.name = getattr(function, "__name__", "function")
+
+    def wrap(self, tool: Tool) -> Tool:
+        """The tool behind the function; what the host runs itself stays the host's."""
+        return tool if tool.handler is None else Behind(tool, self.function)
+
+
+class Stack(ToolLayer):
+    """Several layers as one."""
+
+    name = "compose"
+
+    def __init__(self, layers: Sequence[Callable[..., Any]]) -> None:
+        self.layers = tuple(layers)
+
+    def __call__(self, inner: ToolCaller | Callable[..., Any]) -> ToolCaller:
+        caller = as_tool_caller(inner)
+        for layer in reversed(self.layers):
+            if isinstance(layer, ToolLayer):
+                caller = layer(caller)
+            else:  # a function of the next caller: what it makes goes around what is there
+                caller = ToolCaller((Function(_made(layer)), *caller.layers))
+        return caller
+
+
+def default_tool_caller() -> ToolCaller:
+    """The plain call of the tool itself: what every composition of tool callers ends in.
+
+    ```python
+    caller = compose([with_consent(ask), with_audit_sink(receipts.append)])(default_tool_caller())
+    result = await w.agent_loop("…", tools=tools, tool_caller=caller)
+    ```
+    """
+    return ToolCaller()
+
+
+def as_tool_caller(given: object) -> ToolCaller:
+    """A tool caller from whatever can be one: a caller, a `with_…(…)` alone, a function of a call."""
+    if isinstance(given, ToolCaller):
+        return given
+    if isinstance(given, ToolLayer):
+        return given(ToolCaller())
+    about_models = hasattr(given, "around") or hasattr(given, "respond")
+    if isinstance(given, (type, Tool)) or about_models or not callable(given):
+        raise ConfigError(
+            "a tool_caller is a function of a call or compose([…])(default_tool_caller()), "
+            f"not {shown(given)}"
+        )
+    return ToolCaller((Function(given),))
+
+
+def _made(layer: Callable[..., Any]) -> Callable[..., Any]:
+    made: object = layer(run_next)
+    if isinstance(made, ToolCaller) or not callable(made):
+        raise ConfigError(
+            f"a layer is a function of the next caller that returns a caller, not {shown(made)}"
+        )
+    return made
+
+
+def _takes_next(function: Callable[..., Any]) -> bool:
+    try:
+        inspect.signature(function).bind(None, None)
+    except TypeError:
+        return False
+    except ValueError:  # it has no signature to look at
+        return False
+    return True
+
+
+def _with_next(function: Callable[..., Any]) -> Callable[[Any], Any]:
+    return lambda call: function(call, run_next)

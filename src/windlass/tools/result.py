@@ -1,0 +1,117 @@
+"""A tool's answer, or its failure, as the result a model sees."""
+
+from __future__ import annotations
+
+from typing import Any, cast, get_args
+
+import msgspec
+
+from windlass.errors import StoreError
+from windlass.messages import Document, Image, Outcome, Text, ToolCall, ToolResult
+from windlass.tools.render import clean, endless, to_text
+
+BLOCKS = (Text, Image, Document)
+_QUICK = (int, bool, dict, float, type(None))
+_OUTCOMES: tuple[object, ...] = get_args(Outcome)
+_LONGEST = 8192  # bytes of an error's words
+
+
+def answer(value: Any) -> ToolResult:
+    """The result for whatever a handler returned.
+
+    A `ToolResult` stays as it is, pictures and documents stay blocks, all else becomes text.
+    """
+    if type(value) is str:
+        return ToolResult(content=clean(value))
+    if type(value) in _QUICK:
+        return ToolResult(content=to_text(value))
+    if isinstance(value, ToolResult):
+        return _tidy(value)
+    if isinstance(value, BLOCKS):
+        return ToolResult(content=(_block(value),))
+    if isinstance(value, (list, tuple)):
+        items: tuple[Any, ...] = tuple(cast("Any", value))
+        if any(isinstance(item, BLOCKS) for item in items):
+            return ToolResult(content=tuple(_block(item) for item in items))
+    why = endless(cast("object", value))
+    if why is not None:
+        close = getattr(cast("object", value), "close", None)
+        if callable(close):  # a coroutine nobody will await would warn
+            close()
+        return refusal(why)
+    return ToolResult(content=to_text(value))
+
+
+def failure(error: BaseException) -> ToolResult:
+    """An exception as an error result: `TypeName: message`, without a traceback."""
+    try:
+        words = str(error)
+    except Exception:
+        words = ""
+    if isinstance(error, StoreError) and error.unwritten:  # which names a file or a server
+        words = "the store could not write it now; nothing was done"
+    name = type(error).__name__
+    return refusal(f"{name}: {words}" if words else name)
+
+
+def refusal(words: str, outcome: Any = "error") -> ToolResult:
+    """An error result with these words, of a bounded length."""
+    words = clean(words)
+    if len(words) * 4 > _LONGEST:
+        data = words.encode()
+        if len(data) > _LONGEST:
+            words = data[: _LONGEST - 3].decode(errors="ignore") + "…"
+    return ToolResult(content=words, is_error=True, outcome=outcome)
+
+
+def timed_out(name: str, effect: str, seconds: float) -> ToolResult:
+    """The result of a call that was stopped at its time limit."""
+    words = f"{name} did not answer within {seconds:g} s and was stopped."
+    if effect != "read_only":
+        words += " It is not known whether it took effect: check before trying again."
+    return ToolResult(content=words, is_error=True, outcome="timeout")
+
+
+def _block(item: Any) -> Text | Image | Document:
+    if isinstance(item, Text):
+        words = cast("object", item.text)
+        safe = clean(words) if isinstance(words, str) else to_text(words)
+        return item if safe is words else Text(safe)
+    if isinstance(item, (Image, Document)):
+        if all(_sendable(getattr(item, name)) for name in item.__struct_fields__):
+            return item
+        name = type(item).__name__
+        return Text(f"(left out: an {name} is made of text; its data is base64)")
+    return Text(to_text(item))
+
+
+def _sendable(value: object) -> bool:
+    return value is None or (isinstance(value, str) and clean(value) is value)
+
+
+def _tidy(result: ToolResult) -> ToolResult:
+    """A handler's own result. An error that does not say which kind is of the kind "error"."""
+    changes: dict[str, Any] = {}
+    content = cast("Any", result.content)
+    if isinstance(content, str):
+        if clean(content) is not content:
+            changes["content"] = clean(content)
+    elif isinstance(content, (list, tuple)):
+        changes["content"] = tuple(_block(item) for item in cast("list[Any]", content))
+    else:
+        changes["content"] = answer(content).content
+    failed = cast("object", result.is_error) not in (False, 0, None, "")
+    if failed is not result.is_error:
+        changes["is_error"] = failed
+    outcome = cast("object", result.outcome)
+    if outcome not in _OUTCOMES or (failed and outcome == "ok"):
+        changes["outcome"] = "error" if failed else "ok"
+    return msgspec.structs.replace(result, **changes) if changes else result
+
+
+def not_permitted(call: ToolCall, reason: str, receipt: dict[str, Any] | None = None) -> ToolResult:
+    """The answer to a call that its caller, or its agent, may not make."""
+    told: dict[str, Any] = {"error": "permission_denied", "tool": call.name, "reason": reason}
+    if receipt is not None:
+        told["policyDecision"] = receipt
+    return ToolResult(call.id, to_text(told), True, call.name, "denied")

@@ -1,0 +1,115 @@
+"""Definitions put where they are used: a model reads a schema best without references.
+
+A definition that is used once stands where it was referred to; one that is used more often, or
+that speaks of itself, stays in `$defs`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any, cast
+
+from windlass.tools.schema.shape import Json
+
+PREFIX = "#/$defs/"
+_DATA = ("enum", "const", "default", "examples")  # values, not schemas
+_MAPS = ("properties", "patternProperties", "dependentSchemas", "$defs")
+
+
+def inline(schema: Json, defs: dict[str, Json]) -> Json:
+    """A copy of the schema that is complete in itself."""
+    if not defs:
+        return cast("Json", _copy(schema, lambda _: None))
+    uses = Counter(_refs(schema))
+    seen: set[str] = set()
+    todo = list(uses)
+    while todo:  # only what can be reached counts
+        name = todo.pop()
+        if name not in seen:
+            seen.add(name)
+            inner = list(_refs(defs[name]))
+            uses.update(inner)
+            todo += inner
+    kept = {name for name in seen if uses[name] > 1 or _reaches(name, name, defs)}
+    if schema.get("$ref", "")[len(PREFIX) :] in kept:
+        # a top-level reference is always written out: providers want an object there
+        top = defs[schema["$ref"][len(PREFIX) :]]
+        schema = {**top, **{key: value for key, value in schema.items() if key != "$ref"}}
+
+    def replacement(name: str) -> Json | None:
+        return None if name in kept else defs[name]
+
+    whole = cast("Json", _copy(schema, replacement))
+    still = {name for name in kept if name in set(_all_refs(whole, defs))}
+    if still:
+        whole["$defs"] = {name: _copy(defs[name], replacement) for name in sorted(still)}
+    return whole
+
+
+def rename(node: Any, names: dict[str, str]) -> Any:
+    """A copy with references to other names."""
+    if isinstance(node, dict):
+        items = cast("Json", node).items()
+        return {key: rename(value, names) for key, value in items}
+    if isinstance(node, list):
+        return [rename(item, names) for item in cast("list[Any]", node)]
+    if isinstance(node, str) and node.startswith(PREFIX):
+        return PREFIX + names.get(node[len(PREFIX) :], node[len(PREFIX) :])
+    return node
+
+
+def _refs(node: Any) -> Iterator[str]:
+    if isinstance(node, dict):
+        for key, value in cast("Json", node).items():
+            if key == "$ref" and isinstance(value, str) and value.startswith(PREFIX):
+                yield value[len(PREFIX) :]
+            elif key in _MAPS and isinstance(value, dict):  # names of the user's choice
+                for one in cast("Json", value).values():
+                    yield from _refs(one)
+            elif key == "discriminator":  # its mapping names definitions, so they must stay
+                yield from (name for _ in range(2) for name in _mapped(value))
+            elif key not in _DATA:
+                yield from _refs(value)
+    elif isinstance(node, list):
+        for item in cast("list[Any]", node):
+            yield from _refs(item)
+
+
+def _mapped(discriminator: Any) -> Iterator[str]:
+    if isinstance(discriminator, dict):
+        mapping = cast("Json", discriminator).get("mapping")
+        if isinstance(mapping, dict):
+            for value in cast("Json", mapping).values():
+                if isinstance(value, str) and value.startswith(PREFIX):
+                    yield value[len(PREFIX) :]
+
+
+def _all_refs(schema: Json, defs: dict[str, Json]) -> set[str]:
+    found: set[str] = set()
+    todo = list(_refs(schema))
+    while todo:
+        name = todo.pop()
+        if name not in found:
+            found.add(name)
+            todo += _refs(defs[name])
+    return found
+
+
+def _reaches(start: str, goal: str, defs: dict[str, Json]) -> bool:
+    return goal in _all_refs(defs[start], defs)
+
+
+def _copy(node: Any, replacement: Callable[[str], Json | None]) -> Any:
+    if isinstance(node, dict):
+        schema = cast("Json", node)
+        ref = schema.get("$ref")
+        if isinstance(ref, str) and ref.startswith(PREFIX):
+            target = replacement(ref[len(PREFIX) :])
+            if target is not None:
+                beside = {key: value for key, value in schema.items() if key != "$ref"}
+                return _copy({**target, **beside}, replacement)
+        return {key: _copy(value, replacement) for key, value in schema.items()}
+    if isinstance(node, list):
+        return [_copy(item, replacement) for item in cast("list[Any]", node)]
+    return node

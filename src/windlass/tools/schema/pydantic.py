@@ -1,0 +1,73 @@
+"""What only pydantic understands: its models, fields and types, asked of pydantic itself.
+
+Loaded only when a tool's types are pydantic's, so after the user has imported it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import msgspec
+from pydantic import TypeAdapter, ValidationError
+from pydantic.errors import PydanticUserError
+
+from windlass.tools.schema.inline import PREFIX, rename
+from windlass.tools.schema.shape import (
+    Json,
+    Mismatch,
+    Shape,
+    Unsupported,
+)
+
+
+def pydantic_shape(hint: Any, defs: dict[str, Json], free_name: Callable[[str], str]) -> Shape:
+    """The shape of a pydantic type; its definitions join `defs`."""
+    try:
+        adapter: TypeAdapter[Any] = TypeAdapter(hint)
+        schema = adapter.json_schema(ref_template=PREFIX + "{model}")
+    except (PydanticUserError, NameError) as error:
+        first = str(error).splitlines()[0]
+        raise Unsupported(hint, f"pydantic cannot make a schema of it: {first}") from None
+    theirs: dict[str, Json] = {
+        name: _untitled(definition) for name, definition in schema.pop("$defs", {}).items()
+    }
+    names = {
+        name: name if defs.get(name, definition) == definition else free_name(name)
+        for name, definition in theirs.items()
+    }
+    for name, definition in theirs.items():
+        defs[names[name]] = rename(definition, names)
+    return Shape(rename(_untitled(schema), names), _converter(adapter))
+
+
+def _converter(adapter: TypeAdapter[Any]) -> Callable[[Any], Any]:
+    def convert(value: Any) -> Any:
+        # as JSON, because in pydantic's strict mode only JSON may hold a date as a string
+        try:
+            return adapter.validate_json(msgspec.json.encode(value))
+        except ValidationError as error:
+            raise Mismatch(
+                (tuple(one["loc"]), one["msg"]) for one in error.errors(include_url=False)
+            ) from None
+
+    return convert
+
+
+def _untitled(schema: Any) -> Any:
+    """Without the titles pydantic derives from names: they cost tokens and say nothing."""
+    if isinstance(schema, list):
+        return [_untitled(item) for item in cast("list[Any]", schema)]
+    if not isinstance(schema, dict):
+        return schema
+    plain: Json = {}
+    for key, value in cast("Json", schema).items():
+        if key == "title" and isinstance(value, str):
+            continue
+        if key in ("properties", "$defs") and isinstance(value, dict):
+            plain[key] = {name: _untitled(one) for name, one in cast("Json", value).items()}
+        elif key in ("default", "enum", "const", "examples"):
+            plain[key] = value
+        else:
+            plain[key] = _untitled(value)
+    return plain

@@ -1,0 +1,128 @@
+"""Parameters written by hand: JSON Schema, or the shorthand `{name: {"type": …}}`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+import msgspec
+
+from windlass.errors import ConfigError
+from windlass.tools.schema.shape import Json, Unsupported
+from windlass.tools.schema.types import Shapes
+
+_TYPES = ("string", "number", "integer", "boolean", "array", "object", "null")
+
+
+def as_parameters(given: Any, whose: str) -> Json:
+    """A complete object schema, whose own copy it is.
+
+    In the shorthand every parameter is required, unless it has a default or says
+    `"required": False`; `{"path": "string"}` is short for `{"path": {"type": "string"}}`.
+    """
+    if given is None:
+        given = {}
+    if not isinstance(given, Mapping):
+        raise ConfigError(
+            f"{whose}: parameters is a JSON Schema or {{name: {{'type': …}}}}, "
+            f"not {type(given).__name__}"
+        )
+    copy = _copied(cast("Mapping[str, Any]", given), whose)
+    return _whole(copy, whose) if _is_schema(copy) else _from_shorthand(copy, whose)
+
+
+def as_returns(given: Any, whose: str) -> Json | None:
+    """The schema of the answer: given as JSON Schema, or as a type."""
+    if given is None:
+        return None
+    if isinstance(given, Mapping):
+        return _copied(cast("Mapping[str, Any]", given), whose)
+    shapes = Shapes()
+    try:
+        return shapes.finish(shapes.of(given).schema)
+    except Unsupported as error:
+        raise ConfigError(
+            f"{whose}: returns is a JSON Schema or a type that has one, not {given!r}"
+            + (f"; {error.fix}" if error.fix else "")
+        ) from None
+
+
+def as_schema(given: Mapping[str, Any], whose: str) -> Json:
+    """A JSON Schema of anything, whose own copy it is; the shorthand stands for an object."""
+    copy = _copied(given, whose)
+    plain = not copy or isinstance(copy.get("enum"), list) or isinstance(copy.get("not"), dict)
+    if plain or ("const" in copy and not isinstance(copy["const"], dict)):
+        return copy
+    return copy if _is_schema(copy) else _from_shorthand(copy, whose)
+
+
+def _copied(given: Mapping[str, Any], whose: str) -> Json:
+    try:
+        return msgspec.json.decode(msgspec.json.encode(dict(given)))
+    except (TypeError, ValueError, RecursionError, OverflowError) as error:
+        raise ConfigError(f"{whose}: its JSON Schema is not JSON: {error}") from None
+
+
+def _is_schema(given: Json) -> bool:
+    if isinstance(given.get("type"), (str, list)) and not _only_type_names(given):
+        return True
+    if any(isinstance(given.get(key), str) for key in ("$ref", "$schema", "$id")):
+        return True
+    if any(isinstance(given.get(key), list) for key in ("anyOf", "oneOf", "allOf", "required")):
+        return True
+    if isinstance(given.get("additionalProperties"), bool):
+        return True
+    properties = given.get("properties")
+    return isinstance(properties, dict) and all(
+        isinstance(value, (dict, bool)) for value in cast("Json", properties).values()
+    )
+
+
+def _only_type_names(given: Json) -> bool:
+    """`{"type": "string", "path": "string"}`: two parameters, one of them called type."""
+    return len(given) > 1 and all(
+        isinstance(value, str) and value in _TYPES for value in given.values()
+    )
+
+
+def _whole(schema: Json, whose: str) -> Json:
+    ref = schema.get("$ref")
+    if isinstance(ref, str) and ref.startswith("#/"):
+        node: Any = schema
+        for step in ref[2:].split("/"):
+            node = cast("Json", node).get(step) if isinstance(node, dict) else None
+        if isinstance(node, dict):
+            rest = {key: value for key, value in schema.items() if key != "$ref"}
+            schema = {**cast("Json", node), **rest}
+    kind = schema.setdefault("type", "object")
+    if kind != "object":
+        raise ConfigError(
+            f"{whose}: arguments are always an object, so its parameters cannot have type {kind!r}"
+        )
+    schema.setdefault("properties", {})
+    return schema
+
+
+def _from_shorthand(given: Json, whose: str) -> Json:
+    properties: Json = {}
+    required: list[str] = []
+    for name, one in given.items():
+        if isinstance(one, str) and one in _TYPES:
+            one = {"type": one}
+        if not isinstance(one, dict):
+            raise ConfigError(
+                f"{whose}: parameter {name!r} is {one!r}; write a JSON Schema, "
+                f"such as {{{name!r}: {{'type': 'string'}}}}"
+            )
+        schema = cast("Json", one)
+        needed = schema.get("required")
+        if isinstance(needed, bool):
+            schema = {key: value for key, value in schema.items() if key != "required"}
+        if needed if isinstance(needed, bool) else "default" not in schema:
+            required.append(name)
+        properties[name] = schema
+    whole: Json = {"type": "object", "properties": properties}
+    if required:
+        whole["required"] = required
+    whole["additionalProperties"] = False
+    return whole

@@ -1,0 +1,135 @@
+"""How deferred tools are to be found: the option `tool_search` in all its shapes, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, TypeAlias, cast, get_args
+
+import msgspec
+
+from windlass.errors import ConfigError, nearest, shown
+from windlass.tools.tool import NAME
+
+Variant: TypeAlias = Literal["bm25", "regex"]
+Path: TypeAlias = Literal["auto", "native", "client"]
+Strategy: TypeAlias = Literal["bm25", "regex", "semantic", "host"]
+
+SEARCH_NAME = "__windlass_tool_search"
+
+
+class ToolSearch(msgspec.Struct, frozen=True):
+    """How deferred tools are found: `tool_search=ToolSearch(variant="regex")`, or the same as a dict.
+
+    `variant` is what is searched with: words (`bm25`) or a pattern (`regex`). `mode` says who
+    searches: the provider (`native`), Windlass (`client`), or whoever can (`auto`). `strategy`,
+    `budget_tokens` and `name` belong to Windlass's own search, and `auto` with one of them is
+    `client`. The strategies `semantic` and `host` ask `search(query, tools)`, yours.
+    """
+
+    variant: Variant = "bm25"
+    mode: Path = "auto"
+    strategy: Strategy | None = None  # None: as the variant
+    always_loaded: tuple[str, ...] = ()
+    budget_tokens: int | None = None
+    name: str = SEARCH_NAME
+    include_stub_listing: bool = False
+    search: Callable[..., Any] | None = None
+
+    def __post_init__(self) -> None:
+        for field, kind in (("variant", Variant), ("mode", Path), ("strategy", Strategy)):
+            value = getattr(self, field)
+            if value is not None or field != "strategy":
+                _one_of(f"tool_search.{field}", value, get_args(kind))
+        loaded = _names(self.always_loaded)
+        msgspec.structs.force_setattr(self, "always_loaded", loaded)
+        budget = cast("object", self.budget_tokens)
+        if budget is not None and (type(budget) is not int or budget < 1):
+            raise ConfigError(
+                f"tool_search.budget_tokens is a whole number of at least 1, not {shown(budget)}"
+            )
+        if type(cast("object", self.include_stub_listing)) is not bool:
+            raise ConfigError(
+                "tool_search.include_stub_listing is True or False, "
+                f"not {shown(self.include_stub_listing)}"
+            )
+        self._check_search()
+
+    def _check_search(self) -> None:
+        if not isinstance(cast("object", self.name), str) or not NAME.fullmatch(self.name):
+            raise ConfigError(
+                "tool_search.name is a tool's name, 1 to 128 letters, digits and `_ - . :`, "
+                f"not {shown(self.name)}"
+            )
+        if self.asks_host and self.search is None:
+            raise ConfigError(
+                f"tool_search.strategy {self.strategy!r} asks you: give tool_search.search, "
+                "a function of the query and the tools that returns names"
+            )
+        if self.search is not None:
+            if not callable(cast("object", self.search)) or isinstance(self.search, type):
+                raise ConfigError(f"tool_search.search is a function, not {shown(self.search)}")
+            if not self.asks_host:
+                raise ConfigError(
+                    "tool_search.search goes with strategy 'semantic' or 'host': say which"
+                )
+
+    @property
+    def asks_host(self) -> bool:
+        """Is the search a callback's business?"""
+        return self.strategy in ("semantic", "host")
+
+    @property
+    def way(self) -> Strategy:
+        """How Windlass's own search goes."""
+        return self.strategy or self.variant
+
+    @property
+    def wants_client(self) -> str | None:
+        """The first thing asked for that only Windlass's own search can do."""
+        if self.way != self.variant:
+            return f"strategy={self.strategy!r}"
+        if self.budget_tokens is not None:
+            return f"budget_tokens={self.budget_tokens}"
+        return f"name={self.name!r}" if self.name != SEARCH_NAME else None
+
+
+def as_tool_search(name: str, value: Any) -> ToolSearch | None:
+    """The option in any of its shapes: a bool, a variant, a dict, or the object itself."""
+    if value is None or value is False:
+        return None
+    if value is True:
+        return ToolSearch()
+    if isinstance(value, ToolSearch):
+        return value
+    if isinstance(value, str):
+        if value in get_args(Strategy) and value not in get_args(Variant):
+            raise ConfigError(f'{name}={value!r} needs {{"strategy": {value!r}, "search": …}}')
+        return ToolSearch(variant=_one_of(name, value, get_args(Variant)))
+    if isinstance(value, Mapping):
+        fields = cast("Mapping[Any, Any]", value)
+        for key in fields:
+            if not isinstance(key, str) or key not in ToolSearch.__struct_fields__:
+                hint = nearest(key, ToolSearch.__struct_fields__) if isinstance(key, str) else ""
+                raise ConfigError(f"{name} has no key {shown(key)}{hint}")
+        return ToolSearch(**fields)
+    raise ConfigError(f"{name} is True, False, 'bm25', 'regex' or a dict, not {shown(value)}")
+
+
+def _one_of(name: str, value: Any, known: tuple[Any, ...]) -> Any:
+    if not isinstance(value, str) or value not in known:
+        hint = nearest(value, known) if isinstance(value, str) else ""
+        raise ConfigError(
+            f"{name} is one of {', '.join(map(repr, known))}, not {shown(value)}{hint}"
+        )
+    return value
+
+
+def _names(value: object) -> tuple[str, ...]:
+    names: Any = value
+    if not isinstance(names, (list, tuple)) or not all(
+        isinstance(name, str) for name in cast("list[object]", names)
+    ):
+        raise ConfigError(
+            f"tool_search.always_loaded is a list of tools' names, not {shown(value)}"
+        )
+    return tuple(cast("list[str]", names))

@@ -1,0 +1,60 @@
+"""The picture as plain data, for machines: `windlass trace SESSION --json`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from windlass.trace.model import (
+    Bar,
+    Mark,
+    Part,
+    Picture,
+    Turn,
+)
+
+
+def as_data(picture: Picture, parts: Sequence[Part] | None = None) -> dict[str, Any]:
+    """Everything that is drawn, uncut, with times in seconds since `began_at`."""
+    totals = picture.totals
+    return {
+        "session_id": picture.session_id,
+        "began_at": picture.zero,
+        "entries": picture.entries,
+        "parent_id": picture.parent_id,
+        "branch_at": picture.branch_at,
+        "forks": list(picture.forks),
+        "totals": {**msgspec.to_builtins(totals), "usage": msgspec.to_builtins(totals.usage)},
+        "runs": [_part(part) for part in (picture.parts if parts is None else parts)],
+    }
+
+
+def _part(part: Part) -> dict[str, Any]:
+    facts = {name: getattr(part, name) for name in part.__struct_fields__ if name not in ("turns",)}
+    return {**facts, "turns": [_turn(turn) for turn in part.turns]}
+
+
+def _turn(turn: Turn) -> dict[str, Any]:
+    return {
+        "number": turn.number,
+        "start": turn.start,
+        "end": turn.end,
+        "cost_usd": turn.cost_usd,
+        "usage": msgspec.to_builtins(turn.usage),
+        "bars": [_bar(bar) for bar in turn.bars],
+        "marks": [_mark(mark) for mark in turn.marks],
+    }
+
+
+def _bar(bar: Bar) -> dict[str, Any]:
+    facts = {name: getattr(bar, name) for name in bar.__struct_fields__ if name != "child"}
+    facts["usage"] = msgspec.to_builtins(bar.usage)
+    if bar.child is not None:
+        facts["child"] = as_data(bar.child)
+    return facts
+
+
+def _mark(mark: Mark) -> dict[str, Any]:
+    return msgspec.to_builtins(mark)
