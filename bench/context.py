@@ -22,7 +22,7 @@ from windlass.loop.run import Run
 from windlass.messages import Message, Text, ToolCall, ToolResult
 from windlass.models.history import audit
 from windlass.models.view import Strand
-from windlass.policies.compaction.policy import Compacting
+from windlass.policies.compaction.policy import Compactor
 from windlass.testing import scripted
 
 MESSAGES = 2_000
@@ -69,7 +69,7 @@ class _Measuring(w.Policy[None]):
     async def before_model(self, run: Run, request: w.Request) -> w.Request:
         items = history(self.cutting.lines)
         plain: Any = msgspec.to_builtins(items)
-        policy = Compacting()
+        policy = Compactor()
 
         async def bare() -> None:
             json.dumps(plain)

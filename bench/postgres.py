@@ -41,7 +41,7 @@ class Bare:
     async def append(self, connection: Any, payload: bytes) -> None:
         """Fence and insert, in the open transaction."""
         at, seq = time.time(), self.seq
-        hash_ = written.chained(self.head, seq, at, payload)
+        hash_ = written.chain_hash(self.head, seq, at, payload)
         done = await connection.execute(FENCE, self.sid, seq + 1, hash_, seq)
         assert done == "UPDATE 1"
         await connection.execute(INSERT, self.sid, seq, at, payload, hash_)

@@ -16,7 +16,7 @@ from mutation.lines import Line, found
 PACKAGE = "windlass."
 NOBODY_SAYS = "no option has this name"
 #: The functions that all options of a run or a call pass: what each returns or takes is thinned.
-DOORS = {("engine.options", "given"), ("agents.agent", "_asked")}
+DOORS = {("engine.options", "validate_options"), ("agents.agent", "_build_request")}
 
 
 class BadMutant(Exception):
@@ -86,7 +86,7 @@ def mutated(tree: ast.Module, module: str, mutant: str) -> None:
 def _thinned(tree: ast.Module, name: str) -> None:
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef) and node.name == name:
-            if name == "given":
+            if name == "validate_options":
                 for part in ast.walk(node):
                     if isinstance(part, ast.Return) and part.value is not None:
                         part.value = _call(part.value, ast.Name("options", ast.Load()))

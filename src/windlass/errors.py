@@ -302,7 +302,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {matches[0]!r}?" if matches else ""
 
 
-def said(error: BaseException, limit: int = 8192) -> str:
+def error_text(error: BaseException, limit: int = 8192) -> str:
     """An error's words: whole characters, of a bounded length, never an exception of its own."""
     try:
         text = whole_text(str(error))
@@ -329,7 +329,7 @@ def whole_text(text: str) -> str:
     return text.encode(errors="replace").decode()
 
 
-def shown(value: object, limit: int = 80) -> str:
+def safe_repr(value: object, limit: int = 80) -> str:
     """A value in an error's words: its `repr`, cut, and never an exception of its own."""
     try:
         text = repr(value)

@@ -9,13 +9,13 @@ from functools import lru_cache
 
 
 @lru_cache(maxsize=1024)
-def _compiled(pattern: str) -> re.Pattern[str]:
+def _compile_glob(pattern: str) -> re.Pattern[str]:
     return re.compile(fnmatch.translate(pattern))  # which backtracks over one star at most
 
 
 def like(pattern: str, text: str) -> bool:
     """Does the name fit? `*` stands for anything: `like("read_*", "read_file")`."""
-    return _compiled(pattern).match(text) is not None
+    return _compile_glob(pattern).match(text) is not None
 
 
 def match_name(patterns: Iterable[str], name: str) -> bool:
@@ -31,7 +31,7 @@ def path_like(pattern: str, path: str) -> bool:
         if piece == "**":
             fits = set(range(min(fits), len(parts) + 1))
         else:
-            glob = _compiled(piece)
+            glob = _compile_glob(piece)
             fits = {n + 1 for n in fits if n < len(parts) and glob.match(parts[n])}
         if not fits:
             return False

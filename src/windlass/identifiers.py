@@ -7,7 +7,7 @@ import re
 from typing import Final
 from urllib.parse import quote, unquote
 
-from windlass.errors import ConfigError, shown
+from windlass.errors import ConfigError, safe_repr
 
 LONGEST: Final = 1000  # characters: the ids of children grow with every level
 _ID: Final = re.compile(r"[\w@](?:[\w.:@/%+=~-]*[\w:@%+=~-])?")
@@ -30,7 +30,7 @@ def check_identifier(value: str, what: str) -> str:
         or not {".", ".."}.isdisjoint(value.split("/"))
     ):
         raise ConfigError(
-            f"{what} {shown(value)} is no plain name: it begins with a letter or a digit, has letters, "
+            f"{what} {safe_repr(value)} is no plain name: it begins with a letter or a digit, has letters, "
             f"digits and . _ - : @ / % + = ~ in it, and at most {LONGEST} characters"
         )
     return value
@@ -44,7 +44,7 @@ def check_label(value: str, what: str) -> str:
     """
     if len(value) > LONGEST or _CONTROLS.search(value) is not None:
         raise ConfigError(
-            f"{what} {shown(value)} is not one line of text: leave out line breaks and control "
+            f"{what} {safe_repr(value)} is not one line of text: leave out line breaks and control "
             f"characters, and keep it to {LONGEST} characters"
         )
     return value

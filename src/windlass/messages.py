@@ -223,14 +223,14 @@ def characters(messages: Iterable[Message]) -> int:
             if isinstance(block, (Text, Thinking)):
                 total += weigh_text(block.text)
             elif isinstance(block, ToolCall):
-                total += weigh_text(block.raw or _written(block.arguments))
+                total += weigh_text(block.raw or _to_json(block.arguments))
             elif isinstance(block, ToolResult):
                 if isinstance(block.content, str):
                     total += weigh_text(block.content)
                 else:
                     total += sum([_weigh_part(part) for part in block.content])
             elif isinstance(block, Opaque):
-                total += len(_written(block.data))
+                total += len(_to_json(block.data))
             else:
                 total += _weigh_part(block)
     return total
@@ -281,7 +281,7 @@ _SHORT = 16  # characters; too few to tell what it is
 _PICTURE = 6400  # 1,600 tokens: as much as Anthropic's largest; others take less, or tiles
 
 
-def _written(value: object) -> str:
+def _to_json(value: object) -> str:
     try:
         return msgspec.json.encode(value).decode()
     except (TypeError, ValueError, OverflowError):

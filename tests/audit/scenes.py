@@ -12,7 +12,7 @@ from windlass.errors import NoSuchSession
 from windlass.store.sqlite import store as sqlite_store
 from windlass.testing.kill import Scene
 
-assert sqlite_store.SqliteStore and seal.Keeper and verify.verify
+assert sqlite_store.SqliteStore and seal.SealScheduler and verify.verify
 ANN = w.Caller("ann", (), "acme")
 SESSION = "s"
 TURNS = 3

@@ -308,7 +308,7 @@ def rechain(run: Database, session: str, at: int) -> None:
     for seq, when, payload in rows:
         if seq == at:
             when += 1.0
-        head = codec.chained(head, seq, when, payload)
+        head = codec.chain_hash(head, seq, when, payload)
         run(
             "UPDATE windlass_rows SET at = ?, hash = ? WHERE sid = ? AND seq = ?",
             (when, head, sid, seq),

@@ -26,18 +26,18 @@ from windlass.events import (
     ToolResulted,
 )
 from windlass.messages import Message, Outcome, Text, Thinking, ToolCall, ToolResult
-from windlass.trace.build import Written
+from windlass.trace.build import Append
 from windlass.usage import Usage
 
 HOSTILE = '</script><img src=x onerror="owned=1">\u202e\u2028<svg/onload=owned=1>\'"-->'
 TOOLS = ("look_up", "search_orders", "refund")
 
 
-def long_session(turns: int) -> list[Written]:
+def long_session(turns: int) -> list[Append]:
     """The rows of a run of so many turns."""
     rng, at = random.Random(7), 1_700_000_000.0
     rows = [
-        Written(
+        Append(
             at,
             [
                 SessionOpened("orders"),
@@ -47,15 +47,15 @@ def long_session(turns: int) -> list[Written]:
         )
     ]
     for number in range(1, turns + 1):
-        rows.append(Written(at, [IterationStart(number)]))
+        rows.append(Append(at, [IterationStart(number)]))
         at = _turn(rows, rng, at, number, number == turns)
         if number == turns // 2:
             at = _parked(rows, at)
-    rows.append(Written(at, [RunEnded("r1", "done")]))
+    rows.append(Append(at, [RunEnded("r1", "done")]))
     return rows
 
 
-def _turn(rows: list[Written], rng: random.Random, at: float, number: int, last: bool) -> float:
+def _turn(rows: list[Append], rng: random.Random, at: float, number: int, last: bool) -> float:
     took = rng.uniform(0.8, 4.0)
     calls = [] if last else _calls(rng, number)
     blocks = (Thinking("Let me think about it."), Text(f"Step {number}: next order."), *calls)
@@ -68,7 +68,7 @@ def _turn(rows: list[Written], rng: random.Random, at: float, number: int, last:
     )  # fmt: skip
     at += took
     intents: list[JournalEntry] = [ToolIntended(c.id, c.name, "read_only") for c in calls]
-    rows.append(Written(at, [reply, *intents]))
+    rows.append(Append(at, [reply, *intents]))
     ends: list[tuple[float, ToolResulted]] = []
     for call in calls:
         spent = rng.uniform(0.05, 3.0)
@@ -81,7 +81,7 @@ def _turn(rows: list[Written], rng: random.Random, at: float, number: int, last:
         result = ToolResult(call.id, words, outcome != "ok", call.name, outcome)
         ends.append((at + spent, ToolResulted(call.id, call.name, outcome, result, spent * 1000)))
     for end, entry in sorted(ends, key=lambda pair: pair[0]):
-        rows.append(Written(end, [entry]))
+        rows.append(Append(end, [entry]))
         at = end
     decided = _decisions(number)
     if number % 15 == 0 or last:
@@ -96,7 +96,7 @@ def _turn(rows: list[Written], rng: random.Random, at: float, number: int, last:
     if calls:
         decided = [ToolMessage(tuple(call.id for call in calls)), *decided]
     ended = IterationEnd(number, "finish" if last else "keep_going", "natural" if last else None)
-    rows.append(Written(at, [*decided, ended]))
+    rows.append(Append(at, [*decided, ended]))
     return at
 
 
@@ -127,11 +127,11 @@ def _decisions(number: int) -> list[JournalEntry]:
             return []
 
 
-def _parked(rows: list[Written], at: float) -> float:
+def _parked(rows: list[Append], at: float) -> float:
     """Somebody had to be asked, and came back two days later."""
     rows.append(
-        Written(at, [Suspended("approval", "turn"), RunEnded("r1", "suspended", "approval")])
+        Append(at, [Suspended("approval", "turn"), RunEnded("r1", "suspended", "approval")])
     )
     at += 2 * 86400
-    rows.append(Written(at, [RunResumed("r1", "open")]))
+    rows.append(Append(at, [RunResumed("r1", "open")]))
     return at

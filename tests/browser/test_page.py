@@ -14,8 +14,8 @@ import pytest
 from tests.browser.chromium import INSTALL, Browser, Page, find
 from tests.browser.session import HOSTILE, long_session
 from windlass.events import ToolResulted
-from windlass.trace.build import Written, picture_of
-from windlass.trace.html import framed, page
+from windlass.trace.build import Append, picture_of
+from windlass.trace.html import page, to_iframe
 
 pytestmark = [pytest.mark.deep, pytest.mark.skipif(find() is None, reason=INSTALL)]
 
@@ -218,7 +218,7 @@ async def test_a_called_agent_keeps_to_the_axis(browser: Browser, tmp_path: Path
     """Bars of a called agent lie within the bar of its call, however deep it is drawn."""
     rows = long_session(3)
     called = next(e for row in rows for e in row.entries if isinstance(e, ToolResulted))
-    inner = [Written(row.at, row.entries) for row in long_session(1)]
+    inner = [Append(row.at, row.entries) for row in long_session(1)]
     child = picture_of("orders.c", inner)
     file = tmp_path / "run.html"
     nested = picture_of("orders", rows, {called.call_id: child})
@@ -241,7 +241,7 @@ async def test_a_called_agent_keeps_to_the_axis(browser: Browser, tmp_path: Path
 
 async def test_a_notebook_shows_it_in_its_frame(browser: Browser, tmp_path: Path):
     file = tmp_path / "notebook.html"
-    frame = framed(picture_of("orders", long_session(12)))
+    frame = to_iframe(picture_of("orders", long_session(12)))
     file.write_text(f"<!doctype html><body><h2>Out[1]:</h2>{frame}</body>", "utf-8")
     shown = await browser.open(file)
     assert await shown.run("document.querySelector('iframe').contentDocument === null")

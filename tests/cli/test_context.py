@@ -14,17 +14,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import windlass as w
-from windlass.cli.console import Paper
-from windlass.cli.context import drawn, spread
+from windlass.cli.console import ConsoleOutput
+from windlass.cli.context import draw_context, spread
 from windlass.events import JournalEntry, Projected, SkillNarrowed, SkillScopeTools
 from windlass.messages import Message, Text, ToolSpec
-from windlass.replay.context import seen
+from windlass.replay.context import read_request_context
 from windlass.testing import call, scripted
 from windlass.trace.context import (
     SHARES,
-    Called,
     Context,
     LeftOut,
+    ModelCallSummary,
     pieces_of,
     together,
     tokens_of,
@@ -413,8 +413,8 @@ class Screen(io.StringIO):
 
 
 def painted(context: Context, width: int, *, fancy: bool, full: bool = False) -> list[str]:
-    paper = Paper(Screen() if fancy else io.StringIO())
-    lines = drawn(context, width, paper=paper, full=full)
+    paper = ConsoleOutput(Screen() if fancy else io.StringIO())
+    lines = draw_context(context, width, paper=paper, full=full)
     return ["".join(p if isinstance(p, str) else p[0] for p in line) for line in lines]
 
 
@@ -438,7 +438,7 @@ def contexts(draw: st.DrawFn) -> Context:
     ]  # fmt: skip
     return Context(
         session_id=draw(WORDS), run=1, runs=2, turn=1, turns=1, call=1,
-        calls=(Called(1, None, "m"), Called(2, draw(WORDS), "m", draw(WORDS))), agent=draw(WORDS),
+        calls=(ModelCallSummary(1, None, "m"), ModelCallSummary(2, draw(WORDS), "m", draw(WORDS))), agent=draw(WORDS),
         provider="p", model=draw(WORDS), purpose=draw(st.one_of(st.none(), WORDS)),
         settings={"stop": draw(WORDS)}, pieces=tuple(pieces_of(draw(WORDS), tools, messages, tail)),
         left_out=tuple(left_out), usage=w.Usage(3, 4, cache_read_tokens=2),
@@ -479,7 +479,7 @@ def test_colours_only_where_there_are_some(monkeypatch: pytest.MonkeyPatch):
         session_id="s", run=1, runs=1, turn=1, turns=1, call=1, calls=(), agent=None, provider="p",
         model="m", purpose=None, settings={}, pieces=pieces, left_out=(),
     )  # fmt: skip
-    monkeypatch.setattr(Paper, "can_write", lambda _paper, _letters: True)
+    monkeypatch.setattr(ConsoleOutput, "can_write", lambda _paper, _letters: True)
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
     assert any("█" * 60 in line for line in painted(context, 80, fancy=True))
@@ -511,7 +511,7 @@ def test_any_turn_of_any_run(choose: st.DataObject):
 
     entries = asyncio.run(inside())
     turn = choose.draw(st.integers(1, 6))
-    found = seen("s", entries, turn=turn)
+    found = read_request_context("s", entries, turn=turn)
     own = [r for r in model.requests if "\n\nConversation:\n" not in r.messages[-1].text]
     assert list(found.request.messages) == list(own[turn - 1].messages)
     assert found.request.frame == own[turn - 1].frame

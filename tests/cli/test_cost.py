@@ -12,7 +12,7 @@ import pytest
 
 from windlass import seams
 from windlass.cli import cost
-from windlass.cli.console import Paper
+from windlass.cli.console import ConsoleOutput
 from windlass.cli.default_store import id_of
 from windlass.store.model_calls import ModelCall
 from windlass.store.sqlite.store import SqliteStore
@@ -164,7 +164,7 @@ def test_names_are_cleaned(windlass, project: Path):
 
 @pytest.mark.parametrize("width", [60, 80, 120, 200])
 def test_a_terminal_has_bars_and_no_line_is_too_long(width: int, capsys):
-    class Terminal(Paper):
+    class Terminal(ConsoleOutput):
         fancy = True  # pyright: ignore[reportAssignmentType]
         shown: list[str] = []
 

@@ -15,8 +15,8 @@ from windlass.errors import ConfigError
 from windlass.models.doctor import examine
 from windlass.models.doctor.row import (
     as_toml,
-    merged,
-    shadowed,
+    find_shadowing_glob,
+    merge_row,
     write,
 )
 from windlass.models.doctor.run import PROBES
@@ -362,17 +362,17 @@ def test_a_row_is_toml_that_says_the_same():
     ],
 )
 def test_the_user_s_text_is_never_lost(before):
-    once, done = merged(before, "openai", "gpt-4o", ROW, FILE)
+    once, done = merge_row(before, "openai", "gpt-4o", ROW, FILE)
     assert done == "added" and once.startswith(before)
     assert ("\r\n" in before) is ("\r\n" in once.removeprefix(before))
-    again, done = merged(once, "openai", "gpt-4o", ROW, FILE)
+    again, done = merge_row(once, "openai", "gpt-4o", ROW, FILE)
     assert (again, done) == (once, "unchanged")
     after = once + "# and this\n"
-    changed, done = merged(after, "openai", "gpt-4o", {"native_tools": False}, FILE)
+    changed, done = merge_row(after, "openai", "gpt-4o", {"native_tools": False}, FILE)
     assert done == "replaced" and changed.startswith(before) and changed.endswith("# and this\n")
     rows = tomllib.loads(changed)["capabilities"]["provider"]["openai"]
     assert rows[-1] == {"model_match": "gpt-4o", "native_tools": False}
-    other, done = merged(changed, "openai", "gpt-4o-mini", ROW, FILE)
+    other, done = merge_row(changed, "openai", "gpt-4o-mini", ROW, FILE)
     assert done == "added" and other.startswith(changed)
 
 
@@ -380,17 +380,17 @@ def test_a_row_of_the_user_s_above_it_wins_and_that_is_told(project: Path):
     file = project / "windlass.toml"
     file.write_text("[[capabilities.provider.openai]]\nmodel_match = 'gpt-*'\n")
     write(file, "openai", "gpt-4o", ROW)
-    assert shadowed(file, "openai", "gpt-4o") == "gpt-*"
-    assert shadowed(file, "openai", "o3") is None
+    assert find_shadowing_glob(file, "openai", "gpt-4o") == "gpt-*"
+    assert find_shadowing_glob(file, "openai", "o3") is None
     write(file, "mistral", "x", ROW)
-    assert shadowed(file, "mistral", "x") is None
+    assert find_shadowing_glob(file, "mistral", "x") is None
 
 
 def test_a_row_that_was_changed_by_hand_is_left_alone():
-    once, _ = merged("", "openai", "gpt-4o", ROW, FILE)
+    once, _ = merge_row("", "openai", "gpt-4o", ROW, FILE)
     mine = once.replace('call_ids = "9"', 'call_ids = "40"  # I know better')
     with pytest.raises(ConfigError, match=r"windlass.toml:1: .* changed by hand"):
-        merged(mine, "openai", "gpt-4o", {}, FILE)
+        merge_row(mine, "openai", "gpt-4o", {}, FILE)
 
 
 def test_a_file_that_would_break_stays_as_it_was(project: Path):

@@ -108,10 +108,10 @@ def test_a_table_is_as_wide_as_the_terminal(
 ):
     from io import StringIO
 
-    from windlass.cli.console import Paper
+    from windlass.cli.console import ConsoleOutput
 
     monkeypatch.setenv("COLUMNS", str(columns))
-    paper = Paper(StringIO())
+    paper = ConsoleOutput(StringIO())
     paper.fancy = True
     rows = [("some-model", "$1", "$0.5", "it can do much")]
     paper.table(

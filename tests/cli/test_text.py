@@ -9,7 +9,7 @@ from typing import get_args
 import pytest
 
 from windlass.cli import text, timeline
-from windlass.cli.console import Paper
+from windlass.cli.console import ConsoleOutput
 from windlass.cli.views import Plain, Redacting, Terminal, View
 from windlass.errors import ConfigError
 from windlass.events import (
@@ -84,7 +84,7 @@ def test_the_timeline_knows_every_entry():
 
 def test_a_table_is_aligned():
     file = io.StringIO()
-    Paper(file).table(("NAME", "N"), [("a", "1"), ("long name", "100")], ("N",))
+    ConsoleOutput(file).table(("NAME", "N"), [("a", "1"), ("long name", "100")], ("N",))
     assert file.getvalue() == "NAME         N\na            1\nlong name  100\n"
 
 
@@ -119,7 +119,7 @@ def test_a_secret_in_two_pieces_is_not_shown():
 
 def plain() -> tuple[Plain, io.StringIO, io.StringIO]:
     view, answer, progress = Plain(), io.StringIO(), io.StringIO()
-    view.answer, view.progress = Paper(answer), Paper(progress)
+    view.answer, view.progress = ConsoleOutput(answer), ConsoleOutput(progress)
     return view, answer, progress
 
 
@@ -144,8 +144,8 @@ def test_a_broken_stream_starts_again_on_a_new_line():
 
 
 def test_the_status_line_names_a_tool_until_it_has_answered():
-    view = Terminal(Paper(io.StringIO()))
-    view.progress = Paper(io.StringIO())
+    view = Terminal(ConsoleOutput(io.StringIO()))
+    view.progress = ConsoleOutput(io.StringIO())
 
     def result(call: str, tool: str) -> ToolResulted:
         return ToolResulted(call, tool, "ok", ToolResult(call, "done", name=tool))

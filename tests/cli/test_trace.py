@@ -42,9 +42,9 @@ from windlass.events import (
 from windlass.messages import Message, Text, ToolCall, ToolResult
 from windlass.testing import call, scripted
 from windlass.trace.axis import axis_of, ticks
-from windlass.trace.build import Written, picture_of
+from windlass.trace.build import Append, picture_of
 from windlass.trace.format import cells
-from windlass.trace.html import framed, page
+from windlass.trace.html import page, to_iframe
 from windlass.trace.marks import said_by
 from windlass.trace.text import draw
 from windlass.usage import Usage
@@ -53,10 +53,10 @@ MOCK = ("--provider", "mock")
 HOSTILE = "\x1b[2J\x1b]0;owned\x07\u202e</script><img src=x onerror=alert(1)>\u2028\"'><!--\x00"
 
 
-def begun() -> list[Written]:
+def begun() -> list[Append]:
     opened = SessionOpened("s")
     started = RunStarted("r1", "agent", "local", "anthropic", "claude", "clerk")
-    return [Written(100.0, [opened, started, Said(Message("user", "Settle it."))])]
+    return [Append(100.0, [opened, started, Said(Message("user", "Settle it."))])]
 
 
 def replied(*calls: ToolCall, text: str = "", ms: float = 1000.0, **more) -> Replied:
@@ -72,13 +72,13 @@ def resulted(id: str, tool: str, text: str = "fine", ms: float = 100.0, outcome=
     return ToolResulted(id, tool, outcome, ToolResult(id, text, outcome != "ok", tool), ms)
 
 
-def two_turns() -> list[Written]:
+def two_turns() -> list[Append]:
     """A turn with two calls side by side, then the answer."""
     one, two = ToolCall("c1", "look_up", {"order": "A-1"}), ToolCall("c2", "search", {"q": "x"})
     return [
         *begun(),
-        Written(100.0, [IterationStart(1)]),
-        Written(
+        Append(100.0, [IterationStart(1)]),
+        Append(
             102.0,
             [
                 replied(one, two, text="Let me look.", ms=2000),
@@ -86,12 +86,12 @@ def two_turns() -> list[Written]:
                 ToolIntended("c2", "search", "read_only"),
             ],
         ),
-        Written(103.0, [resulted("c1", "look_up", ms=1000)]),
-        Written(106.0, [resulted("c2", "search", "index is offline", 4000, "error")]),
-        Written(
+        Append(103.0, [resulted("c1", "look_up", ms=1000)]),
+        Append(106.0, [resulted("c2", "search", "index is offline", 4000, "error")]),
+        Append(
             106.0, [ToolMessage(("c1", "c2")), IterationEnd(1, "keep_going"), IterationStart(2)]
         ),
-        Written(
+        Append(
             108.0,
             [
                 replied(text="Done.", ms=2000),
@@ -137,7 +137,7 @@ def test_a_fork_has_no_times_of_its_own_and_is_drawn_in_order():
     rows = two_turns()
     copied = [entry for written in rows for entry in written.entries][1:]
     opened = SessionOpened("f", parent_id="s", branch_at=3)
-    picture = picture_of("f", [Written(500.0, [opened, *copied])])
+    picture = picture_of("f", [Append(500.0, [opened, *copied])])
     bars = list(picture.bars())
     assert [bar.name for bar in bars] == ["claude", "look_up", "search", "claude"]
     spans = [(round(bar.start, 3), round(bar.end, 3)) for bar in bars]
@@ -148,8 +148,8 @@ def test_a_fork_has_no_times_of_its_own_and_is_drawn_in_order():
 def test_a_long_wait_is_cut_from_the_axis():
     rows = [
         *begun(),
-        Written(100.0, [IterationStart(1)]),
-        Written(
+        Append(100.0, [IterationStart(1)]),
+        Append(
             102.0,
             [
                 replied(ToolCall("c1", "ask", {}), ms=2000),
@@ -158,15 +158,15 @@ def test_a_long_wait_is_cut_from_the_axis():
                 RunEnded("r1", "suspended", "approval"),
             ],
         ),
-        Written(260_000.0, [RunResumed("r1", "gate"), ToolIntended("c1", "ask", "plain")]),
-        Written(260_002.0, [resulted("c1", "ask", ms=2000), RunEnded("r1", "done")]),
+        Append(260_000.0, [RunResumed("r1", "gate"), ToolIntended("c1", "ask", "plain")]),
+        Append(260_002.0, [resulted("c1", "ask", ms=2000), RunEnded("r1", "done")]),
     ]
     picture = picture_of("s", rows)
     axis = axis_of(picture.parts)
     assert len(axis.cuts) == 1 and 4 <= axis.length < 5
-    assert axis.real(axis.drawn(1.5)) == pytest.approx(1.5)
+    assert axis.real(axis.place_of(1.5)) == pytest.approx(1.5)
     assert axis.real(axis.length) == pytest.approx(260_002 - 100)
-    assert axis.worked(axis.length) == pytest.approx(4.0)
+    assert axis.work_seconds(axis.length) == pytest.approx(4.0)
     drawn = "\n".join(lines(picture))
     assert "1 wait of 72 h 11 min" in drawn
     assert "parked" in drawn and "resumed" in drawn and "asks" in drawn
@@ -183,14 +183,14 @@ def test_ticks_are_round_and_few():
 def test_what_has_no_end_on_record_says_so():
     rows = [
         *begun(),
-        Written(100.0, [IterationStart(1)]),
-        Written(101.0, [replied(ToolCall("c1", "mail", {"to": "x"})), ToolIntended("c1", "mail", "plain")]),
+        Append(100.0, [IterationStart(1)]),
+        Append(101.0, [replied(ToolCall("c1", "mail", {"to": "x"})), ToolIntended("c1", "mail", "plain")]),
     ]  # fmt: skip
     killed = lines(picture_of("s", rows))
     assert "unfinished" in killed[0]
     assert "no end on record" in row(killed, "mail")
     assert any("its process died" in line for line in killed)
-    asking = picture_of("s", [*begun(), Written(100.0, [IterationStart(1)])])
+    asking = picture_of("s", [*begun(), Append(100.0, [IterationStart(1)])])
     assert [bar.outcome for bar in asking.bars()] == ["open"]
 
 
@@ -209,9 +209,9 @@ def test_every_decision_has_its_place():
     ]
     rows = [
         *begun(),
-        Written(100.0, [IterationStart(1)]),
-        Written(101.0, [ReplyFailed("rate_limit", "slow down", "anthropic", "claude", duration_ms=1000, attempts=3)]),
-        Written(102.0, [replied(text="x", attempts=2, via="fallback"), *noted]),
+        Append(100.0, [IterationStart(1)]),
+        Append(101.0, [ReplyFailed("rate_limit", "slow down", "anthropic", "claude", duration_ms=1000, attempts=3)]),
+        Append(102.0, [replied(text="x", attempts=2, via="fallback"), *noted]),
     ]  # fmt: skip
     drawn = lines(picture_of("s", rows), 120)
     for words in (
@@ -246,7 +246,7 @@ def test_an_entry_that_nobody_thought_of_is_a_mark_all_the_same():
 def test_lines_keep_to_the_width(width):
     rows = two_turns()
     odd = [resulted("c3", "日本語の名前" * 9, HOSTILE * 50, 100, "error")]
-    rows.insert(-1, Written(106.0, odd))
+    rows.insert(-1, Append(106.0, odd))
     for fine in (True, False):
         found = lines(picture_of("s" * 300, rows), width, fine=fine)
         assert all(cells(line) <= width for line in found), max(found, key=cells)
@@ -265,16 +265,16 @@ def test_bars_share_one_axis():
     assert "$0.0200" in found[2] and "80% cached" in found[2] and "1 failed" in found[2]
 
 
-def long_run(turns: int, broken: int | None = None) -> list[Written]:
+def long_run(turns: int, broken: int | None = None) -> list[Append]:
     rows, at = begun(), 100.0
     for number in range(1, turns + 1):
         outcome = "error" if number == broken else "ok"
-        rows.append(Written(at, [IterationStart(number)]))
+        rows.append(Append(at, [IterationStart(number)]))
         id = f"c{number}"
         asked = replied(ToolCall(id, "step", {"n": number}), text="go", ms=1000)
-        rows.append(Written(at + 1, [asked, ToolIntended(id, "step", "read_only")]))
+        rows.append(Append(at + 1, [asked, ToolIntended(id, "step", "read_only")]))
         rows.append(
-            Written(
+            Append(
                 at + 2,
                 [
                     resulted(id, "step", "x" * 100, 1000, outcome),
@@ -284,7 +284,7 @@ def long_run(turns: int, broken: int | None = None) -> list[Written]:
             )
         )
         at += 2
-    rows.append(Written(at, [RunEnded("r1", "done")]))
+    rows.append(Append(at, [RunEnded("r1", "done")]))
     return rows
 
 
@@ -417,7 +417,7 @@ def _entry(draw_one) -> Entry:
 def test_any_journal_can_be_drawn(data: st.DataObject):
     """Whatever is in it, in whatever order, at whatever times: lines that fit, and a sound page."""
     rows = [
-        Written(data.draw(_TIMES), [_entry(data.draw) for _ in range(data.draw(st.integers(0, 4)))])
+        Append(data.draw(_TIMES), [_entry(data.draw) for _ in range(data.draw(st.integers(0, 4)))])
         for _ in range(data.draw(st.integers(0, 6)))
     ]
     found = lines(picture_of("s", rows), 80)
@@ -461,7 +461,7 @@ def hostile_page() -> str:
     rows = two_turns()
     rows.insert(
         -1,
-        Written(
+        Append(
             106.0,
             [
                 replied(ToolCall("c7", HOSTILE, {HOSTILE: HOSTILE}, raw=HOSTILE), text=HOSTILE),
@@ -521,7 +521,7 @@ def test_the_page_of_a_long_run_is_not_large():
 
 
 def test_a_frame_for_a_notebook_has_no_rights():
-    html = framed(picture_of(f"s{HOSTILE}", two_turns()))
+    html = to_iframe(picture_of(f"s{HOSTILE}", two_turns()))
     (frame,) = [attrs for tag, attrs in read(html).found if tag == "iframe"]
     assert frame["sandbox"] == "allow-scripts"
     assert read(frame["srcdoc"]).found[0][0] == "html"

@@ -16,7 +16,7 @@ from windlass.replay.replay import recorded_runs, replay_run
 from windlass.store import codec as written
 from windlass.store.base import Head
 from windlass.store.view import messages_of
-from windlass.trace.build import Written, picture_of
+from windlass.trace.build import Append, picture_of
 from windlass.trace.html import page
 from windlass.trace.text import draw
 
@@ -62,9 +62,7 @@ async def test_the_loop_of_today_makes_the_same_requests(golden):
 
 def test_it_can_be_drawn(golden):
     rows = [row.row() for row in golden.rows]
-    written_rows = [
-        Written(r.at, written.decode(r.payload, golden.session_id, r.seq)) for r in rows
-    ]
+    written_rows = [Append(r.at, written.decode(r.payload, golden.session_id, r.seq)) for r in rows]
     picture = picture_of(golden.session_id, written_rows)
     assert picture.totals.model_calls == len(golden.requests)
     assert list(draw(picture, 100)) and page(picture)

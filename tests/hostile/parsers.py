@@ -10,17 +10,17 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from zlib import crc32
 
 from windlass.access.facts import CallFacts
-from windlass.access.guards import guarded
+from windlass.access.guards import find_violation
 from windlass.access.match import CallValues, fits_arguments
 from windlass.access.paths import LONGEST
 from windlass.access.permissions import Permissions, entries_of
-from windlass.access.taint import _spoken
+from windlass.access.taint import _contains_words
 from windlass.cli.text import json_text
 from windlass.cli.timeline import steps
 from windlass.errors import BadReply, ModelError
 from windlass.events import IterationStart, Replied, RunStarted, TextDelta, ToolResulted
 from windlass.globs import like, path_like
-from windlass.llm.completion import tidied
+from windlass.llm.completion import strip_echo
 from windlass.messages import Message, Text, ToolCall, ToolResult, ToolSpec, weigh_text
 from windlass.models.base import Emit, Frame, Model, Request, Response, Settings, silent
 from windlass.models.json_text import json_values
@@ -36,7 +36,7 @@ from windlass.models.wrappers.text_calls import find_intended_in_slices
 from windlass.models.wrappers.text_tools import TextTools, WithoutCalls
 from windlass.policies.compaction.cut import _findings
 from windlass.policies.completion import says_done, visible
-from windlass.policies.judges.judge import shortened
+from windlass.policies.judges.judge import shorten_text
 from windlass.policies.scratchpad.render import excerpt, plainly
 from windlass.policies.skills.globs import Glob, tidy
 from windlass.redaction.redactor import Redactor, mask_url, secrets_in
@@ -45,7 +45,7 @@ from windlass.tools.arguments.repair import mend
 from windlass.tools.arguments.validate import Checker, unparsable
 from windlass.tools.render import cap_result, to_text
 from windlass.tools.search.index import Index
-from windlass.trace.build import Written, picture_of
+from windlass.trace.build import Append, picture_of
 from windlass.trace.format import (
     clean,
     clean_piece,
@@ -328,7 +328,7 @@ def draw_trace(text: str) -> None:
         Replied(message, NO_USAGE, "tool_use", "p", "m", 0, "f"),
         ToolResulted("c", "add", "ok", ToolResult("c", text, False, "add"), 1.0),
     ]
-    picture = picture_of("s", [Written(1.0, entries)])
+    picture = picture_of("s", [Append(1.0, entries)])
     list(draw(picture, 100, full=True))
     page(picture)
     json_text(as_data(picture))
@@ -356,7 +356,7 @@ def match_globs(text: str) -> None:
 
 def guard_call(text: str) -> None:
     """Look for secrets in a command and a path."""
-    guarded(CallFacts("t", {}, commands=(text,), paths=(text,)), "/nowhere", ())
+    find_violation(CallFacts("t", {}, commands=(text,), paths=(text,)), "/nowhere", ())
 
 
 def values_of(text: str) -> list[str]:
@@ -392,7 +392,7 @@ def search_tools(text: str) -> None:
 def compact(text: str) -> None:
     """Shorten a result, and weigh it."""
     _findings(text)
-    shortened(text)
+    shorten_text(text)
     weigh_text(text)
 
 
@@ -483,7 +483,7 @@ PARSERS = (
         "in pieces",
     ),
     Parser("failures", read_failure, ERRORS, copies=3),
-    Parser("fences", lambda text: tidied(text, "", None), FENCES),
+    Parser("fences", lambda text: strip_echo(text, "", None), FENCES),
     Parser(
         "diff",
         lambda text: Difference("here", text, text[: len(text) // 2] + "\nx\n" + text[::-1]).diff,
@@ -499,8 +499,10 @@ PARSERS = (
     Parser("compaction", compact, WORDS, copies=3),
     Parser("scratchpad", plainly, TAGS),
     Parser("excerpts", excerpt, TAGS),
-    Parser("words of the prompt", lambda text: _spoken("ab", text), WORDS),
-    Parser("values of the prompt", lambda text: _spoken(text[: len(text) // 2], text), WORDS),
+    Parser("words of the prompt", lambda text: _contains_words("ab", text), WORDS),
+    Parser(
+        "values of the prompt", lambda text: _contains_words(text[: len(text) // 2], text), WORDS
+    ),
     Parser("terminal", clean_text, TERMINAL, "for people"),
     Parser("trace", draw_trace, MARKUP, "for people"),
 )

@@ -277,7 +277,7 @@ def test_sampling_is_left_out_where_it_is_refused() -> None:
 
 
 async def beta(model: AnthropicMessages, **settings: Any) -> str | None:
-    _, headers = await model._addressed(Settings(**settings), [])
+    _, headers = await model._address_request(Settings(**settings), [])
     return headers.get("anthropic-beta")
 
 

@@ -59,7 +59,7 @@ PLAIN = Request([Message("user", "q")], Frame(None, TOOLS, Settings(stream=False
 def made_by(wire: str, reply: Reply) -> Message:
     """A turn as this wire reads it from its provider."""
     server, model = DOORS[wire]
-    known = {ours: name for name, ours in model.framed(PLAIN.frame).names.items()}
+    known = {ours: name for name, ours in model.encode_frame(PLAIN.frame).names.items()}
     calls = [(known.get(name, name), arguments) for name, arguments in reply.tool_calls]
     reply = msgspec.structs.replace(reply, tool_calls=calls)
     decoder = model.decoder(PLAIN, silent)

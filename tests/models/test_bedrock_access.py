@@ -103,7 +103,7 @@ def test_a_signed_request(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SESSION_TOKEN", "session-token")
     model = BedrockConverse(name, region="us-east-1")
     model.check()
-    url, headers = asyncio.run(model._addressed(Settings(), [b'{"messages"', b":[]}"]))
+    url, headers = asyncio.run(model._address_request(Settings(), [b'{"messages"', b":[]}"]))
     assert headers["x-amz-content-sha256"] == hashlib.sha256(b'{"messages":[]}').hexdigest()
     assert headers["x-amz-security-token"] == "session-token"
     given = headers["authorization"].rpartition("Signature=")[2]

@@ -29,7 +29,7 @@ from windlass.messages import Message, Opaque, Origin, Text, Thinking, ToolCall,
 from windlass.models.base import Frame, Request, Response
 from windlass.models.transport.errors import from_http
 from windlass.models.wires.bedrock.model import BedrockConverse
-from windlass.testing.providers.bedrock import framed
+from windlass.testing.providers.bedrock import encode_frame
 from windlass.usage import Usage
 
 MODEL = BedrockConverse("vendor.model-v1:0", api_key="k", region="us-east-1")
@@ -40,7 +40,9 @@ ODD = ToolSpec("my.odd tool", "Odd.", {})
 def event(name: str, at: int | None = None, **data: Any) -> bytes:
     where = {} if at is None else {"contentBlockIndex": at}
     payload = json.dumps({**where, **data, "p": "abcdef"}).encode()
-    return framed(payload, event_type=name, content_type="application/json", message_type="event")
+    return encode_frame(
+        payload, event_type=name, content_type="application/json", message_type="event"
+    )
 
 
 def text(at: int, said: str) -> bytes:
@@ -295,20 +297,20 @@ def test_what_the_model_wrote_badly_is_tried_again() -> None:
 )
 def test_an_exception_frame(name: str, kind: type[ModelError]) -> None:
     words = json.dumps({"message": "so it is"}).encode()
-    failed = framed(words, exception_type=name, content_type="a", message_type="exception")
+    failed = encode_frame(words, exception_type=name, content_type="a", message_type="exception")
     with pytest.raises(kind, match="so it is") as caught:
         decode(BEGIN + text(0, "x") + failed)
     assert type(caught.value) is kind and caught.value.code == name
     reply, _ = decode(BEGIN + text(0, "x") + event("messageStop", stopReason="end_turn") + failed)
     assert reply.message.text == "x"  # all of the answer was here
-    bare = framed(b"", error_code="500", error_message="it broke", message_type="error")
+    bare = encode_frame(b"", error_code="500", error_message="it broke", message_type="error")
     with pytest.raises(ServerError, match="it broke"):
         decode(BEGIN + bare)
 
 
 def test_a_long_prompt_told_in_the_stream() -> None:
     words = json.dumps({"message": "Input is too long for requested model."}).encode()
-    failed = framed(words, exception_type="validationException", message_type="exception")
+    failed = encode_frame(words, exception_type="validationException", message_type="exception")
     with pytest.raises(ContextOverflow):
         decode(BEGIN + failed)
 
@@ -367,7 +369,7 @@ def test_any_value_anywhere_is_a_reply_or_an_error(value: Any, name: str, path: 
     for key in path:
         value = {key: value}
     data = value if isinstance(value, dict) else {"contentBlockIndex": value}
-    odd = framed(json.dumps(data).encode(), event_type=name, message_type="event")
+    odd = encode_frame(json.dumps(data).encode(), event_type=name, message_type="event")
     for raw in (BEGIN + odd + end("end_turn"), plain([data])):
         try:
             reply, _ = decode(raw)

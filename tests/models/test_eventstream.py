@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 
 from windlass.errors import BadReply
 from windlass.models.transport.eventstream import EventStreamDecoder
-from windlass.testing.providers.bedrock import framed
+from windlass.testing.providers.bedrock import encode_frame
 
 FRAMES = [
-    framed(b'{"role":"assistant"}', event_type="messageStart", message_type="event"),
-    framed(b"", event_type="empty", message_type="event"),
-    framed('{"text":"Zürich 🌦"}'.encode(), event_type="contentBlockDelta"),
-    framed(
+    encode_frame(b'{"role":"assistant"}', event_type="messageStart", message_type="event"),
+    encode_frame(b"", event_type="empty", message_type="event"),
+    encode_frame('{"text":"Zürich 🌦"}'.encode(), event_type="contentBlockDelta"),
+    encode_frame(
         b'{"message":"slow down"}', exception_type="throttlingException", message_type="exception"
     ),
-    framed(b"", error_code="500", error_message="it broke", message_type="error"),
+    encode_frame(b"", error_code="500", error_message="it broke", message_type="error"),
 ]
 NAMES = [
     "messageStart",
@@ -44,7 +44,9 @@ def test_frames_have_names_and_payloads() -> None:
 
 @given(st.lists(st.binary(max_size=300), max_size=6), st.lists(st.integers(0, 3000), max_size=20))
 def test_any_split_gives_the_same_frames(payloads: list[bytes], cuts: list[int]) -> None:
-    raw = b"".join([framed(payload, event_type="x", message_type="event") for payload in payloads])
+    raw = b"".join(
+        [encode_frame(payload, event_type="x", message_type="event") for payload in payloads]
+    )
     edges = [0, *sorted(min(cut, len(raw)) for cut in cuts), len(raw)]
     decoder = EventStreamDecoder()
     found = [
@@ -58,7 +60,7 @@ def test_any_split_gives_the_same_frames(payloads: list[bytes], cuts: list[int])
 @given(st.lists(st.binary(max_size=60), min_size=1, max_size=4), st.integers(1, 40))
 def test_botocore_reads_the_same(payloads: list[bytes], size: int) -> None:
     stream = pytest.importorskip("botocore.eventstream")
-    raw = b"".join([framed(p, event_type="x", content_type="t") for p in payloads])
+    raw = b"".join([encode_frame(p, event_type="x", content_type="t") for p in payloads])
     theirs = stream.EventStreamBuffer()
     theirs.add_data(raw)
     ours = EventStreamDecoder()

@@ -17,7 +17,7 @@ from windlass.models.wires.base import HttpModel
 from windlass.models.wires.bedrock.model import BedrockConverse
 from windlass.models.wires.ollama.model import OllamaChat
 from windlass.models.wires.openai.chat import OpenAIChat
-from windlass.testing.providers.bedrock import framed
+from windlass.testing.providers.bedrock import encode_frame
 
 WIRES = [
     AnthropicMessages("claude-test", api_key="k"),
@@ -79,7 +79,7 @@ def test_made_up_events(
     elif model.wire == "bedrock":
         frames = [(name if at else kind, e) for at, e in enumerate(events)]
         frames.append(("messageStop", {"stopReason": "tool_use"}))
-        raw = b"".join(framed(json.dumps(e).encode(), event_type=of) for of, e in frames)
+        raw = b"".join(encode_frame(json.dumps(e).encode(), event_type=of) for of, e in frames)
     else:
         raw = b"".join(f"event: {name}\ndata: {json.dumps(e)}\n\n".encode() for e in events)
         raw += b'data: {"type":"message_stop"}\n\ndata: [DONE]\n\n'

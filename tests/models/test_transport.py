@@ -398,7 +398,7 @@ def test_connections_close_with_their_event_loop() -> None:
 async def test_the_shared_transport_opens_again_after_closing() -> None:
     async with serving(replies(answer(b"ok"))) as url:
         for _ in range(2):
-            reply = await transport_base.shared().send("GET", url, {})
+            reply = await transport_base.shared_transport().send("GET", url, {})
             assert await read_whole(reply) == b"ok"
             reply.close()
             await transport_base.aclose()

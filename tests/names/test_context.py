@@ -21,7 +21,7 @@ from windlass.events import JournalEntry, kind_of
 from windlass.events import policy as events_policy
 from windlass.policies import context_callback
 from windlass.policies.compaction import options as compaction_options
-from windlass.policies.compaction.policy import STRATEGIES, Compacting
+from windlass.policies.compaction.policy import STRATEGIES, Compactor
 from windlass.policies.projection.settings import POLICIES
 from windlass.policies.prompt_defaults import PROMPTS
 from windlass.policies.scratchpad import pad
@@ -107,7 +107,7 @@ def test_what_stands_where_nobody_says_anything(name: str):
 
 def test_strategies_projections_classes_and_prompts():
     assert {"none", *STRATEGIES} == set(context.STRATEGIES)
-    kept = {one: Compacting(one).keep_last for one in STRATEGIES}
+    kept = {one: Compactor(one).keep_last for one in STRATEGIES}
     assert kept == context.KEEPS
     assert list(POLICIES) == context.PROJECTIONS
     assert list(CLASSES) == context.CLASSES
@@ -217,4 +217,4 @@ def test_the_policies_by_name_are_functions_of_a_policy():
         made = getattr(w, function)(author="host")
         assert type(made) is w.CompactionPolicy and made.author == "host" and made.preserve
     assert w.compaction_policy() == w.CompactionPolicy()
-    assert compaction_options.bounded(scripted("x")) is False
+    assert compaction_options.has_context_limit(scripted("x")) is False

@@ -19,10 +19,10 @@ from windlass.events import Replied, Said, ToolResulted
 from windlass.loop.requests import requests_of
 from windlass.messages import Message
 from windlass.models.history import audit
-from windlass.policies.context_strategy.custom import changed
+from windlass.policies.context_strategy.custom import find_changed_span
 from windlass.policies.context_strategy.summary import older_half
-from windlass.policies.context_strategy.window import WINDOW, slid
-from windlass.policies.rounds import between, first_said, staying, unanswered
+from windlass.policies.context_strategy.window import WINDOW, plan_slide
+from windlass.policies.rounds import between, first_said, staying, unanswered_start
 from windlass.store.view import messages_of
 from windlass.testing import call, scripted
 
@@ -48,7 +48,7 @@ async def add(a: int) -> str:
 @given(messages=VIEWS, turns=st.integers(1, 8))
 def test_any_window_is_legal(wire: str, messages: list[Message], turns: int) -> None:
     before = list(messages)
-    slide = slid(messages, 2 * turns)
+    slide = plan_slide(messages, 2 * turns)
     assert messages == before
     if slide is None:
         return
@@ -59,10 +59,10 @@ def test_any_window_is_legal(wire: str, messages: list[Message], turns: int) -> 
     assert [m for m in view if m in [messages[at] for at in stay]], "the task is there"
     first = first_said(messages, but=WINDOW)
     assert first is None or messages[first] in view
-    assert slide.stop <= unanswered(messages) and between(messages, slide.stop)
+    assert slide.stop <= unanswered_start(messages) and between(messages, slide.stop)
     left = [m for m in view if m.kind != WINDOW]
     assert len(left) - len(stay) >= 2 * turns, "never less than asked for"
-    assert slid(view, 2 * turns) is None, "once is enough"
+    assert plan_slide(view, 2 * turns) is None, "once is enough"
 
 
 @pytest.mark.parametrize("wire", DOORS)
@@ -79,14 +79,14 @@ def test_any_older_half_is_legal(wire: str, messages: list[Message]) -> None:
     first = first_said(messages, but="summary")
     assert first is not None and view[first] == messages[first]
     assert len(half.old) + len(half.kept) == half.stop - half.start
-    assert half.stop <= unanswered(messages)
+    assert half.stop <= unanswered_start(messages)
 
 
 @settings(max_examples=EXAMPLES * 3)
 @given(old=st.lists(st.integers(0, 2), max_size=8), new=st.lists(st.integers(0, 2), max_size=8))
 def test_a_change_is_the_span_that_differs(old: list[int], new: list[int]) -> None:
     one, two = ([Message("user", str(n)) for n in each] for each in (old, new))
-    start, stop, put = changed(one, two)
+    start, stop, put = find_changed_span(one, two)
     assert [*one[:start], *put, *one[stop:]] == two
     assert (one == two) == (start == stop and not put)
 

@@ -13,8 +13,8 @@ from windlass.errors import ConfigError
 from windlass.events import IterationEnd, Replied, Said, SessionReset, ToolMessage, ToolResulted
 from windlass.messages import Message, Text, ToolCall, ToolResult
 from windlass.policies.scratchpad.inbox import (
+    apply_edit,
     edit,
-    edited,
     scratch_of,
     standing,
 )
@@ -31,8 +31,8 @@ from windlass.policies.scratchpad.pad import (
     size_of,
 )
 from windlass.policies.scratchpad.recent import Recents, refs_of
-from windlass.policies.scratchpad.render import asking, recited
-from windlass.policies.scratchpad.reorganize import taken
+from windlass.policies.scratchpad.render import asking, render_pad
+from windlass.policies.scratchpad.reorganize import parse_pad
 from windlass.store.base import InboxItem
 from windlass.usage import NO_USAGE
 
@@ -69,7 +69,7 @@ def sound(pad: Pad) -> None:
 @given(WHOLE)
 def test_a_model_writes_a_sound_pad_or_none(answer: dict[str, Any]):
     try:
-        pad = taken(answer, KNOWN)
+        pad = parse_pad(answer, KNOWN)
     except BadPad as error:
         assert error.wrong in ("shape", "ref", "size") and str(error)
         return
@@ -94,7 +94,7 @@ def test_a_host_writes_a_sound_pad_or_is_told_why_not(given_: dict[str, Any]):
 @given(st.lists(WORDS, min_size=1, max_size=5), WORDS)
 def test_the_recitation_has_one_end_and_a_line_for_each_note(texts: list[str], label: str):
     pad = Pad(facts=tuple(Item(t, "a") for t in texts), refs=(Ref("a", "x", label, label),))
-    message = recited(pad)
+    message = render_pad(pad)
     assert message is not None and message.kind == "scratchpad"
     lines = message.text.split("\n")
     assert len(lines) == 2 + 1 + len(texts) + 1 + 1 + 1
@@ -103,8 +103,8 @@ def test_the_recitation_has_one_end_and_a_line_for_each_note(texts: list[str], l
 
 
 def test_an_empty_pad_is_not_recited():
-    assert recited(Pad()) is None
-    assert recited(Pad(refs=(Ref("a", "x"),))) is None
+    assert render_pad(Pad()) is None
+    assert render_pad(Pad(refs=(Ref("a", "x"),))) is None
 
 
 @given(WORDS)
@@ -146,7 +146,7 @@ def test_recent_messages_keep_their_numbers():
 
 @pytest.mark.parametrize("expected", [None, 0, 4, 5])
 def test_an_edit_is_of_the_version_that_it_names(expected: int | None):
-    state, entry = edited(Scratch(Pad(), 4), edit("set", {"goals": ["x"]}, expected))
+    state, entry = apply_edit(Scratch(Pad(), 4), edit("set", {"goals": ["x"]}, expected))
     if expected in (None, 4):
         assert (state.version, entry.action, entry.counts["goals"]) == (5, "set", 1)
     else:

@@ -14,7 +14,7 @@ import pytest
 import windlass as w
 from windlass.resources import fields, query
 from windlass.resources import tx as work
-from windlass.resources.resource import Plan, plan_of
+from windlass.resources.resource import ResourcePlan, plan_of
 
 ANN, EVE = w.Caller("ann", (), "acme"), w.Caller("eve", (), "evil")
 SECRET = "the secret of acme"
@@ -164,7 +164,7 @@ async def test_no_verb_crosses_tenants(scope, monkeypatch):
     assert "secret" not in await found(scope, limit=100)
     plan = plan_of(Item)
     monkeypatch.setattr(plan, "mine", "1 = 1")
-    monkeypatch.setattr(Plan, "mine_of", lambda self, tenant: ())
+    monkeypatch.setattr(ResourcePlan, "mine_of", lambda self, tenant: ())
     monkeypatch.setattr(plan, "select_one", plan.select_one.replace('"_tenant" = ?', "1 = 1"))
     assert (await items.get("a1", caller=EVE)).name == SECRET  # the control
     assert "secret" in await found(scope, limit=100)
@@ -339,7 +339,7 @@ async def test_hidden_rows_do_not_show_in_counts_or_cursors(scope, monkeypatch):
         await mine.create(id=f"m{number}", owner=owner.user, caller=owner)
     page = await mine.search(limit=2, caller=EVE)
     assert [one.id for one in page] == ["m0", "m2"] and opened(page.cursor)[1] == ["m2"]
-    monkeypatch.setattr(work, "asked", lambda made, hook, caller: None)
+    monkeypatch.setattr(work, "call_hook", lambda made, hook, caller: None)
     assert len(await mine.search(caller=EVE)) == 6  # the control
 
 

@@ -12,7 +12,7 @@ import windlass as w
 from windlass.resources import preview
 from windlass.resources.plan_check import find_last_write
 from windlass.resources.resource import plan_of
-from windlass.resources.service import Desk
+from windlass.resources.service import ResourceService
 from windlass.resources.tx import Change
 from windlass.testing import call, scripted
 
@@ -161,7 +161,7 @@ async def test_what_changes_after_the_decision_is_found_in_the_transaction(
     runtime: Any, between: Between, monkeypatch: pytest.MonkeyPatch
 ):
     scope, accounts = await begun(runtime)
-    answer = Desk.for_tool
+    answer = ResourceService.for_tool
 
     async def late(self: Any, verb: Any, arguments: Any, ctx: Any) -> Any:
         await between(accounts)
@@ -169,7 +169,7 @@ async def test_what_changes_after_the_decision_is_found_in_the_transaction(
 
     async with scope:
         plan = await planned(scope, DOUBLE)
-        monkeypatch.setattr(Desk, "for_tool", late)
+        monkeypatch.setattr(ResourceService, "for_tool", late)
         real = await agent(scope, DOUBLE, DOUBLE).run("go", plan=plan)
         assert real.status == "suspended"  # the second try is asked about
         told = real.tool_calls[0].result
@@ -185,7 +185,7 @@ async def test_a_call_that_was_let_through_and_cut_off_is_compared_again_on_resu
     runtime: Any, between: Between, sub_agent: bool, monkeypatch: pytest.MonkeyPatch
 ):
     scope, accounts = await begun(runtime)
-    answer, reached = Desk.for_tool, asyncio.Event()
+    answer, reached = ResourceService.for_tool, asyncio.Event()
 
     def made(*script: Any) -> w.Agent[Any, str]:
         if not sub_agent:
@@ -202,7 +202,7 @@ async def test_a_call_that_was_let_through_and_cut_off_is_compared_again_on_resu
         out = await made(DOUBLE).run("go", dry_run="plan")
         assert out.plan is not None
         plan = await w.approve_plan(out.plan, name="eve")
-        monkeypatch.setattr(Desk, "for_tool", hang)
+        monkeypatch.setattr(ResourceService, "for_tool", hang)
         first = asyncio.create_task(
             made(DOUBLE).run("go", plan=plan, session_id="real", on_cancel="park")
         )
@@ -210,7 +210,7 @@ async def test_a_call_that_was_let_through_and_cut_off_is_compared_again_on_resu
         first.cancel()
         with pytest.raises(asyncio.CancelledError):
             await first
-        monkeypatch.setattr(Desk, "for_tool", answer)
+        monkeypatch.setattr(ResourceService, "for_tool", answer)
         await between(accounts)
         before = await amount(accounts)
         on = await made().resume("real")

@@ -197,5 +197,5 @@ def test_the_utc_form_sorts_as_time_does():
     times = [datetime(2026, 1, 1, h, tzinfo=UTC) for h in range(3)]
     from windlass.resources.resource import plan_of
 
-    stored = [plan_of(Thing).by_name["at"].stored(one) for one in times]
+    stored = [plan_of(Thing).by_name["at"].to_stored(one) for one in times]
     assert stored == sorted(stored) and len({len(one) for one in stored}) == 1

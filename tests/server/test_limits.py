@@ -11,7 +11,7 @@ import windlass as w
 from tests.server.asgi import app_of, post
 from windlass.generate.api import TOOL_ITERATIONS, GenerateResult, Models
 from windlass.server.limits import LIMITS, lower_limits
-from windlass.server.refusal import Refused
+from windlass.server.refusal import RequestRefused
 from windlass.testing import call, scripted
 from windlass.usage import Usage
 
@@ -85,7 +85,7 @@ async def test_nothing_said_lifts_no_limit(
 @pytest.mark.parametrize("set_by_host", [True, False])
 async def test_a_limit_is_a_number(name: str, value: Any, set_by_host: bool):
     host = {name: HOST[name]} if set_by_host else {}
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RequestRefused) as refused:
         lower_limits(host, {name: value})
     assert refused.value.status == 400 and name in str(refused.value)
     assert lower_limits(host, {name: LOWER[name]}) == {name: LOWER[name]}  # the control

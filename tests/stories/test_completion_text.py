@@ -8,7 +8,7 @@ import pytest
 
 import windlass as w
 from tests.stories.capable_model import able
-from windlass.llm.completion import tidied
+from windlass.llm.completion import strip_echo
 from windlass.models.registry.capabilities import Capabilities
 from windlass.models.registry.providers import resolve
 from windlass.testing import scripted
@@ -64,7 +64,7 @@ async def test_a_gap_in_words():
     ],
 )
 def test_what_is_repeated_is_taken_off(said: str, prefix: str, suffix: str | None, text: str):
-    assert tidied(said, prefix, suffix) == text
+    assert strip_echo(said, prefix, suffix) == text
 
 
 async def test_callers_stand_around_it():

@@ -56,7 +56,7 @@ async def test_how_long_to_wait_for_another_process_is_taken_from_the_file(proje
 async def test_a_file_with_a_store_does_not_disturb_a_run_that_names_another(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    begun = {name: loader._spelled(shape) for name, shape in loader._sections.items()}
+    begun = {name: loader._shape_path(shape) for name, shape in loader._sections.items()}
     monkeypatch.setattr(loader, "_sections", begun)  # as in a process that has just begun
     async with Runtime(environ={"WINDLASS_TRUSTED_FILES": str(project / "windlass.toml")}):
         out = await w.agent_loop("go", model=scripted("ok"), store="memory:")

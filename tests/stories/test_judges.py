@@ -27,7 +27,7 @@ from tests.stories.judge_helpers import (
 from windlass import errors
 from windlass.events import BudgetExhausted, CheckRan, Framed, JudgeDecision, StepJudgeDecision
 from windlass.loop.requests import last_frame
-from windlass.policies.judges.judge import rendered
+from windlass.policies.judges.judge import render_conversation
 from windlass.testing import call, scripted
 
 UNTIL = {"loop_until_done": True}
@@ -625,12 +625,12 @@ async def test_what_a_check_printed_may_be_a_book():
 async def test_a_huge_conversation_is_shown_in_part():
     messages = [w.Message("user", "the task")]
     messages += [w.Message("assistant", "x" * 20_000)] * 200 + [w.Message("user", "the end")]
-    words = rendered(messages)
+    words = render_conversation(messages)
     assert len(words) < 130_000
     assert words.startswith("USER: the task") and words.endswith("USER: the end")
     assert "messages left out" in words
     many = w.Message("tool", tuple(w.ToolResult(str(i), "y" * 9_000) for i in range(100)))
-    assert len(rendered([many])) < 40_000
+    assert len(render_conversation([many])) < 40_000
 
 
 async def test_a_judge_that_fails_ends_the_run_as_a_provider_error():

@@ -313,7 +313,7 @@ async def test_a_tracer_that_fails_does_not_fail_the_run(
     def broken(*_: Any) -> Any:
         raise RuntimeError("no attributes today")
 
-    monkeypatch.setattr(otel.Spans, "_asked", broken)
+    monkeypatch.setattr(otel.Spans, "_request_attributes", broken)
     monkeypatch.setattr(otel.Spans, "_end", broken)
     out = await w.Agent(scripted("hi")).run("go")
     assert out.status == "done" and len(spans.all) == 2

@@ -156,9 +156,9 @@ def nobody():
 
 async def test_no_model_requests_stops_a_real_transport(nobody):
     with no_model_requests(), pytest.raises(RequestForbidden, match="scripted"):
-        await transport_base.shared().send("POST", nobody, {}, [b"{}"])
+        await transport_base.shared_transport().send("POST", nobody, {}, [b"{}"])
     with pytest.raises(errors.ConnectionFailed):
-        await transport_base.shared().send("POST", nobody, {}, [b"{}"])
+        await transport_base.shared_transport().send("POST", nobody, {}, [b"{}"])
     await transport_base.aclose()
 
 
@@ -167,7 +167,7 @@ async def test_no_model_requests_may_be_nested(nobody):
         with no_model_requests():
             pass
         with pytest.raises(RequestForbidden):
-            await transport_base.shared().send("GET", nobody, {})
+            await transport_base.shared_transport().send("GET", nobody, {})
 
 
 async def test_no_model_requests_lets_scripted_models_answer():

@@ -10,7 +10,7 @@ import pytest
 from windlass.errors import ConfigError
 from windlass.tools.arguments.validate import MOST_PROBLEMS, unparsable
 from windlass.tools.function import as_tool, tool
-from windlass.tools.tool import Prepared, Tool
+from windlass.tools.tool import PreparedArguments, Tool
 
 
 class Edit(msgspec.Struct):
@@ -34,7 +34,7 @@ def problems(fn: Any, /, **arguments: Any) -> tuple[str, ...]:
 def test_arguments_that_fit_are_handed_back_as_they_are() -> None:
     arguments = {"order": "A", "amount": 2}
     prepared = as_tool(refund).prepare(arguments)
-    assert prepared == Prepared(arguments)
+    assert prepared == PreparedArguments(arguments)
     assert prepared.arguments is arguments
 
 
@@ -134,7 +134,7 @@ def test_deep_values_in_a_typed_tool_are_problems() -> None:
 # --------------------------------------------------------------------------- lenient and none
 
 
-def lenient(fn: Any, /, **arguments: Any) -> Prepared:
+def lenient(fn: Any, /, **arguments: Any) -> PreparedArguments:
     return as_tool(fn).prepare(arguments, "lenient")
 
 
@@ -170,7 +170,7 @@ def test_lenient_changes_nothing_that_fits() -> None:
     def f(a: str, b: int | str, c: Any = None) -> None: ...
 
     arguments = {"a": "12", "b": "12", "c": {"x": "3"}}
-    assert as_tool(f).prepare(arguments, "lenient") == Prepared(arguments)
+    assert as_tool(f).prepare(arguments, "lenient") == PreparedArguments(arguments)
 
 
 @pytest.mark.parametrize(
@@ -245,7 +245,7 @@ def test_lenient_follows_references_and_leaves_open_objects_open() -> None:
 
 def test_none_checks_nothing_and_strict_tools_are_always_checked() -> None:
     wrong = {"order": 1}
-    assert as_tool(refund).prepare(wrong, "none") == Prepared(wrong)
+    assert as_tool(refund).prepare(wrong, "none") == PreparedArguments(wrong)
     always = tool(strict=True)(refund)
     for mode in ("strict", "lenient", "none"):
         assert always.prepare({"order": "a", "amount": "1"}, mode).problems

@@ -19,12 +19,12 @@ from tests.crash.pure_model import (
 from windlass.agents.agent import Agent  # loaded once, in the process that all others fork from
 from windlass.events import Replied, ToolDecided, ToolResulted, ToolSearchResulted
 from windlass.loop.requests import requests_of
-from windlass.policies.tool_search.plan import disclosed
+from windlass.policies.tool_search.plan import plan_tool_search
 from windlass.testing import EffectLog
 from windlass.testing.kill import Scene
 from windlass.tools.search.options import SEARCH_NAME
 
-assert disclosed
+assert plan_tool_search
 
 #: What the model does, turn by turn.
 SCRIPT: tuple[tuple[tuple[str, dict[str, Any]], ...], ...] = (

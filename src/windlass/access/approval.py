@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, TypeAlias, cast
 import msgspec
 
 from windlass.access.facts import CallFacts
-from windlass.access.guards import guarded
+from windlass.access.guards import find_violation
 from windlass.access.match import (
     Sense,
     fits_address,
@@ -21,7 +21,7 @@ from windlass.access.match import (
     fits_place,
     touches_host,
 )
-from windlass.errors import ConfigError, nearest, shown
+from windlass.errors import ConfigError, nearest, safe_repr
 from windlass.globs import match_name
 
 Action: TypeAlias = Literal["allow", "ask", "deny"]
@@ -89,7 +89,10 @@ class ApprovalPolicy(msgspec.Struct, frozen=True, kw_only=True):
     def decide(self, facts: CallFacts) -> PolicyDecision:
         """What becomes of a call, with the receipt."""
         workspace = self.root
-        if self.guards and (why := guarded(facts, workspace, self.external_roots)) is not None:
+        if (
+            self.guards
+            and (why := find_violation(facts, workspace, self.external_roots)) is not None
+        ):
             return PolicyDecision("deny", "guard", why)
         best: tuple[int, Rule] | None = None
         for index, rule in enumerate(self.rules):
@@ -160,11 +163,11 @@ def rule_of(name: str, value: object) -> Rule:
     if isinstance(value, Rule):
         return Rule(value.action, _match(f"{name}.match", value.match), value.rationale)
     if not isinstance(value, Mapping):
-        raise ConfigError(f"{name} is a dict such as {{'ask': 'refund_*'}}, not {shown(value)}")
+        raise ConfigError(f"{name} is a dict such as {{'ask': 'refund_*'}}, not {safe_repr(value)}")
     given = dict(cast("Mapping[Any, Any]", value))
     why = given.pop("rationale", None)
     if why is not None and not isinstance(why, str):
-        raise ConfigError(f"{name}.rationale is a text, not {shown(why)}")
+        raise ConfigError(f"{name}.rationale is a text, not {safe_repr(why)}")
     short = [action for action in ACTIONS if action in given]
     if "action" in given:
         if short:
@@ -172,7 +175,7 @@ def rule_of(name: str, value: object) -> Rule:
         action, match = given.pop("action"), given.pop("match", {})
         if action not in ACTIONS:
             hint = nearest(action, ACTIONS) if isinstance(action, str) else ""
-            raise ConfigError(f"{name}.action is allow, ask or deny, not {shown(action)}{hint}")
+            raise ConfigError(f"{name}.action is allow, ask or deny, not {safe_repr(action)}{hint}")
     elif len(short) == 1:
         action, match = short[0], given.pop(short[0])
     else:
@@ -180,7 +183,7 @@ def rule_of(name: str, value: object) -> Rule:
     for stray in given:
         known = ("action", "match", "rationale", *ACTIONS)
         hint = nearest(stray, known) if isinstance(stray, str) else ""
-        raise ConfigError(f"{name} has no key {shown(stray)}{hint}")
+        raise ConfigError(f"{name} has no key {safe_repr(stray)}{hint}")
     return Rule(cast("Action", action), _match(f"{name}.match", match), why)
 
 
@@ -188,30 +191,30 @@ def _match(name: str, value: object) -> dict[str, tuple[str, ...] | int]:
     if value is True:
         return {}
     if isinstance(value, (str, list, tuple)):
-        return {"tool": _wanted(name, "tool", cast("object", value))}
+        return {"tool": _check_field(name, "tool", cast("object", value))}
     if not isinstance(value, Mapping):
-        raise ConfigError(f"{name} is a dict of {', '.join(FIELDS)}, not {shown(value)}")
+        raise ConfigError(f"{name} is a dict of {', '.join(FIELDS)}, not {safe_repr(value)}")
     read: dict[str, tuple[str, ...] | int] = {}
     for field, wanted in cast("Mapping[Any, Any]", value).items():
         if field not in FIELDS:
             hint = nearest(field, FIELDS) if isinstance(field, str) else ""
-            raise ConfigError(f"{name} has no field {shown(field)}{hint}")
-        read[field] = _wanted(f"{name}.{field}", field, wanted)
+            raise ConfigError(f"{name} has no field {safe_repr(field)}{hint}")
+        read[field] = _check_field(f"{name}.{field}", field, wanted)
     return read
 
 
-def _wanted(name: str, field: str, value: object) -> tuple[str, ...] | int:
+def _check_field(name: str, field: str, value: object) -> tuple[str, ...] | int:
     if field == "repeat_count":
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ConfigError(f"{name} is a whole number of at least 1, not {shown(value)}")
+            raise ConfigError(f"{name} is a whole number of at least 1, not {safe_repr(value)}")
         return value
     several = (value,) if isinstance(value, str) else value
     if not isinstance(several, (list, tuple)) or not several:
-        raise ConfigError(f"{name} is a glob or a list of globs, not {shown(value)}")
+        raise ConfigError(f"{name} is a glob or a list of globs, not {safe_repr(value)}")
     globs: list[str] = []
     for one in cast("Sequence[object]", several):
         if not isinstance(one, str) or not one:
-            raise ConfigError(f"{name} is a glob or a list of globs, not {shown(one)}")
+            raise ConfigError(f"{name} is a glob or a list of globs, not {safe_repr(one)}")
         globs.append(
             one.upper() if field == "method" else one.lower() if field == "domain" else one
         )

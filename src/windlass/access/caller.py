@@ -6,7 +6,7 @@ from typing import Any, NoReturn, cast
 
 import msgspec
 
-from windlass.errors import ConfigError, shown
+from windlass.errors import ConfigError, safe_repr
 from windlass.identifiers import check_identifier
 
 
@@ -25,7 +25,7 @@ class Caller(msgspec.Struct, frozen=True):
         # Without a name a caller would be written down as the host is.
         user, tenant = cast("object", self.user), cast("object", self.tenant)
         if not isinstance(user, str) or not user:
-            raise ConfigError(f"a caller's user is a name, not {shown(user)}")
+            raise ConfigError(f"a caller's user is a name, not {safe_repr(user)}")
         # A text with an `==` of its own could be anybody's name.
         if type(user) is not str:
             msgspec.structs.force_setattr(self, "user", str.__str__(user))

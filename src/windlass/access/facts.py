@@ -114,7 +114,7 @@ def kind_of_argument(name: str, annotations: Mapping[str, Any]) -> Kind:
     return "text"
 
 
-def _given(
+def _arguments_of_kind(
     kind: str, annotations: Mapping[str, Any], arguments: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The arguments of one kind."""
@@ -137,14 +137,14 @@ def _texts(value: object) -> list[str]:
 def _values(
     kind: str, annotations: Mapping[str, Any], arguments: Mapping[str, Any]
 ) -> tuple[str, ...]:
-    given = _given(kind, annotations, arguments).values()
+    given = _arguments_of_kind(kind, annotations, arguments).values()
     return tuple([text for value in given for text in _texts(value)])
 
 
 def _commands(annotations: Mapping[str, Any], arguments: Mapping[str, Any]) -> tuple[str, ...]:
     """Each command as one text. A list may be the words of one, or several: it is taken as both."""
     found: dict[str, None] = {}
-    for value in _given("command_args", annotations, arguments).values():
+    for value in _arguments_of_kind("command_args", annotations, arguments).values():
         several = _texts(value)
         found[" ".join(several)] = None
         found.update(dict.fromkeys(several))
@@ -155,6 +155,6 @@ def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def resolved(path: str, workspace: str) -> str:
+def resolve_path(path: str, workspace: str) -> str:
     """Where a path leads, links followed as far as they exist; relative ones begin in the workspace."""
     return os.path.realpath(os.path.join(workspace, os.path.expanduser(path)))

@@ -45,7 +45,7 @@ def sensitive(path: str) -> str | None:
     return next((place for place in _PLACES if path_like(place, lowered)), None)
 
 
-def guarded(facts: CallFacts, workspace: str, roots: Sequence[str]) -> str | None:
+def find_violation(facts: CallFacts, workspace: str, roots: Sequence[str]) -> str | None:
     """Why the call may not run whatever the rules allow; None: nothing is against it."""
     for path in facts.paths:
         if not path or len(path) > LONGEST:

@@ -137,12 +137,12 @@ def _is_denied(patterns: Sequence[str], arg_key: str | None, call: CallValues) -
         kind = kind_of_argument(name, call.annotations)
         if any([_touches(patterns, kind, one, call) for one in iterate_values(value)]):
             return True
-        if kind == "command" and _touches(patterns, kind, _joined(value), call):
+        if kind == "command" and _touches(patterns, kind, _join_texts(value), call):
             return True
     return False
 
 
-def _joined(value: object) -> str:
+def _join_texts(value: object) -> str:
     return " ".join([one for one in iterate_values(value) if isinstance(one, str)])
 
 

@@ -14,7 +14,7 @@ import msgspec
 from windlass.access.match import CallValues, Sense, fits_arguments
 from windlass.access.paths import current_folder, is_url, read_path, relate_to
 from windlass.access.values import has_many_values, iterate_values
-from windlass.errors import ConfigError, nearest, said, shown
+from windlass.errors import ConfigError, error_text, nearest, safe_repr
 from windlass.globs import match_name
 
 Predicate: TypeAlias = Callable[[dict[str, Any]], Any]
@@ -84,7 +84,7 @@ def path_scope(
     those of these modes count.
     """
     if not all(isinstance(key, str) and key for key in cast("tuple[object, ...]", arg_keys)):
-        raise ConfigError(f"path_scope takes names of arguments, not {shown(arg_keys)}")
+        raise ConfigError(f"path_scope takes names of arguments, not {safe_repr(arg_keys)}")
     mounted = dict(roots) if isinstance(roots, Mapping) else dict.fromkeys(roots, "extend")
     modes = None if mount_modes is None else tuple(mount_modes)
     where = None if workspace is None else os.fspath(workspace)
@@ -166,7 +166,7 @@ class Permissions(msgspec.Struct, frozen=True, kw_only=True):
             try:
                 fits = await entry.fits(tool, call, "deny")
             except Exception as error:
-                return Ruling(False, entry.words, f"{entry.words} failed: {said(error)}")
+                return Ruling(False, entry.words, f"{entry.words} failed: {error_text(error)}")
             if fits:
                 return Ruling(False, entry.words, f"denied by {entry.words}")
         if self.allow is None:
@@ -176,7 +176,7 @@ class Permissions(msgspec.Struct, frozen=True, kw_only=True):
                 if await entry.fits(tool, call, "allow"):
                     return Ruling(True, entry.words, f"allowed by {entry.words}")
             except Exception as error:
-                return Ruling(False, entry.words, f"{entry.words} failed: {said(error)}")
+                return Ruling(False, entry.words, f"{entry.words} failed: {error_text(error)}")
         return Ruling(False, None, "not in the list of what is allowed")
 
 
@@ -201,13 +201,13 @@ def entries_of(name: str, value: object, depth: int = 0) -> tuple[Entry, ...]:
     if isinstance(value, (list, tuple)) and depth < 8:  # one that holds itself has no end
         several = cast("Sequence[object]", value)
         return tuple([entry for one in several for entry in entries_of(name, one, depth + 1)])
-    given = shown(cast("object", value))
+    given = safe_repr(cast("object", value))
     raise ConfigError(f"{name} is a list of tool globs or a dict by tool glob, not {given}")
 
 
 def _glob(name: str, value: object) -> str:
     if not isinstance(value, str) or not value:
-        raise ConfigError(f"{name} names tools by globs, not {shown(value)}")
+        raise ConfigError(f"{name} names tools by globs, not {safe_repr(value)}")
     return value
 
 
@@ -219,20 +219,22 @@ def _matcher(name: str, value: object) -> Matcher:
     if isinstance(value, (str, list, tuple)):
         return ArgPattern(_patterns(name, cast("object", value)))
     if not isinstance(value, Mapping):
-        raise ConfigError(f"{name} is a glob, a list of globs or a function, not {shown(value)}")
+        raise ConfigError(
+            f"{name} is a glob, a list of globs or a function, not {safe_repr(value)}"
+        )
     given = cast("Mapping[Any, Any]", value)
     for key in given:
         if key not in _KEYS:
             hint = nearest(key, _KEYS) if isinstance(key, str) else ""
-            raise ConfigError(f"{name} has no key {shown(key)}{hint}")
+            raise ConfigError(f"{name} has no key {safe_repr(key)}{hint}")
     key = given.get("arg_key")
     if key is not None and not isinstance(key, str):
-        raise ConfigError(f"{name}.arg_key is the name of an argument, not {shown(key)}")
+        raise ConfigError(f"{name}.arg_key is the name of an argument, not {safe_repr(key)}")
     return ArgPattern(_patterns(f"{name}.patterns", given.get("patterns", "*")), key)
 
 
 def _patterns(name: str, value: object) -> tuple[str, ...]:
     several = cast("Sequence[object]", (value,) if isinstance(value, str) else value)
     if not isinstance(several, (list, tuple)) or not several:
-        raise ConfigError(f"{name} is a glob or a list of globs, not {shown(value)}")
+        raise ConfigError(f"{name} is a glob or a list of globs, not {safe_repr(value)}")
     return tuple([_glob(name, one) for one in cast("Sequence[object]", several)])

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, cast
 import msgspec
 
 from windlass.access.caller import Caller
-from windlass.errors import ConfigError, nearest, shown
+from windlass.errors import ConfigError, nearest, safe_repr
 from windlass.globs import match_name
 
 EVERYBODY = "*"
@@ -52,10 +52,10 @@ class Roles:
         current: Resolver | None = None,
     ) -> None:
         if grants is not None and not isinstance(cast("object", grants), Mapping):
-            raise ConfigError(f"roles is a dict of grants, not {shown(grants)}")
+            raise ConfigError(f"roles is a dict of grants, not {safe_repr(grants)}")
         if current is not None and not callable(cast("object", current)):
             raise ConfigError(
-                f"current is fn(caller) that answers role names, not {shown(current)}"
+                f"current is fn(caller) that answers role names, not {safe_repr(current)}"
             )
         self._grants: dict[str, tuple[str, ...]] | None = None if grants is None else {}
         self._current = current
@@ -78,11 +78,11 @@ class Roles:
         for pattern in patterns:
             if not isinstance(cast("object", pattern), str) or not _GRANT.fullmatch(pattern):
                 raise ConfigError(
-                    f"role {shown(role)}: {shown(pattern)} is no grant; write it like 'product.get', "
+                    f"role {safe_repr(role)}: {safe_repr(pattern)} is no grant; write it like 'product.get', "
                     "'order.*' or '!order.delete'"
                 )
         if not isinstance(cast("object", role), str) or not role:
-            raise ConfigError(f"a role is a name, not {shown(role)}")
+            raise ConfigError(f"a role is a name, not {safe_repr(role)}")
         known = self._grants = self._grants or {}
         known[role] = tuple(dict.fromkeys((*known.get(role, ()), *patterns)))
 
@@ -123,7 +123,7 @@ class Roles:
             answered: Any = self._current(caller)
             if isinstance(answered, str) or not isinstance(answered, Iterable):
                 raise ConfigError(
-                    f"roles' current answered {shown(cast('object', answered))}, not role names"
+                    f"roles' current answered {safe_repr(cast('object', answered))}, not role names"
                 )
             roles = cast("Iterable[str]", answered)
         if not self._taken:
@@ -185,4 +185,4 @@ def as_roles(given: Any) -> Roles:
         return given
     if callable(given):
         return Roles(current=cast("Resolver", given))
-    raise ConfigError(f"roles is a dict of grants, fn(caller) or w.Roles, not {shown(given)}")
+    raise ConfigError(f"roles is a dict of grants, fn(caller) or w.Roles, not {safe_repr(given)}")

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, TypeAlias, cast
 import msgspec
 
 from windlass.access.facts import strings
-from windlass.errors import ConfigError, shown
+from windlass.errors import ConfigError, safe_repr
 
 Label: TypeAlias = Literal["reads_private", "reads_untrusted", "sends_out"]
 LABELS: Final[tuple[Label, ...]] = ("reads_private", "reads_untrusted", "sends_out")
@@ -40,11 +40,13 @@ def labels_of(annotations: Mapping[str, Any]) -> frozenset[Label] | None:
         return None
     for label in said:
         if not isinstance(annotations[label], bool):
-            raise ConfigError(f"a tool's {label} is True or False, not {shown(annotations[label])}")
+            raise ConfigError(
+                f"a tool's {label} is True or False, not {safe_repr(annotations[label])}"
+            )
     return frozenset([label for label in said if annotations[label]])
 
 
-def assumed(annotations: Mapping[str, Any]) -> frozenset[Label]:
+def assume_labels(annotations: Mapping[str, Any]) -> frozenset[Label]:
     """What is taken to be true of a tool that says nothing of this, from what else it says."""
     level, kind = annotations.get("side_effect_level"), annotations.get("kind")
     if level == "none" or kind in _HARMLESS:
@@ -56,20 +58,20 @@ def assumed(annotations: Mapping[str, Any]) -> frozenset[Label]:
     return frozenset({"reads_untrusted", "sends_out"})  # it may talk to anybody
 
 
-class Tainted(msgspec.Struct, frozen=True):
+class TaintState(msgspec.Struct, frozen=True):
     """What a session has touched: label -> the tool that did so first."""
 
     by: dict[str, str] = {}
 
-    def with_(self, labels: Iterable[Label], tool: str) -> Tainted:
+    def with_(self, labels: Iterable[Label], tool: str) -> TaintState:
         """The same with more; itself, where nothing is new."""
         new = {label: tool for label in sorted(labels) if label not in self.by}
-        return Tainted({**self.by, **new}) if new else self
+        return TaintState({**self.by, **new}) if new else self
 
-    def joined(self, other: Tainted) -> Tainted:
+    def merge(self, other: TaintState) -> TaintState:
         """What both have touched."""
         new = {label: tool for label, tool in other.by.items() if label not in self.by}
-        return Tainted({**self.by, **new}) if new else self
+        return TaintState({**self.by, **new}) if new else self
 
     def third_leg(self, labels: frozenset[Label]) -> bool:
         """Would such a call give the session all three, or use the way out once it has the others?"""
@@ -109,7 +111,7 @@ def from_the_prompt(
             continue
         for one in _leaves(value):
             left -= 1
-            if left < 0 or not _spoken(one, spoken):
+            if left < 0 or not _contains_words(one, spoken):
                 return False
     return True
 
@@ -139,7 +141,7 @@ def _leaves(value: object) -> Iterable[str]:
         yield str(value)
 
 
-def _spoken(text: str, spoken: str) -> bool:
+def _contains_words(text: str, spoken: str) -> bool:
     """Whole words only: a letter out of a longer word was not said."""
     if not text:
         return True

@@ -11,7 +11,7 @@ from windlass.agents.system_prompt import (
     WRITTEN,
     check_deps,
     context_of,
-    written,
+    write_system_prompt,
     written_for,
 )
 from windlass.engine import driver
@@ -20,7 +20,7 @@ from windlass.engine.assemble import assemble, check_agent
 from windlass.engine.decisions import check_answers
 from windlass.engine.driver import Start, conduct
 from windlass.engine.environment import Runtime, current_runtime
-from windlass.engine.input import asked_to_run
+from windlass.engine.input import parse_run_prompt
 from windlass.engine.open_questions import OnPending
 from windlass.engine.option_checks import budget_of
 from windlass.engine.options import (
@@ -32,7 +32,7 @@ from windlass.engine.options import (
 )
 from windlass.engine.ownership import find_session
 from windlass.engine.results import AgentResult
-from windlass.errors import ConfigError, shown
+from windlass.errors import ConfigError, safe_repr
 from windlass.events import Event
 from windlass.loop.abort import Abort
 from windlass.loop.ledger import Limits
@@ -45,7 +45,7 @@ from windlass.models.base import Model
 from windlass.observe.callbacks import CALLBACKS, NOBODY, Watchers
 from windlass.options.checks import words
 from windlass.store.base import Store
-from windlass.tools.filter import FILTERS, left_of
+from windlass.tools.filter import FILTERS, filter_tools
 from windlass.tools.function import as_tools
 from windlass.tools.tool import Tool
 
@@ -191,7 +191,7 @@ class Agent(Generic[Deps, Output]):
         Beside what belongs to one run (`session_id`, `caller`, `abort`, `timeout`, `on_event`, …)
         every option of the agent may be changed for this run: `run("…", max_turns=3)`.
         """
-        asked = self._asked(deps, options)
+        asked = self._build_request(deps, options)
         begun = await asked.begin(prompt)
         begun.agent = self
         outcome = await conduct(begun, asked.runtime, abort=asked.abort, timeout=asked.timeout)
@@ -224,7 +224,7 @@ class Agent(Generic[Deps, Output]):
         """
         from windlass.engine.stream import RunStream
 
-        asked = self._asked(deps, options)
+        asked = self._build_request(deps, options)
 
         async def begin(pipe: Callable[[Event], None]) -> Start:
             with asked.runtime.as_current():  # the block may be entered elsewhere
@@ -261,14 +261,14 @@ class Agent(Generic[Deps, Output]):
         and the other run ends with `StaleWriter`.
         """
         if not isinstance(cast("object", session_id), str):
-            raise ConfigError(f"session_id is a text, not {shown(session_id)}")
+            raise ConfigError(f"session_id is a text, not {safe_repr(session_id)}")
         check_answers(decisions, results)
         given = {"caller": caller, "abort": abort, "timeout": timeout, "store": store,
                  "take_over": take_over, "on_cancel": on_cancel}  # fmt: skip
         for name in watch:
             if name not in WatchOptions.__optional_keys__:
                 raise unknown(name, WatchOptions.__optional_keys__, "Agent.resume")
-        asked = self._asked(deps, {**given, **watch, "session_id": session_id})
+        asked = self._build_request(deps, {**given, **watch, "session_id": session_id})
         asked.session_id = session_id = await find_session(
             asked.store, session_id, asked.caller, asked.runtime, "resume"
         )
@@ -316,22 +316,22 @@ class Agent(Generic[Deps, Output]):
         given = {"decisions": decisions, "results": results, "deps": deps}
         return wait(self.resume(session_id, **given, **options))
 
-    def _asked(self, deps: Deps | None, options: Mapping[str, Any]) -> _Asked:
+    def _build_request(self, deps: Deps | None, options: Mapping[str, Any]) -> _RunRequest:
         agent = self
         if options:
             check_run(options)
             changes = {name: options[name] for name in options if name not in OF_A_RUN}
             if changes:
-                agent = self._changed(changes, "Agent.run", OF_A_RUN)
-        return _Asked(agent, deps, options)
+                agent = self._with_options(changes, "Agent.run", OF_A_RUN)
+        return _RunRequest(agent, deps, options)
 
     # ----------------------------------------------------------------- other agents from this one
 
     def with_(self, **options: Any) -> Agent[Deps, Output]:
         """The same agent with some options changed; this one stays as it is."""
-        return self._changed(options, "Agent", frozenset())
+        return self._with_options(options, "Agent", frozenset())
 
-    def _changed(
+    def _with_options(
         self, options: dict[str, Any], door: str, also: frozenset[str]
     ) -> Agent[Deps, Output]:
         system = options.pop("system", self._system)
@@ -378,7 +378,9 @@ class Agent(Generic[Deps, Output]):
         if going_on is not None and session_id is not None:
             text = await written_for(going_on, session_id)
         if text is None:
-            text = await written(self._system, context_of(self.plan, deps, caller, session_id))
+            text = await write_system_prompt(
+                self._system, context_of(self.plan, deps, caller, session_id)
+            )
         plan = assemble(self._options, text, "agent")
         plan.metadata = {**(plan.metadata or {}), WRITTEN: text}
         return plan
@@ -392,14 +394,14 @@ class Agent(Generic[Deps, Output]):
         """What is odd about its options, for `on_warning`; else the log has it, once."""
         if FILTERS.isdisjoint(self._options):
             return ()
-        return left_of(self._options, as_tools(self._options.get("tools"))).warnings
+        return filter_tools(self._options, as_tools(self._options.get("tools"))).warnings
 
     def __repr__(self) -> str:
         model = self._options.get("model") or self._options.get("provider") or "default model"
         return f"<Agent {self.name or ''} {model}>".replace("  ", " ")
 
 
-class _Asked:
+class _RunRequest:
     """What one run is made of: its own arguments, and the agent's where it has none."""
 
     __slots__ = ("abort", "agent", "caller", "conversation_id", "deps", "on_pending", "parks", "request_id",
@@ -435,7 +437,7 @@ class _Asked:
 
     async def begin(self, prompt: Any, watchers: tuple[Callable[[Event], None], ...] = ()) -> Start:
         """Set the run up."""
-        messages = asked_to_run(prompt, self.session_id)
+        messages = parse_run_prompt(prompt, self.session_id)
         agent = self.agent
         begun = await driver.start(
             await self.plan() if callable(agent.system) else agent.plan,

@@ -9,8 +9,8 @@ from windlass.engine import driver
 from windlass.engine.assemble import assemble, check_loop
 from windlass.engine.driver import conduct
 from windlass.engine.environment import current_runtime
-from windlass.engine.input import asked_to_run
-from windlass.engine.options import LoopKeywords, merged
+from windlass.engine.input import parse_run_prompt
+from windlass.engine.options import LoopKeywords, merge_options
 from windlass.engine.results import LoopResult
 from windlass.errors import ConfigError
 from windlass.observe.callbacks import sinks_of
@@ -30,7 +30,7 @@ async def agent_loop(
     print(result.status, result.visible_text, result.llm.iterations)
     ```
     """
-    typed = merged(options, more, "agent_loop")
+    typed = merge_options(options, more, "agent_loop")
     if system is not None:
         if "system" in typed:
             raise ConfigError("system is given twice: as the second argument and as an option")
@@ -50,7 +50,7 @@ async def run_loop(prompt: Any, typed: dict[str, Any], door: str, result: type[R
     messages = checked.get("messages")
     begun = await driver.start(
         plan,
-        asked_to_run(prompt if messages is None else messages, checked.get("session_id")),
+        parse_run_prompt(prompt if messages is None else messages, checked.get("session_id")),
         runtime,
         session_id=checked.get("session_id"),
         store=runtime.store_at(place) if (place := checked.get("store")) is not None else None,

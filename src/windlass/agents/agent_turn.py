@@ -9,7 +9,7 @@ from typing import Any, Unpack
 import msgspec
 
 from windlass.agents.agent_loop import run_loop
-from windlass.engine.options import TurnKeywords, merged
+from windlass.engine.options import TurnKeywords, merge_options
 from windlass.engine.results import LoopResult
 from windlass.errors import ConfigError
 from windlass.events import IterationEnd, IterationStart, JudgeDecision, Replied, ToolResulted
@@ -104,7 +104,7 @@ async def agent_turn(
     print(result.visible_text, result.judge_decisions[0].verdict)
     ```
     """
-    typed = merged(options, more, "agent_turn")
+    typed = merge_options(options, more, "agent_turn")
     if "judge" in typed:
         if "done_judge" in typed:
             raise ConfigError("judge and done_judge are the same option: give one")

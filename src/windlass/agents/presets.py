@@ -17,9 +17,9 @@ from windlass.callers.logs import with_logging
 from windlass.callers.shared import Other, other
 from windlass.engine.judge_options import CHECKS
 from windlass.engine.model import model_of
-from windlass.engine.options import LoopKeywords, merged
+from windlass.engine.options import LoopKeywords, merge_options
 from windlass.engine.results import LoopResult
-from windlass.errors import ConfigError, nearest, shown
+from windlass.errors import ConfigError, nearest, safe_repr
 from windlass.models.base import Model
 from windlass.models.reasoning import Wish, choose
 from windlass.policies.turn_limit.options import IterationBudget
@@ -111,16 +111,16 @@ def _options(name: str, overrides: object, *, whole: bool) -> dict[str, Any]:
     """The options; `whole`: nothing is added later, so the model is known."""
     preset = _preset(name)
     if overrides is not None and not isinstance(overrides, Mapping):
-        raise ConfigError(f"the overrides of a preset are a dict, not {shown(overrides)}")
+        raise ConfigError(f"the overrides of a preset are a dict, not {safe_repr(overrides)}")
     given = dict(cast("Mapping[str, Any]", overrides or {}))
     budget = given.get("iteration_budget")
     if isinstance(budget, str):
-        given["iteration_budget"] = _switched(preset["iteration_budget"], budget)
+        given["iteration_budget"] = _switch_mode(preset["iteration_budget"], budget)
     captain = name.endswith("_captain")
     if captain:
         given = _led(given)
     if given.get("tool_caller") is not None and captain:
-        _replaced(given)
+        _refuse_conflicts(given)
         preset.pop("rate_limit", None)
     elif name == "merge_captain" and given.get("consent") is None:
         given["consent"] = reads_only
@@ -136,7 +136,7 @@ def _preset(name: object) -> dict[str, Any]:
     if not isinstance(name, str) or name not in _PRESETS:
         hint = nearest(name, _PRESETS) if isinstance(name, str) else ""
         known = ", ".join(_PRESETS)
-        raise ConfigError(f"there is no preset {shown(name)}{hint}; there are: {known}")
+        raise ConfigError(f"there is no preset {safe_repr(name)}{hint}; there are: {known}")
     return deepcopy(_PRESETS[name])
 
 
@@ -158,13 +158,13 @@ def agent_budget(
             budget = _preset(kind)["iteration_budget"]
         else:
             hint = nearest(kind, ("adaptive", "fixed", *_PRESETS))
-            raise ConfigError(f"there is no budget {shown(kind)}{hint}")
+            raise ConfigError(f"there is no budget {safe_repr(kind)}{hint}")
     elif isinstance(kind, Mapping):
         budget = dict(cast("Mapping[str, Any]", kind))
     else:
-        raise ConfigError(f"a budget is a preset's name, a mode or a dict, not {shown(kind)}")
+        raise ConfigError(f"a budget is a preset's name, a mode or a dict, not {safe_repr(kind)}")
     if overrides is not None and not isinstance(cast("object", overrides), Mapping):
-        raise ConfigError(f"the overrides of a budget are a dict, not {shown(overrides)}")
+        raise ConfigError(f"the overrides of a budget are a dict, not {safe_repr(overrides)}")
     budget |= overrides or {}
     checked: IterationBudget = CHECKS["iteration_budget"]("iteration_budget", budget)
     turns = checked.resolved()
@@ -173,7 +173,7 @@ def agent_budget(
     return {"mode": turns.mode, **numbers, **shows}
 
 
-def _switched(budget: Mapping[str, Any], mode: str) -> Any:
+def _switch_mode(budget: Mapping[str, Any], mode: str) -> Any:
     """The preset's numbers in another mode."""
     if mode == "adaptive":
         return {**budget, "mode": mode}
@@ -193,7 +193,7 @@ def reads_only(call: AskedCall) -> bool | dict[str, Any]:
     return {"allow": False, "reason": f"only tools of the kinds {kinds} run without a consent=…"}
 
 
-def _replaced(given: Mapping[str, Any]) -> None:
+def _refuse_conflicts(given: Mapping[str, Any]) -> None:
     for name in _AROUND:
         if given.get(name) is not None:
             raise ConfigError(
@@ -261,7 +261,7 @@ def _thinking(name: str, options: Mapping[str, Any], whole: bool) -> Any:
 
 
 async def _run(name: str, prompt: Any, options: Any, more: Mapping[str, Any]) -> LoopResult:
-    given = merged(options, more, f"{name}_agent")
+    given = merge_options(options, more, f"{name}_agent")
     return await agent_loop(prompt, None, _options(name, given, whole=True))
 
 

@@ -13,7 +13,7 @@ from windlass.engine.results import AgentResult, tree_of
 from windlass.errors import NoSuchSession
 from windlass.identifiers import child_session_id
 from windlass.loop.ledger import Ledger
-from windlass.loop.reminders import inherited
+from windlass.loop.reminders import inherit_reminders
 from windlass.loop.run import Run
 from windlass.messages import ToolResult, as_messages
 from windlass.policies.preview.options import for_child
@@ -73,7 +73,7 @@ async def _delegate(
             deps=ctx.deps, ledger=books, parent_id=ctx.session_id, take_over=take_over,
             request_id=parent.request_id if parent is not None else None,
             conversation_id=parent.conversation_id if parent is not None else None,
-            reminders=inherited(parent.reminders) if parent is not None else (),
+            reminders=inherit_reminders(parent.reminders) if parent is not None else (),
             owner=owner,
         )  # fmt: skip
     begun.parent = parent

@@ -9,7 +9,7 @@ from types import UnionType
 from typing import Any, Final, Union, get_args, get_origin
 
 from windlass.access.caller import Caller
-from windlass.errors import ConfigError, NoSuchSession, shown
+from windlass.errors import ConfigError, NoSuchSession, safe_repr
 from windlass.events import RunStarted
 from windlass.events.policy import Reminder
 from windlass.loop.plan import Plan
@@ -21,13 +21,13 @@ from windlass.tools.tool import AgentInfo, ToolContext
 WRITTEN: Final = "system"
 
 
-async def written(write: Callable[..., Any], context: ToolContext[Any]) -> str:
+async def write_system_prompt(write: Callable[..., Any], context: ToolContext[Any]) -> str:
     """The system prompt that the function writes: `fn()` or `fn(ctx)`, sync or async."""
     text = write(context) if inspect.signature(write).parameters else write()
     if inspect.isawaitable(text):
         text = await text
     if not isinstance(text, str):
-        raise ConfigError(f"system returned {shown(text)}; it must return a text")
+        raise ConfigError(f"system returned {safe_repr(text)}; it must return a text")
     return text
 
 
@@ -88,4 +88,6 @@ def check_deps(kind: Any, deps: Any) -> None:
     except TypeError:
         return  # a Protocol, a TypedDict: only a type checker can tell
     names = " or ".join(getattr(one, "__name__", str(one)) for one in kinds)
-    raise ConfigError(f"this agent needs deps of type {names}, not {shown(deps)}: run(…, deps=…)")
+    raise ConfigError(
+        f"this agent needs deps of type {names}, not {safe_repr(deps)}: run(…, deps=…)"
+    )

@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeAlias, Union, cast, runtime_checkable
 
 import msgspec
 
-from windlass.errors import ConfigError, shown
+from windlass.errors import ConfigError, safe_repr
 from windlass.files import LARGEST_EXPORT, open_private, read_regular
 from windlass.store.seals import Seal
 
@@ -50,7 +50,7 @@ class Anchor(Protocol):
 AuditAnchor: TypeAlias = Union[str, "os.PathLike[str]", Callable[[Seal], object], Anchor]
 
 
-class Anchored(msgspec.Struct, frozen=True):
+class AnchorContents(msgspec.Struct, frozen=True):
     """What an anchor holds: seals, and what of it is none."""
 
     seals: tuple[Seal, ...]
@@ -95,12 +95,12 @@ class FileAnchor:
                 None, "it does not begin with a seal; name a file of its own", str(self.path)
             )
 
-    def get(self) -> Anchored:
+    def get(self) -> AnchorContents:
         """All seals of the file; a line that is none is a problem, unless it was written again."""
         try:
             lines = read_regular(self.path, LARGEST_EXPORT).split(b"\n")
         except FileNotFoundError:
-            return Anchored((), (f"the anchor {self.path} is not there",))
+            return AnchorContents((), (f"the anchor {self.path} is not there",))
         seals: list[Seal] = []
         problems: list[str] = []
         for number, line in enumerate(lines, 1):
@@ -111,7 +111,7 @@ class FileAnchor:
             except (msgspec.DecodeError, UnicodeDecodeError):
                 if not any(later.startswith(line) for later in lines[number:]):
                     problems.append(f"line {number} of the anchor {self.path} is no seal")
-        return Anchored(tuple(seals), tuple(problems))
+        return AnchorContents(tuple(seals), tuple(problems))
 
 
 def as_anchor(given: AuditAnchor, folder: Path | None = None) -> FileAnchor | Anchor:
@@ -124,14 +124,14 @@ def as_anchor(given: AuditAnchor, folder: Path | None = None) -> FileAnchor | An
     if isinstance(given, Anchor):
         return given
     if callable(given):
-        return _Sent(given)
+        return _CallableAnchor(given)
     raise ConfigError(
         f"audit_anchor is a path, a callable that takes a seal, or an object with put and get, "
-        f"not {shown(given)}"
+        f"not {safe_repr(given)}"
     )
 
 
-class _Sent:
+class _CallableAnchor:
     """A callable as an anchor: what it was told cannot be read back."""
 
     def __init__(self, put: Callable[[Seal], object]) -> None:
@@ -152,23 +152,23 @@ async def put(anchor: FileAnchor | Anchor, seals: Sequence[Seal], pool: Executor
         await loop.run_in_executor(pool, anchor.put_all, seals)
         return len(seals)
     for seal in seals:
-        await _called(anchor.put, pool, seal)
+        await _call_anchor(anchor.put, pool, seal)
     return len(seals)
 
 
-async def get(anchor: FileAnchor | Anchor, pool: Executor | None = None) -> Anchored | None:
+async def get(anchor: FileAnchor | Anchor, pool: Executor | None = None) -> AnchorContents | None:
     """What the anchor holds; None when it cannot be read back."""
-    found: Any = await _called(anchor.get, pool)
-    if found is None or isinstance(found, Anchored):
+    found: Any = await _call_anchor(anchor.get, pool)
+    if found is None or isinstance(found, AnchorContents):
         return found
     seals = tuple(cast("Iterable[Any]", found))
     for seal in seals:
         if not isinstance(seal, Seal):
-            raise ConfigError(f"audit_anchor: get() returns seals, not {shown(seal)}")
-    return Anchored(cast("tuple[Seal, ...]", seals))
+            raise ConfigError(f"audit_anchor: get() returns seals, not {safe_repr(seal)}")
+    return AnchorContents(cast("tuple[Seal, ...]", seals))
 
 
-async def _called(function: Callable[..., Any], pool: Executor | None, *args: Any) -> Any:
+async def _call_anchor(function: Callable[..., Any], pool: Executor | None, *args: Any) -> Any:
     if inspect.iscoroutinefunction(function):
         return await function(*args)
     loop = asyncio.get_running_loop()

@@ -14,7 +14,7 @@ from windlass.events import RunStarted
 Facts: TypeAlias = tuple[Any, ...]  # of a run: tenant, caller, request, conversation
 
 
-class Journaled:
+class JournalIndex:
     """What a journal says that the index repeats."""
 
     __slots__ = ("copied", "earliest", "latest", "runs")
@@ -24,7 +24,7 @@ class Journaled:
         self.runs: dict[str, tuple[int, Facts]] = {}
         self.copied: str | None = None  # the run that stands in a fork's first row
 
-    def begun(self, row: int, run: RunStarted) -> None:
+    def add_run(self, row: int, run: RunStarted) -> None:
         """A run begins. Of those that a fork was given only the last is its own."""
         if row == 0:
             if self.copied is not None:
@@ -42,7 +42,7 @@ class Index:
     ) -> None:
         self.sessions, self.runs = sessions, runs
 
-    def problems(self, name: str, said: Journaled) -> Iterator[tuple[int, str]]:
+    def problems(self, name: str, said: JournalIndex) -> Iterator[tuple[int, str]]:
         """Where the index disagrees with the session's journal: the row, and how."""
         listed = self.sessions.get(name)
         if listed is None:

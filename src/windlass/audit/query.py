@@ -15,7 +15,7 @@ from typing import Any, TypeAlias, TypedDict, Unpack, cast
 
 import msgspec
 
-from windlass.errors import ConfigError, NoSuchSession, nearest, shown
+from windlass.errors import ConfigError, NoSuchSession, nearest, safe_repr
 from windlass.events import JournalEntry, RunStarted, ToolDecided, ToolIntended, ToolResulted
 from windlass.events.policy import UndoBegun, UndoEnded
 from windlass.resources import audit
@@ -100,10 +100,10 @@ class AuditQuery(TypedDict, total=False):
 
 async def query(store: Store, **which: Unpack[AuditQuery]) -> AuditPage:
     """The calls that fit, the newest first, a page at a time."""
-    asked = _Asked(which)
+    asked = _Query(which)
     found = [
-        *await _logged(store, asked),
-        *await _recorded(store, asked),
+        *await _query_log(store, asked),
+        *await _query_journals(store, asked),
     ]
     found.sort(key=lambda entry: entry.key)
     page = tuple(found[: asked.limit])
@@ -111,7 +111,7 @@ async def query(store: Store, **which: Unpack[AuditQuery]) -> AuditPage:
     return AuditPage(page, cursor)
 
 
-class _Asked:
+class _Query:
     """A query that was looked at."""
 
     def __init__(self, which: AuditQuery) -> None:
@@ -163,7 +163,9 @@ def _check(name: str, value: Any) -> None:
         good = isinstance(value, str) or (value is None and name == "tenant")
     if not good:
         kind = {"limit": "a number above 0", "since": "seconds", "until": "seconds"}
-        raise ConfigError(f"audit.query: {name} is {kind.get(name, 'text')}, not {shown(value)}")
+        raise ConfigError(
+            f"audit.query: {name} is {kind.get(name, 'text')}, not {safe_repr(value)}"
+        )
 
 
 def _place(cursor: str) -> Key:
@@ -171,14 +173,14 @@ def _place(cursor: str) -> Key:
         return msgspec.json.decode(cursor, type=Key)
     except (msgspec.DecodeError, UnicodeError) as error:
         raise ConfigError(
-            f"audit.query: {shown(cursor)} is no cursor; pass on that of the page before"
+            f"audit.query: {safe_repr(cursor)} is no cursor; pass on that of the page before"
         ) from error
 
 
 # --------------------------------------------------------------------------- journals
 
 
-async def _recorded(store: Store, asked: _Asked) -> list[AuditEntry]:
+async def _query_journals(store: Store, asked: _Query) -> list[AuditEntry]:
     """The calls of sessions; journals are read from the latest on, as far as a page needs."""
     found: list[AuditEntry] = []
     newest: list[
@@ -200,10 +202,10 @@ async def _recorded(store: Store, asked: _Asked) -> list[AuditEntry]:
     return found
 
 
-async def _of_gone(store: MemoryStore, asked: _Asked) -> list[AuditEntry]:
+async def _of_gone(store: MemoryStore, asked: _Query) -> list[AuditEntry]:
     """The calls of sessions that nobody has named, which the memory store keeps for the audit alone."""
     only = asked.exactly.get("session")
-    gone = [one for one in store.gone() if only is None or one[0] == only]
+    gone = [one for one in store.archived_sessions() if only is None or one[0] == only]
     if not gone:
         return []
     chains = tuple([f"session:{name}" for name, _, _ in gone])
@@ -218,7 +220,7 @@ async def _of_gone(store: MemoryStore, asked: _Asked) -> list[AuditEntry]:
     ]
 
 
-async def _sessions(store: Store, asked: _Asked) -> list[tuple[float, str]]:
+async def _sessions(store: Store, asked: _Query) -> list[tuple[float, str]]:
     """Sessions that may hold what is asked for, the latest first."""
     if isinstance(store, MemoryStore):
         only = asked.exactly.get("session")
@@ -415,7 +417,7 @@ def _user(run: RunStarted) -> str:
 # --------------------------------------------------------------------------- the log of resources
 
 
-async def _logged(store: Store, asked: _Asked) -> list[AuditEntry]:
+async def _query_log(store: Store, asked: _Query) -> list[AuditEntry]:
     """Calls that no journal holds: a host's own, and those of sessions that were deleted."""
     wheres: list[str] = []
     values: list[Any] = []
@@ -428,7 +430,7 @@ async def _logged(store: Store, asked: _Asked) -> list[AuditEntry]:
             values.append(float(value))
     if isinstance(store, MemoryStore):
         names = [info.id for info in await store.sessions()]
-        names += [name for name, _, _ in store.gone()]
+        names += [name for name, _, _ in store.archived_sessions()]
         wheres.append(f"(session IS NULL OR session NOT IN ({', '.join('?' * len(names))}))")
         values += names
     else:

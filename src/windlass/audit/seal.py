@@ -39,7 +39,7 @@ _MOST_KNOWN = 10_000  # ends remembered, so that what has not moved is not seale
 log = logging.getLogger("windlass.audit")
 
 
-class Keeper:
+class SealScheduler:
     """Seals what runs and hosts leave behind in one store, and anchors the seals."""
 
     def __init__(
@@ -64,7 +64,7 @@ class Keeper:
 
     # ----------------------------------------------------------------- for runs
 
-    def began(self, session_id: str) -> None:
+    def on_run_started(self, session_id: str) -> None:
         """A run is under way."""
         with self._guard:
             self._under_way[session_id] += 1
@@ -83,9 +83,9 @@ class Keeper:
             turns.disarm()
         turns.ask()
 
-    async def settled(self) -> None:
+    async def wait_until_sealed(self) -> None:
         """Wait until what has ended is sealed and anchored, or has failed to be."""
-        await self._turns().settled()
+        await self._turns().wait_until_idle()
 
     def leave_out(self, store: Store) -> None:
         """A run is elsewhere; said once for each store, as nobody seals it."""
@@ -115,7 +115,7 @@ class Keeper:
         turns = self._turns()
         turns.disarm()
         turns.ask()
-        await turns.settled()
+        await turns.wait_until_idle()
 
     async def turn(self) -> None:
         """Seal what was touched, and anchor; whatever fails is for the next turn."""
@@ -141,7 +141,7 @@ class Keeper:
     async def seal(self) -> list[Seal]:
         """Seal all that has moved since its last seal, whoever wrote it; errors come out."""
         await self._prepare()
-        sessions, chains = await self._moved()
+        sessions, chains = await self._find_unsealed()
         made: list[Seal] = []
         for start in range(0, max(len(sessions), len(chains), 1), seals.MOST):
             stop = start + seals.MOST
@@ -149,7 +149,7 @@ class Keeper:
         await self._put(quiet=False)
         return made
 
-    async def _moved(self) -> tuple[list[str], list[str]]:
+    async def _find_unsealed(self) -> tuple[list[str], list[str]]:
         """Sessions and chains whose end is in no seal."""
 
         def look(tx: Any) -> tuple[list[str], list[str]]:
@@ -191,7 +191,7 @@ class Keeper:
 
         def look(tx: Any) -> tuple[list[Seal], list[str], list[End], int]:
             known = seals.latest(tx, _FEW)
-            waiting = seals.read(tx, {**seals.anchored(tx), **reached})
+            waiting = seals.read(tx, {**seals.read_anchored(tx), **reached})
             left = [] if isinstance(self.store, MemoryStore) else _left_behind(tx)
             if not seals.there(tx, audit.TABLE):
                 return waiting, left, known, 0
@@ -288,7 +288,7 @@ class Keeper:
 class _Turns:
     """One event loop's turns: one at a time, and whoever asks meanwhile shares the next."""
 
-    def __init__(self, keeper: Keeper, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, keeper: SealScheduler, loop: asyncio.AbstractEventLoop) -> None:
         self._keeper, self._loop = keeper, loop
         self._now: asyncio.Task[None] | None = None
         self._again = False
@@ -311,7 +311,7 @@ class _Turns:
         finally:
             self._now = None
 
-    async def settled(self) -> None:
+    async def wait_until_idle(self) -> None:
         """Wait for what was asked; whoever is cancelled leaves it to go on."""
         while self._now is not None:
             await asyncio.shield(self._now)

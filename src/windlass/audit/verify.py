@@ -8,11 +8,11 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from windlass.audit.anchors import Anchored
+from windlass.audit.anchors import AnchorContents
 from windlass.audit.index import (
     Facts,
     Index,
-    Journaled,
+    JournalIndex,
     times_of,
 )
 from windlass.errors import Corrupt, NoSuchSession, StoreError
@@ -72,7 +72,7 @@ class _Chain(msgspec.Struct):
 
 async def verify(
     store: Store,
-    anchor: Anchored | None = None,
+    anchor: AnchorContents | None = None,
     *,
     tenant: str | None = None,
     session: str | None = None,
@@ -96,7 +96,7 @@ async def verify(
 
 class _Verification:
     def __init__(
-        self, store: Store, anchor: Anchored | None, tenant: str | None, session: str | None
+        self, store: Store, anchor: AnchorContents | None, tenant: str | None, session: str | None
     ) -> None:
         self.store, self.anchor, self.tenant, self.session = store, anchor, tenant, session
         self.findings: list[Finding] = []
@@ -104,7 +104,7 @@ class _Verification:
         self.sealed: list[Seal] = []
         self.named: dict[tuple[str, str], set[int]] = {}  # by chain, rows that seals name
         self.graves: list[tuple[End, bool]] = []
-        self.journaled: dict[str, Journaled] = {}  # what the index must agree with
+        self.journaled: dict[str, JournalIndex] = {}  # what the index must agree with
 
     def find(self, what: What, problem: str, **more: Any) -> None:
         self.findings.append(Finding(what, problem, **more))
@@ -217,13 +217,13 @@ class _Verification:
 
     def _entries(self, name: str, rows: Sequence[Row], chain: _Chain) -> None:
         decided: set[str] = set()
-        said = self.journaled[name] = Journaled()
+        said = self.journaled[name] = JournalIndex()
         for row in rows:
             said.earliest, said.latest = min(said.earliest, row.at), max(said.latest, row.at)
             for entry in written.decode(row.payload, name, row.seq):
                 if type(entry) is RunStarted:
                     chain.tenants.add(entry.tenant or "")
-                    said.begun(row.seq, entry)
+                    said.add_run(row.seq, entry)
                 self._entry(name, row.seq, entry, decided)
 
     def _entry(self, name: str, row: int, entry: JournalEntry, decided: set[str]) -> None:
@@ -258,7 +258,7 @@ class _Verification:
             chain.tenants.add(content[3] or "")
             if chain.broken:
                 continue
-            problem = self._logged(name, chain.rows, before, content, hash_)
+            problem = self._check_log_row(name, chain.rows, before, content, hash_)
             if problem is not None:
                 chain.broken = True
                 self.find("audit", problem, chain=name, session=_session(name), row=chain.rows)
@@ -282,7 +282,7 @@ class _Verification:
             del self.followed["audit", name]
         self.findings = [one for one in self.findings if one.chain not in others]
 
-    def _logged(
+    def _check_log_row(
         self, chain: str, place: int, before: bytes, content: Sequence[Any], hash_: Any
     ) -> str | None:
         if content[1] != place:
@@ -322,7 +322,7 @@ class _Verification:
     def _bad_seal(self, seal: Seal, problem: str, number: int) -> None:
         self.find("seal", f"{_whose(seal.tenant)}: {problem}", tenant=seal.tenant, row=number)
 
-    def _compare(self, anchor: Anchored) -> None:
+    def _compare(self, anchor: AnchorContents) -> None:
         """What is anchored must be in the store as it was; it vouches for all seals before it."""
         for problem in anchor.problems:
             self.find("anchor", problem)
@@ -378,10 +378,10 @@ class _Verification:
                     any(at >= seal.at for at in gone.get(end.name, ()))
                     or later.get((seal.tenant, end.name), 0) > seal.number
                 )
-                if not excused and self._lost(seal, end):
+                if not excused and self._check_end(seal, end):
                     said.add((end.kind, end.name))
 
-    def _lost(self, seal: Seal, end: End) -> bool:
+    def _check_end(self, seal: Seal, end: End) -> bool:
         chain = self.followed.get((end.kind, end.name))
         session = end.name if end.kind == "journal" else _session(end.name)
         if self.session is not None and session != self.session:
@@ -449,7 +449,7 @@ class _Verification:
             late = [seal for seal in self.sealed if seal.number > last.get(seal.tenant, 0)]
             if late:
                 yield f"{len(late)} seals are in the store alone: they wait for the anchor"
-        unnamed = len(self.store.gone()) if isinstance(self.store, MemoryStore) else 0
+        unnamed = len(self.store.archived_sessions()) if isinstance(self.store, MemoryStore) else 0
         if unnamed:
             yield f"{unnamed} sessions that nobody has named are kept in memory, without a chain"
         if not self.sealed:

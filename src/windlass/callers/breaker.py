@@ -39,7 +39,7 @@ class Breaking(Holding):
         """The answer, or `CircuitOpen` without asking."""
         layer = self.layer
         circuit = layer.circuits.get(scope_of(self.model))
-        probe = self._admitted(circuit)
+        probe = self._admit_call(circuit)
         try:
             response = await self.model.respond(request, emit)
         except ModelError as error:
@@ -57,7 +57,7 @@ class Breaking(Holding):
             if probe:
                 circuit.probing = False
 
-    def _admitted(self, circuit: Circuit) -> bool:
+    def _admit_call(self, circuit: Circuit) -> bool:
         """Is this call the probe of a circuit that is half open? Raises where it may not be made."""
         if circuit.opened_at is None:
             return False

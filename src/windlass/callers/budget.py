@@ -7,7 +7,7 @@ import msgspec
 from windlass.callers.caller import Layer
 from windlass.callers.options import number, takes_a_dict, whole
 from windlass.errors import ConfigError
-from windlass.loop.ledger import Ledger, Limits, Spent
+from windlass.loop.ledger import Ledger, Limits, ReachedLimit
 from windlass.loop.meter import CallMeter, FailedRequest, OutOfBudget, require_price
 from windlass.models.base import Aside, Emit, Model, Request, Response
 from windlass.models.estimates import estimate_request, fill_usage
@@ -18,7 +18,7 @@ from windlass.redaction.redactor import Redactor
 REPLY_TOKENS = 16384  # that a reply may have which nobody limits
 
 
-class Budgeted(Holding):
+class BudgetedModel(Holding):
     """A model that is asked as long as there is something to pay it with."""
 
     def __init__(self, model: Model, layer: BudgetLayer) -> None:
@@ -139,12 +139,12 @@ class BudgetLayer(Layer):
         """The model, within the budget."""
         if self.usd is not None:
             require_price(model)
-        return Budgeted(model, self)
+        return BudgetedModel(model, self)
 
     def count(self) -> None:
         """Count one more call, or refuse it."""
         if self.calls is not None and self.made >= self.calls:
-            raise OutOfBudget(Spent("calls", self.calls, self.made))
+            raise OutOfBudget(ReachedLimit("calls", self.calls, self.made))
         self.made += 1
 
     async def begin(self, meter: CallMeter, model: Model, request: Request) -> Request:

@@ -21,11 +21,11 @@ from windlass import seams
 from windlass.callers.caller import Layer
 from windlass.callers.options import number, takes_a_dict, whole
 from windlass.callers.redaction import LayerRedactor, secrets_of
-from windlass.callers.shared import answered, digest
-from windlass.errors import ConfigError, NoSuchSession, StoreError, shown
+from windlass.callers.shared import digest, with_price
+from windlass.errors import ConfigError, NoSuchSession, StoreError, safe_repr
 from windlass.events import Noted
 from windlass.files import check_private
-from windlass.loop.reply import sound
+from windlass.loop.reply import repair_reply
 from windlass.models.base import Emit, Model, Request, Response
 from windlass.models.wrappers.base import Holding, show
 from windlass.store import open_store
@@ -40,7 +40,7 @@ FREE = Usage(cost_usd=0.0)
 WHOLE = frozenset({"end_turn", "tool_use", "stop_sequence"})  # what ended otherwise may end better
 
 
-class Kept(msgspec.Struct, frozen=True):
+class CachedReply(msgspec.Struct, frozen=True):
     """A reply in the cache."""
 
     key: str
@@ -65,11 +65,11 @@ class Caching(Holding):
         response = await self.model.respond(request, emit)
         if response.via != "cache":
             try:
-                good = sound(response)
+                good = repair_reply(response)
             except Exception:
                 return response  # no reply at all: whoever asked will find out
             if good.stop_reason in WHOLE:
-                await layer.put(key, answered(self.model, request, good), secrets_of(self.model))
+                await layer.put(key, with_price(self.model, request, good), secrets_of(self.model))
         return response
 
 
@@ -84,8 +84,8 @@ class Cache(Layer):
         self.store, self.ttl, self.max_entries = store, ttl, max_entries
         self.session_id = session_id
         self.hits = self.misses = 0
-        self._kept: OrderedDict[str, Kept] = OrderedDict()
-        self._unwritten: list[Kept] = []
+        self._kept: OrderedDict[str, CachedReply] = OrderedDict()
+        self._unwritten: list[CachedReply] = []
         self._read, self._writing = store is None, False
 
     def wrap(self, model: Model) -> Model:
@@ -109,7 +109,7 @@ class Cache(Layer):
 
     async def put(self, key: str, response: Response, secrets: tuple[str, ...] = ()) -> None:
         """Keep a reply: in memory at once, and in the store, where nothing secret is written."""
-        kept = Kept(key, msgspec.structs.replace(response, asides=()), seams.now())
+        kept = CachedReply(key, msgspec.structs.replace(response, asides=()), seams.now())
         self._remember(kept)
         if self.store is None:
             return
@@ -140,7 +140,7 @@ class Cache(Layer):
             finally:
                 await journal.close()
 
-    def _remember(self, kept: Kept) -> None:
+    def _remember(self, kept: CachedReply) -> None:
         self._kept[kept.key] = kept
         self._kept.move_to_end(kept.key)
         while len(self._kept) > self.max_entries:
@@ -158,7 +158,7 @@ class Cache(Layer):
         for entry in entries:
             if type(entry) is Noted and entry.name == NOTE:
                 try:
-                    kept = msgspec.convert(entry.data, Kept)
+                    kept = msgspec.convert(entry.data, CachedReply)
                 except msgspec.ValidationError as problem:
                     log.warning("with_cache: an entry cannot be read: %s", problem)
                     continue
@@ -203,11 +203,11 @@ def with_cache(
     """
     if store is not None and not isinstance(cast("object", store), str):
         if not callable(getattr(store, "open", None)) or isinstance(store, type):
-            raise ConfigError(f"store is 'sqlite:///name.db' or a store, not {shown(store)}")
+            raise ConfigError(f"store is 'sqlite:///name.db' or a store, not {safe_repr(store)}")
     if isinstance(store, str) and not store.endswith(SUFFIXES) and not store.startswith("sqlite:"):
         store = open_store(store)  # memory, or refused now
     if not isinstance(cast("object", session_id), str) or not session_id:
-        raise ConfigError(f"session_id is a text that is not empty, not {shown(session_id)}")
+        raise ConfigError(f"session_id is a text that is not empty, not {safe_repr(session_id)}")
     return Cache(
         store,
         None if ttl is None else number("ttl", ttl),

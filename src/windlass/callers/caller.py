@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast, overload
 
 from windlass.callers.contract import Answer, Function, ask
-from windlass.errors import ConfigError, shown
+from windlass.errors import ConfigError, safe_repr
 from windlass.models.base import Model
 from windlass.tools.middleware.stack import Stack, ToolCaller, ToolLayer
 
@@ -44,10 +44,10 @@ class Layer:
         """`with_retry()(default_llm_caller())`, or `with_retry()(model)`."""
         if isinstance(inner, Model):
             return self.wrap(inner)
-        return _Layered(self, as_caller(inner))
+        return _LayeredCaller(self, as_caller(inner))
 
 
-class _Layered(Caller):
+class _LayeredCaller(Caller):
     def __init__(self, layer: Layer, inner: Caller) -> None:
         self.layer, self.inner = layer, inner
 
@@ -68,7 +68,7 @@ class _Plain(Caller):
         return Function(model, self.function)
 
     def __repr__(self) -> str:
-        return shown(self.function)
+        return safe_repr(self.function)
 
 
 class _Default(Caller):
@@ -76,7 +76,7 @@ class _Default(Caller):
         return "default_llm_caller()"
 
 
-class _Composed(Layer):
+class _ComposedLayer(Layer):
     name = "compose"
 
     def __init__(self, layers: Sequence[Callable[[Any], Any]]) -> None:
@@ -120,17 +120,17 @@ def compose(layers: Sequence[Callable[[Any], Any]]) -> Layer | Stack:
     and of tool calls are composed alike, each with its own: `compose([with_consent(ask)])`.
     """
     if not isinstance(cast("object", layers), (list, tuple)):
-        raise ConfigError(f"compose takes a list of with_…(…), not {shown(layers)}")
+        raise ConfigError(f"compose takes a list of with_…(…), not {safe_repr(layers)}")
     for layer in layers:
         if not callable(layer) or isinstance(layer, (Caller, ToolCaller, Model, type)):
             raise ConfigError(
-                f"compose takes with_…(…) or functions of the next caller, not {shown(layer)}"
+                f"compose takes with_…(…) or functions of the next caller, not {safe_repr(layer)}"
             )
     if any(isinstance(layer, ToolLayer) for layer in layers):
         if (other := _about_models(layers)) is not None:
             raise ConfigError(f"{other.name} is about model calls: compose those by themselves")
         return Stack(layers)
-    return _Composed(tuple(layers))
+    return _ComposedLayer(tuple(layers))
 
 
 def _about_models(layers: Sequence[object]) -> Layer | None:
@@ -146,6 +146,6 @@ def as_caller(given: object) -> Caller:
     if isinstance(given, (type, Model, ToolCaller, ToolLayer)) or not callable(given):
         raise ConfigError(
             f"an llm_caller is a function of a call or compose([…])(default_llm_caller()), "
-            f"not {shown(given)}"
+            f"not {safe_repr(given)}"
         )
     return _Plain(given)

@@ -13,13 +13,13 @@ from typing import Literal, TypeAlias, cast, get_args
 from windlass.callers.caller import Layer
 from windlass.callers.options import takes_a_dict
 from windlass.callers.tape import Cassette, Tape, Way
-from windlass.errors import ConfigError, nearest, shown
+from windlass.errors import ConfigError, nearest, safe_repr
 from windlass.models.base import Model
 
 Record: TypeAlias = Literal["once", "new", "none", "all"]
 
 
-class Taped(Cassette):
+class TapedModel(Cassette):
     """A model behind a tape; what the tape said is marked `via="cassette"`."""
 
     via = "cassette"
@@ -49,7 +49,7 @@ class Recording(Layer):
 
     def wrap(self, model: Model) -> Model:
         """The model behind the tape."""
-        return Taped(self.tape, model)
+        return TapedModel(self.tape, model)
 
 
 @takes_a_dict
@@ -63,11 +63,11 @@ def with_cassette(path: str | os.PathLike[str], *, record: Record = "once") -> L
     Keys that the model knows are never written.
     """
     if not isinstance(cast("object", path), (str, os.PathLike)) or not str(path):
-        raise ConfigError(f"path is the file of a tape, not {shown(path)}")
+        raise ConfigError(f"path is the file of a tape, not {safe_repr(path)}")
     if record not in get_args(Record):
         hint = nearest(record, get_args(Record)) if isinstance(cast("object", record), str) else ""
         raise ConfigError(
-            f"record is 'once', 'new', 'none' or 'all', not {shown(cast('object', record))}{hint}"
+            f"record is 'once', 'new', 'none' or 'all', not {safe_repr(cast('object', record))}{hint}"
         )
     file = Path(path)
     if record == "none" and not file.is_file():

@@ -20,9 +20,9 @@ from windlass.errors import (
     ConfigError,
     ModelError,
     WindlassError,
+    error_text,
     nearest,
-    said,
-    shown,
+    safe_repr,
     whole_text,
 )
 from windlass.events import StreamRestarted
@@ -33,7 +33,7 @@ from windlass.models.base import Emit, Frame, Model, Request, Response, Settings
 from windlass.models.estimates import fill_usage
 from windlass.models.meter import begin_request, fail_request, receive_reply
 from windlass.models.mock import ERRORS
-from windlass.models.wrappers.base import Holding, Shown, show
+from windlass.models.wrappers.base import EmitTracker, Holding, show
 from windlass.models.wrappers.retry import attempt_under_way
 from windlass.usage import NO_USAGE, Usage
 
@@ -51,14 +51,14 @@ class _Asking:
     __slots__ = ("emit", "last", "model", "request", "shown")
 
     def __init__(self, model: Model, request: Request, emit: Emit) -> None:
-        self.model, self.request, self.emit, self.shown = model, request, emit, Shown(emit)
+        self.model, self.request, self.emit, self.shown = model, request, emit, EmitTracker(emit)
         self.last: Response | None = None
 
     def anew(self, why: str) -> Emit:
         """Where the next reply is shown; what was shown before is void."""
         if self.shown.anything:
             self.emit(StreamRestarted(why))
-            self.shown = Shown(self.emit)
+            self.shown = EmitTracker(self.emit)
         self.last = None
         return self.shown
 
@@ -117,7 +117,7 @@ def _prompt(request: Request) -> str:
 
 async def ask(call: object, around: Callable[[Model], Model]) -> Answer:
     """Make the call that is described, through `around`, and answer by the contract."""
-    model, request = _asked(call)
+    model, request = _parse_call(call)
     emit, asking = silent, _under_way.get()
     if asking is not None:
         emit, frame = asking.anew("the caller asks again"), asking.request.frame
@@ -134,18 +134,18 @@ async def ask(call: object, around: Callable[[Model], Model]) -> Answer:
         status = error.status
         if not isinstance(status, str):
             status = "budget_exhausted" if isinstance(error, BudgetExceeded) else "provider_error"
-        answer = Answer(ok=False, status=status, error=_described(error))
+        answer = Answer(ok=False, status=status, error=_error_to_dict(error))
         answer.exception = error
         return answer
     if asking is not None:
         if model is not asking.model:
-            response = _priced(model, request, response)
+            response = _with_price(model, request, response)
         asking.last = response
         receive_reply(response)
     return Answer(ok=True, value=response)
 
 
-def _priced(model: Model, request: Request, response: Response) -> Response:
+def _with_price(model: Model, request: Request, response: Response) -> Response:
     """The reply of another model than the run's own, with the price and the name of that one."""
     if type(response) is not Response:
         return response  # no reply at all: whoever asked will find out
@@ -161,8 +161,8 @@ def _priced(model: Model, request: Request, response: Response) -> Response:
     )
 
 
-def _described(error: WindlassError) -> dict[str, Any]:
-    detail: dict[str, Any] = {"kind": type(error).__name__, "message": said(error)}
+def _error_to_dict(error: WindlassError) -> dict[str, Any]:
+    detail: dict[str, Any] = {"kind": type(error).__name__, "message": error_text(error)}
     if isinstance(error, ModelError):
         detail |= {
             "category": error.category,
@@ -176,20 +176,20 @@ def _described(error: WindlassError) -> dict[str, Any]:
     return detail
 
 
-def _asked(call: object) -> tuple[Model, Request]:
+def _parse_call(call: object) -> tuple[Model, Request]:
     if not isinstance(call, Mapping):
         raise ConfigError(
-            f"a caller is asked with a call, {{prompt, system, opts, turn}}, not {shown(call)}"
+            f"a caller is asked with a call, {{prompt, system, opts, turn}}, not {safe_repr(call)}"
         )
     given = cast("Mapping[str, Any]", call)
     found: object = given.get("opts") or {}
     if not isinstance(found, Mapping):
-        raise ConfigError(f"a call's opts are a dict, not {shown(found)}")
+        raise ConfigError(f"a call's opts are a dict, not {safe_repr(found)}")
     opts = cast("Mapping[str, Any]", found)
     for name in opts:
         if name not in _SETTINGS and name not in _OWN:
             raise ConfigError(
-                f"a call's opts have no {shown(name)}{nearest(str(name), (*_SETTINGS, *_OWN))}"
+                f"a call's opts have no {safe_repr(name)}{nearest(str(name), (*_SETTINGS, *_OWN))}"
             )
     model = opts.get("model")
     if not isinstance(model, Model):
@@ -200,7 +200,7 @@ def _asked(call: object) -> tuple[Model, Request]:
         )
     system = given.get("system")
     if system is not None and not isinstance(system, str):
-        raise ConfigError(f"a call's system is a text, not {shown(system)}")
+        raise ConfigError(f"a call's system is a text, not {safe_repr(system)}")
     tools = tuple(msgspec.convert(tool, ToolSpec) for tool in opts.get("tools") or ())
     frame = Frame(system, tools, _settings(opts))
     messages = _messages(opts.get("messages"), given.get("prompt"))
@@ -222,7 +222,7 @@ def _messages(given: Any, prompt: Any) -> Sequence[Message]:
     for at in range(len(given) - 1, -1, -1):
         message = given[at]
         if not isinstance(message, Message):
-            raise ConfigError(f"opts.messages of a call are Messages, not {shown(message)}")
+            raise ConfigError(f"opts.messages of a call are Messages, not {safe_repr(message)}")
         if message.role == "user":
             if isinstance(prompt, str) and prompt != message.text:
                 changed = Message("user", (Text(prompt),), message.kind)
@@ -275,7 +275,7 @@ def read_answer(answer: object, function: object) -> Response:
     if not isinstance(answer, Mapping) or type(ok := cast("Any", answer).get("ok")) is not bool:
         raise ConfigError(
             "an llm_caller answers {'ok': True, 'value': …} or {'ok': False, 'status': …}; "
-            f"{shown(function)} answered {shown(cast('object', answer))}"
+            f"{safe_repr(function)} answered {safe_repr(cast('object', answer))}"
         )
     given = cast("Mapping[str, Any]", answer)
     if ok:
@@ -287,7 +287,7 @@ def _failure(given: Mapping[str, Any], function: object) -> WindlassError:
     status, error = given.get("status"), given.get("error")
     if not isinstance(status, str) or not status or status in RESERVED:
         raise ConfigError(
-            f"an llm_caller that fails names a status of its own; {shown(function)} said {shown(status)}"
+            f"an llm_caller that fails names a status of its own; {safe_repr(function)} said {safe_repr(status)}"
         )
     if isinstance(given, Answer) and given.exception is not None:
         told = given.exception.status or "provider_error"
@@ -300,7 +300,7 @@ def _failure(given: Mapping[str, Any], function: object) -> WindlassError:
         detail = cast("Mapping[str, Any]", error)
         words = detail.get("message")
     if isinstance(error, BaseException):
-        words = said(error)
+        words = error_text(error)
     category = detail.get("category")
     kind = ERRORS.get(category, ModelError) if isinstance(category, str) else ModelError
     retry_after = detail.get("retry_after")
@@ -329,7 +329,7 @@ def _reply(value: Any, function: object) -> Response:
     if isinstance(value, Message):
         return Response(value, _UNASKED)
     if isinstance(value, Mapping):
-        return _written(cast("Mapping[str, Any]", value))
+        return _dict_to_response(cast("Mapping[str, Any]", value))
     message, usage = getattr(value, "message", None), getattr(value, "usage", None)
     if isinstance(message, Message) and isinstance(usage, Usage):  # what llm_call returns
         return Response(
@@ -342,11 +342,11 @@ def _reply(value: Any, function: object) -> Response:
         )
     raise ConfigError(
         f"the value of an llm_caller is a text, a Message, a Response or a dict with text and "
-        f"tool_calls; {shown(function)} gave {shown(value)}"
+        f"tool_calls; {safe_repr(function)} gave {safe_repr(value)}"
     )
 
 
-def _written(value: Mapping[str, Any]) -> Response:
+def _dict_to_response(value: Mapping[str, Any]) -> Response:
     """`{text, tool_calls, stop_reason, usage or input_tokens …}`: the fields of an `LLMResult`."""
     blocks: list[Block] = []
     try:

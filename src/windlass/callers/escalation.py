@@ -12,13 +12,13 @@ from windlass import seams
 from windlass.callers.caller import Layer
 from windlass.callers.contract import call_of
 from windlass.callers.options import function, takes_a_dict
-from windlass.callers.shared import Other, answered, other
+from windlass.callers.shared import Other, other, with_price
 from windlass.errors import ConfigError
 from windlass.events import StreamRestarted
 from windlass.loop.reply import cost_of
 from windlass.models.base import Aside, Emit, Model, Request, Response
 from windlass.models.meter import begin_request, receive_reply, set_aside
-from windlass.models.wrappers.base import Holding, Shown
+from windlass.models.wrappers.base import EmitTracker, Holding
 from windlass.usage import Usage
 
 
@@ -46,7 +46,7 @@ class Escalating(Holding):
         if layer.predicate is not None:
             if await _said_yes(layer.predicate, call_of(cheap, request)):
                 return await self._escalate(request, emit)
-        watched = Shown(emit)
+        watched = EmitTracker(emit)
         started = seams.monotonic()
         first = await cheap.respond(request, watched)
         if layer.on_reply is None:
@@ -57,7 +57,7 @@ class Escalating(Holding):
         took = (seams.monotonic() - started) * 1000
         if watched.anything:
             emit(StreamRestarted("escalation: the reply does not suffice"))
-        first = answered(cheap, request, first)
+        first = with_price(cheap, request, first)
         spent = Aside("escalated", first, cost_of(cheap, first.usage) or 0.0, took)
         set_aside(spent)
         return _with_asides(await self._escalate(request, emit), spent)
@@ -67,7 +67,7 @@ class Escalating(Holding):
         better = self.better
         request = await begin_request(better, request)
         response = await better.respond(request, emit)
-        return answered(better, request, response, "escalation")
+        return with_price(better, request, response, "escalation")
 
     def price(self, usage: Usage) -> float:
         """As whoever answered says; it is written in the usage."""

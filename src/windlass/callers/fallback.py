@@ -9,15 +9,15 @@ from windlass.callers.caller import Layer
 from windlass.callers.options import categories, takes_a_dict
 from windlass.callers.shared import (
     Other,
-    answered,
     other,
     who,
+    with_price,
 )
 from windlass.errors import ConfigError, ModelError
 from windlass.events import StreamRestarted
 from windlass.models.base import Emit, Model, Request, Response
 from windlass.models.meter import begin_request, fail_request
-from windlass.models.wrappers.base import Holding, Shown, ended
+from windlass.models.wrappers.base import EmitTracker, Holding, is_final
 from windlass.usage import Usage
 
 #: A request that is wrong or too long is so for everybody, and is somebody else's to mend.
@@ -52,20 +52,20 @@ class FallingBack(Holding):
         for left, model in zip(range(len(self.models) - 1, -1, -1), self.models, strict=True):
             if errors:
                 request = await begin_request(model, request)
-            watched = Shown(emit)
+            watched = EmitTracker(emit)
             try:
                 response = await model.respond(request, watched)
             except ModelError as error:
                 errors.append(error)
-                if ended(error) or error.category not in self.on or not left:
+                if is_final(error) or error.category not in self.on or not left:
                     break
                 fail_request(error, book=True)
                 if watched.anything:
                     emit(StreamRestarted(f"{error.category}: {error}"))
                 continue
-            return response if not errors else answered(model, request, response, "fallback")
+            return response if not errors else with_price(model, request, response, "fallback")
         last = errors[-1]
-        if ended(last) or last.category not in self.on:
+        if is_final(last) or last.category not in self.on:
             raise last
         first = next((error for error in errors if error.transient), last)
         if len(errors) > 1:

@@ -11,7 +11,7 @@ from windlass import seams
 from windlass.callers.caller import Layer
 from windlass.callers.contract import turn_under_way
 from windlass.callers.options import function, takes_a_dict
-from windlass.errors import ConfigError, attribute, nearest, said, shown
+from windlass.errors import ConfigError, attribute, error_text, nearest, safe_repr
 from windlass.loop.reply import cost_of
 from windlass.models.base import Emit, Model, Request, Response
 from windlass.models.wrappers.base import Holding
@@ -21,7 +21,7 @@ log = logging.getLogger("windlass")
 _LEVELS = ("debug", "info", "warning", "error")
 
 
-class Logged(Holding):
+class LoggedModel(Holding):
     """A model whose calls are told."""
 
     def __init__(self, model: Model, layer: Logging) -> None:
@@ -48,7 +48,7 @@ class Logged(Holding):
             record |= {
                 "kind": type(error).__name__,
                 "category": attribute(error, "category"),
-                "error": said(error, 500),
+                "error": error_text(error, 500),
             }
             if isinstance(error, Exception):
                 await self.layer.tell(record)
@@ -81,7 +81,7 @@ class Logging(Layer):
 
     def wrap(self, model: Model) -> Model:
         """The model, its calls told."""
-        return Logged(model, self)
+        return LoggedModel(model, self)
 
     async def tell(self, record: dict[str, Any]) -> None:
         """Hand the record over; a sink that fails harms nobody."""
@@ -110,5 +110,5 @@ def with_logging(
     """
     if level not in _LEVELS:
         hint = nearest(level, _LEVELS) if isinstance(cast("object", level), str) else ""
-        raise ConfigError(f"level is one of {_LEVELS}, not {shown(level)}{hint}")
+        raise ConfigError(f"level is one of {_LEVELS}, not {safe_repr(level)}{hint}")
     return Logging(function("sink", sink), level)

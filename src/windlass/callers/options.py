@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ParamSpec, Protocol, TypeVar, cast, overload
 
-from windlass.errors import ConfigError, nearest, shown
+from windlass.errors import ConfigError, nearest, safe_repr
 
 P = ParamSpec("P")
 Made = TypeVar("Made", covariant=True)
@@ -34,24 +34,26 @@ def takes_a_dict(make: Callable[P, Made]) -> Door[P, Made]:
     door = cast("Any", make).__name__
 
     @functools.wraps(make)
-    def made(*args: Any, **options: Any) -> Any:
+    def build(*args: Any, **options: Any) -> Any:
         if len(args) == 1 and isinstance(args[0], Mapping):
             options, args = {**cast("Mapping[str, Any]", args[0]), **options}, ()
         for name in options:
             if name not in names:
                 hint = nearest(name, names) if isinstance(cast("Any", name), str) else ""
-                raise ConfigError(f"{door} has no option {shown(name)}{hint}")
+                raise ConfigError(f"{door} has no option {safe_repr(name)}{hint}")
         if len(args) > code.co_argcount:
-            raise ConfigError(f"{door} takes its options by name or as a dict, not {shown(args)}")
+            raise ConfigError(
+                f"{door} takes its options by name or as a dict, not {safe_repr(args)}"
+            )
         for name in names[: code.co_argcount][len(args) :]:
-            if name not in options and name in _required(make):
+            if name not in options and name in _required_names(make):
                 raise ConfigError(f"{door} needs {name}")
         return make(*args, **options)  # pyright: ignore[reportCallIssue]
 
-    return cast("Door[P, Made]", made)
+    return cast("Door[P, Made]", build)
 
 
-def _required(make: Any) -> tuple[str, ...]:
+def _required_names(make: Any) -> tuple[str, ...]:
     code, defaults = make.__code__, make.__defaults__ or ()
     return code.co_varnames[: code.co_argcount - len(defaults)]
 
@@ -59,31 +61,31 @@ def _required(make: Any) -> tuple[str, ...]:
 def number(name: str, value: Any, low: float = 0, high: float = 10**12) -> float:
     """A number, or a `ConfigError` that names the option."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
-        raise ConfigError(f"{name} is a number of at least {low:g}, not {shown(value)}")
+        raise ConfigError(f"{name} is a number of at least {low:g}, not {safe_repr(value)}")
     return float(value)
 
 
 def whole(name: str, value: Any, low: int = 1) -> int:
     """A whole number, or a `ConfigError` that names the option."""
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= 10**12:
-        raise ConfigError(f"{name} is a whole number of at least {low}, not {shown(value)}")
+        raise ConfigError(f"{name} is a whole number of at least {low}, not {safe_repr(value)}")
     return int(value)
 
 
 def function(name: str, value: Any) -> Any:
     """A callable or None."""
     if value is not None and not callable(value):
-        raise ConfigError(f"{name} is a function, not {shown(value)}")
+        raise ConfigError(f"{name} is a function, not {safe_repr(value)}")
     return value
 
 
 def categories(name: str, value: Any) -> frozenset[str]:
     """Categories of errors: `["rate_limit", "timeout"]`."""
     if isinstance(value, str) or not isinstance(value, Iterable):
-        raise ConfigError(f"{name} is a list of error categories, not {shown(value)}")
+        raise ConfigError(f"{name} is a list of error categories, not {safe_repr(value)}")
     given = list(cast("Iterable[Any]", value))
     for one in given:
         if one not in CATEGORIES:
             hint = nearest(one, CATEGORIES) if isinstance(one, str) else ""
-            raise ConfigError(f"{name}: there is no error category {shown(one)}{hint}")
+            raise ConfigError(f"{name}: there is no error category {safe_repr(one)}{hint}")
     return frozenset(given)

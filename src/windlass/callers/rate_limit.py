@@ -26,7 +26,7 @@ from windlass.events import StreamRestarted
 from windlass.models.base import Emit, Model, Request, Response
 from windlass.models.transport.base import heard
 from windlass.models.transport.errors import seconds
-from windlass.models.wrappers.base import Holding, Shown
+from windlass.models.wrappers.base import EmitTracker, Holding
 
 MINUTE = 60.0
 SLOW_START = 16.0  # calls under way at first; each answer makes room for one more
@@ -166,7 +166,7 @@ class Gate:
             self.under_way -= 1
         self._wake_first()
 
-    def answered(self, ticket: Ticket, tokens: int) -> None:
+    def on_answer(self, ticket: Ticket, tokens: int) -> None:
         """The provider answered: there is room for more, and it may go a little faster."""
         with self._lock:
             self.complaints = 0
@@ -176,7 +176,7 @@ class Gate:
             if self.tokens is not None and tokens > ticket.tokens:
                 self.tokens.take(tokens - ticket.tokens, seams.monotonic())
 
-    def complained(self, ticket: Ticket, retry_after: float | None) -> None:
+    def on_rate_limited(self, ticket: Ticket, retry_after: float | None) -> None:
         """The provider said 429: close for as long as it asks, and come back with fewer."""
         with self._lock:
             now = seams.monotonic()
@@ -196,7 +196,11 @@ class Gate:
     def hear(self, headers: Mapping[str, str]) -> None:
         """What the provider says is left, and until when."""
         for kind in ("requests", "tokens"):
-            said = [limit for name in headers if (limit := _left(name, kind, headers)) is not None]
+            said = [
+                limit
+                for name in headers
+                if (limit := _parse_remaining(name, kind, headers)) is not None
+            ]
             if said:
                 left, wait = min(said)
                 with self._lock:
@@ -221,7 +225,9 @@ class Gate:
                 self._wake_first()
 
 
-def _left(name: str, kind: str, headers: Mapping[str, str]) -> tuple[float, float] | None:
+def _parse_remaining(
+    name: str, kind: str, headers: Mapping[str, str]
+) -> tuple[float, float] | None:
     """What a header says is left of a kind, and for how many seconds; how much may be said in
     reply (`output`) is not ours to keep."""
     if "ratelimit" not in name or "remaining" not in name or kind not in name or "output" in name:
@@ -233,7 +239,7 @@ def _left(name: str, kind: str, headers: Mapping[str, str]) -> tuple[float, floa
         return None
 
 
-class Paced(Holding):
+class RateLimitedModel(Holding):
     """A model behind its gate."""
 
     def __init__(self, model: Model, layer: RateLimit) -> None:
@@ -246,19 +252,19 @@ class Paced(Holding):
         ticket = Ticket(tokens_of(request))
         while True:
             await self._enter(gate, ticket)
-            watched = Shown(emit)
+            watched = EmitTracker(emit)
             listening = heard.set(_listener(gate))
             try:
                 response = await self.model.respond(request, watched)
             except RateLimited as error:
-                gate.complained(ticket, error.retry_after)
+                gate.on_rate_limited(ticket, error.retry_after)
                 waits = gate.closed_until - ticket.since
                 if waits > self.max_wait:
                     raise
                 if watched.anything:
                     emit(StreamRestarted(f"{error.category}: {error}"))
             else:
-                gate.answered(ticket, response.usage.input_tokens + response.usage.output_tokens)
+                gate.on_answer(ticket, response.usage.input_tokens + response.usage.output_tokens)
                 return response
             finally:
                 heard.reset(listening)
@@ -301,7 +307,7 @@ class RateLimit(Layer):
 
     def wrap(self, model: Model) -> Model:
         """The model behind its gate."""
-        return Paced(model, self)
+        return RateLimitedModel(model, self)
 
 
 @takes_a_dict

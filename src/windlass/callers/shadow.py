@@ -20,11 +20,11 @@ from windlass.callers.caller import Layer
 from windlass.callers.options import function, number, takes_a_dict
 from windlass.callers.shared import (
     Other,
-    answered,
     other,
     who,
+    with_price,
 )
-from windlass.loop.reply import cost_of, sound
+from windlass.loop.reply import cost_of, repair_reply
 from windlass.models.base import Aside, Emit, Model, Request, Response, silent
 from windlass.models.meter import (
     SHADOW,
@@ -49,7 +49,7 @@ class Comparison(msgspec.Struct, frozen=True):
     error: BaseException | None = None
 
 
-class Shadowed(Holding):
+class ShadowedModel(Holding):
     """A model with another in its shadow."""
 
     def __init__(self, model: Model, shadow: Model, layer: Shadow) -> None:
@@ -73,7 +73,7 @@ class Shadowed(Holding):
             if not task.done() and layer.wait:
                 await asyncio.wait({task}, timeout=layer.wait)
         finally:
-            await _gone(task)
+            await _cancel_and_wait(task)
         shadow: Response | None = None
         error: BaseException | None = None
         if task.cancelled():
@@ -94,12 +94,12 @@ class Shadowed(Holding):
         started = seams.monotonic()
         request = await begin_request(shadow, request)
         try:
-            response = sound(await shadow.respond(request, watch_reply(shadow, silent)))
+            response = repair_reply(await shadow.respond(request, watch_reply(shadow, silent)))
         except BaseException as error:
             fail_request(error, book=True)
             raise
         took = (seams.monotonic() - started) * 1000
-        response = answered(shadow, request, response)
+        response = with_price(shadow, request, response)
         aside = Aside(SHADOW, response, cost_of(shadow, response.usage) or 0.0, took)
         set_aside(aside)
         return aside
@@ -114,7 +114,7 @@ class Shadowed(Holding):
         await self.shadow.aclose()
 
 
-async def _gone(task: asyncio.Task[Any]) -> None:
+async def _cancel_and_wait(task: asyncio.Task[Any]) -> None:
     """Wait for the task to be gone; who is cancelled meanwhile is cancelled afterwards."""
     task.cancel()
     cancelled: asyncio.CancelledError | None = None
@@ -154,7 +154,7 @@ class Shadow(Layer):
 
     def wrap(self, model: Model) -> Model:
         """The model with its shadow."""
-        return Shadowed(model, self.shadow(model), self)
+        return ShadowedModel(model, self.shadow(model), self)
 
 
 @takes_a_dict

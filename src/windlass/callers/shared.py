@@ -10,13 +10,13 @@ import msgspec
 
 from windlass.callers.caller import Caller, Layer, as_caller
 from windlass.callers.scope import scope_of
-from windlass.errors import ConfigError, shown
+from windlass.errors import ConfigError, safe_repr
 from windlass.loop.reply import cost_of
 from windlass.messages import Message
 from windlass.models.base import Model, Request, Response
 from windlass.models.estimates import fill_usage, weigh_frame
 from windlass.models.view import pieces
-from windlass.models.wrappers.adapt import Fitted
+from windlass.models.wrappers.adapt import AdaptedModel
 from windlass.usage import NO_USAGE
 
 #: Another model: by name, as an object, or as a caller around the run's own.
@@ -33,7 +33,7 @@ def other(name: str, given: object) -> Callable[[Model], Model]:
     if isinstance(given, Model):
         return lambda model: _fitting(given, model)
     if given is None or isinstance(given, type) or not callable(given):
-        raise ConfigError(f"{name} is a model's name, a Model or a caller, not {shown(given)}")
+        raise ConfigError(f"{name} is a model's name, a Model or a caller, not {safe_repr(given)}")
     return as_caller(given).around
 
 
@@ -43,7 +43,7 @@ def _fitting(model: Model, like: Model) -> Model:
     alike = model.provider == like.provider and model.capabilities == like.capabilities
     text = like.native_tools and not model.native_tools
     if not alike:
-        model = Fitted(model, like)
+        model = AdaptedModel(model, like)
     if text:
         from windlass.models.wrappers.text_tools import TextTools
 
@@ -51,7 +51,7 @@ def _fitting(model: Model, like: Model) -> Model:
     return model
 
 
-def answered(
+def with_price(
     model: Model, request: Request, response: Response, via: str | None = None
 ) -> Response:
     """The reply with the name, usage and price of who gave it: whoever holds the model has others."""

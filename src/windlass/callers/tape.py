@@ -131,7 +131,7 @@ class Tape:
     def _difference(
         self, closest: TapeReply, asked: TapeReply, messages: Sequence[TapeMessage]
     ) -> str:
-        known = _shared(closest.messages, asked.messages)
+        known = _common_prefix(closest.messages, asked.messages)
         if closest.model != asked.model:
             return f"it was recorded with {closest.model}, not {asked.model}"
         if closest.system != asked.system:
@@ -219,7 +219,7 @@ class Cassette(Model):
     ) -> Response | Reply:
         redactor = LayerRedactor(secrets_of(self.model))
         messages = self._messages(request, redactor)
-        asked = self._asked(request, messages, redactor)
+        asked = self._tape_key(request, messages, redactor)
         if kind is not None:
             asked = msgspec.structs.replace(asked, settings={**asked.settings, "kind": kind})
         if self.tape.playing:
@@ -280,7 +280,7 @@ class Cassette(Model):
             taped.append(TapeMessage(_digest(plain), message.role, shown))
         return taped
 
-    def _asked(
+    def _tape_key(
         self, request: Request, messages: Sequence[TapeMessage], redactor: LayerRedactor
     ) -> TapeReply:
         settings = msgspec.to_builtins(request.settings)
@@ -338,13 +338,13 @@ def _of_one_tenant(one: TapeReply, other: TapeReply) -> bool:
 def _closeness(one: TapeReply, other: TapeReply) -> tuple[int, ...]:
     frame = (one.model == other.model) + (one.system == other.system) + (one.tools == other.tools)
     return (
-        _shared(one.messages, other.messages),
+        _common_prefix(one.messages, other.messages),
         frame,
         -abs(len(one.messages) - len(other.messages)),
     )
 
 
-def _shared(one: Sequence[str], other: Sequence[str]) -> int:
+def _common_prefix(one: Sequence[str], other: Sequence[str]) -> int:
     return next(
         (i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b),
         min(len(one), len(other)),

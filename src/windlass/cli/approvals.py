@@ -44,7 +44,7 @@ def list_(store: str | None, session: str | None, as_json: bool) -> None:
     from windlass.cli import text as words
     from windlass.cli.console import out
 
-    found = _looked(store, lambda home: _waiting(home, session))
+    found = _with_store(store, lambda home: _waiting(home, session))
     if as_json:
         out().json(msgspec.to_builtins(found))
         return
@@ -76,12 +76,12 @@ def show(id: str, store: str | None, as_json: bool) -> None:
 
     from windlass.cli import text as words
     from windlass.cli.console import out
-    from windlass.sessions.approvals import approvals, meant
+    from windlass.sessions.approvals import approvals, find_approval
 
     async def look(home: Store) -> PendingApproval:
-        return meant(id, await approvals(home))
+        return find_approval(id, await approvals(home))
 
-    one = _looked(store, look)
+    one = _with_store(store, look)
     if as_json:
         out().json(msgspec.to_builtins(one))
         return
@@ -109,8 +109,8 @@ def approve(
     """Say yes: the call may run, once, as it is."""
     from windlass.sessions.approvals import answer
 
-    chosen, name = _chosen(store, ids, everything, session), _person(by)
-    _looked(store, lambda home: answer(chosen, True, name=name, store=home), writes=True)
+    chosen, name = _select_ids(store, ids, everything, session), _person(by)
+    _with_store(store, lambda home: answer(chosen, True, name=name, store=home), writes=True)
     click.echo(f"approved {len(chosen)}; `windlass sessions resume` goes on")
 
 
@@ -133,14 +133,14 @@ def deny(
     """Say no: the call does not run, and the model is told."""
     from windlass.sessions.approvals import answer
 
-    chosen, name = _chosen(store, ids, everything, session), _person(by)
-    _looked(
+    chosen, name = _select_ids(store, ids, everything, session), _person(by)
+    _with_store(
         store, lambda home: answer(chosen, False, name=name, reason=reason, store=home), writes=True
     )
     click.echo(f"denied {len(chosen)}; `windlass sessions resume` goes on")
 
 
-def _chosen(
+def _select_ids(
     store: str | None, ids: tuple[str, ...], everything: bool, session: str | None
 ) -> list[str]:
     """The ids that are meant; all of a session, or of all sessions, only where one says so."""
@@ -150,7 +150,7 @@ def _chosen(
         return list(ids)
     if not everything and session is None:
         raise click.UsageError("which? Give an id, or --session ID, or --all")
-    found = _looked(store, lambda home: _waiting(home, session))
+    found = _with_store(store, lambda home: _waiting(home, session))
     open_ones = [one.id for one in found if one.answered is None and not one.expired]
     if not open_ones:
         raise click.UsageError("nothing waits for an answer there")
@@ -164,7 +164,9 @@ async def _waiting(home: Store, session: str | None) -> list[PendingApproval]:
     return await approvals(home, None if session is None else await match(home, session))
 
 
-def _looked(store: str | None, look: Callable[[Store], Awaitable[T]], *, writes: bool = False) -> T:
+def _with_store(
+    store: str | None, look: Callable[[Store], Awaitable[T]], *, writes: bool = False
+) -> T:
     import asyncio
 
     from windlass.cli.store_location import find_place

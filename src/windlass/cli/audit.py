@@ -69,7 +69,7 @@ def verify(
     anchored = None if kept is None else kept.get()
 
     async def check(home: Store) -> AuditReport:
-        name = None if session is None else await _meant(home, session)
+        name = None if session is None else await _resolve_session(home, session)
         report = await verify(home, anchored, tenant=tenant, session=name)
         if name is not None and not (report.sessions or report.chains or report.findings):
             raise NoSuchSession(f"no session {name!r}, and no seal of one")
@@ -153,7 +153,7 @@ def query(store: str | None, as_json: bool, limit: int, **given: str | None) -> 
 
     async def ask(home: Store) -> AuditPage:
         if "session" in which:
-            which["session"] = await _meant(home, which["session"])
+            which["session"] = await _resolve_session(home, which["session"])
         return await query(home, limit=limit, **which)
 
     page = at_place(place, ask) if place.exists else None  # reading makes no files
@@ -219,7 +219,7 @@ def seal(anchor: str | None, store: str | None, as_json: bool) -> None:
 
     import msgspec
 
-    from windlass.audit.seal import Keeper
+    from windlass.audit.seal import SealScheduler
     from windlass.cli import text as words
     from windlass.cli.console import err, out
     from windlass.cli.store_location import find_place
@@ -230,7 +230,7 @@ def seal(anchor: str | None, store: str | None, as_json: bool) -> None:
         return
     with ThreadPoolExecutor(1) as pool:
         made = at_place(
-            place, lambda home: Keeper(home, kept, lambda: pool, 60.0).seal(), writes=True
+            place, lambda home: SealScheduler(home, kept, lambda: pool, 60.0).seal(), writes=True
         )
     if as_json:
         out().json(msgspec.to_builtins(made))
@@ -255,7 +255,7 @@ def _anchor(given: str | None) -> FileAnchor | None:
     return None if anchor is None else FileAnchor(config.folder(AuditConfig, "anchor") / anchor)
 
 
-async def _meant(home: Store, wanted: str) -> str:
+async def _resolve_session(home: Store, wanted: str) -> str:
     """A session's id from its beginning; of one that is gone only the whole id is known."""
     from windlass.cli.store_location import pick
     from windlass.errors import NoSuchSession

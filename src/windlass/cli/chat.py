@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from windlass.cli.options import Chosen, agent_options
+from windlass.cli.options import RunOptions, agent_options
 
 if TYPE_CHECKING:
     import asyncio
@@ -27,7 +27,7 @@ _HELP = {
 
 @click.command()
 @agent_options()
-def chat(chosen: Chosen) -> None:
+def chat(chosen: RunOptions) -> None:
     """Talk with an agent, turn by turn.
 
     Ctrl-C stops the turn that is running, not the chat. Ctrl-D leaves; the session stays, and

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from windlass.cli import text as words
-from windlass.cli.console import Paper, out
+from windlass.cli.console import ConsoleOutput, out
 from windlass.engine.environment import Runtime
-from windlass.engine.model import reached
+from windlass.engine.model import with_retries
 from windlass.errors import BudgetExceeded, ModelError
 from windlass.events import JournalEntry, Replied
 from windlass.llm.scope import ask_once
@@ -25,7 +25,7 @@ from windlass.replay.replay import entry_number
 _COMMON = ("max_tokens", "temperature", "top_p", "stop", "tool_choice", "task_kind")
 
 
-class Compared(msgspec.Struct):
+class Comparison(msgspec.Struct):
     """One recorded reply, and what the other model said."""
 
     entry: int
@@ -61,10 +61,10 @@ async def compare(
 ) -> int:
     """Ask the other model everything that was asked; 1 when that could not be done."""
     start = 0 if first is None else entry_number(entries, first)
-    asked = [one for one in _asked(entries) if one[0].entry >= start]
+    asked = [one for one in _recorded_requests(entries) if one[0].entry >= start]
     model = _fitting(resolve(name, None))
     model.check()
-    done: list[Compared] = []
+    done: list[Comparison] = []
     stopped: str | None = None
     async with Runtime(store="memory:", budget=Limits(usd=max_usd)) as scope:
         for compared, request in asked:
@@ -81,11 +81,11 @@ async def compare(
     return 1 if stopped is not None or any(one.error for one in done) else 0
 
 
-def _asked(entries: Sequence[JournalEntry]) -> list[tuple[Compared, Request]]:
+def _recorded_requests(entries: Sequence[JournalEntry]) -> list[tuple[Comparison, Request]]:
     """Every turn's request, and its reply on record; those of policies are left out."""
     from windlass.events import IterationStart
 
-    found: list[tuple[Compared, Request]] = []
+    found: list[tuple[Comparison, Request]] = []
     requests = iter(requests_of(entries))
     turn = 0
     for number, entry in enumerate(entries):
@@ -94,7 +94,7 @@ def _asked(entries: Sequence[JournalEntry]) -> list[tuple[Compared, Request]]:
         elif type(entry) is Replied:
             request = next(requests)
             if entry.purpose is None:
-                found.append((Compared(number, turn, entry), request))
+                found.append((Comparison(number, turn, entry), request))
     return found
 
 
@@ -103,11 +103,11 @@ def _fitting(model: Model) -> Model:
     if not model.native_tools:
         from windlass.models.wrappers.text_tools import TextTools
 
-        return TextTools(reached(model, {}))
-    return reached(model, {})
+        return TextTools(with_retries(model, {}))
+    return with_retries(model, {})
 
 
-async def _ask(model: Model, request: Request, compared: Compared, books: Ledger) -> str | None:
+async def _ask(model: Model, request: Request, compared: Comparison, books: Ledger) -> str | None:
     """Ask once within the budget; why not, when it leaves no room."""
     settings = request.settings
     kept = {
@@ -130,7 +130,12 @@ async def _ask(model: Model, request: Request, compared: Compared, books: Ledger
 
 
 def _report(
-    paper: Paper, name: str, done: Sequence[Compared], asked: int, stopped: str | None, usd: float
+    paper: ConsoleOutput,
+    name: str,
+    done: Sequence[Comparison],
+    asked: int,
+    stopped: str | None,
+    usd: float,
 ) -> None:
     room = max(24, (min(paper.width, 160) - 5) // 2)
     for one in done:
@@ -145,7 +150,7 @@ def _report(
         for n in range(max(len(left), len(right))):
             pairs.append((left[n] if n < len(left) else "", right[n] if n < len(right) else ""))
         for at, (a, b) in enumerate(pairs):
-            paper.line(("  " + _padded(a, room) + " | " + b, "dim" if at == 0 else ""))
+            paper.line(("  " + _pad(a, room) + " | " + b, "dim" if at == 0 else ""))
     calls = sum(one.same_calls for one in done)
     texts = sum(one.same_text for one in done)
     told = f"{len(done)} of {words.count(asked, 'request')} sent to {name}"
@@ -156,7 +161,7 @@ def _report(
         paper.line((f"stopped: {stopped}", "yellow"))
 
 
-def _verdict(one: Compared) -> tuple[str, str]:
+def _verdict(one: Comparison) -> tuple[str, str]:
     if one.error is not None:
         return f"failed: {words.one_line(one.error, 200)}", "red"
     if one.same_calls and one.same_text:
@@ -184,16 +189,16 @@ def _lines(message: Message, room: int) -> list[str]:
     return lines
 
 
-def _padded(text: str, room: int) -> str:
-    from windlass.trace.format import padded
+def _pad(text: str, room: int) -> str:
+    from windlass.trace.format import pad
 
-    return padded(text, room) if text.strip() else " " * room
+    return pad(text, room) if text.strip() else " " * room
 
 
 def _document(
     session_id: str,
     name: str,
-    done: Sequence[Compared],
+    done: Sequence[Comparison],
     asked: int,
     stopped: str | None,
     usd: float,

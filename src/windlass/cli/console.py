@@ -22,7 +22,7 @@ _T = TypeVar("_T")
 PLAIN_WIDTH = 160  # of a line that nobody's terminal limits
 
 
-class Paper:
+class ConsoleOutput:
     """Lines for people: `paper.line(("done", "green"), " after 3 turns")`."""
 
     def __init__(self, file: TextIO) -> None:
@@ -55,7 +55,7 @@ class Paper:
     def line(self, *parts: Part) -> None:
         """Write one line. What comes from models and tools must be cleaned before."""
         if self.fancy:
-            self.console.print(styled(*parts), soft_wrap=True)
+            self.console.print(to_rich_text(*parts), soft_wrap=True)
         else:
             self.file.write("".join(p if isinstance(p, str) else p[0] for p in parts) + "\n")
             self.file.flush()
@@ -97,7 +97,7 @@ def _without(row: Sequence[_T], at: int) -> list[_T]:
     return [*row[:at], *row[at + 1 :]]
 
 
-def styled(*parts: Part) -> Text:
+def to_rich_text(*parts: Part) -> Text:
     """Rich's text of some parts."""
     from rich.text import Text
 
@@ -111,14 +111,14 @@ def stop_writing() -> None:
     os.close(nowhere)
 
 
-def out() -> Paper:
+def out() -> ConsoleOutput:
     """Standard output: answers, lists, documents."""
-    return Paper(sys.stdout)
+    return ConsoleOutput(sys.stdout)
 
 
-def err() -> Paper:
+def err() -> ConsoleOutput:
     """Standard error: progress, hints and problems."""
-    return Paper(sys.stderr)
+    return ConsoleOutput(sys.stderr)
 
 
 def _on_a_line(cell: str) -> str:

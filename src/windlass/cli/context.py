@@ -13,8 +13,8 @@ from windlass.cli.options import json_option
 from windlass.cli.sessions import on_session, store_option
 
 if TYPE_CHECKING:
-    from windlass.cli.console import Paper, Part
-    from windlass.replay.context import Seen
+    from windlass.cli.console import ConsoleOutput, Part
+    from windlass.replay.context import RequestContext
     from windlass.store.base import Store
     from windlass.trace.context import Context, Piece, Share
 
@@ -60,11 +60,11 @@ def context(
     or not on offer. Tokens are estimates; the provider's own count of the whole stands beside them.
     """
     from windlass.cli.console import out
-    from windlass.replay.context import seen
+    from windlass.replay.context import read_request_context
 
-    async def look(home: Store, session_id: str) -> Seen:
+    async def look(home: Store, session_id: str) -> RequestContext:
         entries = await home.read(session_id)
-        return seen(session_id, entries, run=run, turn=turn, call=call)
+        return read_request_context(session_id, entries, run=run, turn=turn, call=call)
 
     found = on_session(store, session, look)
     if as_json:
@@ -72,11 +72,11 @@ def context(
         return
     paper = out()
     columns = width or (paper.width if paper.fancy else 100)
-    for line in drawn(found.context, columns, paper=paper, full=full):
+    for line in draw_context(found.context, columns, paper=paper, full=full):
         paper.line(*line)
 
 
-def as_data(found: Seen) -> dict[str, Any]:
+def as_data(found: RequestContext) -> dict[str, Any]:
     """Everything, uncut: the request itself too."""
     import msgspec
 
@@ -110,8 +110,8 @@ def as_data(found: Seen) -> dict[str, Any]:
 # --------------------------------------------------------------------------- drawing
 
 
-def drawn(
-    context: Context, width: int, *, paper: Paper, full: bool = False
+def draw_context(
+    context: Context, width: int, *, paper: ConsoleOutput, full: bool = False
 ) -> Iterator[tuple[Part, ...]]:
     """The lines of the picture."""
     coloured = paper.fancy and not os.environ.get("NO_COLOR") and paper.can_write("█")

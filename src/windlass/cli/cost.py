@@ -13,7 +13,7 @@ from windlass.cli.options import json_option
 from windlass.cli.sessions import at_place, store_option
 
 if TYPE_CHECKING:
-    from windlass.cli.console import Paper
+    from windlass.cli.console import ConsoleOutput
     from windlass.store.model_calls import ModelCall
 
 BAR = "█"
@@ -64,7 +64,7 @@ def cost(
     calls: list[ModelCall] = []
     if place.exists:  # reading makes no files
         calls = at_place(place, lambda home: home.calls(**which))
-    groups = _grouped(calls, key, by)
+    groups = _group_calls(calls, key, by)
     if as_json:
         total = _document(Group("total", calls))
         out().json({"by": by, "groups": [_document(group) for group in groups], "total": total})
@@ -139,11 +139,11 @@ class Group:
         self.gpu_ms = sum(call.gpu_ms for call in calls)
         self.usd = sum(call.cost_usd for call in calls)
         self.latency = sum(call.latency_ms for call in calls) / max(1, len(calls))
-        self.unpriced = sorted({_who(call) for call in calls if _unpriced(call)})
+        self.unpriced = sorted({_who(call) for call in calls if _lacks_price(call)})
         self.priced = any(call.cost_usd for call in calls)
 
 
-def _grouped(calls: list[ModelCall], key: Callable[[ModelCall], str], by: str) -> list[Group]:
+def _group_calls(calls: list[ModelCall], key: Callable[[ModelCall], str], by: str) -> list[Group]:
     found: dict[str, list[ModelCall]] = {}
     for call in calls:
         found.setdefault(key(call), []).append(call)
@@ -157,7 +157,7 @@ def _who(call: ModelCall) -> str:
     return f"{call.provider}:{call.model}"
 
 
-def _unpriced(call: ModelCall) -> bool:
+def _lacks_price(call: ModelCall) -> bool:
     """Did it take tokens that nobody has a price for? What runs on one's own machine is free."""
     if call.cost_usd or call.via == "cache" or not (call.input_tokens or call.output_tokens):
         return False
@@ -189,7 +189,7 @@ def _document(group: Group) -> dict[str, Any]:
 # --------------------------------------------------------------------------- the table
 
 
-def _show(paper: Paper, by: str, groups: list[Group], total: Group) -> None:
+def _show(paper: ConsoleOutput, by: str, groups: list[Group], total: Group) -> None:
     from windlass.cli.text import clean
 
     head = (by.upper(), "CALLS", "FAILED", "IN", "OUT", "CACHED", "LATENCY", "COST")
@@ -217,7 +217,7 @@ def _weight(group: Group, total: Group) -> float:
     return group.usd if total.usd else group.input + group.output
 
 
-def _cells(paper: Paper, group: Group) -> tuple[str, ...]:
+def _cells(paper: ConsoleOutput, group: Group) -> tuple[str, ...]:
     from windlass.cli import text as words
 
     def number(count: int) -> str:

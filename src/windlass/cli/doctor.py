@@ -12,7 +12,7 @@ from windlass.cli.main import debug_option
 from windlass.cli.options import json_option
 
 if TYPE_CHECKING:
-    from windlass.cli.console import Paper
+    from windlass.cli.console import ConsoleOutput
     from windlass.models.doctor import Finding, Report
     from windlass.redaction.redactor import Redactor
 
@@ -76,7 +76,7 @@ def doctor(
     report = asyncio.run(
         examine(make, timeout=timeout, max_usd=max_usd, only=only or None, tell=tell)
     )
-    wrote = _written(report) if do_write else None
+    wrote = _write_row(report) if do_write else None
     if as_json:
         out().json(redactor.value(_document(report, wrote)))
     else:
@@ -115,14 +115,14 @@ def split(target: str) -> tuple[str, str | None]:
 # --------------------------------------------------------------------------- what is shown
 
 
-def _line(paper: Paper, finding: Finding, redactor: Redactor) -> None:
+def _line(paper: ConsoleOutput, finding: Finding, redactor: Redactor) -> None:
     from windlass.cli.text import one_line
 
     words = one_line(redactor.text(finding.detail), max(40, paper.width - 36))
     paper.line(f"{finding.name:<20}", (f"{finding.status:<13}", _TONE[finding.status]), words)
 
 
-def _close(paper: Paper, report: Report, wrote: str | None, redactor: Redactor) -> None:
+def _close(paper: ConsoleOutput, report: Report, wrote: str | None, redactor: Redactor) -> None:
     from windlass.cli import text as words
     from windlass.models.doctor.row import as_toml
 
@@ -160,15 +160,15 @@ def _why(report: Report) -> str:
     return "not all of it was examined"
 
 
-def _written(report: Report) -> str:
+def _write_row(report: Report) -> str:
     from windlass.config import loader
-    from windlass.models.doctor.row import shadowed, write
+    from windlass.models.doctor.row import find_shadowing_glob, write
 
     if not report.row:
         return "nothing was found that a row could say; windlass.toml is as it was"
     path = loader.find() or Path.cwd() / loader.FILE
     done = write(path, report.provider, report.model, report.row)
-    above = shadowed(path, report.provider, report.model)
+    above = find_shadowing_glob(path, report.provider, report.model)
     wins = f"; your row for {above!r} stands above it and wins" if above else ""
     return f"row {done}: {os.path.relpath(path)}{wins}"
 

@@ -66,7 +66,11 @@ def lint(
             raise ConfigError("--session and --transcript are two histories: give one of them")
         if paths or registry:
             raise ConfigError("a history is looked at alone: leave paths and --registry out")
-        request = _saved(session, store) if session is not None else _exported(str(transcript))
+        request = (
+            _read_session(session, store)
+            if session is not None
+            else _read_history_file(str(transcript))
+        )
         ctx.exit(_tell_verdicts(list(verdicts(request, provider)), as_json))
     ctx.exit(_tell(_findings(paths, registry, provider), as_json))
 
@@ -78,14 +82,14 @@ def _with_what_is_known_here() -> Callable[[], None]:
     """
     from windlass.cli.config import sections
     from windlass.errors import ConfigError
-    from windlass.models.registry.defaults import shipped
+    from windlass.models.registry.defaults import read_shipped_tables
     from windlass.models.registry.registry import Book, book_of
     from windlass.models.registry.scope import current_book
 
     try:
         book = book_of(sections().load())
     except ConfigError:
-        book = Book([shipped()])
+        book = Book([read_shipped_tables()])
     before = current_book.set(lambda: book)
     return lambda: current_book.reset(before)
 
@@ -335,7 +339,7 @@ def _tell_verdicts(found: list[Verdict], as_json: bool) -> int:
     return 1 if any(verdict.refused for verdict in found) else 0
 
 
-def _saved(session: str, store: str | None) -> Request:
+def _read_session(session: str, store: str | None) -> Request:
     import asyncio
 
     from windlass.cli.store_location import find_place, match
@@ -366,7 +370,7 @@ def _request(entries: Sequence[Any]) -> Request:
     return Request(messages_of(entries), Frame() if last is None else frame_of(last))
 
 
-def _exported(file: str) -> Request:
+def _read_history_file(file: str) -> Request:
     """A history from a file: a transcript, a list of messages, or a journal of JSON lines."""
     import msgspec
 

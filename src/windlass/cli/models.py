@@ -37,7 +37,7 @@ def models(ctx: click.Context, provider: str | None, as_json: bool) -> None:
     Without a command it lists them: `windlass models --provider openai`.
     """
     if ctx.invoked_subcommand is None:
-        listed(provider, as_json)
+        print_models(provider, as_json)
     elif provider is not None or as_json:
         name = "--provider" if provider is not None else "--json"
         raise click.UsageError(f"write {name} behind {ctx.invoked_subcommand}", ctx)
@@ -53,10 +53,10 @@ def show(provider: str | None, as_json: bool) -> None:
     Prices are dollars per million tokens. Models that are not listed work too; they cost nothing on
     paper.
     """
-    listed(provider, as_json)
+    print_models(provider, as_json)
 
 
-def listed(provider: str | None, as_json: bool) -> None:
+def print_models(provider: str | None, as_json: bool) -> None:
     """Print the list."""
     from windlass.cli.console import out
     from windlass.errors import ConfigError, nearest

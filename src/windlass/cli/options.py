@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Chosen(NamedTuple):
+class RunOptions(NamedTuple):
     """The options of a command that runs an agent, as they were typed."""
 
     model: str | None = None
@@ -101,18 +101,18 @@ json_option = click.option("--json", "as_json", is_flag=True, help="JSON for mac
 
 
 def agent_options(*, session: bool = True, answers: bool = True) -> Callable[[F], F]:
-    """Give a command the common options, gathered into one `Chosen`."""
+    """Give a command the common options, gathered into one `RunOptions`."""
     options: list[Callable[[Any], Any]] = [*_AGENT_OPTIONS]
     options += _SESSION_OPTIONS if session else ()
     options += _ANSWER_OPTIONS if answers else ()
 
     def decorate(command: F) -> F:
         @functools.wraps(command)
-        def gathered(**given: Any) -> Any:
-            mine = {name: given.pop(name) for name in Chosen._fields if name in given}
-            return command(chosen=Chosen(**mine), **given)
+        def run_command(**given: Any) -> Any:
+            mine = {name: given.pop(name) for name in RunOptions._fields if name in given}
+            return command(chosen=RunOptions(**mine), **given)
 
-        wrapped: Any = debug_option(gathered)
+        wrapped: Any = debug_option(run_command)
         for option in reversed(options):
             wrapped = option(wrapped)
         return cast(F, wrapped)
@@ -157,7 +157,9 @@ def before(entries: Sequence[JournalEntry]) -> Before | None:
 # --------------------------------------------------------------------------- the agent
 
 
-def make_agent(chosen: Chosen, past: Before | None, hint: Sequence[str] = ()) -> Agent[Any, str]:
+def make_agent(
+    chosen: RunOptions, past: Before | None, hint: Sequence[str] = ()
+) -> Agent[Any, str]:
     """The agent the options ask for. A session goes on with its model and system prompt unless told
     otherwise; its tools must be named again, for code is not loaded because a file says so.
     """
@@ -193,7 +195,7 @@ def make_agent(chosen: Chosen, past: Before | None, hint: Sequence[str] = ()) ->
     return agent
 
 
-def make_model(chosen: Chosen, past: Before | None) -> Any:
+def make_model(chosen: RunOptions, past: Before | None) -> Any:
     """The model that is named, else the session's own, else the default."""
     from windlass.models.registry.providers import resolve
 
@@ -225,13 +227,13 @@ def load_tools(paths: Sequence[str], option: str = "--tools") -> list[Any]:
 
     found: list[Any] = []
     for path in paths:
-        thing = imported(path, option)
+        thing = import_object(path, option)
         many = isinstance(thing, (list, tuple, ToolRegistry))
         found += cast("list[Any]", thing) if many else [thing]
     return list(as_tools(found))
 
 
-def imported(path: str, option: str) -> Any:
+def import_object(path: str, option: str) -> Any:
     """What is at `module:name`; modules of the current folder count, after all others.
 
     A folder can be a download: a file in it must not stand in for an installed package. Where Python
@@ -277,7 +279,7 @@ def read_system(given: str | None) -> str | None:
         raise ConfigError(f"--system {given}: {why}") from None
 
 
-def answers_of(chosen: Chosen) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+def answers_of(chosen: RunOptions) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     """Decisions and results for the calls of a parked run."""
     from windlass.loop.resume_input import Allow, Deny
 

@@ -37,11 +37,11 @@ def show(id: str, store: str | None, as_json: bool) -> None:
 
     from windlass.cli.console import out
 
-    found = _found(store, id)
+    found = _find_plan(store, id)
     if as_json:
         out().json({**msgspec.to_builtins(found), "state": _state(found)})
         return
-    for line in told(found):
+    for line in render_plan(found):
         click.echo(line)
 
 
@@ -58,11 +58,11 @@ def approve(id: str, yes: bool, expires: str, by: str | None, store: str | None)
     from windlass.cli import text as words
     from windlass.sessions.effect_plans import approve_plan
 
-    seen = _found(store, id)
+    seen = _find_plan(store, id)
     if not yes:
         if not sys.stdin.isatty():
             raise click.UsageError("nobody is there to ask: add --yes")
-        for line in told(seen):
+        for line in render_plan(seen):
             click.echo(line, err=True)
         click.confirm("approve all of it?", abort=True, err=True)
 
@@ -75,7 +75,7 @@ def approve(id: str, yes: bool, expires: str, by: str | None, store: str | None)
     click.echo(f"approved {count}: windlass run … --plan {words.one_line(seen.session_id)}")
 
 
-def _found(store: str | None, id: str) -> EffectPlan:
+def _find_plan(store: str | None, id: str) -> EffectPlan:
     from windlass.sessions.effect_plans import plan_of
 
     async def look(home: Store, session_id: str) -> EffectPlan:
@@ -84,7 +84,7 @@ def _found(store: str | None, id: str) -> EffectPlan:
     return on_session(store, id, look)
 
 
-def told(plan: EffectPlan) -> Iterator[str]:
+def render_plan(plan: EffectPlan) -> Iterator[str]:
     """A plan as a person reads it."""
     from windlass.cli import text as words
 

@@ -12,11 +12,11 @@ from windlass.cli.options import json_option
 from windlass.cli.sessions import on_session, store_option
 
 if TYPE_CHECKING:
-    from windlass.cli.console import Paper
+    from windlass.cli.console import ConsoleOutput
     from windlass.events import JournalEntry
     from windlass.loop.plan import Plan
     from windlass.replay.diff import Difference
-    from windlass.replay.replay import RecordedRun, Replayed
+    from windlass.replay.replay import RecordedRun, ReplayReport
     from windlass.store.base import Store
 
 
@@ -105,7 +105,7 @@ async def _replay(
     runs = [run for run in recorded_runs(entries) if run.stop > start]
     plan = _plan(agent) if agent is not None else None
     own = load_tools(tools) if tools else None
-    done: list[Replayed] = []
+    done: list[ReplayReport] = []
     async with Runtime(store="memory:") as runtime:
         for run in runs:
             done.append(
@@ -134,13 +134,13 @@ def _plan(path: str) -> Plan:
     from collections.abc import Mapping
 
     from windlass.agents.agent import Agent
-    from windlass.cli.options import imported
+    from windlass.cli.options import import_object
     from windlass.engine.assemble import assemble, check_loop
     from windlass.engine.model import model_of
-    from windlass.errors import ConfigError, shown
+    from windlass.errors import ConfigError, safe_repr
     from windlass.replay.replay import NeverAsked
 
-    found = imported(path, "--agent")
+    found = import_object(path, "--agent")
     if isinstance(found, Mapping):
         options = check_loop(dict(cast("Mapping[str, Any]", found)))
         system = options.pop("system", None)
@@ -150,7 +150,7 @@ def _plan(path: str) -> Plan:
         return assemble(options, system, "agent_loop")
     if not isinstance(found, Agent):
         raise ConfigError(
-            f"--agent {path} is {shown(found)}; it must be an Agent, or a dict of options for agent_loop"
+            f"--agent {path} is {safe_repr(found)}; it must be an Agent, or a dict of options for agent_loop"
         )
     agent = cast("Agent[Any, Any]", found)
     if callable(agent.system):
@@ -163,7 +163,7 @@ def _plan(path: str) -> Plan:
 # --------------------------------------------------------------------------- telling
 
 
-def _report(paper: Paper, session_id: str, done: Sequence[Replayed]) -> None:
+def _report(paper: ConsoleOutput, session_id: str, done: Sequence[ReplayReport]) -> None:
     from windlass.cli import text as words
 
     if not done:
@@ -198,7 +198,7 @@ def _head(run: RecordedRun) -> str:
     return clean(f"run {run.number}: {who}{begun.provider}:{begun.model}, by {begun.door}")
 
 
-def _show(paper: Paper, found: Difference) -> None:
+def _show(paper: ConsoleOutput, found: Difference) -> None:
     from windlass.cli.text import clean, one_line
 
     place = f"request {found.request}"
@@ -213,7 +213,7 @@ def _show(paper: Paper, found: Difference) -> None:
     paper.line("")
 
 
-def _document(session_id: str, done: Sequence[Replayed]) -> dict[str, Any]:
+def _document(session_id: str, done: Sequence[ReplayReport]) -> dict[str, Any]:
     return {
         "session_id": session_id,
         "identical": all(one.difference is None for one in done),

@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from windlass.cli.options import Chosen, agent_options, json_option
+from windlass.cli.options import RunOptions, agent_options, json_option
 
 
 @click.command()
@@ -15,7 +15,7 @@ from windlass.cli.options import Chosen, agent_options, json_option
 @json_option
 @click.option("--stream", is_flag=True, help="With --json: every event as a line of JSON.")
 @click.option("--quiet", "-q", is_flag=True, help="The answer alone.")
-def run(task: str | None, chosen: Chosen, as_json: bool, stream: bool, quiet: bool) -> None:
+def run(task: str | None, chosen: RunOptions, as_json: bool, stream: bool, quiet: bool) -> None:
     """Run an agent on TASK and watch it work. A task of "-" is read from standard input.
 
     The answer goes to standard output, progress to standard error. Ctrl-C cancels the run and says
@@ -40,7 +40,12 @@ def run(task: str | None, chosen: Chosen, as_json: bool, stream: bool, quiet: bo
 
 
 def work_on(
-    task: str | None, chosen: Chosen, *, as_json: bool, stream: bool = False, quiet: bool = False
+    task: str | None,
+    chosen: RunOptions,
+    *,
+    as_json: bool,
+    stream: bool = False,
+    quiet: bool = False,
 ) -> None:
     """Run the task and exit with the code that says how it ended."""
     import asyncio

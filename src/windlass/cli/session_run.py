@@ -17,7 +17,7 @@ from windlass import seams
 from windlass.cli import text as words
 from windlass.cli.console import stop_writing
 from windlass.cli.logs import secrets_here
-from windlass.cli.options import Before, Chosen, answers_of, before, make_agent
+from windlass.cli.options import Before, RunOptions, answers_of, before, make_agent
 from windlass.cli.store_location import find_place, match
 from windlass.cli.text import clean, one_line
 from windlass.cli.views import Redacting, View
@@ -43,7 +43,7 @@ SIGPIPE = 13  # Windows has no name for it
 class Work:
     """One session, and the agent that works on it."""
 
-    def __init__(self, chosen: Chosen, view: View) -> None:
+    def __init__(self, chosen: RunOptions, view: View) -> None:
         self.chosen, self.view = chosen, view
         self.place = find_place(chosen.store)
         self.store = self.place.open()
@@ -73,7 +73,7 @@ class Work:
             if self.past is None:
                 raise NoSuchSession(f"session {self.session_id!r} has never run; use --session")
         elif chosen.session is not None:
-            self.session_id = _checked(chosen.session)
+            self.session_id = _check_session_id(chosen.session)
             try:
                 entries = await self.store.read(self.session_id) if self.place.exists else []
                 self.past = before(entries)
@@ -116,7 +116,7 @@ class Work:
             tools = {"tools": list(self.chosen.tools)} if self.chosen.tools else None
             await agent_session_open(self.session_id, metadata=tools, store=self.store)
             self.fresh = False
-        redacting = Redacting(self.view, self._known)
+        redacting = Redacting(self.view, self._current_redactor)
         self.signal = None
         brake = Abort()
 
@@ -125,12 +125,12 @@ class Work:
                 redacting(event)
             except BrokenPipeError:  # as in any pipe: whoever read us has gone, so we stop
                 stop_writing()
-                self._stopped(SIGPIPE)
+                self._on_signal(SIGPIPE)
                 brake.abort("nobody reads the output any more")
 
         self.view.begin()
         try:
-            with _signals(brake, self._stopped):
+            with _signals(brake, self._on_signal):
                 discards = self.chosen.on_pending == "discard"
                 if resume and self.unfinished and not discards:
                     return await self._resume(agent, task, brake, sink)
@@ -155,10 +155,10 @@ class Work:
             decisions=decisions, results=results, take_over=self.chosen.take_over,
         )  # fmt: skip
 
-    def _stopped(self, number: int) -> None:
+    def _on_signal(self, number: int) -> None:
         self.signal = number
 
-    def _known(self) -> Redactor | None:
+    def _current_redactor(self) -> Redactor | None:
         return self.runtime.redactor or self.redactor
 
     # ----------------------------------------------------------------- what is said at the end
@@ -226,7 +226,7 @@ def _why(result: AgentResult[str]) -> str:
     return f" ({clean(result.stop_reason)})" if result.stop_reason else ""
 
 
-def _checked(session_id: str) -> str:
+def _check_session_id(session_id: str) -> str:
     if not session_id or session_id != session_id.strip() or clean(session_id) != session_id:
         raise ConfigError(f"--session {session_id!r}: an id is a plain name")
     return session_id

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from windlass.cli.main import debug_option
-from windlass.cli.options import Chosen, agent_options, json_option
+from windlass.cli.options import RunOptions, agent_options, json_option
 from windlass.files import open_private
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def show(id: str, store: str | None, full: bool, as_json: bool) -> None:
     from windlass.cli.console import out
     from windlass.events import as_dict
 
-    async def look(home: Store, session_id: str) -> tuple[SessionInfo, list[timeline.Timed]]:
+    async def look(home: Store, session_id: str) -> tuple[SessionInfo, list[timeline.TimedEntry]]:
         return await home.info(session_id), await timeline.read(home, session_id)
 
     info, entries = on_session(store, id, look)
@@ -106,7 +106,7 @@ def show(id: str, store: str | None, full: bool, as_json: bool) -> None:
 @click.argument("task", required=False)
 @agent_options(session=False)
 @json_option
-def resume(id: str, task: str | None, chosen: Chosen, as_json: bool) -> None:
+def resume(id: str, task: str | None, chosen: RunOptions, as_json: bool) -> None:
     """Go on with a session that was killed, cancelled or parked; the same as run --resume ID."""
     from windlass.cli.run import work_on
 
@@ -256,10 +256,10 @@ def on_session(
     if not place.exists:
         raise NoSuchSession(f"no session {id!r}: nothing is kept in {place.shown}")
 
-    async def found(home: Store) -> T:
+    async def find_and_run(home: Store) -> T:
         return await work(home, await match(home, id))
 
-    return at_place(place, found, writes=writes)
+    return at_place(place, find_and_run, writes=writes)
 
 
 def _infos(store: str | None) -> tuple[Place, list[SessionInfo]]:

@@ -12,7 +12,7 @@ import msgspec
 
 from windlass import events
 from windlass.cli import text as words
-from windlass.cli.console import Paper
+from windlass.cli.console import ConsoleOutput
 from windlass.cli.text import clean, one_line, shown_call
 from windlass.messages import Thinking
 from windlass.trace.marks import said_by
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 LABEL = 8
 
 
-class Timed(NamedTuple):
+class TimedEntry(NamedTuple):
     """An entry, and when it was written down."""
 
     at: float
@@ -39,18 +39,18 @@ class Step(NamedTuple):
     heading: bool = False
 
 
-async def read(store: Store, session_id: str) -> list[Timed]:
+async def read(store: Store, session_id: str) -> list[TimedEntry]:
     """A session's entries with their times."""
     from windlass.store.codec import decode
 
     return [
-        Timed(row.at, entry)
+        TimedEntry(row.at, entry)
         for row in await store.rows(session_id)
         for entry in decode(row.payload, session_id, row.seq)
     ]
 
 
-def show(paper: Paper, entries: Sequence[Timed], *, full: bool = False) -> None:
+def show(paper: ConsoleOutput, entries: Sequence[TimedEntry], *, full: bool = False) -> None:
     """Write the timeline. Long text is cut to the line unless all of it is wanted."""
     start = entries[0].at if entries else 0.0
     width = None if full else max(40, paper.width - 11 - LABEL - 2)
@@ -85,7 +85,7 @@ def steps(entry: events.JournalEntry) -> Iterator[Step]:
 # --------------------------------------------------------------------------- entry by entry
 
 
-def _opened(entry: events.SessionOpened) -> Iterator[Step]:
+def _session_steps(entry: events.SessionOpened) -> Iterator[Step]:
     if entry.parent_id is not None:
         kept = (
             "" if entry.branch_at is None else f" after {words.count(entry.branch_at, 'message')}"
@@ -93,33 +93,33 @@ def _opened(entry: events.SessionOpened) -> Iterator[Step]:
         yield Step("forked", f"from {entry.parent_id}{kept}")
 
 
-def _started(entry: events.RunStarted) -> Iterator[Step]:
+def _start_steps(entry: events.RunStarted) -> Iterator[Step]:
     name = f"{entry.name}: " if entry.name else ""
     yield Step("run", f"{name}{entry.provider}:{entry.model}, for {entry.caller}, by {entry.door}")
 
 
-def _ended(entry: events.RunEnded) -> Iterator[Step]:
+def _end_steps(entry: events.RunEnded) -> Iterator[Step]:
     good = entry.status in ("done", "idle")
     why = f" ({entry.stop_reason})" if entry.stop_reason and not good else ""
     said = f": {entry.error.get('message')}" if entry.error else ""
     yield Step("end", f"{entry.status}{why}{said}", "green" if good else "yellow")
 
 
-def _resumed(entry: events.RunResumed) -> Iterator[Step]:
+def _resume_steps(entry: events.RunResumed) -> Iterator[Step]:
     yield Step("resumed", f"where the journal ended, at the stage {entry.at!r}", "magenta")
 
 
-def _suspended(entry: events.Suspended) -> Iterator[Step]:
+def _suspend_steps(entry: events.Suspended) -> Iterator[Step]:
     waiting = f"; waits for {', '.join(entry.waiting)}" if entry.waiting else ""
     yield Step("parked", f"{entry.reason}{waiting}", "yellow")
 
 
-def _framed(entry: events.Framed) -> Iterator[Step]:
+def _frame_steps(entry: events.Framed) -> Iterator[Step]:
     tools = ", ".join(str(tool.get("name")) for tool in entry.tools) or "none"
     yield Step("frame", f"tools: {tools}; system: {entry.system or 'none'}", "dim")
 
 
-def _said(entry: events.Said) -> Iterator[Step]:
+def _message_steps(entry: events.Said) -> Iterator[Step]:
     message = entry.message
     text = message.text or words.count(len(message.content), "block")
     yield Step(message.kind or message.role, text, "" if message.kind is None else "dim")
@@ -129,7 +129,7 @@ def _turn(entry: events.IterationStart) -> Iterator[Step]:
     yield Step("turn", str(entry.number), heading=True)
 
 
-def _replied(entry: events.Replied) -> Iterator[Step]:
+def _reply_steps(entry: events.Replied) -> Iterator[Step]:
     usage = entry.usage
     facts = [f"{usage.input_tokens:,} in", f"{usage.output_tokens:,} out"]
     if usage.cache_read_tokens:
@@ -152,7 +152,7 @@ def _reply_failed(entry: events.ReplyFailed) -> Iterator[Step]:
     yield Step("model", f"failed ({entry.category}): {entry.message}", "red")
 
 
-def _decided(entry: events.ToolDecided) -> Iterator[Step]:
+def _decision_steps(entry: events.ToolDecided) -> Iterator[Step]:
     why = f": {entry.reason}" if entry.reason else ""
     tone = "dim" if entry.action == "allow" else "yellow"
     by = f"by rule {entry.rule!r} for {entry.caller}"
@@ -169,13 +169,13 @@ _EFFECTS = {
 }
 
 
-def _intended(entry: events.ToolIntended) -> Iterator[Step]:
+def _intent_steps(entry: events.ToolIntended) -> Iterator[Step]:
     again = f", attempt {entry.attempt}" if entry.attempt > 1 else ""
     eager = ", while the model still wrote" if entry.eager else ""
     yield Step("starts", f"{entry.tool} ({_EFFECTS[entry.effect]}{again}{eager})", "dim")
 
 
-def _resulted(entry: events.ToolResulted) -> Iterator[Step]:
+def _result_steps(entry: events.ToolResulted) -> Iterator[Step]:
     good = entry.outcome == "ok" and not entry.result.is_error
     took = f" ({words.duration(entry.duration_ms / 1000)})" if entry.duration_ms else ""
     outcome = "" if entry.outcome == "ok" else f" {entry.outcome}:"
@@ -183,7 +183,7 @@ def _resulted(entry: events.ToolResulted) -> Iterator[Step]:
     yield Step("result", text, "green" if good else "red")
 
 
-def _answered(entry: events.ToolMessage) -> Iterator[Step]:
+def _tool_message_steps(entry: events.ToolMessage) -> Iterator[Step]:
     if entry.shown:
         changed = words.count(len(entry.shown), "result")
         yield Step("shown", f"{changed} changed before the model sees it", "dim")
@@ -195,17 +195,17 @@ def _verdict(entry: events.IterationEnd) -> Iterator[Step]:
     yield Step("verdict", f"{said} ({why})" if why else said, "dim")
 
 
-def _reshaped(entry: events.Reshaped) -> Iterator[Step]:
+def _reshape_steps(entry: events.Reshaped) -> Iterator[Step]:
     gone, new = words.count(entry.stop - entry.start, "message"), len(entry.messages)
     yield Step("view", f"{gone} replaced by {new}: {entry.why}", "yellow")
 
 
-def _compacted(entry: events.Compacted) -> Iterator[Step]:
+def _compaction_steps(entry: events.Compacted) -> Iterator[Step]:
     sizes = f"{entry.estimated_tokens_before:,} to {entry.estimated_tokens_after:,} tokens"
     yield Step("compact", f"about {sizes} ({entry.reason}, {entry.strategy})", "yellow")
 
 
-def _projected(entry: events.Projected) -> Iterator[Step]:
+def _projection_steps(entry: events.Projected) -> Iterator[Step]:
     sizes = f"{entry.estimated_tokens_before:,} -> {entry.estimated_tokens_after:,} tokens"
     yield Step("project", f"about {sizes} ({entry.policy})", "yellow")
 
@@ -227,7 +227,7 @@ def _budget(entry: events.BudgetExhausted) -> Iterator[Step]:
     yield Step("limit", f"{entry.limit}: {entry.used:g} of {entry.allowed:g}", "yellow")
 
 
-def _noted(entry: events.Noted) -> Iterator[Step]:
+def _note_steps(entry: events.Noted) -> Iterator[Step]:
     yield Step("note", f"{entry.name}: {_plain(entry.data)}", "dim")
 
 
@@ -275,31 +275,31 @@ _TOLD: dict[type, Callable[[Any], Iterator[Step]]] = {
         ),
         _as_in_the_picture,
     ),
-    events.SessionOpened: _opened,
-    events.RunStarted: _started,
-    events.RunEnded: _ended,
-    events.RunResumed: _resumed,
-    events.Suspended: _suspended,
+    events.SessionOpened: _session_steps,
+    events.RunStarted: _start_steps,
+    events.RunEnded: _end_steps,
+    events.RunResumed: _resume_steps,
+    events.Suspended: _suspend_steps,
     events.SessionReset: _simple(
         "reset", lambda _: "everything said so far is out of the view", "yellow"
     ),
     events.InboxTaken: _inbox,
-    events.Framed: _framed,
-    events.Said: _said,
+    events.Framed: _frame_steps,
+    events.Said: _message_steps,
     events.IterationStart: _turn,
     events.CallReserved: _nothing,  # the reply or the failure follows
-    events.Replied: _replied,
+    events.Replied: _reply_steps,
     events.ReplyFailed: _reply_failed,
-    events.ToolDecided: _decided,
-    events.ToolIntended: _intended,
-    events.ToolResulted: _resulted,
+    events.ToolDecided: _decision_steps,
+    events.ToolIntended: _intent_steps,
+    events.ToolResulted: _result_steps,
     events.ToolShown: _nothing,
-    events.ToolMessage: _answered,
+    events.ToolMessage: _tool_message_steps,
     events.IterationEnd: _verdict,
     events.FinishProposed: _simple("finish", lambda e: f"proposed: {e.reason}"),
-    events.Reshaped: _reshaped,
-    events.Compacted: _compacted,
-    events.Projected: _projected,
+    events.Reshaped: _reshape_steps,
+    events.Compacted: _compaction_steps,
+    events.Projected: _projection_steps,
     events.Decorated: _nothing,
     events.Reminded: _simple("reminder", lambda e: f"{e.text} ({_for_so_long(e.ttl)})"),
     events.Remembered: _nothing,
@@ -342,5 +342,5 @@ _TOLD: dict[type, Callable[[Any], Iterator[Step]]] = {
     events.UndoEnded: _simple(
         "undone", lambda e: f"{e.tool}: {e.outcome} {e.detail or ''}", "yellow"
     ),
-    events.Noted: _noted,
+    events.Noted: _note_steps,
 }

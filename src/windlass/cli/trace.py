@@ -56,7 +56,7 @@ def trace(
         raise click.UsageError("--html and --json are two forms of the same: give one of them")
     wanted = _turns(turns)
     picture = on_session(store, session, read_picture)
-    parts = _chosen(picture, number)
+    parts = _select_parts(picture, number)
     if as_json:
         from windlass.cli.console import out
         from windlass.trace.json_data import as_data
@@ -75,10 +75,10 @@ async def read_picture(store: Store, session_id: str) -> Picture:
 
 async def _read(store: Store, session_id: str, infos: Sequence[SessionInfo], depth: int) -> Picture:
     from windlass.store.codec import decode
-    from windlass.trace.build import Written, picture_of
+    from windlass.trace.build import Append, picture_of
 
     rows = [
-        Written(row.at, decode(row.payload, session_id, row.seq))
+        Append(row.at, decode(row.payload, session_id, row.seq))
         for row in await store.rows(session_id)
     ]
     called = {
@@ -110,7 +110,7 @@ def _turns(given: str | None) -> tuple[int, int] | None:
     return found
 
 
-def _chosen(picture: Picture, number: int | None) -> list[Part]:
+def _select_parts(picture: Picture, number: int | None) -> list[Part]:
     if number is None:
         return picture.parts
     runs = len(picture.parts)

@@ -11,7 +11,7 @@ import click
 from windlass.cli.main import debug_option
 
 if TYPE_CHECKING:
-    from windlass.config.trust import Ignored, TrustRecord
+    from windlass.config.trust import IgnoredSetting, TrustRecord
 
 
 @click.command()
@@ -84,7 +84,7 @@ def _files() -> Iterator[Path]:
     yield from package_files(project.parent if project is not None else Path.cwd())
 
 
-def _widening(file: Path) -> tuple[bytes, list[Ignored]]:
+def _widening(file: Path) -> tuple[bytes, list[IgnoredSetting]]:
     """The content of the file, and every setting of it that needs trust."""
     import os
 

@@ -85,13 +85,13 @@ def _work(
     undone: tuple[str, bool] | None = None,
 ) -> list[UndoStep]:
     """Look at these calls of the session, or at all; or undo them, as whom and however it stands."""
-    from windlass.cli.options import imported, load_tools
+    from windlass.cli.options import import_object, load_tools
     from windlass.config.loader import load
     from windlass.engine.environment import Runtime
     from windlass.resources.resource import is_resource
     from windlass.sessions.undo import undo, undoable
 
-    things = {path: imported(path, "--tools") for path in tools}
+    things = {path: import_object(path, "--tools") for path in tools}
     rows = [thing for thing in things.values() if is_resource(thing)]
     known = load_tools([path for path, thing in things.items() if not is_resource(thing)])
 

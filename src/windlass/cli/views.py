@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 from windlass import seams
 from windlass.cli import text as words
 from windlass.cli.console import (
-    Paper,
+    ConsoleOutput,
     Part,
     err,
     out,
-    styled,
+    to_rich_text,
 )
 from windlass.cli.text import clean, clean_piece, json_text, one_line, shown_call
 from windlass.events import (
@@ -134,7 +134,7 @@ class Plain(View):
 class Terminal(Plain):
     """The same on a terminal, above a status line of turns, tokens, cost and time."""
 
-    def __init__(self, paper: Paper | None = None) -> None:
+    def __init__(self, paper: ConsoleOutput | None = None) -> None:
         super().__init__()
         self.answer = paper or self.answer
         self.partial = ""  # the line that is still being written
@@ -197,7 +197,7 @@ class Terminal(Plain):
         self.streamed = self.streamed or bool(shown)
         *whole, self.partial = (self.partial + shown).split("\n")
         for line in whole:
-            self.answer.console.print(styled(line))
+            self.answer.console.print(to_rich_text(line))
         self.at_start = not self.partial
 
     def close_line(self) -> None:
@@ -205,11 +205,11 @@ class Terminal(Plain):
         partial, self.partial = self.partial, ""
         self.at_start = True
         if partial:
-            self.answer.console.print(styled(partial))
+            self.answer.console.print(to_rich_text(partial))
 
     def note(self, *parts: Part, always: bool = False) -> None:
         """A line about the run, on the same terminal."""
-        self.answer.console.print(styled(*parts), soft_wrap=True)
+        self.answer.console.print(to_rich_text(*parts), soft_wrap=True)
 
     def _bottom(self) -> RenderableType:
         from rich.console import Group
@@ -219,8 +219,8 @@ class Terminal(Plain):
         facts.append(words.duration(seams.monotonic() - self.started))
         status = f"{self.doing}…  {' · '.join(facts)}  (Ctrl-C stops)"
         self._spinner = getattr(self, "_spinner", None) or Spinner("dots", style="cyan")
-        self._spinner.update(text=styled((status, "dim")))
-        return Group(styled(self.partial), self._spinner) if self.partial else self._spinner
+        self._spinner.update(text=to_rich_text((status, "dim")))
+        return Group(to_rich_text(self.partial), self._spinner) if self.partial else self._spinner
 
 
 def short_line(event: Event, width: int) -> tuple[Part, ...] | None:

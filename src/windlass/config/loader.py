@@ -28,10 +28,10 @@ from windlass.config.shapes import (
     convert,
     is_secret,
     problems_of,
+    render_value,
     say,
-    shown,
 )
-from windlass.config.trust import Ignored, TrustRecord, user_folder
+from windlass.config.trust import IgnoredSetting, TrustRecord, user_folder
 from windlass.errors import ConfigError, nearest
 from windlass.files import owner_problem, read_regular
 from windlass.redaction.redactor import Secret, mask_url, secrets_in
@@ -69,8 +69,10 @@ def section(name: str, shape: type[msgspec.Struct] | str) -> None:
     `"package.module:StoreConfig"` is imported only when somebody loads a configuration.
     """
     known = _sections.get(name)
-    if known is not None and _spelled(known) != _spelled(shape):
-        raise ConfigError(f"section {name!r} belongs to {_spelled(known)}, not {_spelled(shape)}")
+    if known is not None and _shape_path(known) != _shape_path(shape):
+        raise ConfigError(
+            f"section {name!r} belongs to {_shape_path(known)}, not {_shape_path(shape)}"
+        )
     if not isinstance(shape, str):
         _must_have_defaults(shape)
     if known is None or isinstance(known, str):
@@ -96,7 +98,7 @@ class Config:
         start: Path,
         environ: Mapping[str, str],
         project: Path | None = None,
-        ignored: Iterable[Ignored] = (),
+        ignored: Iterable[IgnoredSetting] = (),
     ) -> None:
         self._layers = layers  # the strongest first
         self._sections = sections
@@ -117,7 +119,7 @@ class Config:
         if made is None:
             name = self._name(shape)
             try:
-                made = self._made[shape] = convert(self._merged(name), shape)
+                made = self._made[shape] = convert(self._merge_layers(name), shape)
             except msgspec.ValidationError as error:  # each source is right, together they are not
                 raise ConfigError(f"[{name}]: {say(error)}") from None
         return cast(S, made)
@@ -125,8 +127,8 @@ class Config:
     def explain(self) -> list[Setting]:
         """Every effective value of every section, and where it came from."""
         return [
-            Setting(name, ".".join(path), _masked(path, value), origin)
-            for name, shape in _resolved(self._sections).items()
+            Setting(name, ".".join(path), _mask_value(path, value), origin)
+            for name, shape in _resolve_sections(self._sections).items()
             for path, value in _leaves(self.get(shape), ())
             if (origin := self._origin((name, *path))) != BUILT_IN or value not in _NOTHING
         ]
@@ -134,7 +136,7 @@ class Config:
     def secrets(self) -> tuple[Secret, ...]:
         """Every secret in the configuration, for the redactor."""
         found: list[Secret] = []
-        for shape in _resolved(self._sections).values():
+        for shape in _resolve_sections(self._sections).values():
             for path, value in _leaves(self.get(shape), ()):
                 if isinstance(value, Secret):
                     found.append(value)
@@ -151,7 +153,7 @@ class Config:
 
     def document(self, *names: str) -> Document:
         """The raw tables of some sections, merged, and which file says what."""
-        return Document({name: self._merged(name) for name in names}, self._origin)
+        return Document({name: self._merge_layers(name) for name in names}, self._origin)
 
     def require_trust(self, setting: str) -> None:
         """Refuse to go on without settings that were ignored: `config.require_trust("roles.")`."""
@@ -163,14 +165,14 @@ class Config:
                 )
 
     def _name(self, shape: type[msgspec.Struct]) -> str:
-        for name, known in _resolved({**_sections, **self._sections}).items():
+        for name, known in _resolve_sections({**_sections, **self._sections}).items():
             if known is shape:
                 return name
         raise ConfigError(
             f"{shape.__name__} is no section of {FILE}; register it with config.section(name, shape)"
         )
 
-    def _merged(self, name: str) -> dict[str, Any]:
+    def _merge_layers(self, name: str) -> dict[str, Any]:
         merged: dict[str, Any] = {}
         for layer in reversed(self._layers):
             merged = _merge(merged, layer.data.get(name, {}))
@@ -196,7 +198,7 @@ def load(
     of all files are raised as one `ConfigError`.
     """
     environ = os.environ if env is None else env
-    known = _resolved(_sections if sections is None else sections)
+    known = _resolve_sections(_sections if sections is None else sections)
     folder = Path(start_dir) if start_dir is not None else Path.cwd()
     if file is not None and not Path(file).is_file():
         raise ConfigError(f"{file}: there is no such file")
@@ -206,7 +208,7 @@ def load(
         project = None if file is None else project  # by whatever name, it is the user's own
         user = user if file is None else None
     layer, problems = _read_environment(environ, known)
-    layers, ignored = [layer], list[Ignored]()
+    layers, ignored = [layer], list[IgnoredSetting]()
     mine: Layer | None = None
     if user is not None and user.is_file():
         mine, wrong = _read(user, known)
@@ -232,7 +234,7 @@ def check(path: str | os.PathLike[str]) -> list[str]:
     """Every problem of one file, as `path:line: what is wrong`; empty when it is right."""
     if not Path(path).is_file():
         return [f"{path}: there is no such file"]
-    return _read(Path(path), _resolved(_sections))[1]
+    return _read(Path(path), _resolve_sections(_sections))[1]
 
 
 def find(start_dir: str | os.PathLike[str] | None = None) -> Path | None:
@@ -256,12 +258,12 @@ def _read_project(
     environ: Mapping[str, str],
     weaker: Mapping[str, Any],
     named: bool,
-) -> tuple[Layer | None, list[str], list[Ignored]]:
+) -> tuple[Layer | None, list[str], list[IgnoredSetting]]:
     """The project's file, as far as it counts; its problems; and what of it does not count."""
     if problem := owner_problem(path):
         if named:
             return None, [f"{path}: {problem}"], []
-        ignored = [Ignored("", str(path), problem)]
+        ignored = [IgnoredSetting("", str(path), problem)]
         warn_ignored(path, ignored)
         return None, [], ignored
     layer, wrong = _read(path, known)
@@ -279,10 +281,10 @@ def without_widening(
     origin: Callable[[tuple[str, ...]], str],
     known: Mapping[str, type[msgspec.Struct]],
     weaker: Mapping[str, Any],
-) -> tuple[dict[str, Any], list[Ignored]]:
+) -> tuple[dict[str, Any], list[IgnoredSetting]]:
     """What an untrusted file may say, and what of it does not count."""
     kept: dict[str, Any] = {}
-    ignored: list[Ignored] = []
+    ignored: list[IgnoredSetting] = []
     for name, shape in known.items():
         table = data.get(name)
         if table is None:
@@ -298,16 +300,16 @@ def without_widening(
         for path, _ in _leaves(table, ()):
             if not _holds(narrow, path):
                 setting = ".".join((name, *path))
-                ignored.append(Ignored(setting, origin((name, *path)), UNTRUSTED))
+                ignored.append(IgnoredSetting(setting, origin((name, *path)), UNTRUSTED))
     return kept, ignored
 
 
 _Widens: TypeAlias = Callable[[tuple[str, ...], object, Mapping[str, Any]], bool]
 
 
-def widening_of(path: Path, environ: Mapping[str, str]) -> tuple[bytes, list[Ignored]]:
+def widening_of(path: Path, environ: Mapping[str, str]) -> tuple[bytes, list[IgnoredSetting]]:
     """The content of a file, and every setting of it that needs trust."""
-    known = _resolved(_sections)
+    known = _resolve_sections(_sections)
     layer, wrong = _read(path, known, only="packages" in path.parts)
     wrong += _foreign_variables(layer, known)
     if wrong:
@@ -351,7 +353,7 @@ def _foreign_variables(layer: Layer, known: Mapping[str, type[msgspec.Struct]]) 
 _warned: set[tuple[str, ...]] = set()
 
 
-def warn_ignored(path: Path, ignored: Iterable[Ignored]) -> None:
+def warn_ignored(path: Path, ignored: Iterable[IgnoredSetting]) -> None:
     """Say once what does not count: nobody should have to look for it."""
     several = tuple(each.setting or each.reason for each in ignored)
     if several and (str(path), *several) not in _warned:
@@ -423,7 +425,7 @@ def read_package(
 ) -> Document:
     """A file that a package put into the project's folder: as far as it counts without trust."""
     if problem := owner_problem(path):
-        ignored = [Ignored("", str(path), problem)]
+        ignored = [IgnoredSetting("", str(path), problem)]
         config.ignored += ignored
         warn_ignored(path, ignored)
         return Document({}, lambda _path: str(path))
@@ -447,10 +449,10 @@ def read_text(text: str, label: str, layout: Layout) -> Document:
     if problem:
         raise ConfigError(problem)
     lines = Lines(text)
-    return checked(data, lambda path: f"{label}{lines.at(path)}", layout)
+    return check_document(data, lambda path: f"{label}{lines.at(path)}", layout)
 
 
-def checked(
+def check_document(
     data: dict[str, Any], where: Callable[[tuple[str, ...]], str], layout: Layout
 ) -> Document:
     """Tables in hand, held against their layout; raises `ConfigError` with every problem."""
@@ -547,7 +549,7 @@ def _read_environment(
             try:
                 data.setdefault(name, {})[field.encode_name] = _from_text(text, field.type)
             except msgspec.ValidationError as error:
-                given = shown((field.encode_name,), text)
+                given = render_value((field.encode_name,), text)
                 problems.append(f"environment {variable}: {say(error, field.type)}{given}")
         prefix = _variable(name, "")
         keys = [variable.removeprefix(prefix) for variable in fields]
@@ -593,7 +595,7 @@ def _must_have_defaults(shape: type[msgspec.Struct]) -> None:
             )
 
 
-def _resolved(
+def _resolve_sections(
     sections: Mapping[str, type[msgspec.Struct] | str],
 ) -> dict[str, type[msgspec.Struct]]:
     shapes: dict[str, type[msgspec.Struct]] = {}
@@ -608,7 +610,7 @@ def _resolved(
     return shapes
 
 
-def _spelled(shape: type[msgspec.Struct] | str) -> str:
+def _shape_path(shape: type[msgspec.Struct] | str) -> str:
     return shape if isinstance(shape, str) else f"{shape.__module__}:{shape.__qualname__}"
 
 
@@ -647,7 +649,7 @@ def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...]
         yield path, value
 
 
-def _masked(path: tuple[str, ...], value: Any) -> Any:
+def _mask_value(path: tuple[str, ...], value: Any) -> Any:
     if value and is_secret(path, value):
         return MASK
     return mask_url(value) if isinstance(value, str) else value

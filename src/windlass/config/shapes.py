@@ -40,7 +40,7 @@ def problems_of(value: Any, shape: Any, path: tuple[str, ...]) -> list[tuple[tup
         convert(value, shape)
     except msgspec.ValidationError as error:
         words = say(error, shape)
-        return [(path, f": {words}{shown(path, value)}{_fix(words, cast('object', value))}")]
+        return [(path, f": {words}{render_value(path, value)}{_fix(words, cast('object', value))}")]
     return []
 
 
@@ -126,7 +126,7 @@ def say(error: msgspec.ValidationError, shape: Any = None) -> str:
     return f"{words} (at {inside})" if inside else words
 
 
-def shown(path: tuple[str, ...], value: Any) -> str:
+def render_value(path: tuple[str, ...], value: Any) -> str:
     """` ('fast')`, unless the value is a secret or too much to show."""
     if isinstance(value, (dict, list)) or is_secret(path, value):
         return ""

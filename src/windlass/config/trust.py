@@ -23,7 +23,7 @@ VARIABLE: Final = "WINDLASS_TRUSTED_FILES"  # paths, as in PATH: for containers 
 _RECORD: Final = "trusted.json"
 
 
-class Ignored(msgspec.Struct, frozen=True):
+class IgnoredSetting(msgspec.Struct, frozen=True):
     """A setting, or a whole file, that does not count, and why."""
 
     setting: str  # "" for a whole file

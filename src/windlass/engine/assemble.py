@@ -15,15 +15,15 @@ from windlass.engine.model import (
     PLAIN,
     bind_model,
     choice_fits,
-    drifts,
     model_of,
-    named,
-    reached,
+    model_resolver,
+    needs_native_repair,
     settings_for,
     usual_settings,
     with_defaults,
+    with_retries,
 )
-from windlass.engine.options import LoopOptions, given
+from windlass.engine.options import LoopOptions, validate_options
 from windlass.engine.profiles import BARE, with_profile
 from windlass.engine.tool_policies import around, tooling, with_progress
 from windlass.errors import ConfigError
@@ -40,7 +40,7 @@ from windlass.options.checks import words
 from windlass.options.prompts import override, words_of
 from windlass.policies.budget import BudgetGuard
 from windlass.policies.build import About
-from windlass.policies.compaction.options import bounded
+from windlass.policies.compaction.options import has_context_limit
 from windlass.policies.completion import SENTINEL, Mode
 from windlass.policies.preview.options import (
     MODE,
@@ -51,7 +51,7 @@ from windlass.policies.preview.options import (
 from windlass.policies.result_cap import ResultCap
 from windlass.policies.tool_surface import contract_of
 from windlass.policies.turn_limit.options import Turns
-from windlass.tools.filter import FILTERS, left_of
+from windlass.tools.filter import FILTERS, filter_tools
 from windlass.tools.function import as_tools
 from windlass.tools.tool import Tool
 
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from windlass.output.policy import TypedAnswer
     from windlass.policies.post_turn import Change
     from windlass.policies.progress import ProgressTool
-    from windlass.policies.tool_search.plan import Disclosure
+    from windlass.policies.tool_search.plan import ToolSearchPlan
 
 LOOP_OPTIONS = LoopOptions.__optional_keys__ | {"system"}
 AGENT_OPTIONS = (LOOP_OPTIONS - {"max_iterations", "persistent", "messages", "run_id"}) | {
@@ -84,14 +84,14 @@ _NOBODY = Model()  # in a plan that has no model yet
 
 def check_loop(options: Mapping[str, Any], door: str = "agent_loop") -> dict[str, Any]:
     """The options of `agent_loop`, checked."""
-    return given(options, LOOP_OPTIONS, door)
+    return validate_options(options, LOOP_OPTIONS, door)
 
 
 def check_agent(
     options: Mapping[str, Any], door: str = "Agent", also: frozenset[str] = frozenset()
 ) -> dict[str, Any]:
     """The options of `Agent`, checked; its own names for common things become the common ones."""
-    checked = given(options, AGENT_OPTIONS, door, also)
+    checked = validate_options(options, AGENT_OPTIONS, door, also)
     if "max_turns" in checked:
         checked["max_iterations"] = checked.pop("max_turns")
     if "max_token_budget" in checked:
@@ -112,12 +112,12 @@ def assemble(options: Mapping[str, Any], system: str | None, door: str) -> Plan:
     options = with_profile(options)
     model = model_of(options)
     options = with_defaults(options, model)
-    drifting = drifts(model, options)
-    model = reached(model, options)
+    drifting = needs_native_repair(model, options)
+    model = with_retries(model, options)
     model.check()
     tools = as_tools(options.get("tools"))
     if not FILTERS.isdisjoint(options):
-        tools = left_of(options, tools).tools
+        tools = filter_tools(options, tools).tools
     if "tool_choice" in options and not options.get("policies"):  # these may bring tools
         progress: ProgressTool | None = options.get("progress_tool")
         also = () if progress is None else (progress.name,)
@@ -128,17 +128,19 @@ def assemble(options: Mapping[str, Any], system: str | None, door: str) -> Plan:
     settings = settings_for(options, caps, model.provider, task)
     disclosure = None
     if options.get("tool_search") is not None:
-        from windlass.policies.tool_search.plan import disclosed
+        from windlass.policies.tool_search.plan import plan_tool_search
 
-        disclosure = disclosed(options, tools, model, text=mode == "text")
+        disclosure = plan_tool_search(options, tools, model, text=mode == "text")
     answer = None
     if (kind := options.get("output")) is not None:
-        from windlass.output.policy import typed
+        from windlass.output.policy import build_typed_answer
 
         among_words = mode == "text" or _sentinel(options, mode) is not None
-        answer = typed(kind, caps, tools, settings, among_words=among_words)
-    bound = bounded(model)
-    plan = _planned(options, system, door, mode, tools, settings, bound, caps, disclosure, answer)
+        answer = build_typed_answer(kind, caps, tools, settings, among_words=among_words)
+    bound = has_context_limit(model)
+    plan = _build_plan(
+        options, system, door, mode, tools, settings, bound, caps, disclosure, answer
+    )
     if answer is not None and answer.wanted.means == "tool":
         from windlass.output.policy import InWords
 
@@ -156,7 +158,7 @@ def _simple(options: Mapping[str, Any], model: Model, system: str | None, door: 
     caps = model.capabilities
     thinks = caps if caps.thinking else None
     turns, name = options.get("max_iterations"), options.get("name")
-    plan = _usual(door, system, mode, tools, turns, name, thinks, bounded(model))
+    plan = _usual(door, system, mode, tools, turns, name, thinks, has_context_limit(model))
     return plan.of(model) if mode != "text" else bind_model(plan, model, mode, False, options)
 
 
@@ -205,10 +207,10 @@ def _usual(
     """Agents that differ in little else than their model are made again and again."""
     options = {"name": name} if turns is None else {"name": name, "max_iterations": turns}
     settings = usual_settings(thinks, _task(tools)) if thinks is not None else PLAIN
-    return _planned(options, system, door, mode, tools, settings, bound, thinks)
+    return _build_plan(options, system, door, mode, tools, settings, bound, thinks)
 
 
-def _planned(
+def _build_plan(
     options: Mapping[str, Any],
     system: str | None,
     door: str,
@@ -217,7 +219,7 @@ def _planned(
     settings: Settings,
     bound: bool,
     caps: Capabilities | None,
-    disclosure: Disclosure | None = None,
+    disclosure: ToolSearchPlan | None = None,
     answer: TypedAnswer | None = None,
 ) -> Plan:
     """All of a plan but its model."""
@@ -227,7 +229,7 @@ def _planned(
         system = _with_contract(options, system, mode, sentinel)
     if disclosure is not None:
         tools = disclosure.tools
-        system, settings = disclosure.framed(system, settings)
+        system, settings = disclosure.add_to_frame(system, settings)
     offered = disclosure.offered if disclosure is not None else None
     progress: ProgressTool | None = options.get("progress_tool")
     if progress is not None:
@@ -235,11 +237,11 @@ def _planned(
         offered = None if offered is None else (*offered, tools[-1].spec)
     tools_about = tooling(options)
     if answer is not None:
-        frame = answer.framed(system, tools, offered, settings)
+        frame = answer.build_frame(system, tools, offered, settings)
         system, offered, settings = frame.system, frame.tools, frame.settings
     limits, turns = _limits(options, defaults["max_iterations"])
     most = limits.iterations if turns is None else turns.max
-    about = About(options, tools, mode, bound, caps, most, sentinel, named(options))
+    about = About(options, tools, mode, bound, caps, most, sentinel, model_resolver(options))
     judges = judging(
         options,
         mode,
@@ -338,7 +340,7 @@ def _policies(
     limits: Limits,
     door: str,
     about: About,
-    disclosure: Disclosure | None,
+    disclosure: ToolSearchPlan | None,
     answer: TypedAnswer | None,
 ) -> list[Policy[Any]]:
     chosen: list[Policy[Any]] = []

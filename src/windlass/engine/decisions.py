@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, cast
 import msgspec
 
 from windlass.access.caller import Caller, is_host
-from windlass.errors import AlreadyAnswered, ConfigError, shown
+from windlass.errors import AlreadyAnswered, ConfigError, safe_repr
 from windlass.events import InboxTaken, ToolDecided
 from windlass.loop.resume_input import (
     Allow,
@@ -32,13 +32,13 @@ def check_answers(decisions: object, results: object) -> None:
     """Refuse answers of a wrong kind before anything of the run is touched."""
     for name, given in (("decisions", decisions), ("results", results)):
         if given is not None and not isinstance(given, Mapping):
-            raise ConfigError(f"{name} is a dict by call id, not {shown(given)}")
+            raise ConfigError(f"{name} is a dict by call id, not {safe_repr(given)}")
         for call_id in cast("Mapping[Any, Any]", given or {}):
             if not isinstance(call_id, str):
-                raise ConfigError(f"{name} is a dict by call id, and {shown(call_id)} is none")
+                raise ConfigError(f"{name} is a dict by call id, and {safe_repr(call_id)} is none")
     for answer in cast("Mapping[Any, Any]", decisions or {}).values():
         if not isinstance(answer, (Allow, Deny, bool)):
-            raise ConfigError(f"a decision is Allow(), Deny(…) or a bool, not {shown(answer)}")
+            raise ConfigError(f"a decision is Allow(), Deny(…) or a bool, not {safe_repr(answer)}")
 
 
 def answerers(decisions: Given, caller: Caller | None) -> set[Caller | None]:

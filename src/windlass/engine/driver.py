@@ -122,7 +122,7 @@ async def start(
             if state.parked:
                 discard_pending(run)
                 state = standing(journal.entries)
-            state = _closed(run, state)
+            state = _close_open_calls(run, state)
             continue_session(run, state)
         run.took_over = take_over
         model = plan.model
@@ -200,7 +200,7 @@ async def resume(
         run.request_id = state.run.request_id
         run.conversation_id = state.run.conversation_id
         if state.view.open and not state.open_calls:  # so no run leaves it: mend what can be mended
-            state = _closed(run, state)
+            state = _close_open_calls(run, state)
         await read_children(home, journal.session_id, state.spending)
         if not state.unfinished:
             continue_session(run, state)
@@ -274,7 +274,7 @@ def _run(
     )
 
 
-def _closed(run: Run, state: Standing) -> Standing:
+def _close_open_calls(run: Run, state: Standing) -> Standing:
     """How the session stands, once the calls that an earlier run left open have their answers."""
     if state.view.open:
         close_recorded(run, "the earlier run ended")
@@ -300,15 +300,15 @@ async def conduct(
         return begun.outcome
     keeper = None if begun.passing is not None else runtime.keeper_for(run.store)
     if keeper is not None:
-        keeper.began(run.session_id)
-    hold = _Hold(run, abort, leave, timeout, begun.parks)
+        keeper.on_run_started(run.session_id)
+    hold = _RunHandle(run, abort, leave, timeout, begun.parks)
     going = UnderWay(run, begun.agent, hold.park)
     under_way.add(going)
     driving = hold.drive(begun.at, begun.finish)
     if in_use() and run.around is None:
-        from windlass.observe.otel import traced
+        from windlass.observe.otel import trace_run
 
-        driving = traced(run, driving, lambda: runtime.config)
+        driving = trace_run(run, driving, lambda: runtime.config)
     task = run.loop.create_task(driving, context=runtime.new_context())
     try:
         await hold.done
@@ -335,11 +335,11 @@ async def conduct(
     outcome = hold.outcome or task.result()
     if run.receipts and run.interruption is None:
         for receipts in run.receipts:
-            await receipts.flushed()  # they are owed, however long it takes
+            await receipts.wait_until_idle()  # they are owed, however long it takes
     if run.drains:
         await _drain(run, CALLBACKS if run.interruption is None else PATIENCE)
     if keeper is not None and run.interruption is None:
-        await keeper.settled()
+        await keeper.wait_until_sealed()
     if begun.passing is not None and outcome.status != "suspended":
         begun.passing.let_go(run.session_id)
     if isinstance(outcome.exception, (TestBroken, StaleWriter)):
@@ -366,7 +366,7 @@ async def _patiently(task: asyncio.Task[Any]) -> None:
             continue
 
 
-class _Hold:
+class _RunHandle:
     """The caller's hold on a run: it waits for the end, and may bring it about.
 
     An abort, a deadline or a cancel in the inbox stops the run; one that takes no notice within
@@ -399,7 +399,7 @@ class _Hold:
         if abort is not None:
             self._listen(abort)
         if leave is not None:
-            self._listen(leave, self._left if parks else self._pull)
+            self._listen(leave, self._on_detach if parks else self._pull)
         run.journal.on_mail = self._on_mail
         if run.journal.mail:
             self._on_mail()
@@ -444,7 +444,7 @@ class _Hold:
     def _pull(self, reason: str) -> None:
         self._soon(Stop("cancelled", reason))
 
-    def _left(self, _reason: str) -> None:
+    def _on_detach(self, _reason: str) -> None:
         self._soon(DETACHED)
 
     def _soon(self, verdict: Stop | Suspend) -> None:

@@ -18,7 +18,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakSet
 
-from windlass.errors import ConfigError, shown
+from windlass.errors import ConfigError, safe_repr
 from windlass.loop.ledger import NO_LIMITS, Ledger, Limits
 from windlass.loop.period import Period
 from windlass.loop.run import Run
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from windlass.access.caller import Caller
     from windlass.access.roles import Roles
     from windlass.audit.anchors import Anchor, AuditAnchor, FileAnchor
-    from windlass.audit.seal import Keeper
+    from windlass.audit.seal import SealScheduler
     from windlass.config.loader import Config
     from windlass.engine.tool_roles import RoleTool
     from windlass.generate.api import Models
@@ -86,7 +86,7 @@ class Runtime:
             _ = self._tools
         self._given_store, self._config_path = store, config
         self._given_anchor = audit_anchor
-        self._keeper: Keeper | None = _UNKNOWN
+        self._keeper: SealScheduler | None = _UNKNOWN
         if audit_anchor is not None:
             _ = self.audit_anchor
         self._environ = environ
@@ -103,7 +103,7 @@ class Runtime:
         self.memory = MemoryStore()  # for runs without a store
         self.mock: MockQueue = MockQueue()
         if budget is not None and not isinstance(cast("object", budget), Limits):
-            raise ConfigError(f"budget is a Budget, not {shown(budget)}")
+            raise ConfigError(f"budget is a Budget, not {safe_repr(budget)}")
         self.ledger = Ledger(budget or NO_LIMITS)
         if budget is not None and budget.per is not None:
             self.ledger.period = Period(budget.per, lambda since: self.store.spent(since))
@@ -152,9 +152,9 @@ class Runtime:
     def resources(self) -> Resources:
         """The resources here, as tools and for the host: `scope.resources[Product]`."""
         from windlass.resources.registry import Resources
-        from windlass.resources.service import Desk
+        from windlass.resources.service import ResourceService
 
-        desk = Desk(lambda: self.store, lambda: self.roles, lambda: self.redactor)
+        desk = ResourceService(lambda: self.store, lambda: self.roles, lambda: self.redactor)
         return Resources(desk, self._given_resources)
 
     @cached_property
@@ -163,9 +163,9 @@ class Runtime:
         from windlass.access.roles import Roles
         from windlass.resources.conversation import ConversationResource, ConversationTurn
         from windlass.resources.registry import Resources
-        from windlass.resources.service import Desk
+        from windlass.resources.service import ResourceService
 
-        desk = Desk(lambda: self.store, Roles, lambda: self.redactor)
+        desk = ResourceService(lambda: self.store, Roles, lambda: self.redactor)
         return Resources(desk, (ConversationResource, ConversationTurn))
 
     @cached_property
@@ -219,7 +219,7 @@ class Runtime:
 
         return as_anchor(given, folder)
 
-    def keeper_for(self, store: Store) -> Keeper | None:
+    def keeper_for(self, store: Store) -> SealScheduler | None:
         """Who seals what happens in this store, if anybody does.
 
         An anchor belongs to one store: the Runtime's own, or the first that lasts where that is memory.
@@ -239,9 +239,9 @@ class Runtime:
         keeper.leave_out(store)
         return None
 
-    def _new_keeper(self, store: Store) -> Keeper:
+    def _new_keeper(self, store: Store) -> SealScheduler:
         from windlass.audit.anchors import FileAnchor
-        from windlass.audit.seal import AuditConfig, Keeper
+        from windlass.audit.seal import AuditConfig, SealScheduler
 
         anchor = self.audit_anchor
         if isinstance(anchor, FileAnchor) and isinstance(store, MemoryStore):
@@ -249,7 +249,7 @@ class Runtime:
                 "audit_anchor outlives a store in memory, and would speak of sessions that are "
                 "gone; name a store that lasts: store='sqlite:///agents.db'"
             )
-        return Keeper(store, anchor, self.pool, self.config.get(AuditConfig).every)
+        return SealScheduler(store, anchor, self.pool, self.config.get(AuditConfig).every)
 
     @property
     def audited(self) -> Store:
@@ -413,7 +413,7 @@ class Runtime:
         for pool in pools.values():
             pool.shutdown(wait=False, cancel_futures=True)
 
-    async def _seal_at_the_end(self, known: Keeper | None, store: Store | None) -> None:
+    async def _seal_at_the_end(self, known: SealScheduler | None, store: Store | None) -> None:
         """A host may have called resources without any run."""
         if known is _UNKNOWN:
             known = None

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import msgspec
 
-from windlass.errors import ConfigError, shown
+from windlass.errors import ConfigError, safe_repr
 from windlass.messages import Message, Text, as_messages
 from windlass.models.history import audit
 from windlass.tools.render import clean
@@ -15,29 +15,29 @@ from windlass.tools.render import clean
 _QUESTION = Message("user", (Text("?"),))
 
 
-def asked(prompt: object) -> tuple[Message, ...]:
+def parse_prompt(prompt: object) -> tuple[Message, ...]:
     """The messages of a prompt; halves of characters in it are replaced, all else must be right.
 
-    `asked("hi")`, `asked([{"role": "user", "content": "hi"}])`
+    `parse_prompt("hi")`, `parse_prompt([{"role": "user", "content": "hi"}])`
     """
     if type(prompt) is str:
         return (Message("user", (Text(clean(prompt)),)),)
     try:
-        messages = _written(as_messages(prompt))
+        messages = _to_journal_form(as_messages(prompt))
     except (TypeError, ValueError, RecursionError, OverflowError) as error:
         why = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise ConfigError(
             f"a prompt is text, a Message, {{'role': …, 'content': …}} or a list of them, "
-            f"not {shown(prompt)}: {why}"
+            f"not {safe_repr(prompt)}: {why}"
         ) from error
     return messages
 
 
-def asked_to_run(prompt: object, session_id: str | None) -> tuple[Message, ...]:
+def parse_run_prompt(prompt: object, session_id: str | None) -> tuple[Message, ...]:
     """The same for a run, which answers its calls itself: it can begin with no open one."""
     if type(prompt) is str and prompt.isascii():
         return (Message("user", (Text(prompt),)),)
-    messages = asked(prompt)
+    messages = parse_prompt(prompt)
     if len(messages) == 1 and messages[0].role == "user":
         return messages
     if not messages and session_id is None:
@@ -47,7 +47,7 @@ def asked_to_run(prompt: object, session_id: str | None) -> tuple[Message, ...]:
     return messages
 
 
-def _written(messages: Sequence[Message]) -> tuple[Message, ...]:
+def _to_journal_form(messages: Sequence[Message]) -> tuple[Message, ...]:
     """The messages as a journal will hold them; what it cannot hold shows here."""
     try:
         return msgspec.json.decode(msgspec.json.encode(messages), type=tuple[Message, ...])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from windlass.engine.tool_options import CHECKS as CALLING
 from windlass.engine.tool_options import CallingOptions
-from windlass.errors import ConfigError, shown
+from windlass.errors import ConfigError, safe_repr
 from windlass.models.base import Model
 from windlass.options.checks import (
     boolean,
@@ -147,13 +147,13 @@ def _checks(name: str, value: Any) -> Any:
         if all(callable(each) for each in checks):
             return tuple(checks)
     given = cast("object", value)
-    raise ConfigError(f"{name} is a function, or a list of functions, not {shown(given)}")
+    raise ConfigError(f"{name} is a function, or a list of functions, not {safe_repr(given)}")
 
 
 def _groups(name: str, value: Any) -> tuple[tuple[str, ...], ...]:
     """All of these, and of a nested list any one."""
     if isinstance(value, str) or not isinstance(value, (list, tuple)):
-        raise ConfigError(f"{name} is a list of tools' names, not {shown(value)}")
+        raise ConfigError(f"{name} is a list of tools' names, not {safe_repr(value)}")
     groups: list[tuple[str, ...]] = []
     for each in cast("Sequence[Any]", value):
         group = (text(name, each),) if isinstance(each, str) else texts(name, each)

@@ -10,7 +10,7 @@ from windlass.loop.ledger import Limits
 from windlass.loop.policy import Policy
 from windlass.models.base import Model
 from windlass.options.prompt_text import Words
-from windlass.options.prompts import chosen as prompt_of
+from windlass.options.prompts import choose_prompt as prompt_of
 from windlass.options.prompts import override, words_of
 from windlass.policies.completion import ACT, NUDGES, SENTINEL, Completion, Mode
 from windlass.policies.stall.options import LoopDetection, LoopTiers, StallDiagnostics

@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 from windlass.engine.judge_policies import Named
 from windlass.engine.option_checks import CHECKS
 from windlass.engine.options import with_environment
-from windlass.errors import ConfigError, nearest, shown
+from windlass.errors import ConfigError, nearest, safe_repr
 from windlass.loop.plan import Plan
 from windlass.loop.policy import moments_of
 from windlass.models.base import Model, Settings
@@ -29,7 +29,7 @@ def model_of(options: Mapping[str, Any]) -> Model:
                 raise ConfigError(f"{name} goes with a model's name, not with a Model object")
         if type(model.name) is not str or type(model.provider) is not str:
             raise ConfigError(
-                f"a model's provider and name are texts, not {shown((model.provider, model.name))}"
+                f"a model's provider and name are texts, not {safe_repr((model.provider, model.name))}"
             )
         return model
     from windlass.models.registry.providers import resolve
@@ -53,7 +53,7 @@ def choice_fits(options: Mapping[str, Any], names: Sequence[str]) -> None:
         raise ConfigError('tool_choice="required" needs tools to choose from')
 
 
-def reached(model: Model, options: Mapping[str, Any]) -> Model:
+def with_retries(model: Model, options: Mapping[str, Any]) -> Model:
     """The model behind the caller that the options name, tried again where that can help."""
     retries = None
     if not _REACHING.isdisjoint(options):
@@ -75,12 +75,12 @@ def reached(model: Model, options: Mapping[str, Any]) -> Model:
 _REACHING = frozenset({"llm_caller", "llm_retries"})
 
 
-def drifts(model: Model, options: Mapping[str, Any]) -> bool:
+def needs_native_repair(model: Model, options: Mapping[str, Any]) -> bool:
     """May the model fail to use its native tools as they are meant? What runs in this process does not."""
     return model.remote or model.provider == "mock" or "native_tool_fallback" in options
 
 
-def wrapped(model: Model, mode: Mode, drifting: bool) -> Model:
+def with_tool_format(model: Model, mode: Mode, drifting: bool) -> Model:
     """The model as this way of calling tools needs it."""
     if mode == "text":
         from windlass.models.wrappers.text_tools import TextTools
@@ -97,7 +97,7 @@ def bind_model(
     plan: Plan, model: Model, mode: Mode, drifting: bool, options: Mapping[str, Any]
 ) -> Plan:
     """Bind a plan to its model. Where calls are read out of text, the model hears of those that are not."""
-    bound = plan.of(wrapped(model, mode, drifting))
+    bound = plan.of(with_tool_format(model, mode, drifting))
     if bound.model is model:
         return bound
     from windlass.policies.quoted_calls import FEEDBACK, WORDS, QuotedCalls
@@ -111,13 +111,13 @@ def bind_model(
     return bound
 
 
-def named(options: Mapping[str, Any]) -> Named:
+def model_resolver(options: Mapping[str, Any]) -> Named:
     """Models that judges' settings name; what these leave open is as the loop has it."""
 
     def ask(provider: str | None, model: str | Model | None) -> Model:
         found = model_of({"provider": provider, "model": model, **_left_open(provider, model)})
         found.check()
-        return reached(found, {})
+        return with_retries(found, {})
 
     def _left_open(provider: str | None, model: str | Model | None) -> dict[str, str]:
         if isinstance(model, Model) or (provider is not None and model is not None):

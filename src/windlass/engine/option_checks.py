@@ -9,7 +9,7 @@ from typing import Any, cast, get_args, get_origin
 
 from windlass.access.caller import Caller
 from windlass.engine.open_questions import ON_PENDING
-from windlass.errors import ConfigError, shown
+from windlass.errors import ConfigError, safe_repr
 from windlass.identifiers import check_identifier, check_label
 from windlass.loop.abort import Abort
 from windlass.loop.ledger import Limits
@@ -35,7 +35,7 @@ from windlass.options.checks import (
 
 def _sentinel(name: str, value: Any) -> str | None:
     if value is not None and (not isinstance(value, str) or not value.strip()):
-        raise ConfigError(f"{name} is None or a text that is not empty, not {shown(value)}")
+        raise ConfigError(f"{name} is None or a text that is not empty, not {safe_repr(value)}")
     return None if value is None else words(name, value)
 
 
@@ -43,7 +43,7 @@ def _stop(name: str, value: Any) -> tuple[str, ...]:
     if isinstance(value, str):
         value = (value,)
     if not all_of(value, str) or not all(value):
-        raise ConfigError(f"{name} is a list of texts, not {shown(value)}")
+        raise ConfigError(f"{name} is a list of texts, not {safe_repr(value)}")
     return tuple([words(name, one) for one in value])
 
 
@@ -56,7 +56,7 @@ def _tool_choice(name: str, value: Any) -> Any:
     elif isinstance(value, str) and value in ("auto", "none", "required"):
         return value
     raise ConfigError(
-        f'{name} is "auto", "none", "required" or {{"name": …}}, not {shown(cast("Any", value))}'
+        f'{name} is "auto", "none", "required" or {{"name": …}}, not {safe_repr(cast("Any", value))}'
     )
 
 
@@ -66,7 +66,7 @@ def _thinking(name: str, value: Any) -> Any:
     if not isinstance(value, dict):
         raise ConfigError(
             f'{name} is True, False, {{"budget_tokens": …}} or {{"mode": …, "effort": …}}, '
-            f"not {shown(value)}"
+            f"not {safe_repr(value)}"
         )
     asked = plain(name, cast("dict[Any, Any]", value))
     if not asked:
@@ -90,17 +90,21 @@ def _policy(name: str, value: Any) -> str:
 def provider_dict(name: str, value: Any) -> dict[str, Any]:
     """What a provider is told in its own words: `ollama={"num_ctx": 32768}`."""
     if not isinstance(value, dict):
-        raise ConfigError(f"{name} is a dict of what {name} alone understands, not {shown(value)}")
+        raise ConfigError(
+            f"{name} is a dict of what {name} alone understands, not {safe_repr(value)}"
+        )
     own = plain(name, cast("dict[Any, Any]", value))
     force = own.get("force_native_tool_search", False)
     if not isinstance(force, bool):
-        raise ConfigError(f"{name}.force_native_tool_search is True or False, not {shown(force)}")
+        raise ConfigError(
+            f"{name}.force_native_tool_search is True or False, not {safe_repr(force)}"
+        )
     return own
 
 
 def _transcript(name: str, value: Any) -> Any:
     if not isinstance(value, Mapping):
-        raise ConfigError(f"{name} is a dict like reply.transcript, not {shown(value)}")
+        raise ConfigError(f"{name} is a dict like reply.transcript, not {safe_repr(value)}")
     return cast("Mapping[str, Any]", value)
 
 
@@ -113,7 +117,7 @@ def budget_of(name: str, value: Any) -> Limits | None:
                 raise no_key(name, key, Limits.__struct_fields__)
         value = Limits(**limits)
     if value is not None and not isinstance(value, Limits):
-        raise ConfigError(f"{name} is a Budget or a dict, not {shown(value)}")
+        raise ConfigError(f"{name} is a Budget or a dict, not {safe_repr(value)}")
     if value is not None and value.per is not None:
         raise ConfigError(
             f"{name}: per={value.per!r} is for a Runtime, w.Runtime(budget=…); a run has no days"
@@ -123,7 +127,7 @@ def budget_of(name: str, value: Any) -> Limits | None:
 
 def _dict(name: str, value: Any) -> Any:
     if value is not None and not isinstance(value, dict):
-        raise ConfigError(f"{name} is a dict, not {shown(value)}")
+        raise ConfigError(f"{name} is a dict, not {safe_repr(value)}")
     return cast("dict[str, Any] | None", value)
 
 
@@ -131,7 +135,7 @@ def _caller(name: str, value: Any) -> Caller | None:
     if value is None:
         return None
     if not isinstance(value, Caller):
-        raise ConfigError(f"{name} is a Caller, not {shown(value)}")
+        raise ConfigError(f"{name} is a Caller, not {safe_repr(value)}")
     text("a caller's user", value.user)
     if value.tenant is not None:
         text("a caller's tenant", value.tenant)
@@ -143,7 +147,7 @@ def _caller(name: str, value: Any) -> Caller | None:
 def _roles(caller: Caller) -> Sequence[object]:
     roles = cast("object", caller.roles)
     if not isinstance(roles, (tuple, list)):
-        raise ConfigError(f"a caller's roles are a tuple of texts, not {shown(roles)}")
+        raise ConfigError(f"a caller's roles are a tuple of texts, not {safe_repr(roles)}")
     return cast("Sequence[object]", roles)
 
 
@@ -152,14 +156,14 @@ def _store(name: str, value: Any) -> Any:
         return cast("Any", value)
     if isinstance(value, type) or not callable(getattr(value, "open", None)):
         raise ConfigError(
-            f"{name} is 'memory:', 'sqlite:///name.db' or a store, not {shown(value)}"
+            f"{name} is 'memory:', 'sqlite:///name.db' or a store, not {safe_repr(value)}"
         )
     return value
 
 
 def _policies(name: str, value: Any) -> tuple[Policy[Any], ...]:
     if not all_of(value, Policy):
-        raise ConfigError(f"{name} is a list of Policy objects, not {shown(value, 120)}")
+        raise ConfigError(f"{name} is a list of Policy objects, not {safe_repr(value, 120)}")
     return tuple(value)
 
 
@@ -180,17 +184,17 @@ def _output(name: str, value: Any) -> Any:
     except ConfigError:
         raise
     except Exception as error:  # an object may do what it likes when it is looked at
-        raise ConfigError(f"{name} is a type or a JSON Schema, not {shown(value)}") from error
+        raise ConfigError(f"{name} is a type or a JSON Schema, not {safe_repr(value)}") from error
     return value
 
 
 def _deps_type(name: str, value: Any) -> Any:
     if value is None or isinstance(value, type) or get_origin(value) is not None:
         return value
-    raise ConfigError(f"{name} is a type, not {shown(value)}")
+    raise ConfigError(f"{name} is a type, not {safe_repr(value)}")
 
 
-def _outdated(check: Any, instead: str) -> Any:
+def _deprecate(check: Any, instead: str) -> Any:
     """Still works, and says what to use instead."""
 
     def check_and_warn(name: str, value: Any) -> Any:
@@ -205,7 +209,7 @@ def _llm_caller(name: str, value: Any) -> Any:
     if value is not None and (not callable(value) or isinstance(value, (type, Model))):
         raise ConfigError(
             f"{name} is a function of a call, or compose([…])(default_llm_caller()), "
-            f"not {shown(value)}"
+            f"not {safe_repr(value)}"
         )
     return value
 
@@ -258,11 +262,11 @@ CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "stream": boolean,
     "timeout": optional(number(0)),
     "llm_caller": _llm_caller,
-    "llm_retries": _outdated(
+    "llm_retries": _deprecate(
         number(0, 100, whole=True),
         "llm_caller=with_retry(max_attempts=…), one more than llm_retries",
     ),
-    "llm_backoff_ms": _outdated(number(0), "llm_caller=with_retry(backoff_ms=…)"),
+    "llm_backoff_ms": _deprecate(number(0), "llm_caller=with_retry(backoff_ms=…)"),
     "tool_format": optional(one_of("native", "text")),
     "session_id": optional(text),
     "take_over": boolean,

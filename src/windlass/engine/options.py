@@ -16,7 +16,7 @@ from windlass.engine.judge_options import CHECKS as JUDGEMENT
 from windlass.engine.judge_options import JudgementOptions
 from windlass.engine.open_questions import OnPending
 from windlass.engine.option_checks import CHECKS, provider_dict
-from windlass.errors import ConfigError, nearest, shown
+from windlass.errors import ConfigError, nearest, safe_repr
 from windlass.events import Event
 from windlass.loop.abort import Abort
 from windlass.loop.ledger import Limits
@@ -219,7 +219,7 @@ _ALSO_CALLED = {
 }
 
 
-def given(
+def validate_options(
     options: Mapping[str, Any], known: frozenset[str], door: str, also: frozenset[str] = frozenset()
 ) -> dict[str, Any]:
     """The options as typed, checked one by one; what is unknown names the nearest right one.
@@ -256,24 +256,24 @@ def _provider_check(name: object, options: Mapping[str, Any]) -> Any:
     return provider_dict if name in ENDPOINTS or name == "mock" else None
 
 
-def merged(options: object, more: Mapping[str, Any], door: str) -> dict[str, Any]:
+def merge_options(options: object, more: Mapping[str, Any], door: str) -> dict[str, Any]:
     """The options of a dict, and those given by name, which have the last word."""
     if options is None:
         return dict(more)
     if not isinstance(options, Mapping):
-        raise ConfigError(f"the options of {door} are a dict, not {shown(options)}")
+        raise ConfigError(f"the options of {door} are a dict, not {safe_repr(options)}")
     return {**cast("Mapping[str, Any]", options), **more}
 
 
 def unknown(name: object, known: frozenset[str], door: str) -> ConfigError:
     """The error for an option that the door does not have."""
     if not isinstance(name, str):
-        return ConfigError(f"{door} has no option {shown(name)}: an option's name is a text")
+        return ConfigError(f"{door} has no option {safe_repr(name)}: an option's name is a text")
     if name in SUPERSEDED:
         return ConfigError(f"{door} has no option {name!r}; use {SUPERSEDED[name]!r}")
     if name in CallOptions.__optional_keys__:
         return ConfigError(f"{door} has no option {name!r}: it is one of llm_call")
-    return ConfigError(f"{door} has no option {shown(name)}{nearest(name, known)}")
+    return ConfigError(f"{door} has no option {safe_repr(name)}{nearest(name, known)}")
 
 
 _SAID = {"1": True, "true": True, "yes": True, "on": True,
@@ -287,7 +287,7 @@ def with_environment(options: Mapping[str, Any]) -> Mapping[str, Any]:
         return options
     stream = _SAID.get(said.strip().lower())
     if stream is None:
-        raise ConfigError(f"WINDLASS_LLM_STREAM is true or false, not {shown(said)}")
+        raise ConfigError(f"WINDLASS_LLM_STREAM is true or false, not {safe_repr(said)}")
     return {**options, "stream": stream}
 
 

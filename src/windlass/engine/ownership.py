@@ -16,7 +16,7 @@ import msgspec
 from windlass import seams
 from windlass.access.caller import Caller, is_host
 from windlass.engine.redaction import check_new_owner
-from windlass.errors import ConfigError, NoSuchSession, shown
+from windlass.errors import ConfigError, NoSuchSession, safe_repr
 from windlass.events import JournalEntry, RunStarted, SessionOpened
 from windlass.store.base import SessionInfo, Store
 
@@ -80,11 +80,11 @@ def check_session_access(
 def check_caller(caller: object) -> Caller:
     """Refuse what is no `Caller`: a name, a dict, an object that looks like one."""
     if not isinstance(caller, Caller):
-        raise ConfigError(f"caller is a Caller, not {shown(caller)}")
+        raise ConfigError(f"caller is a Caller, not {safe_repr(caller)}")
     if caller.tenant is not None and (
         not isinstance(cast("object", caller.tenant), str) or not caller.tenant
     ):
-        raise ConfigError(f"a caller's tenant is a name, or None, not {shown(caller.tenant)}")
+        raise ConfigError(f"a caller's tenant is a name, or None, not {safe_repr(caller.tenant)}")
     return caller
 
 
@@ -201,7 +201,7 @@ def visible_id(session_id: str, caller: Caller | None) -> str:
 async def _look_up(home: Store, session_id: str, caller: Caller) -> tuple[str, SessionOwner | None]:
     """The store's id for a session of the caller's tenant, and its owner if there is one."""
     if not isinstance(cast("object", session_id), str):
-        raise ConfigError(f"session_id is a text, not {shown(session_id)}")
+        raise ConfigError(f"session_id is a text, not {safe_repr(session_id)}")
     prefix = qualified_id("", caller.tenant)
     while session_id.startswith(prefix):  # `@acme/review` is `review` to callers of acme
         session_id = session_id.removeprefix(prefix)

@@ -24,7 +24,7 @@ from windlass.loop.run import Run
 from windlass.loop.turn import UNNAMED
 from windlass.loop.verdict import Outcome
 from windlass.messages import Message, ToolCall
-from windlass.models.wrappers.native_tools import EMPTY, written
+from windlass.models.wrappers.native_tools import EMPTY, is_text_call
 from windlass.output.protocol import Answering
 from windlass.policies.completion import visible
 from windlass.store.new_messages import new_messages
@@ -270,7 +270,7 @@ class RunResult:
         own = [reply.message.tool_calls for reply in self._replies if reply.purpose is None]
         refused = [entry for entry in self.entries if type(entry) is NativeToolRejected]
         return {
-            "native_text_tool_fallbacks": sum(any(map(written, calls)) for calls in own),
+            "native_text_tool_fallbacks": sum(any(map(is_text_call, calls)) for calls in own),
             "native_text_tool_fallback_rejections": len(refused),
             "empty_completion_retries": sum(reply.purpose == EMPTY for reply in self._replies),
         }
@@ -335,13 +335,13 @@ class RunResult:
     def _repr_html_(self) -> str:
         from html import escape
 
-        from windlass.trace.build import Written, picture_of
-        from windlass.trace.html import framed
+        from windlass.trace.build import Append, picture_of
+        from windlass.trace.html import to_iframe
 
         head = f"<b>{escape(self.status)}</b> · {self._run.iteration} turns · ${self.cost_usd:.4f}"
         # what is in memory has durations and no times: a journal's rows are the store's to read
-        picture = picture_of(self.session_id, [Written(seams.now(), list(self.entries))])
-        return f"<div>{head}</div>{framed(picture)}"
+        picture = picture_of(self.session_id, [Append(seams.now(), list(self.entries))])
+        return f"<div>{head}</div>{to_iframe(picture)}"
 
 
 class LoopResult(RunResult):

@@ -11,7 +11,7 @@ from windlass.detach import detach
 from windlass.engine.driver import Start, conduct
 from windlass.engine.environment import Runtime
 from windlass.engine.results import RunResult
-from windlass.engine.stream_events import InSevenWords, StreamEvent
+from windlass.engine.stream_events import StreamEvent, StreamEventAdapter
 from windlass.events import Event, Replied, RunEnded, TextDelta
 from windlass.loop.abort import Abort
 from windlass.loop.verdict import Outcome
@@ -80,7 +80,7 @@ class RunStream(Generic[Result]):
             timeout=self._timeout,
         )
         self._task = loop.create_task(driving)
-        self._task.add_done_callback(self._ended)
+        self._task.add_done_callback(self._on_task_done)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -96,7 +96,7 @@ class RunStream(Generic[Result]):
         if cancelled:
             raise asyncio.CancelledError
 
-    def _ended(self, task: asyncio.Task[Outcome]) -> None:
+    def _on_task_done(self, task: asyncio.Task[Outcome]) -> None:
         self._pipe.finished = True
         self._pipe.wake()
         if not task.cancelled():
@@ -104,7 +104,7 @@ class RunStream(Generic[Result]):
 
     async def __aiter__(self) -> AsyncIterator[Event]:
         """Every event, as it happens."""
-        self._entered()
+        self._check_entered()
         pipe, events = self._pipe, self._pipe.events
         while True:
             while events:  # one by one: what a reader leaves is there for the next
@@ -124,7 +124,7 @@ class RunStream(Generic[Result]):
         A reply that broke off and was asked for again is told again: `StreamRestarted` among the
         events says where.
         """
-        self._entered()
+        self._check_entered()
         pipe, events = self._pipe, self._pipe.events
         while True:
             while events:
@@ -145,22 +145,22 @@ class RunStream(Generic[Result]):
 
         The same events as everywhere, told shortly; a reader has either these, or all, or the text.
         """
-        started = self._entered()
-        view = InSevenWords(started.run.plan.name or "unknown", self._streamed)
+        started = self._check_entered()
+        view = StreamEventAdapter(started.run.plan.name or "unknown", self._streamed)
         async for event in self:
             for told in view.read(event):
                 yield told
         result = await self.result()
         if result.budget_exceeded and not view.over_budget:  # of seconds: they run out on their own
             seconds = started.run.ledger.limits.seconds or 0.0
-            yield view.exceeded("seconds", seconds, seconds)
+            yield view.budget_event("seconds", seconds, seconds)
         elif (error := result.exception) is not None and not result.budget_exceeded:
             yield StreamEvent("error", error)
         yield StreamEvent("done", result)
 
     async def result(self) -> Result:
         """Wait for the end."""
-        started = self._entered()
+        started = self._check_entered()
         assert self._task is not None
         return self._finish(started, await asyncio.shield(self._task))
 
@@ -174,20 +174,20 @@ class RunStream(Generic[Result]):
 
     async def cancel(self, reason: str = "cancelled") -> None:
         """End the run; `result()` then says `cancelled`. One that has ended takes no notice."""
-        if type(self._entered().run.journal.entries[-1]) is not RunEnded:
+        if type(self._check_entered().run.journal.entries[-1]) is not RunEnded:
             await self._post("cancel", reason)
 
     @property
     def session_id(self) -> str:
         """The session it runs on."""
-        return self._entered().run.session_id
+        return self._check_entered().run.session_id
 
     async def _post(self, kind: Any, text: str) -> None:
-        run = self._entered().run
+        run = self._check_entered().run
         words = text if run.redactor is None else run.redactor.text(text)
         await run.store.post(self.session_id, kind, words)
 
-    def _entered(self) -> Start:
+    def _check_entered(self) -> Start:
         if self._started is None:
             raise RuntimeError(
                 "a stream begins with its block: `async with agent.stream(…) as run:`"

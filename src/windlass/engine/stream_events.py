@@ -45,7 +45,7 @@ class StreamEvent(NamedTuple):
     data: Any
 
 
-class InSevenWords:
+class StreamEventAdapter:
     """Says what an event of the run comes to."""
 
     def __init__(self, agent: str, streamed: bool = False) -> None:
@@ -77,14 +77,14 @@ class InSevenWords:
             case ToolMessage():
                 yield from self._answers(event)
             case BudgetExhausted() if event.limit != "iterations" and not self.over_budget:
-                yield self.exceeded(event.limit, event.used, event.allowed)
+                yield self.budget_event(event.limit, event.used, event.allowed)
             case LoopDetected():
                 info = LoopDetectionInfo(event.loop, event.detail, event.repeat_count)
                 yield StreamEvent("loop_detected", info)
             case _:
                 return
 
-    def exceeded(self, limit: str, used: float, allowed: float) -> StreamEvent:
+    def budget_event(self, limit: str, used: float, allowed: float) -> StreamEvent:
         """A budget is spent."""
         self.over_budget = True
         if limit == "tokens":

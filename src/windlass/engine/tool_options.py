@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypedDict, cast
 
 from windlass.engine.profiles import PROFILES
-from windlass.errors import ConfigError, shown
+from windlass.errors import ConfigError, safe_repr
 from windlass.options.checks import (
     boolean,
     function,
@@ -73,7 +73,7 @@ def _layer(kind: type[ToolLayer], make: Callable[..., Any], *, flag: bool) -> An
         if isinstance(value, kind):
             return value
         if not isinstance(value, Mapping) and not (flag and value is True):
-            raise ConfigError(f"{name} is a dict{' or True' * flag}, not {shown(value)}")
+            raise ConfigError(f"{name} is a dict{' or True' * flag}, not {safe_repr(value)}")
         try:
             return make() if value is True else make(value)
         except ConfigError as error:
@@ -89,13 +89,15 @@ def _dry_run(name: str, value: Any) -> Any:
     if isinstance(value, str):
         if value == "plan":
             return value  # a policy's: see `authority/preview.py`
-        raise ConfigError(f'{name} is True, a dict or "plan", not {shown(value)}')
+        raise ConfigError(f'{name} is True, a dict or "plan", not {safe_repr(value)}')
     return _rehearsed(name, value)
 
 
 def _tool_name(name: str, value: Any) -> str:
     if not isinstance(value, str) or not NAME.fullmatch(value):
-        raise ConfigError(f"{name} has 1 to 128 letters, digits and `_ - . :`, not {shown(value)}")
+        raise ConfigError(
+            f"{name} has 1 to 128 letters, digits and `_ - . :`, not {safe_repr(value)}"
+        )
     return value
 
 
@@ -116,7 +118,9 @@ def _progress(name: str, value: Any) -> ProgressTool | None:
     if isinstance(value, ProgressTool):
         value = {field: getattr(value, field) for field in value.__struct_fields__}
     if not isinstance(value, Mapping):
-        raise ConfigError(f"{name} is True, False, a dict or a ProgressTool, not {shown(value)}")
+        raise ConfigError(
+            f"{name} is True, False, a dict or a ProgressTool, not {safe_repr(value)}"
+        )
     fields: dict[str, Any] = {}
     for key, given in cast("Mapping[Any, Any]", value).items():
         if key not in _PROGRESS:

@@ -8,13 +8,13 @@ from typing import Any
 from windlass.access.caller import Caller
 from windlass.access.roles import TOOL_GRANT, Roles
 from windlass.messages import ToolResult
-from windlass.resources.service import denied
-from windlass.tools.middleware.base import Held
+from windlass.resources.service import denial_result
+from windlass.tools.middleware.base import ToolWrapper
 from windlass.tools.middleware.preview import Rehearsal
 from windlass.tools.tool import Parked, Tool, ToolContext
 
 
-class RoleTool(Held):
+class RoleTool(ToolWrapper):
     """A tool that asks the roles of its Runtime at every call, as a resource's verb does."""
 
     __slots__ = ("_roles",)
@@ -31,7 +31,7 @@ class RoleTool(Held):
         """The tool's answer, or that the caller may not call it."""
         refused = self.refusal(ctx.caller)
         if refused is not None:
-            return denied(self.name, refused)
+            return denial_result(self.name, refused)
         return await self.inner.call(arguments, ctx)
 
     async def rehearse(
@@ -40,5 +40,5 @@ class RoleTool(Held):
         """As the call would be answered."""
         refused = self.refusal(ctx.caller)
         if refused is not None:
-            return Rehearsal(denied(self.name, refused))
+            return Rehearsal(denial_result(self.name, refused))
         return await self.inner.rehearse(arguments, ctx, earlier)

@@ -157,25 +157,25 @@ class _Reader:
 
 
 def _without_kind(entry: JournalEntry) -> dict[str, Any]:
-    data = _listed(as_dict(entry))
+    data = _tuples_to_lists(as_dict(entry))
     data.pop("kind", None)
     return data
 
 
 def _plain(value: object) -> Any:
     """As JSON would give it back: lists, not tuples."""
-    return _listed(msgspec.to_builtins(value))
+    return _tuples_to_lists(msgspec.to_builtins(value))
 
 
-def _listed(value: Any) -> Any:
+def _tuples_to_lists(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _listed(item) for key, item in cast("dict[str, Any]", value).items()}
+        return {key: _tuples_to_lists(item) for key, item in cast("dict[str, Any]", value).items()}
     if isinstance(value, (list, tuple)):
-        return [_listed(item) for item in cast("Iterable[Any]", value)]
+        return [_tuples_to_lists(item) for item in cast("Iterable[Any]", value)]
     return value
 
 
-def _opened(reader: _Reader, entry: SessionOpened) -> None:
+def _read_opened(reader: _Reader, entry: SessionOpened) -> None:
     reader.id = entry.session_id
     reader.metadata.update(entry.metadata or {})
     if entry.parent_id is not None:
@@ -187,19 +187,19 @@ def _opened(reader: _Reader, entry: SessionOpened) -> None:
         )
 
 
-def _started(reader: _Reader, entry: RunStarted) -> None:
+def _read_started(reader: _Reader, entry: RunStarted) -> None:
     if reader.running is not None:
         reader.add("transcript_abandon", "internal", run_id=reader.running)
     reader.running = entry.run_id
     reader.add("run_start", "internal", data=_without_kind(entry))
 
 
-def _ended(reader: _Reader, entry: RunEnded) -> None:
+def _read_ended(reader: _Reader, entry: RunEnded) -> None:
     reader.running = entry.run_id if entry.status == "suspended" else None
     reader.add("outcome", "internal", entry.status, data=_without_kind(entry))
 
 
-def _resumed(reader: _Reader, entry: RunResumed) -> None:
+def _read_resumed(reader: _Reader, entry: RunResumed) -> None:
     reader.running = entry.run_id
     reader.add("transcript_resume", "internal", run_id=entry.run_id, at=entry.at)
 
@@ -209,13 +209,13 @@ def _reset(reader: _Reader, _entry: SessionReset) -> None:
     reader.add("transcript_reset", "internal")
 
 
-def _noted(reader: _Reader, entry: Noted) -> None:
+def _read_note(reader: _Reader, entry: Noted) -> None:
     kind = entry.name if entry.name in NOTED_KINDS else "note"
     text = entry.data if isinstance(entry.data, str) else ""
     reader.add(kind, "internal", text, name=entry.name, data=entry.data)
 
 
-def _remembered(reader: _Reader, entry: Remembered) -> None:
+def _read_memory(reader: _Reader, entry: Remembered) -> None:
     data = _without_kind(entry)
     if entry.policy == "scratchpad" and entry.keeps == "session":
         reader.scratchpad = scratch_of(data["value"])  # the event that follows is the short form
@@ -223,13 +223,13 @@ def _remembered(reader: _Reader, entry: Remembered) -> None:
         reader.add(kind_of(entry), "internal", data=data)
 
 
-def _scratched(reader: _Reader, entry: AgentScratchpad) -> None:
+def _read_scratchpad(reader: _Reader, entry: AgentScratchpad) -> None:
     data = _without_kind(entry)
     reader.metadata["agent_scratchpad"] = data
     reader.add("agent_scratchpad", "internal", entry.action, data=data)
 
 
-def _said(reader: _Reader, entry: Said) -> None:
+def _read_message(reader: _Reader, entry: Said) -> None:
     _message(reader, entry.message)
 
 
@@ -241,7 +241,7 @@ def _message(reader: _Reader, message: Message) -> None:
     reader.add("message", seen, message.text, message.role, blocks=blocks, **more)
 
 
-def _replied(reader: _Reader, entry: Replied) -> None:
+def _read_reply(reader: _Reader, entry: Replied) -> None:
     for block in entry.message.content:
         if isinstance(block, Thinking):
             kind = "thinking_summary" if _is_summary(block) else "private_reasoning"
@@ -271,11 +271,11 @@ def _is_summary(block: Thinking) -> bool:
     return isinstance(native, dict) and "summary" in native
 
 
-def _intended(reader: _Reader, entry: ToolIntended) -> None:
+def _read_intent(reader: _Reader, entry: ToolIntended) -> None:
     reader.add("tool_intent", "internal", name=entry.tool, **_call(entry))
 
 
-def _resulted(reader: _Reader, entry: ToolResulted) -> None:
+def _read_execution(reader: _Reader, entry: ToolResulted) -> None:
     reader.add("tool_execution", "internal", entry.outcome, name=entry.tool, **_call(entry))
 
 
@@ -286,7 +286,7 @@ def _call(entry: ToolIntended | ToolResulted) -> dict[str, Any]:
     return data
 
 
-def _answered(reader: _Reader, entry: ToolMessage) -> None:
+def _read_results(reader: _Reader, entry: ToolMessage) -> None:
     results, shown = reader.view.results, entry.shown or {}
     for call_id in entry.calls:
         result: ToolResult | None = shown.get(call_id) or results.get(call_id)
@@ -301,7 +301,7 @@ def _result(reader: _Reader, call_id: str, result: ToolResult) -> None:
     )  # fmt: skip
 
 
-def _queried(reader: _Reader, entry: ToolSearchQueried) -> None:
+def _read_search_query(reader: _Reader, entry: ToolSearchQueried) -> None:
     text = entry.query if isinstance(entry.query, str) else ""
     reader.add(
         "tool_search_query", "internal", text, search_id=entry.search_id, query=entry.query,
@@ -309,7 +309,7 @@ def _queried(reader: _Reader, entry: ToolSearchQueried) -> None:
     )  # fmt: skip
 
 
-def _found(reader: _Reader, entry: ToolSearchResulted) -> None:
+def _read_search_result(reader: _Reader, entry: ToolSearchResulted) -> None:
     reader.add(
         "tool_search_result", "internal", ", ".join(entry.tool_names), search_id=entry.search_id,
         tool_names=list(entry.tool_names), diagnostic=entry.diagnostic,
@@ -317,12 +317,12 @@ def _found(reader: _Reader, entry: ToolSearchResulted) -> None:
     )  # fmt: skip
 
 
-def _taken(reader: _Reader, entry: InboxTaken) -> None:
+def _read_host_input(reader: _Reader, entry: InboxTaken) -> None:
     text = entry.payload if isinstance(entry.payload, str) else ""
     reader.add("host_input", "internal", text, name=entry.item, data=_without_kind(entry))
 
 
-def _reshaped(reader: _Reader, entry: Reshaped) -> None:
+def _read_reshape(reader: _Reader, entry: Reshaped) -> None:
     summaries = [m.text for m in entry.messages if m.kind == "summary"]
     if summaries:
         reader.summary = summaries[-1]
@@ -332,21 +332,21 @@ def _reshaped(reader: _Reader, entry: Reshaped) -> None:
 
 
 _TELL: dict[type, Callable[[_Reader, Any], None]] = {
-    SessionOpened: _opened,
-    RunStarted: _started,
-    RunEnded: _ended,
-    RunResumed: _resumed,
+    SessionOpened: _read_opened,
+    RunStarted: _read_started,
+    RunEnded: _read_ended,
+    RunResumed: _read_resumed,
     SessionReset: _reset,
-    Noted: _noted,
-    Remembered: _remembered,
-    AgentScratchpad: _scratched,
-    Said: _said,
-    Replied: _replied,
-    ToolIntended: _intended,
-    ToolResulted: _resulted,
-    ToolMessage: _answered,
-    ToolSearchQueried: _queried,
-    ToolSearchResulted: _found,
-    InboxTaken: _taken,
-    Reshaped: _reshaped,
+    Noted: _read_note,
+    Remembered: _read_memory,
+    AgentScratchpad: _read_scratchpad,
+    Said: _read_message,
+    Replied: _read_reply,
+    ToolIntended: _read_intent,
+    ToolResulted: _read_execution,
+    ToolMessage: _read_results,
+    ToolSearchQueried: _read_search_query,
+    ToolSearchResulted: _read_search_result,
+    InboxTaken: _read_host_input,
+    Reshaped: _read_reshape,
 }

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 
 import msgspec
 
-from windlass.errors import ConfigError, nearest, shown
+from windlass.errors import ConfigError, nearest, safe_repr
 from windlass.messages import Message
 
 Propagate: TypeAlias = Literal["all", "session", "none"]
@@ -31,20 +31,20 @@ class Reminder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         text, ttl = cast("object", self.text), cast("object", self.ttl)
         if not isinstance(text, str) or not text.strip():
-            raise ConfigError(f"a reminder is a text that is not empty, not {shown(text)}")
+            raise ConfigError(f"a reminder is a text that is not empty, not {safe_repr(text)}")
         try:
             text.encode()
         except UnicodeEncodeError:
-            raise ConfigError(f"a reminder holds half a character: {shown(text)}") from None
+            raise ConfigError(f"a reminder holds half a character: {safe_repr(text)}") from None
         if ttl is not None and (not isinstance(ttl, int) or isinstance(ttl, bool) or ttl < 1):
             raise ConfigError(
-                f"a reminder's ttl is a whole number of turns from 1, or None, not {shown(ttl)}"
+                f"a reminder's ttl is a whole number of turns from 1, or None, not {safe_repr(ttl)}"
             )
         said = cast("object", self.propagate)
         if not isinstance(said, str) or said not in _PROPAGATE:
             hint = nearest(said, _PROPAGATE) if isinstance(said, str) else ""
             raise ConfigError(
-                f"a reminder's propagate is one of {', '.join(_PROPAGATE)}, not {shown(said)}{hint}"
+                f"a reminder's propagate is one of {', '.join(_PROPAGATE)}, not {safe_repr(said)}{hint}"
             )
 
 

@@ -16,11 +16,18 @@ from windlass.access.caller import Caller
 from windlass.engine import driver
 from windlass.engine.assemble import assemble, check_loop
 from windlass.engine.driver import Start
-from windlass.engine.input import asked_to_run
+from windlass.engine.input import parse_run_prompt
 from windlass.engine.options import LoopOptions, unknown
 from windlass.engine.results import LoopResult
 from windlass.engine.stream import RunStream
-from windlass.errors import BudgetExceeded, ConfigError, ToolFailed, WindlassError, nearest, shown
+from windlass.errors import (
+    BudgetExceeded,
+    ConfigError,
+    ToolFailed,
+    WindlassError,
+    nearest,
+    safe_repr,
+)
 from windlass.events import Replied, TextDelta, ToolCallReady, ToolResulted
 from windlass.generate.conversation import Keeper, conversation_of
 from windlass.generate.policies import (
@@ -157,7 +164,7 @@ class Models:
         the `trace` so far.
         """
         with self._runtime.as_current():
-            asked = _Asked(self._runtime, dict(options))
+            asked = _GenerateRequest(self._runtime, dict(options))
         begun = await asked.begin(input, sinks_of(asked.loop.get("on_event")))
         outcome = await driver.conduct(begun, self._runtime, abort=asked.loop.get("abort"))
         return asked.answer(_result(begun, outcome))
@@ -187,7 +194,7 @@ class Models:
             self._runtime, session_id, decisions, results, dict(options)
         )
         with self._runtime.as_current():
-            asked = _Asked(self._runtime, found.options, found)
+            asked = _GenerateRequest(self._runtime, found.options, found)
         begun = await asked.go_on(sinks_of(asked.loop.get("on_event")))
         outcome = await driver.conduct(begun, self._runtime, abort=asked.loop.get("abort"))
         return asked.answer(_result(begun, outcome))
@@ -206,7 +213,7 @@ class Models:
             self._runtime, session_id, decisions, results, dict(options)
         )
         with self._runtime.as_current():
-            asked = _Asked(self._runtime, found.options, found)
+            asked = _GenerateRequest(self._runtime, found.options, found)
         async with aclosing(self._pieces(asked, asked.go_on)) as pieces:
             async for chunk in pieces:
                 yield chunk
@@ -223,14 +230,14 @@ class Models:
         Whoever leaves cancels the run. What went wrong is raised at the end.
         """
         with self._runtime.as_current():
-            asked = _Asked(self._runtime, dict(options))
+            asked = _GenerateRequest(self._runtime, dict(options))
         pieces = self._pieces(asked, lambda sinks: asked.begin(input, sinks))
         async with aclosing(pieces):  # who leaves us leaves the run
             async for chunk in pieces:
                 yield chunk
 
     async def _pieces(
-        self, asked: _Asked, begin: Callable[[Sequence[Any]], Awaitable[Start]]
+        self, asked: _GenerateRequest, begin: Callable[[Sequence[Any]], Awaitable[Start]]
     ) -> AsyncGenerator[GenerateChunk]:
         sinks = sinks_of(asked.loop.get("on_event"))
         stream: RunStream[LoopResult] = RunStream(
@@ -265,7 +272,7 @@ def _result(begun: Start, outcome: Outcome) -> LoopResult:
     return LoopResult(begun.run, outcome)
 
 
-class _Asked:
+class _GenerateRequest:
     """One question: its options checked, the run that answers it, and what it came to."""
 
     def __init__(
@@ -297,7 +304,7 @@ class _Asked:
         if wanted is None:
             return list(known.values())
         if isinstance(wanted, str) or not isinstance(wanted, Sequence):
-            raise ConfigError(f"tools is a list of names or of tools, not {shown(wanted)}")
+            raise ConfigError(f"tools is a list of names or of tools, not {safe_repr(wanted)}")
         chosen: list[Any] = []
         for one in cast("Sequence[object]", wanted):
             if isinstance(one, str) and ":" not in one:
@@ -345,12 +352,12 @@ class _Asked:
 
     async def _begin(self, input: Any, sinks: Sequence[Any]) -> Start:
         loop = self.loop
-        messages = asked_to_run(input, loop.get("session_id"))
+        messages = parse_run_prompt(input, loop.get("session_id"))
         if self.keeper is not None:
-            before = await self.keeper.opened()
+            before = await self.keeper.open_messages()
             if isinstance(input, str):
                 if await self._waits(self.keeper.conversation.waits_for):
-                    before = await self.keeper.opened()  # with what was discarded
+                    before = await self.keeper.open_messages()  # with what was discarded
                 messages = (*before, *messages)
             else:
                 self.keeper.before = 0  # a list is a history of its own
@@ -390,7 +397,7 @@ class _Asked:
         options = {n: v for n, v in self.given.items() if n not in OF_THE_SESSION}
         found = await read_continuation(self.runtime, session_id, None, None, options)
         with self.runtime.as_current():
-            asked = _Asked(self.runtime, found.options, found)
+            asked = _GenerateRequest(self.runtime, found.options, found)
         await driver.conduct(await asked.go_on(()), self.runtime, abort=DISCARDED)
         return True
 
@@ -463,13 +470,13 @@ def trace_of(result: LoopResult) -> tuple[ToolTraceEntry, ...]:
     for entry in result.entries:
         if type(entry) is Replied and entry.purpose is None:
             iteration += 1
-            trace += _replied(entry, iteration)
+            trace += _reply_trace(entry, iteration)
         elif type(entry) is ToolResulted:
-            trace.append(_resulted(entry, iteration))
+            trace.append(_result_trace(entry, iteration))
     return tuple(trace)
 
 
-def _replied(entry: Replied, iteration: int) -> list[ToolTraceEntry]:
+def _reply_trace(entry: Replied, iteration: int) -> list[ToolTraceEntry]:
     said = ToolTraceEntry(
         "assistant",
         iteration,
@@ -485,7 +492,7 @@ def _replied(entry: Replied, iteration: int) -> list[ToolTraceEntry]:
     return [said, *calls]
 
 
-def _resulted(entry: ToolResulted, iteration: int) -> ToolTraceEntry:
+def _result_trace(entry: ToolResulted, iteration: int) -> ToolTraceEntry:
     return ToolTraceEntry(
         "tool_result",
         iteration,

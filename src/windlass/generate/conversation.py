@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from windlass.access.caller import Caller
 from windlass.engine.redaction import check_new_id, check_new_owner
-from windlass.errors import ConfigError, NotFound, PermissionDenied, shown
+from windlass.errors import ConfigError, NotFound, PermissionDenied, safe_repr
 from windlass.events import Replied, Said, ToolMessage, ToolResulted
 from windlass.loop.policy import Policy
 from windlass.loop.run import Run
@@ -34,7 +34,7 @@ class Conversation:
         self.id, self.caller = id, caller
         self.waits_for: str | None = None  # the session whose calls have no results here
 
-    async def opened(self) -> list[Message]:
+    async def open_messages(self) -> list[Message]:
         """What was said so far; a conversation that is not there yet begins."""
         talks = self._rows[ConversationResource]
         try:
@@ -77,7 +77,7 @@ def conversation_of(runtime: Runtime, given: object, caller: Caller | None) -> C
         return Conversation(runtime, given.id, caller)
     if isinstance(given, str) and given:
         return Conversation(runtime, given, caller)
-    raise ConfigError(f"conversation is a ConversationResource or its id, not {shown(given)}")
+    raise ConfigError(f"conversation is a ConversationResource or its id, not {safe_repr(given)}")
 
 
 class _Turns(Reading):
@@ -91,23 +91,23 @@ class _Turns(Reading):
     def takes(self) -> Mapping[type, Take]:
         """What takes an entry into account, for each kind that matters."""
         return {
-            Said: self._said,
-            Replied: self._replied,
+            Said: self._read_message,
+            Replied: self._read_reply,
             ToolResulted: self._result,
-            ToolMessage: self._answered,
+            ToolMessage: self._read_results,
         }
 
-    def _said(self, entry: Said) -> None:
+    def _read_message(self, entry: Said) -> None:
         self.messages.append(entry.message)
 
-    def _replied(self, entry: Replied) -> None:
+    def _read_reply(self, entry: Replied) -> None:
         if entry.purpose is None:
             self.messages.append(entry.message)
 
     def _result(self, entry: ToolResulted) -> None:
         self.results[entry.call_id] = entry.result
 
-    def _answered(self, entry: ToolMessage) -> None:
+    def _read_results(self, entry: ToolMessage) -> None:
         shown = {**self.results, **(entry.shown or {})}
         self.messages.append(Message("tool", tuple([shown[call] for call in entry.calls])))
 
@@ -127,9 +127,9 @@ class Keeper(Policy[None]):
         """What a run that is resumed must know to go on writing."""
         return {KEPT: {"id": self.conversation.id, "before": self.before}}
 
-    async def opened(self) -> list[Message]:
+    async def open_messages(self) -> list[Message]:
         """What was said before."""
-        before = await self.conversation.opened()
+        before = await self.conversation.open_messages()
         self.before = len(before)
         return before
 

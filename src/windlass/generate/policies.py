@@ -21,9 +21,9 @@ class _Rounds(Reading):
 
     def takes(self) -> Mapping[type, Take]:
         """What takes an entry into account, for each kind that matters."""
-        return {ToolMessage: self._answered}
+        return {ToolMessage: self._read_results}
 
-    def _answered(self, entry: ToolMessage) -> None:
+    def _read_results(self, entry: ToolMessage) -> None:
         self.count += 1
 
 
@@ -75,7 +75,7 @@ class ToolOutputCounts(Policy[None]):
         return result
 
     async def after_turn(self, run: Run, turn: Turn) -> Stop | None:
-        spent = run.ledger.overspent()
+        spent = run.ledger.exceeded_limit()
         if spent is None:
             return None
         run.note(BudgetExhausted(spent.limit, spent.allowed, spent.used))

@@ -9,7 +9,7 @@ from windlass.access.caller import Caller, is_host
 from windlass.engine.decisions import Given, check_answers
 from windlass.engine.ownership import caller_of_resumed, find_session, owner_of
 from windlass.engine.results import PendingCall
-from windlass.errors import ConfigError, NoSuchSession, Suspended, shown
+from windlass.errors import ConfigError, NoSuchSession, Suspended, safe_repr
 from windlass.generate.conversation import KEPT, Conversation, Keeper
 from windlass.loop.abort import Abort
 from windlass.loop.resume import standing
@@ -73,7 +73,7 @@ async def read_continuation(
 ) -> Continuation:
     """Look the session up: its tools are those of who began it, and its conversation is kept on."""
     if not isinstance(cast("object", session_id), str):
-        raise ConfigError(f"session_id is a text, not {shown(session_id)}")
+        raise ConfigError(f"session_id is a text, not {safe_repr(session_id)}")
     check_answers(decisions, results)
     for name in OF_THE_SESSION:
         if name in options:

@@ -8,12 +8,12 @@ from typing import Any, Unpack
 
 import msgspec
 
-from windlass.engine.options import CallKeywords, merged
+from windlass.engine.options import CallKeywords, merge_options
 from windlass.engine.transcript import events_of, told_by
 from windlass.errors import StreamBroken
 from windlass.events import JournalEntry, LiveEvent, StreamRestarted, TextDelta, ToolCallReady
 from windlass.llm.continuation import Past
-from windlass.llm.request import Prepared, prepare
+from windlass.llm.request import PreparedCall, prepare
 from windlass.llm.scope import ask_once
 from windlass.loop.reply import cost_of
 from windlass.messages import Block, Message, Thinking, ToolCall
@@ -136,7 +136,9 @@ async def llm_call(
     ```
     With `schema` an answer that does not fit, also after `schema_retries` more tries, is a `BadReply`.
     """
-    return await told(prepare(prompt, system, merged(options, more, "llm_call")), silent)
+    return await call_until_valid(
+        prepare(prompt, system, merge_options(options, more, "llm_call")), silent
+    )
 
 
 async def llm_stream(
@@ -151,7 +153,7 @@ async def llm_stream(
     A reply that breaks off after its first piece is a `StreamBroken`: nobody can unsay the piece.
     With a schema the last piece has the value as `data`.
     """
-    prepared = prepare(prompt, system, merged(options, more, "llm_stream"), "llm_stream")
+    prepared = prepare(prompt, system, merge_options(options, more, "llm_stream"), "llm_stream")
     queue: asyncio.Queue[Chunk | StreamRestarted | None] = asyncio.Queue()
 
     def emit(event: LiveEvent) -> None:
@@ -162,7 +164,7 @@ async def llm_stream(
         elif isinstance(event, StreamRestarted):
             queue.put_nowait(event)
 
-    task = asyncio.ensure_future(told(prepared, emit))
+    task = asyncio.ensure_future(call_until_valid(prepared, emit))
     task.add_done_callback(lambda _: queue.put_nowait(None))
     try:
         said = asked = False
@@ -184,7 +186,7 @@ async def llm_stream(
         await asyncio.wait({task})
 
 
-async def told(prepared: Prepared, emit: Emit) -> LLMResult:
+async def call_until_valid(prepared: PreparedCall, emit: Emit) -> LLMResult:
     """Make the call, as often as its answer needs to fit, and tell what came of it."""
     model, request, wanted = prepared.model, prepared.request, prepared.wanted
     who = prepared.who
@@ -201,7 +203,7 @@ async def told(prepared: Prepared, emit: Emit) -> LLMResult:
         if not reading.problems:
             return _result(prepared, reading.response, usage, cost, reading.data)
         if attempt > wanted.retries:
-            raise wanted.failed(reading, attempt)
+            raise wanted.to_error(reading, attempt)
         request, attempt = wanted.again(request, reading), attempt + 1
 
 
@@ -211,7 +213,7 @@ def paid_for(model: Model, response: Response) -> float:
 
 
 def _result(
-    prepared: Prepared, response: Response, usage: Usage, cost: float, data: Any = None
+    prepared: PreparedCall, response: Response, usage: Usage, cost: float, data: Any = None
 ) -> LLMResult:
     model = prepared.model
     return LLMResult(

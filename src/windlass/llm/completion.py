@@ -7,17 +7,17 @@ from typing import Any, Final, Unpack
 
 import msgspec
 
-from windlass.engine.model import model_of, reached, settings_for, with_defaults
+from windlass.engine.model import model_of, settings_for, with_defaults, with_retries
 from windlass.engine.options import (
     CompletionKeywords,
     ModelOptions,
-    given,
-    merged,
+    merge_options,
+    validate_options,
 )
 from windlass.errors import ConfigError
-from windlass.llm.call import LLMResult, told
+from windlass.llm.call import LLMResult, call_until_valid
 from windlass.llm.continuation import new_past
-from windlass.llm.request import Prepared
+from windlass.llm.request import PreparedCall
 from windlass.llm.scope import Who
 from windlass.messages import Message, Text
 from windlass.models.base import Completion, Emit, Frame, Model, Request, Response, silent
@@ -55,18 +55,18 @@ async def llm_completion(
     ```
     A model that has no way of its own for this is asked in words.
     """
-    typed = merged(options, more, "llm_completion")
+    typed = merge_options(options, more, "llm_completion")
     for name, value in (("suffix", suffix), ("system", system)):
         if name in typed and value is not None:
             raise ConfigError(f"{name} is given twice: as an argument and as an option")
     suffix, system = typed.pop("suffix", suffix), typed.pop("system", system)
-    return await told(_prepared(prefix, suffix, system, typed), silent)
+    return await call_until_valid(_prepare_completion(prefix, suffix, system, typed), silent)
 
 
-def _prepared(
+def _prepare_completion(
     prefix: Any, suffix: str | None, system: str | None, typed: dict[str, Any]
-) -> Prepared:
-    options = given(typed, COMPLETION_OPTIONS, "llm_completion")
+) -> PreparedCall:
+    options = validate_options(typed, COMPLETION_OPTIONS, "llm_completion")
     prefix = words("prefix", prefix)
     suffix = None if suffix is None else words("suffix", suffix) or None
     if not prefix and suffix is None:
@@ -81,7 +81,7 @@ def _prepared(
     completing = _Completing(model, Completion(prefix, suffix, system, settings))
     request = Request((Message("user", (Text(shown),)),), frame)
     who = Who.of(options, "llm_completion")
-    return Prepared(reached(completing, options), request, past=new_past(), who=who)
+    return PreparedCall(with_retries(completing, options), request, past=new_past(), who=who)
 
 
 class _Completing(Holding):
@@ -98,7 +98,7 @@ class _Completing(Holding):
         if response is not None:
             return response
         response = await self.model.respond(request, silent)
-        text = tidied(response.message.text, completion.prefix, completion.suffix)
+        text = strip_echo(response.message.text, completion.prefix, completion.suffix)
         others = tuple(b for b in response.message.content if not isinstance(b, Text))
         message = Message("assistant", (*others, Text(text)))
         return msgspec.structs.replace(response, message=message)
@@ -112,7 +112,7 @@ def _without_fence(text: str) -> str:
     return body.removesuffix(_FENCE).removesuffix("\n")
 
 
-def tidied(text: str, prefix: str, suffix: str | None) -> str:
+def strip_echo(text: str, prefix: str, suffix: str | None) -> str:
     """A reply without the fence around it and without what it repeats of either side."""
     text = _without_fence(text)
     for echo in (prefix, prefix.rpartition("\n")[2]):

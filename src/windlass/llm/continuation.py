@@ -8,8 +8,8 @@ from typing import Any, Final, cast
 import msgspec
 
 from windlass import seams
-from windlass.engine.input import asked
-from windlass.errors import ConfigError, nearest, shown
+from windlass.engine.input import parse_prompt
+from windlass.errors import ConfigError, nearest, safe_repr
 from windlass.messages import Message
 
 _FIELDS: Final = (
@@ -38,7 +38,7 @@ def read_transcript(given: Mapping[str, Any]) -> tuple[tuple[Message, ...], Past
     for name in given:
         if name not in _FIELDS:
             hint = nearest(name, _FIELDS) if isinstance(cast("object", name), str) else ""
-            raise ConfigError(f"a transcript has no field {shown(name)}{hint}")
+            raise ConfigError(f"a transcript has no field {safe_repr(name)}{hint}")
     if "messages" not in given:
         raise ConfigError("this transcript has no messages: pass reply.transcript as it is")
     messages = _messages(given["messages"])
@@ -55,29 +55,29 @@ def read_transcript(given: Mapping[str, Any]) -> tuple[tuple[Message, ...], Past
 
 def _messages(given: object) -> tuple[Message, ...]:
     if isinstance(given, str) or not isinstance(given, Sequence):
-        raise ConfigError(f"a transcript's messages are a list, not {shown(given)}")
+        raise ConfigError(f"a transcript's messages are a list, not {safe_repr(given)}")
     read: list[Message] = []
     for at, one in enumerate(cast("Sequence[object]", given)):
         try:
             read.append(one if isinstance(one, Message) else msgspec.convert(one, Message))
         except msgspec.ValidationError:  # as a person writes it: the content is a text
             try:
-                read += asked(one)
+                read += parse_prompt(one)
             except ConfigError as error:
                 raise ConfigError(f"message {at} of the transcript: {error}") from None
-    return asked(read)
+    return parse_prompt(read)
 
 
 def _events(given: Mapping[str, Any]) -> list[dict[str, Any]]:
     found: list[Any] = list(_kind(given, "events", (list, tuple), "a list") or ())
     for event in found:
         if not isinstance(event, dict):
-            raise ConfigError(f"a transcript's events are dicts, not {shown(event)}")
+            raise ConfigError(f"a transcript's events are dicts, not {safe_repr(event)}")
     return found
 
 
 def _kind(given: Mapping[str, Any], name: str, kind: Any, words: str) -> Any:
     value = given.get(name)
     if value is not None and not isinstance(value, kind):
-        raise ConfigError(f"a transcript's {name} is {words}, not {shown(value)}")
+        raise ConfigError(f"a transcript's {name} is {words}, not {safe_repr(value)}")
     return value

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from windlass.engine.environment import current_runtime
-from windlass.errors import ConfigError, shown
+from windlass.errors import ConfigError, safe_repr
 from windlass.loop.ledger import NO_LIMITS
 from windlass.loop.reply import cost_of
 from windlass.models.base import Model
@@ -63,15 +63,15 @@ def llm_cost(
     )
     if usage.cache_read_tokens + usage.cache_write_tokens > usage.input_tokens:
         raise ConfigError("cached tokens are part of input_tokens: there cannot be more of them")
-    known = _known(model, provider)
+    known = _resolve_model(model, provider)
     return 0.0 if known is None else cost_of(known, usage) or 0.0
 
 
-def _known(model: object, provider: str | None) -> Model | None:
+def _resolve_model(model: object, provider: str | None) -> Model | None:
     if isinstance(model, Model):
         return model
     if not isinstance(model, str) or not model:
-        raise ConfigError(f"model is a name or a Model object, not {shown(model)}")
+        raise ConfigError(f"model is a name or a Model object, not {safe_repr(model)}")
     from windlass.models.registry.providers import resolve
 
     try:
@@ -82,13 +82,13 @@ def _known(model: object, provider: str | None) -> Model | None:
 
 def _count(name: str, value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**53:
-        raise ConfigError(f"{name} is a whole number of at least 0, not {shown(value)}")
+        raise ConfigError(f"{name} is a whole number of at least 0, not {safe_repr(value)}")
     return value
 
 
 def _amount(name: str, value: object) -> float:
     if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value < 2**53:
-        raise ConfigError(f"{name} is a number of at least 0, not {shown(value)}")
+        raise ConfigError(f"{name} is a number of at least 0, not {safe_repr(value)}")
     return value
 
 

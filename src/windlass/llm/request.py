@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from windlass.engine.input import asked
-from windlass.engine.model import choice_fits, model_of, reached, settings_for, with_defaults
-from windlass.engine.options import CallOptions, given
+from windlass.engine.input import parse_prompt
+from windlass.engine.model import choice_fits, model_of, settings_for, with_defaults, with_retries
+from windlass.engine.options import CallOptions, validate_options
 from windlass.errors import BadRequest, ConfigError
 from windlass.llm.continuation import Past, new_past, read_transcript
 from windlass.llm.scope import NOBODY, Who
@@ -18,19 +18,19 @@ from windlass.messages import Message
 from windlass.models.base import Frame, Model, Request
 from windlass.models.history import audit
 from windlass.options.checks import words
-from windlass.output.plan import Wanted, wanted
-from windlass.policies.tool_search.plan import disclosed
+from windlass.output.plan import OutputPlan, plan_output
+from windlass.policies.tool_search.plan import plan_tool_search
 from windlass.tools.function import as_tools
 
 CALL_OPTIONS = CallOptions.__optional_keys__ | {"system"}
 
 
-class Prepared(msgspec.Struct, frozen=True):
+class PreparedCall(msgspec.Struct, frozen=True):
     """A call that can be made: the model behind its caller, and what it is asked."""
 
     model: Model
     request: Request
-    wanted: Wanted | None = None  # the shape that its answer is to have
+    wanted: OutputPlan | None = None  # the shape that its answer is to have
     past: Past = Past("")
     continued: int = 0  # messages that were said before this call
     search: Searching | None = None  # the model, where it finds its tools by searching
@@ -39,14 +39,14 @@ class Prepared(msgspec.Struct, frozen=True):
 
 def prepare(
     prompt: Any, system: str | None, typed: dict[str, Any], door: str = "llm_call"
-) -> Prepared:
+) -> PreparedCall:
     """The call that is meant, everything checked and nothing asked yet."""
     if "system" in typed:
         if system is not None:
             raise ConfigError("system is given twice: as the second argument and as an option")
         system = typed.pop("system")
-    options = given(typed, CALL_OPTIONS, door)
-    messages, past, continued = _said(prompt, options, door)
+    options = validate_options(typed, CALL_OPTIONS, door)
+    messages, past, continued = _build_messages(prompt, options, door)
     if system is not None:
         system = words("system", system)
     model = model_of(options)
@@ -59,14 +59,14 @@ def prepare(
     system = _with_summary(system, past, messages)
     disclosure = None
     if options.get("tool_search") is not None:
-        disclosure = disclosed(options, tools, model, text=not model.native_tools)
+        disclosure = plan_tool_search(options, tools, model, text=not model.native_tools)
     if disclosure is not None:
-        specs, (system, settings) = disclosure.offered, disclosure.framed(system, settings)
+        specs, (system, settings) = disclosure.offered, disclosure.add_to_frame(system, settings)
     frame = Frame(system, specs, settings)
-    shape = wanted(options, caps, frame)
+    shape = plan_output(options, caps, frame)
     if shape is not None:
-        frame = shape.framed(frame)
-    model = reached(model, options)
+        frame = shape.add_to_frame(frame)
+    model = with_retries(model, options)
     if frame.tools and not model.native_tools:
         from windlass.models.wrappers.text_tools import TextTools
 
@@ -75,10 +75,10 @@ def prepare(
     if disclosure is not None:
         model = search = Searching(model, disclosure)
     who = Who.of(options, door)
-    return Prepared(model, Request(messages, frame), shape, past, continued, search, who)
+    return PreparedCall(model, Request(messages, frame), shape, past, continued, search, who)
 
 
-def _said(
+def _build_messages(
     prompt: Any, options: Mapping[str, Any], door: str
 ) -> tuple[tuple[Message, ...], Past, int]:
     """The messages of the call: those given, or those of a transcript and then the prompt."""
@@ -89,13 +89,13 @@ def _said(
     if transcript is not None:
         before, past = read_transcript(transcript)
         continued = len(before)
-        messages = (*before, *(() if prompt is None else asked(prompt)))
-        if prompt is None and _answered(messages):
+        messages = (*before, *(() if prompt is None else parse_prompt(prompt)))
+        if prompt is None and _ends_with_reply(messages):
             raise ConfigError(f"{door} goes on from a transcript with a prompt: say something")
     elif prompt is None and instead is None:
         raise ConfigError(f"{door} needs a prompt, or messages=[…]")
     else:
-        messages = asked(prompt if instead is None else instead)
+        messages = parse_prompt(prompt if instead is None else instead)
     if not messages:
         raise ConfigError("the prompt is empty: a model needs something to answer")
     if problems := audit(messages):
@@ -103,7 +103,7 @@ def _said(
     return messages, past, continued
 
 
-def _answered(messages: Sequence[Message]) -> bool:
+def _ends_with_reply(messages: Sequence[Message]) -> bool:
     return bool(messages) and messages[-1].role == "assistant"
 
 

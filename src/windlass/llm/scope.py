@@ -14,7 +14,7 @@ from windlass.access.caller import Caller
 from windlass.engine.environment import Runtime, current_runtime
 from windlass.errors import BudgetExceeded, StoreError, TestBroken, attribute
 from windlass.loop.meter import CallMeter, FailedRequest
-from windlass.loop.reply import attempts_of, sound
+from windlass.loop.reply import attempts_of, repair_reply
 from windlass.loop.sinks import CleanShow
 from windlass.models.base import Aside, Emit, Model, Request, Response, silent
 from windlass.models.estimates import estimate_request, fill_usage
@@ -55,7 +55,7 @@ class Who(msgspec.Struct, frozen=True):
 NOBODY = Who()
 
 
-async def booked(
+async def call_with_accounting(
     runtime: Runtime,
     model: Model,
     request: Request,
@@ -74,7 +74,7 @@ async def booked(
         on_the_way.append(
             _aside(model, made, who)
             if isinstance(made, Aside)
-            else _failed(made.model, made.error, who, made.purpose, made.duration_ms, made)
+            else _failure_row(made.model, made.error, who, made.purpose, made.duration_ms, made)
         )
 
     meter = CallMeter(
@@ -94,7 +94,7 @@ async def booked(
         made = meter.give_up(error, model)
         if not isinstance(error, _UNBOOKED):
             took = _since(started)
-            on_the_way.append(_failed(model, error, who, purpose, took, made))
+            on_the_way.append(_failure_row(model, error, who, purpose, took, made))
         for call in on_the_way:
             ledger.count(call.usage)
         if not isinstance(error, GeneratorExit):
@@ -106,7 +106,7 @@ async def booked(
     response = fill_usage(model, request, response)
     cost = meter.settle(response, model)
     calls = [*on_the_way, *[_aside(model, aside, who) for aside in response.asides]]
-    calls.append(_answered(model, response, who, purpose, cost, took))
+    calls.append(_reply_row(model, response, who, purpose, cost, took))
     for call in calls:
         ledger.count(call.usage)
     await _enter(runtime, calls)
@@ -132,7 +132,7 @@ async def _enter(runtime: Runtime, calls: list[ModelCall]) -> None:
         await runtime.memory.record_calls(calls)
 
 
-def _answered(
+def _reply_row(
     model: Model, response: Response, who: Who, purpose: str | None, cost: float, took: float
 ) -> ModelCall:
     return ModelCall(
@@ -151,10 +151,10 @@ def _answered(
 
 
 def _aside(model: Model, aside: Aside, who: Who) -> ModelCall:
-    return _answered(model, aside.response, who, aside.purpose, aside.cost_usd, aside.duration_ms)
+    return _reply_row(model, aside.response, who, aside.purpose, aside.cost_usd, aside.duration_ms)
 
 
-def _failed(
+def _failure_row(
     model: Model,
     error: BaseException,
     who: Who,
@@ -214,10 +214,10 @@ async def ask_once(
 
     async def ask(request: Request, meter: CallMeter) -> Response:
         watched = emit if model.reports_parts else meter.watch(emit)
-        return await _asked(runtime, model, request, watched)
+        return await _call_model(runtime, model, request, watched)
 
     async def book(request: Request) -> Response:
-        return await booked(runtime, model, request, ask, who, purpose)
+        return await call_with_accounting(runtime, model, request, ask, who, purpose)
 
     return await through_pauses(request, book)
 
@@ -235,13 +235,13 @@ def _reply(
     return model.respond(request, emit)
 
 
-async def _asked(runtime: Runtime, model: Model, request: Request, emit: Emit) -> Response:
+async def _call_model(runtime: Runtime, model: Model, request: Request, emit: Emit) -> Response:
     redactor, clean = runtime.redactor, None
     if redactor is not None and emit is not silent:
         clean = CleanShow(redactor, cast("Sink", emit))
     seams.point("model.before_request")
     try:
-        response: Response = sound(await _reply(runtime, model, request, clean or emit))
+        response: Response = repair_reply(await _reply(runtime, model, request, clean or emit))
     except Exception as error:
         if redactor is not None:
             redactor.scrub(error)

@@ -8,14 +8,14 @@ from __future__ import annotations
 import msgspec
 
 from windlass.events import JournalEntry, LiveEvent, ToolCallReady
-from windlass.loop.reply import take
+from windlass.loop.reply import accept_reply
 from windlass.messages import Message, ToolCall, ToolResult
 from windlass.models.base import Aside, Emit, Frame, Model, Request, Response
 from windlass.models.estimates import fill_usage
 from windlass.models.meter import begin_request, carry_reply
 from windlass.models.wrappers.base import Holding
-from windlass.policies.tool_search.plan import Disclosure
-from windlass.policies.tool_search.policy import searched, searched_natively
+from windlass.policies.tool_search.plan import ToolSearchPlan
+from windlass.policies.tool_search.policy import search_entries, searched_natively
 from windlass.tools.arguments.validate import unparsable
 from windlass.tools.search.deferred import Vault
 from windlass.usage import NO_USAGE
@@ -26,7 +26,7 @@ MOST_ROUNDS = 8  # of searching; then the search is taken away, and the model an
 class Searching(Holding):
     """A model with deferred tools, for one call."""
 
-    def __init__(self, model: Model, disclosure: Disclosure) -> None:
+    def __init__(self, model: Model, disclosure: ToolSearchPlan) -> None:
         super().__init__(model)
         self.disclosure = disclosure
         self.promoted: tuple[str, ...] = ()
@@ -43,17 +43,17 @@ class Searching(Holding):
         return await self._search(vault, request, emit)
 
     async def _search(self, vault: Vault, request: Request, emit: Emit) -> Response:
-        self.promoted = self.promoted or _called(vault, request)
+        self.promoted = self.promoted or _called_tools(vault, request)
         ids = {call.id for message in request.messages for call in message.tool_calls}
         messages, said = tuple(request.messages), _without(vault.tool.name, emit)
         usage, attempts, left = NO_USAGE, 0, MOST_ROUNDS
         asides: tuple[Aside, ...] = ()
         while True:
-            frame = self._framed(vault, request.frame, searching=left > 0)
+            frame = self._build_frame(vault, request.frame, searching=left > 0)
             asked = Request(messages, frame, request.tail)
             if left < MOST_ROUNDS:
                 asked = await begin_request(self.model, asked)
-            response = take(await self.model.respond(asked, said), ids)
+            response = accept_reply(await self.model.respond(asked, said), ids)
             response = fill_usage(self.model, asked, response)
             usage, attempts = usage + response.usage, attempts + response.attempts
             asides += response.asides
@@ -63,12 +63,12 @@ class Searching(Holding):
             carry_reply(self.model, asked, response)
             results = tuple([await self._answer(vault, call) for call in calls])
             messages, left = (*messages, response.message, Message("tool", results)), left - 1
-        message = _shown(vault, response.message)
+        message = _without_searches(vault, response.message)
         return msgspec.structs.replace(
             response, message=message, usage=usage, attempts=attempts, asides=asides
         )
 
-    def _framed(self, vault: Vault, frame: Frame, *, searching: bool) -> Frame:
+    def _build_frame(self, vault: Vault, frame: Frame, *, searching: bool) -> Frame:
         found = tuple(vault.specs[name] for name in self.promoted)
         if searching:
             tools = frame.tools if vault.by_provider else (*frame.tools, *found)
@@ -91,17 +91,17 @@ class Searching(Holding):
         found = await vault.find(arguments["query"], arguments.get("limit"))
         promotion = vault.promote(self.promoted, found)
         self.promoted = promotion.promoted
-        self.events += searched(vault, call, promotion)
-        return ToolResult(call.id, vault.written(promotion.found), name=call.name)
+        self.events += search_entries(vault, call, promotion)
+        return ToolResult(call.id, vault.render_result(promotion.found), name=call.name)
 
 
-def _called(vault: Vault, request: Request) -> tuple[str, ...]:
+def _called_tools(vault: Vault, request: Request) -> tuple[str, ...]:
     """What an earlier call had found and used stays in sight."""
     names = [call.name for message in request.messages for call in message.tool_calls]
     return tuple(dict.fromkeys(name for name in names if name in vault.deferred))
 
 
-def _shown(vault: Vault, message: Message) -> Message:
+def _without_searches(vault: Vault, message: Message) -> Message:
     """The reply without searches: they are nobody else's business, and nobody else can answer them."""
     content = tuple(
         block

@@ -9,7 +9,7 @@ from typing import Any, cast
 import msgspec
 
 from windlass.engine.transcript import Transcript, told_by
-from windlass.errors import ConfigError, shown
+from windlass.errors import ConfigError, safe_repr
 from windlass.events import Compacted
 from windlass.llm.call import llm_call
 from windlass.llm.continuation import read_transcript
@@ -23,11 +23,11 @@ from windlass.options.checks import (
     text,
 )
 from windlass.policies.compaction.cut import (
-    archived,
+    build_replacement,
     cut_of,
-    replaced,
+    messages_to_archive,
     tokens,
-    truncated,
+    truncate_messages,
 )
 from windlass.policies.compaction.options import policy_of
 from windlass.policies.compaction.policy import STRATEGIES, summary_in
@@ -37,9 +37,9 @@ from windlass.policies.compaction.summary_prompt import (
     asking,
     mode_of,
     on_record,
+    render_summary,
     source_of,
     system_of,
-    worded,
 )
 
 _CHECKS: dict[str, Any] = {
@@ -67,7 +67,7 @@ async def transcript_compact(
     the default; with a `model` or `provider` that is asked the default is `hybrid`; `custom` is your
     `callback(archived, reminders, policy)`. `keep_last` (10) and `keep_first` (0) count messages.
     """
-    given = _checked("transcript_compact", options, more)
+    given = _validate_options("transcript_compact", options, more)
     messages, past = read_transcript(transcript)
     strategy = _strategy(given)
     last = given.get("keep_last")
@@ -78,11 +78,11 @@ async def transcript_compact(
     if cut is None:
         return {**kept, "summary": summary or past.summary}
     policy: CompactionPolicy | None = given.get("policy")
-    gone = archived(messages, cut)
+    gone = messages_to_archive(messages, cut)
     engine, usd = "given", 0.0
     if summary is None:
-        summary, engine, usd = await _written(strategy, gone, policy, given)
-    new = replaced(messages, cut, worded(summary, len(gone), policy))
+        summary, engine, usd = await _write_summary(strategy, gone, policy, given)
+    new = build_replacement(messages, cut, render_summary(summary, len(gone), policy))
     shorter = [*messages[: cut.start], *new, *messages[cut.stop :]]
     entry = Compacted(
         "requested", strategy, engine, tokens(messages), tokens(shorter), mode_of(policy),
@@ -107,27 +107,27 @@ async def transcript_summarize(
     ```
     `policy` is a `CompactionPolicy`; all other options are those of `llm_call`.
     """
-    given = _merged("transcript_summarize", options, more)
+    given = _merge_options("transcript_summarize", options, more)
     policy = policy_of("policy", given.pop("policy", None))
     messages, _ = read_transcript(transcript)
     if not messages:
         raise ConfigError("this transcript has no messages to summarise")
-    reply = await _asked(messages, policy, given)
-    return reply.text.strip() or truncated(messages)
+    reply = await _ask_model(messages, policy, given)
+    return reply.text.strip() or truncate_messages(messages)
 
 
-def _merged(
+def _merge_options(
     door: str, options: Mapping[str, Any] | None, more: Mapping[str, Any]
 ) -> dict[str, Any]:
     if options is not None and not isinstance(cast("object", options), Mapping):
-        raise ConfigError(f"the options of {door} are a dict, not {shown(options)}")
+        raise ConfigError(f"the options of {door} are a dict, not {safe_repr(options)}")
     return {**(options or {}), **more}
 
 
-def _checked(
+def _validate_options(
     door: str, options: Mapping[str, Any] | None, more: Mapping[str, Any]
 ) -> dict[str, Any]:
-    given = _merged(door, options, more)
+    given = _merge_options(door, options, more)
     for name in given:
         if name not in _CHECKS:
             raise no_key(door, name, _CHECKS)
@@ -150,7 +150,7 @@ def _strategy(given: Mapping[str, Any]) -> str:
     return strategy
 
 
-async def _written(
+async def _write_summary(
     strategy: str, gone: list[Message], policy: CompactionPolicy | None, given: Mapping[str, Any]
 ) -> tuple[str, str, float]:
     """The summary, who wrote it, and what it cost."""
@@ -161,12 +161,12 @@ async def _written(
         engine = "custom"
     elif strategy != "truncate":
         whom = {name: given[name] for name in ("model", "provider") if given.get(name) is not None}
-        reply = await _asked(gone, policy, whom)
+        reply = await _ask_model(gone, policy, whom)
         said, engine, usd = reply.text.strip(), "llm", reply.cost_usd
-    return (said, engine, usd) if said else (truncated(gone), "truncate", usd)
+    return (said, engine, usd) if said else (truncate_messages(gone), "truncate", usd)
 
 
-async def _asked(
+async def _ask_model(
     messages: Sequence[Message], policy: CompactionPolicy | None, options: Mapping[str, Any]
 ) -> Any:
     system = system_of(policy, WORDS)

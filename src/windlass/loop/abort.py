@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import cast
 
-from windlass.errors import shown, whole_text
+from windlass.errors import safe_repr, whole_text
 
 
 class Abort:
@@ -29,7 +29,7 @@ class Abort:
         if self.aborted:
             return
         if not isinstance(cast("object", reason), str):
-            reason = shown(reason)
+            reason = safe_repr(reason)
         reason = whole_text(reason)
         self.aborted, self.reason = True, reason
         for listener in list(self._listeners):

@@ -70,7 +70,7 @@ def sources_of(known: ToolDecided) -> list[Source]:
     ]
 
 
-def unanswered(sources: Iterable[Source]) -> list[Source]:
+def unanswered_sources(sources: Iterable[Source]) -> list[Source]:
     """Those that nobody has answered at once."""
     return [source for source in sources if source.by is None]
 
@@ -79,7 +79,7 @@ def question(
     run: Run, call: ToolCall, tool: Tool, sources: Sequence[Source], again: str | None = None
 ) -> ToolDecided:
     """The question, for the record; `again` says why an earlier answer does not count."""
-    asking = unanswered(sources)
+    asking = unanswered_sources(sources)
     reason = reason_of(asking)
     asks = [source.ask for source in asking]
     lasting = [a.expires_in for a in asks if isinstance(a, Ask) and a.expires_in is not None]
@@ -141,7 +141,7 @@ def version(tool: Tool) -> str:
     return digest_of((msgspec.to_builtins(tool.spec), tool.effect, repr(facts)))
 
 
-class Found(NamedTuple):
+class RecordedAnswer(NamedTuple):
     """An answer on record, to the question of these sources; `unfit` says why it does not count now."""
 
     verdict: Decision
@@ -158,13 +158,13 @@ def find_answer(
     tool: Tool,
     asking: Mapping[str, Source],
     given: Mapping[str, Decision],
-) -> Found | None:
+) -> RecordedAnswer | None:
     """Find the answer that counts for the call as it would run now, else the last and why it does not.
 
     A call that is no longer as it was is asked about again. The answer to the earlier question stays
     good for the call as it was: whoever goes on with that one needs no other.
     """
-    last: Found | None = None
+    last: RecordedAnswer | None = None
     for known in _questions(run, call.id):
         verdict = given.get(known.ask or "")
         if verdict is None:
@@ -172,8 +172,8 @@ def find_answer(
         sources = merge_sources(known, asking)
         why = _unfit(run, call, tool, known, asking) if verdict.allowed else None
         if why is None:
-            return Found(verdict, sources, None)
-        last = last or Found(verdict, sources, why)
+            return RecordedAnswer(verdict, sources, None)
+        last = last or RecordedAnswer(verdict, sources, why)
     return last
 
 
@@ -202,8 +202,10 @@ def _unfit(
     """Why a yes to this question does not hold for the call as it would run now; None: it does."""
     if known.expires_at is not None and seams.now() > known.expires_at:
         return EXPIRED
-    before = {source.rule for source in unanswered(sources_of(known))}
-    new = [source.rule for source in unanswered(asking.values()) if source.rule not in before]
+    before = {source.rule for source in unanswered_sources(sources_of(known))}
+    new = [
+        source.rule for source in unanswered_sources(asking.values()) if source.rule not in before
+    ]
     if new:
         return f"{' and '.join(new)} had not asked"
     sources = merge_sources(known, asking)
@@ -247,7 +249,7 @@ def parked_by(run: Run, rule: str, call_id: str) -> bool:
     if call_id not in run.answers:
         return False
     known = question_of(run, call_id)
-    return known is not None and rule in [one.rule for one in unanswered(sources_of(known))]
+    return known is not None and rule in [one.rule for one in unanswered_sources(sources_of(known))]
 
 
 def answered_before(run: Run, rule: str, call: ToolCall) -> str | None:

@@ -20,8 +20,8 @@ from windlass.events import (
     ToolShown,
 )
 from windlass.loop.decision import audit_event, refusal_by_tool
-from windlass.loop.policy import misplaced
-from windlass.loop.run import Run, unwatched
+from windlass.loop.policy import invalid_answer
+from windlass.loop.run import Run, ignore_event
 from windlass.loop.turn import Ready, Turn
 from windlass.loop.verdict import Stop, Suspend
 from windlass.messages import Message, ToolCall, ToolResult
@@ -63,7 +63,7 @@ async def _one_by_one(run: Run, turn: Turn, todo: list[Ready]) -> tuple[Stop | N
             await run.journal.durable()
             seams.point("tool.after_intent")
         # nobody watches, and nothing has run already: the call itself is all there is
-        alone = run.emit is unwatched and not run.early and not run.host_results
+        alone = run.emit is ignore_event and not run.early and not run.host_results
         result = await (execute(run, ready) if alone else perform(run, ready))
         if isinstance(result, Parked):
             parked = parked or result
@@ -180,7 +180,7 @@ async def perform(run: Run, ready: Ready) -> ToolResult | Parked:
     call = ready.call
     if call.id in run.host_results:
         return _from_host(run, call)
-    if run.emit is not unwatched:
+    if run.emit is not ignore_event:
         run.emit(ToolCallStarted(call.id, call.name, own(call.arguments)))
         run.emit(ToolCallUpdate(call.id, "in_progress"))
     if run.early and (early := run.early.pop(call.id, None)) is not None:
@@ -226,7 +226,7 @@ async def execute(run: Run, ready: Ready) -> ToolResult | Parked:
         result = timed_out(tool.name, tool.effect, deadline.seconds)
     finally:
         if deadline is not None:
-            deadline.met()
+            deadline.cancel()
     run.took[call.id] = (seams.monotonic() - started) * 1000
     seams.point("tool.after_call")
     committed = run.committed.get(call.id)
@@ -263,7 +263,7 @@ def settle(
             run.record(refusal)
             run.emit(audit_event(refusal))
         run.record(ToolResulted(call.id, call.name, result.outcome, result, took, coerced))
-    if run.emit is not unwatched:
+    if run.emit is not ignore_event:
         if call.id in run.committed:  # its record was stored with its effect; nobody saw it yet
             took = run.took.pop(call.id, 0.0)
             if result.outcome == "denied" and (ready := turn.ready.get(call.id)) is not None:
@@ -291,7 +291,7 @@ async def _show(run: Run, turn: Turn) -> Stop | None:
             elif type(answered) is Stop:
                 stop = stop or answered
             elif answered is not None:
-                raise misplaced(after, answered, "a ToolResult, Stop or None")
+                raise invalid_answer(after, answered, "a ToolResult, Stop or None")
         turn.shown[call.id] = result
         if len(turn.calls) > 1 and (result is not whole or len(run.journal.entries) > before):
             run.record(ToolShown(call.id, result))
@@ -306,7 +306,7 @@ async def close_calls(run: Run, turn: Turn, reason: str) -> None:
         drop_early(run)
     for call in turn.calls:
         if call.id not in turn.results:
-            settle(run, turn, call, unanswered(run, turn, call, reason))
+            settle(run, turn, call, result_of_interrupted(run, turn, call, reason))
     while len(turn.shown) < len(turn.calls):
         await _show(run, turn)
     answer(run, turn)
@@ -333,12 +333,12 @@ def close_recorded(run: Run, reason: str) -> None:
     turn.started = {entry.call_id for entry in entries if type(entry) is ToolIntended}
     for call in turn.calls:
         if call.id not in fold.results:
-            result = unanswered(run, turn, call, reason)
+            result = result_of_interrupted(run, turn, call, reason)
             run.record(ToolResulted(call.id, call.name, result.outcome, result))
     run.record(ToolMessage(tuple([call.id for call in turn.calls])))
 
 
-def unanswered(run: Run, turn: Turn, call: ToolCall, reason: str) -> ToolResult:
+def result_of_interrupted(run: Run, turn: Turn, call: ToolCall, reason: str) -> ToolResult:
     """What the model reads about a call that did not come to its end."""
     committed = run.committed.get(call.id)
     if committed is not None:

@@ -17,7 +17,7 @@ class Deadline:
         self.task, self.seconds, self.missed = task, seconds, False
         self._timer: asyncio.TimerHandle | None = loop.call_later(seconds, self._miss)
 
-    def met(self) -> None:
+    def cancel(self) -> None:
         """The call is over, in time or not."""
         if self._timer is not None:
             self._timer.cancel()
@@ -28,7 +28,7 @@ class Deadline:
         self.task.cancel()
 
 
-class Watch(Deadline):
+class CallTimer(Deadline):
     """The deadlines of a run's own task, one after another, on one timer.
 
     Most calls are over long before their limit, so the timer is not moved for each: it looks at the
@@ -52,12 +52,12 @@ class Watch(Deadline):
                 timer.cancel()
             self._timer = self._loop.call_at(until, self._ring)
 
-    def met(self) -> None:
+    def cancel(self) -> None:
         self._until = 0.0
 
     def stop(self) -> None:
         """The run is over."""
-        super().met()
+        super().cancel()
 
     def _ring(self) -> None:
         self._timer = None

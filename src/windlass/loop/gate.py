@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from windlass.detach import detach
-from windlass.errors import nearest, shown
+from windlass.errors import nearest, safe_repr
 from windlass.events import ToolCallUpdate, ToolDecided
 from windlass.loop.approval_request import (
     EXPIRED,
@@ -19,13 +19,13 @@ from windlass.loop.approval_request import (
     receipt_of,
     rule_of,
     standing_question,
-    unanswered,
+    unanswered_sources,
 )
 from windlass.loop.calls import settle
 from windlass.loop.decision import audit_event
 from windlass.loop.plan import digest_of
-from windlass.loop.review import Ended, Review, prepare
-from windlass.loop.run import Run, unwatched
+from windlass.loop.review import Refusal, Review, prepare
+from windlass.loop.run import Run, ignore_event
 from windlass.loop.turn import UNNAMED, Ready, Turn
 from windlass.loop.verdict import Suspend
 from windlass.messages import ToolCall, ToolResult
@@ -35,7 +35,7 @@ from windlass.tools.handlers import own
 async def gate(run: Run, turn: Turn) -> Suspend | None:
     """Decide every call in the order asked. Those that wait for someone park the run together."""
     waiting: Suspend | None = None
-    if run.emit is not unwatched:
+    if run.emit is not ignore_event:
         for call in turn.calls:
             if call.id not in turn.results:
                 run.emit(ToolCallUpdate(call.id, "pending"))
@@ -46,7 +46,7 @@ async def gate(run: Run, turn: Turn) -> Suspend | None:
             continue  # decided before: while the reply streamed, or by an earlier drive
         if turn.foreseen is None or (decided := turn.foreseen.pop(call.id, None)) is None:
             asks = run.moments.before_tool or run.asked
-            decided = await decide(run, call) if asks else _fitted(run, call)
+            decided = await decide(run, call) if asks else _prepare_call(run, call)
         match decided:
             case Ready():
                 turn.ready[call.id] = decided
@@ -65,7 +65,7 @@ def _refuse_excess_calls(run: Run, turn: Turn, limit: int) -> None:
             settle(run, turn, call, ToolResult(call.id, words, True, call.name, "not_run"))
 
 
-def _fitted(run: Run, call: ToolCall) -> Ready | ToolResult:
+def _prepare_call(run: Run, call: ToolCall) -> Ready | ToolResult:
     """Where nobody is asked, a call runs whose arguments fit."""
     tool = run.tools.get(call.name)
     if tool is None:
@@ -78,7 +78,7 @@ def _fitted(run: Run, call: ToolCall) -> Ready | ToolResult:
     who = run.caller_name
     entry = ToolDecided(call.id, tool.name, "allow", "default", who, digest, None, changed)
     run.record(entry)
-    if run.emit is unwatched:
+    if run.emit is ignore_event:
         return Ready(fits, tool)
     run.emit(audit_event(entry))
     return Ready(msgspec.structs.replace(fits, arguments=own(fits.arguments)), tool)
@@ -98,12 +98,12 @@ async def decide(run: Run, call: ToolCall) -> Ready | ToolResult | Suspend:
     if ended is not None:
         return _end(review, ended)
     sources = merge_sources(known, review.sources)
-    if known is not None or unanswered(sources):
+    if known is not None or unanswered_sources(sources):
         return _answer(review, call, sources)
     return _allow_reviewed(review, call, sources)
 
 
-def _end(review: Review, ended: Ended) -> ToolResult:
+def _end(review: Review, ended: Refusal) -> ToolResult:
     """A policy refused the call: on the record."""
     answer = ended.answer
     if isinstance(answer, ToolResult):
@@ -129,15 +129,15 @@ def _answer(
             entry = question(run, call, tool, sources, found.unfit if found else None)
             run.record(entry)
         run.emit(audit_event(entry))
-        return _park(unanswered(sources), entry.reason)
+        return _park(unanswered_sources(sources), entry.reason)
     verdict, sources = found.verdict, found.sources
-    asking = unanswered(sources)
+    asking = unanswered_sources(sources)
     rule = f"{rule_of(asking)}:{verdict.by}"
     receipt, by = receipt_of(asking), verdict.person or "host"
     if verdict.allowed and found.unfit is None:
         return _allow(review, asked, rule, sources, by, verdict.reason, receipt)
     why = found.unfit or verdict.reason
-    refused = denied(call, why)
+    refused = denial_result(call, why)
     _record(review, "deny", rule, sources, by, why or refused.text, receipt)
     return refused
 
@@ -208,7 +208,7 @@ def _record(
         answered_by=by,
     )
     run.record(entry)
-    if run.emit is not unwatched:
+    if run.emit is not ignore_event:
         run.emit(audit_event(entry))
 
 
@@ -220,11 +220,11 @@ def _unknown(run: Run, call: ToolCall) -> ToolResult:
         words = f"The tool call has no name. Available: {names}."
     else:
         hint = nearest(call.name, run.tools) or "."
-        words = f"There is no tool {shown(call.name)}{hint} Available: {names}."
+        words = f"There is no tool {safe_repr(call.name)}{hint} Available: {names}."
     return ToolResult(call.id, words, True, call.name, "unknown_tool")
 
 
-def denied(call: ToolCall, reason: str | None) -> ToolResult:
+def denial_result(call: ToolCall, reason: str | None) -> ToolResult:
     """The answer to a call that someone refused."""
     words = f"Denied: {reason}" if reason else "Denied."
     return ToolResult(call.id, words, True, call.name, "denied")

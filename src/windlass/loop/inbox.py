@@ -29,10 +29,10 @@ def take_mail(run: Run) -> Stop | Suspend | None:
             case "remind":
                 _be_reminded(run, item)
             case "cancel":
-                taken(run, item)
+                take_item(run, item)
                 return Stop("cancelled", str(item.payload or "cancelled"))
             case "suspend":
-                taken(run, item)
+                take_item(run, item)
                 payload = item.fields
                 return Suspend(
                     str(payload.get("reason") or "suspended"),
@@ -40,18 +40,18 @@ def take_mail(run: Run) -> Stop | Suspend | None:
                     str(payload.get("initiator") or "operator"),
                 )
             case "decision" | "result":
-                taken(run, item)  # for a call that is no longer open
+                take_item(run, item)  # for a call that is no longer open
     return None
 
 
-def taken(run: Run, item: InboxItem) -> None:
+def take_item(run: Run, item: InboxItem) -> None:
     """Take an item out of the inbox, on the record."""
     run.journal.take(item)
     run.record(InboxTaken(item.id, item.kind, item.payload))
 
 
 def _be_reminded(run: Run, item: InboxItem) -> None:
-    taken(run, item)
+    take_item(run, item)
     try:
         reminder = Reminder(**item.fields)
     except (ConfigError, TypeError):  # who posts by hand may post anything: it is on record
@@ -61,6 +61,6 @@ def _be_reminded(run: Run, item: InboxItem) -> None:
 
 def hear_item(run: Run, item: InboxItem) -> None:
     """Take an item, and let the model hear its words."""
-    taken(run, item)
+    take_item(run, item)
     if item.payload:
         run.hear(Message("user", (Text(str(item.payload)),), item.kind))

@@ -22,9 +22,9 @@ from windlass.loop.calls import close_calls, drop_early, run_calls
 from windlass.loop.eager import Eager
 from windlass.loop.gate import gate
 from windlass.loop.inbox import hear_item, last_word, take_mail
-from windlass.loop.lifecycle import end, failed, start, undisturbed
+from windlass.loop.lifecycle import await_uncancelled, end, start, stop_for_error
 from windlass.loop.model_call import ask
-from windlass.loop.policy import misplaced
+from windlass.loop.policy import invalid_answer
 from windlass.loop.run import Run
 from windlass.loop.turn import Turn
 from windlass.loop.verdict import Finish, KeepGoing, Outcome, Stop, Suspend, Verdict, strongest
@@ -70,13 +70,13 @@ async def drive(run: Run, at: Stage = Stage.OPEN, finish: Finish | None = None) 
         if run.redactor is not None:
             run.redactor.scrub(error)
         exception = error
-        verdict = failed(run, error)
+        verdict = stop_for_error(run, error)
     if run.watch is not None:
         run.watch.stop()
     ending = end(run, verdict, exception)
     if run.journal.immediate and not _end_waits(run):
         return await ending  # nothing in it waits, so nothing can disturb it
-    return await undisturbed(ending)
+    return await await_uncancelled(ending)
 
 
 def _end_waits(run: Run) -> bool:
@@ -113,7 +113,7 @@ async def _turn(run: Run, at: Stage, finish: Finish | None) -> Verdict:
         if isinstance(verdict, Suspend):
             return _park(run, verdict, "run", turn)
         if verdict is not None:
-            return await _ended(run, turn, verdict)
+            return await _close_turn(run, turn, verdict)
     if finish is None:
         verdict = await _vote(run, turn) if run.moments.after_turn else None
         if verdict is None:  # nobody spoke: go on after calls, else finish
@@ -121,11 +121,11 @@ async def _turn(run: Run, at: Stage, finish: Finish | None) -> Verdict:
         if type(verdict) is Suspend:
             return _park(run, verdict, "end", turn)
         if type(verdict) is not Finish:
-            return _judged(run, turn, verdict)
+            return _record_verdict(run, turn, verdict)
         finish = verdict
     if run.moments.before_finish or run.journal.mail:
         return await _may_finish(run, turn, finish)
-    return _judged(run, turn, finish)
+    return _record_verdict(run, turn, finish)
 
 
 async def _may_open(run: Run) -> Stop | Suspend | None:
@@ -138,7 +138,7 @@ async def _may_open(run: Run) -> Stop | Suspend | None:
             return _park(run, verdict, "turn", None)
         if verdict is not None:
             if type(verdict) is not Stop:
-                raise misplaced(door, verdict, "Stop, Suspend or None")
+                raise invalid_answer(door, verdict, "Stop, Suspend or None")
             return verdict
     return None
 
@@ -157,7 +157,7 @@ def _out_of_budget(run: Run) -> Stop | None:
     ledger = run.ledger
     spent = ledger.out_of_turns()
     if spent is None and run.metered:
-        spent = ledger.spent()
+        spent = ledger.reached_limit()
     if spent is not None:
         run.record(BudgetExhausted(spent.limit, spent.allowed, spent.used))
         reason = "max_iterations" if spent.limit == "iterations" else spent.limit
@@ -169,7 +169,7 @@ async def _cut_short(run: Run, turn: Turn, limit: str) -> Verdict:
     """A budget left too little room for the reply: it is no answer, and there is no next turn."""
     spent = run.ledger.standing(limit)
     run.record(BudgetExhausted(limit, spent.allowed, spent.used))
-    return await _ended(run, turn, Stop("budget_exhausted", limit))
+    return await _close_turn(run, turn, Stop("budget_exhausted", limit))
 
 
 def _ask(run: Run) -> Awaitable[object]:
@@ -205,8 +205,8 @@ async def _check(run: Run, turn: Turn) -> Verdict | None:
             run.record(IterationEnd(turn.number, "dropped", verdict.reason))
             return verdict
         if type(verdict) is not Stop and type(verdict) is not KeepGoing:
-            raise misplaced(door, verdict, "Stop, Suspend, KeepGoing or None")
-        return await _ended(run, turn, verdict)
+            raise invalid_answer(door, verdict, "Stop, Suspend, KeepGoing or None")
+        return await _close_turn(run, turn, verdict)
     return None
 
 
@@ -227,7 +227,7 @@ async def _vote(run: Run, turn: Turn) -> Verdict | None:
         vote = await voter(run, turn)
         if vote is not None:
             if not isinstance(vote, Stop | Suspend | KeepGoing | Finish):
-                raise misplaced(voter, vote, "a verdict or None")
+                raise invalid_answer(voter, vote, "a verdict or None")
             votes.append(vote)
     return strongest(votes) if votes else None
 
@@ -243,24 +243,24 @@ async def _may_finish(run: Run, turn: Turn, finish: Finish) -> Verdict:
             return _park(run, verdict, "end", turn)
         if verdict is not None:
             if type(verdict) is not KeepGoing and type(verdict) is not Stop:
-                raise misplaced(door, verdict, "KeepGoing, Stop, Suspend or None")
-            return await _ended(run, turn, verdict)
+                raise invalid_answer(door, verdict, "KeepGoing, Stop, Suspend or None")
+            return await _close_turn(run, turn, verdict)
     if run.journal.mail and (word := last_word(run)) is not None:
         run.record(IterationEnd(turn.number, "keep_going", word.kind))
         hear_item(run, word)
         return KeepGoing(word.kind)
-    return _judged(run, turn, finish)
+    return _record_verdict(run, turn, finish)
 
 
-async def _ended(run: Run, turn: Turn, verdict: Verdict) -> Verdict:
+async def _close_turn(run: Run, turn: Turn, verdict: Verdict) -> Verdict:
     """Put the turn's verdict on the record; calls it leaves open are answered first."""
     if turn.open:
         status = verdict.status if isinstance(verdict, (Stop, Finish)) else None
         await close_calls(run, turn, verdict.reason or status or "keep_going")
-    return _judged(run, turn, verdict)
+    return _record_verdict(run, turn, verdict)
 
 
-def _judged(run: Run, turn: Turn, verdict: Verdict) -> Verdict:
+def _record_verdict(run: Run, turn: Turn, verdict: Verdict) -> Verdict:
     """Put the verdict on a turn whose calls are answered on the record."""
     match verdict:
         case KeepGoing():

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from windlass.errors import ConfigError, shown
+from windlass.errors import ConfigError, safe_repr
 from windlass.usage import Usage
 
 if TYPE_CHECKING:
@@ -42,12 +42,12 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             if value is not None and not _possible(value, name in ("iterations", "tokens")):
                 kind = "whole number" if name in ("iterations", "tokens") else "number"
                 raise ConfigError(
-                    f"a limit on {name} is a {kind} of at least 0, not {shown(value)}; "
+                    f"a limit on {name} is a {kind} of at least 0, not {safe_repr(value)}; "
                     "None is no limit"
                 )
         per: Any = self.per
         if per is not None and (not isinstance(per, str) or per not in PERIODS):
-            raise ConfigError(f"a budget is per {', '.join(PERIODS)} or None, not {shown(per)}")
+            raise ConfigError(f"a budget is per {', '.join(PERIODS)} or None, not {safe_repr(per)}")
 
 
 PERIODS = ("day", "month", "ever")
@@ -63,7 +63,7 @@ NO_LIMITS = Limits()
 _NO_ERROR = (0, 0.0)
 
 
-class Spent(msgspec.Struct, frozen=True):
+class ReachedLimit(msgspec.Struct, frozen=True):
     """A limit that is reached: which, what was allowed, what was used."""
 
     limit: str
@@ -147,7 +147,7 @@ class Ledger:
             ledger = ledger.parent
         return ledger is not None
 
-    def spent(self, *, closing: bool = False) -> Spent | None:
+    def reached_limit(self, *, closing: bool = False) -> ReachedLimit | None:
         """The token or dollar limit that leaves no room for another call, here or above."""
         ledger: Ledger | None = self
         while ledger is not None:
@@ -156,40 +156,40 @@ class Ledger:
             share = 1.0 if closing else 1.0 - ledger.kept_back
             tokens, usd = ledger.limits.tokens, ledger.limits.usd
             if tokens is not None and ledger.tokens >= tokens * share:
-                return Spent("tokens", tokens, ledger.tokens)
+                return ReachedLimit("tokens", tokens, ledger.tokens)
             if usd is not None and ledger.usd >= usd * share:
-                return Spent("usd", usd, ledger.usd)
+                return ReachedLimit("usd", usd, ledger.usd)
             ledger = ledger.parent
         return None
 
-    def overspent(self) -> Spent | None:
+    def exceeded_limit(self) -> ReachedLimit | None:
         """The limit that is not only reached but crossed, here or above."""
         ledger: Ledger | None = self
         while ledger is not None:
             share = 1.0 - ledger.kept_back
             tokens, usd = ledger.limits.tokens, ledger.limits.usd
             if tokens is not None and ledger.tokens > tokens * share:
-                return Spent("tokens", tokens, ledger.tokens)
+                return ReachedLimit("tokens", tokens, ledger.tokens)
             if usd is not None and ledger.usd > usd * share:
-                return Spent("usd", usd, ledger.usd)
+                return ReachedLimit("usd", usd, ledger.usd)
             ledger = ledger.parent
         return None
 
-    def standing(self, limit: str) -> Spent:
+    def standing(self, limit: str) -> ReachedLimit:
         """How the nearest limit of this name stands, here or above."""
         ledger: Ledger | None = self
         while ledger is not None:
             allowed = getattr(ledger.limits, limit, None)
             if allowed is not None:
-                return Spent(limit, allowed, getattr(ledger, limit))
+                return ReachedLimit(limit, allowed, getattr(ledger, limit))
             ledger = ledger.parent
-        return Spent(limit, 0, 0)
+        return ReachedLimit(limit, 0, 0)
 
-    def out_of_turns(self) -> Spent | None:
+    def out_of_turns(self) -> ReachedLimit | None:
         """The iteration limit, once it is reached."""
         allowed = self.limits.iterations
         if allowed is not None and self.iterations >= allowed:
-            return Spent("iterations", allowed, self.iterations)
+            return ReachedLimit("iterations", allowed, self.iterations)
         return None
 
     async def reserve(
@@ -202,7 +202,7 @@ class Ledger:
         closing: bool = False,
         kind: str = "",
         wait: bool = True,
-    ) -> Reserve | Spent:
+    ) -> Reserve | ReachedLimit:
         """Hold back the estimated input and the reply's limit, lowered to what is left.
 
         `kind` says which model is asked. A call for whose question, or for a useful reply to it,
@@ -213,7 +213,7 @@ class Ledger:
         while True:
             if period is not None:
                 await period.refresh(self.root)
-            if spent := self.spent(closing=closing):
+            if spent := self.reached_limit(closing=closing):
                 return spent
             ledger = self._in_the_way(whole, kind, wait)
             if ledger is None:
@@ -230,13 +230,13 @@ class Ledger:
             if tokens is not None:
                 left = int(tokens * share) - ledger.tokens - ledger._held_tokens - input_tokens
                 if left < least:
-                    return Spent("tokens", tokens, ledger.tokens + input_tokens)
+                    return ReachedLimit("tokens", tokens, ledger.tokens + input_tokens)
                 if left < room:
                     room, limit = left, "tokens"
             if usd is not None:
                 left_usd = usd * share - ledger.usd - ledger._held_usd - usd_in
                 if left_usd <= 0 or left_usd < least * usd_per_output:
-                    return Spent("usd", usd, ledger.usd + usd_in)
+                    return ReachedLimit("usd", usd, ledger.usd + usd_in)
                 if left_usd < room * usd_per_output:
                     room, limit = int(left_usd / usd_per_output), "usd"
             ledger = ledger.parent

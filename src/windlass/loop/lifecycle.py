@@ -8,20 +8,27 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from windlass.errors import ModelError, StaleWriter, StoreError, WindlassError, attribute, said
+from windlass.errors import (
+    ModelError,
+    StaleWriter,
+    StoreError,
+    WindlassError,
+    attribute,
+    error_text,
+)
 from windlass.events import IterationEnd, RunEnded
 from windlass.loop.calls import PATIENCE, answer, close_calls, close_recorded, drop_early
-from windlass.loop.inbox import taken
+from windlass.loop.inbox import take_item
 from windlass.loop.meter import OutOfBudget
 from windlass.loop.plan import Plan
-from windlass.loop.policy import misplaced
+from windlass.loop.policy import invalid_answer
 from windlass.loop.run import Run
 from windlass.loop.sinks import log
 from windlass.loop.verdict import Finish, Outcome, Stop, Suspend, Verdict
 from windlass.tools.tool import Tool
 
 
-def failed(run: Run, error: BaseException) -> Stop:
+def stop_for_error(run: Run, error: BaseException) -> Stop:
     """The verdict on a drive that an error ended."""
     if isinstance(error, OutOfBudget):
         return Stop("budget_exhausted", error.spent.limit)
@@ -32,7 +39,7 @@ def failed(run: Run, error: BaseException) -> Stop:
         "kind": kind,
         "provider": attribute(error, "provider") or run.model.provider,
         "model": attribute(error, "model") or run.model.name,
-        "message": said(error),
+        "message": error_text(error),
         "phase": "model" if isinstance(error, ModelError) else "run",
         "tool_format": "text" if (run.plan.metadata or {}).get("mode") == "text" else "native",
         "after_tool_result": turn is not None and bool(turn.results),
@@ -85,7 +92,7 @@ async def end(run: Run, verdict: Verdict | None, exception: BaseException | None
     try:
         if run.journal.mail:
             for item in [item for item in run.journal.mail if item.kind == "cancel"]:
-                taken(run, item)
+                take_item(run, item)
         run.record(RunEnded(run.run_id, outcome.status, outcome.stop_reason, outcome.error))
         run.journal.stays_held = bool(run.threads or run.lingering)
         run.journal.flush()
@@ -106,7 +113,7 @@ def _raise_if_cancelled(error: BaseException) -> None:
 
 async def _end_again(run: Run, error: StoreError) -> Outcome:
     """The end could not be written. If it was taken back, for what was in it, it is written without."""
-    stop = failed(run, error)
+    stop = stop_for_error(run, error)
     outcome = Outcome("failed", stop.reason, stop.error, error)
     try:
         if type(run.journal.entries[-1]) is RunEnded:  # it waits for a disk, or is refused for good
@@ -135,7 +142,7 @@ async def _last_wait(run: Run) -> None:
         run.lingering = {task for task in run.lingering if not task.done()}
 
 
-async def undisturbed(ending: Any) -> Outcome:
+async def await_uncancelled(ending: Any) -> Outcome:
     """Await the end of a run to its end, however often somebody cancels meanwhile."""
     task = asyncio.ensure_future(ending)
     cancelled = False
@@ -165,7 +172,7 @@ async def start(run: Run) -> None:
             return  # a policy has put another plan in its place, whose policies have begun
         for tool in tools or ():
             if not isinstance(tool, Tool):
-                raise misplaced(begin, tool, "a list of tools or None")
+                raise invalid_answer(begin, tool, "a list of tools or None")
             if tool.name not in run.plan.denied:
                 brought.append(tool)
     if brought:

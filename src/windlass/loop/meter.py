@@ -14,14 +14,14 @@ from typing import Protocol
 import msgspec
 
 from windlass import seams
-from windlass.errors import BudgetExceeded, ConfigError, Timeout, shown
+from windlass.errors import BudgetExceeded, ConfigError, Timeout, safe_repr
 from windlass.events import LiveEvent, TextDelta, ThinkingDelta, ToolCallReady
-from windlass.loop.ledger import Ledger, Reserve, Spent
+from windlass.loop.ledger import Ledger, ReachedLimit, Reserve
 from windlass.loop.reply import cost_of
 from windlass.messages import Block, Message, Text
 from windlass.models.base import Aside, Emit, Model, Request, Response
 from windlass.models.estimates import fill_usage, usage_of_part, usage_of_request
-from windlass.models.meter import FAILED, SHADOW, Watched
+from windlass.models.meter import FAILED, SHADOW, RecordingEmit
 from windlass.models.wrappers.base import Holding
 from windlass.redaction.redactor import Redactor
 from windlass.usage import NO_USAGE, Usage
@@ -30,7 +30,7 @@ from windlass.usage import NO_USAGE, Usage
 class OutOfBudget(BudgetExceeded):
     """A call was not made: a limit leaves no room for it."""
 
-    def __init__(self, spent: Spent) -> None:
+    def __init__(self, spent: ReachedLimit) -> None:
         super().__init__(f"{spent.limit}: {spent.used:g} of {spent.allowed:g} are spent")
         self.spent = spent
 
@@ -52,7 +52,7 @@ class ReserveRecorder(Protocol):
     `paid` are tokens and dollars of replies that go on the record with the answer.
     """
 
-    async def reserved(
+    async def record_reserve(
         self,
         model: Model,
         reserve: Reserve,
@@ -62,7 +62,7 @@ class ReserveRecorder(Protocol):
         again: bool,
     ) -> None: ...
 
-    def released(self, model: Model, beside: str | None, paid: tuple[int, float]) -> None: ...
+    def record_release(self, model: Model, beside: str | None, paid: tuple[int, float]) -> None: ...
 
 
 NOTHING = (0, 0.0)  # tokens and dollars
@@ -144,15 +144,17 @@ class CallMeter:
                 closing=self._closing,
                 wait=self._purpose != SHADOW,  # it is not worth waiting for
             )
-            if isinstance(held, Spent):
+            if isinstance(held, ReachedLimit):
                 raise OutOfBudget(held)
-            reserve, request = held, limited(request, held)
+            reserve, request = held, limit_reply(request, held)
             self._asked = (limit, held.max_tokens)
         self.attempt = Attempt(model, request, reserve, seams.monotonic())
         if reserve is not None:
             again, self._on_record = self._on_record, True
             if self.recorder is not None:
-                await self.recorder.reserved(model, reserve, self._beside, self._paid, again=again)
+                await self.recorder.record_reserve(
+                    model, reserve, self._beside, self._paid, again=again
+                )
         return request
 
     @property
@@ -163,7 +165,7 @@ class CallMeter:
         """Nothing is held for the call now: what is paid for already is all that it may cost."""
         self._paid = (self._paid[0] + tokens, self._paid[1] + usd)
         if self._on_record and self.recorder is not None:
-            self.recorder.released(model, self._beside, self._paid)
+            self.recorder.record_release(model, self._beside, self._paid)
 
     def start(self, model: Model, request: Request, started: float) -> None:
         """Begin the first request of a call that no limit is set to."""
@@ -220,7 +222,7 @@ class CallMeter:
         """An emit that remembers what it passes on as received."""
         if self._events is None:
             self._events = []
-        return Watched(emit, self._events)
+        return RecordingEmit(emit, self._events)
 
     def branch(self, purpose: str) -> CallMeter:
         """A meter for requests beside this call's own."""
@@ -306,13 +308,13 @@ class CallMeter:
         attempt, self.attempt = self.attempt, None
         if attempt is None:
             return None
-        usage = self._received(attempt, error)
+        usage = self._usage_of_failure(attempt, error)
         cost = _cost(attempt, usage)
         self._ledger.settle(attempt.reserve, usage.input_tokens + usage.output_tokens, cost)
         took = (seams.monotonic() - attempt.started) * 1000
         return FailedRequest(attempt.model, error, usage, cost, took, self._purpose)
 
-    def _received(self, attempt: Attempt, error: BaseException) -> Usage:
+    def _usage_of_failure(self, attempt: Attempt, error: BaseException) -> Usage:
         """What a request that failed has used."""
         events = list(self._events) if self._events else []
         if self._events:
@@ -324,12 +326,12 @@ class CallMeter:
             part = Response(Message("assistant", _blocks(events)))
         if part is not None:
             return usage_of_part(attempt.request, part)
-        if attempt.sent or (_stopped(error) and _may_be_at_work(attempt.model)):
+        if attempt.sent or (_is_stop(error) and _may_be_at_work(attempt.model)):
             return usage_of_request(attempt.request)
         return NO_USAGE
 
 
-def _stopped(error: BaseException) -> bool:
+def _is_stop(error: BaseException) -> bool:
     return isinstance(error, (asyncio.CancelledError, Timeout))
 
 
@@ -366,7 +368,7 @@ def with_max_tokens(request: Request, max_tokens: int | None) -> Request:
     return msgspec.structs.replace(request, frame=frame)
 
 
-def limited(request: Request, reserve: Reserve) -> Request:
+def limit_reply(request: Request, reserve: Reserve) -> Request:
     """The request with its reply limited to what is held back for it."""
     if reserve.max_tokens is None:
         return request
@@ -378,7 +380,7 @@ def require_price(model: Model) -> None:
     if (one := model.unpriced()) is None:
         return
     raise ConfigError(
-        f"{shown(one)} has no price, and a limit in dollars needs one: say it in "
+        f"{safe_repr(one)} has no price, and a limit in dollars needs one: say it in "
         f'[llm.prices."{one.provider}:{one.name}"] of windlass.toml (0 where it is free), in a '
         "model of your own override price(), or limit tokens instead"
     )
@@ -392,7 +394,7 @@ async def hold_back(
     *,
     closing: bool = False,
     wait: bool = True,
-) -> Reserve | Spent:
+) -> Reserve | ReachedLimit:
     """Hold back what a call of so many tokens may cost, or say which limit leaves no room."""
     if ledger.priced:
         require_price(model)
@@ -400,7 +402,7 @@ async def hold_back(
     per_million = cost_of(model, Usage(output_tokens=1_000_000))
     if usd_in is None or per_million is None:
         if ledger.priced:
-            raise ConfigError(f"{shown(model)} has no price, and a budget in dollars needs one")
+            raise ConfigError(f"{safe_repr(model)} has no price, and a budget in dollars needs one")
         usd_in = per_million = 0.0
     kind = f"{model.provider}:{model.name}:{output}"
     price = per_million / 1_000_000

@@ -14,7 +14,7 @@ from windlass.errors import (
     ModelError,
     TestBroken,
     attribute,
-    said,
+    error_text,
 )
 from windlass.events import (
     BudgetExhausted,
@@ -25,9 +25,9 @@ from windlass.events import (
 )
 from windlass.loop.ledger import Reserve
 from windlass.loop.meter import CallMeter, FailedRequest, OutOfBudget
-from windlass.loop.policy import misplaced
-from windlass.loop.reminders import aged
-from windlass.loop.reply import attempts_of, take
+from windlass.loop.policy import invalid_answer
+from windlass.loop.reminders import age_reminders
+from windlass.loop.reply import accept_reply, attempts_of
 from windlass.loop.run import Run
 from windlass.loop.turn import Turn
 from windlass.messages import Message, ToolResult, characters
@@ -52,7 +52,7 @@ async def ask(run: Run, emit: Emit) -> Turn:
             shaped = await shape(run, request)
             if shaped is not None and shaped is not request:
                 if type(shaped) is not Request:
-                    raise misplaced(shape, shaped, "a Request or None")
+                    raise invalid_answer(shape, shaped, "a Request or None")
                 if not shaped.messages and not shaped.tail:
                     raise ConfigError(
                         f"policy {shape.__self__.name!r} left nothing of the request: no provider "
@@ -63,11 +63,11 @@ async def ask(run: Run, emit: Emit) -> Turn:
             response = await call_model(run, request, None, emit)
         except ModelError as error:
             mended += 1
-            if mended > MOST_MENDED or not await _mended(run, error):
+            if mended > MOST_MENDED or not await _recover_from_error(run, error):
                 raise
             continue
         if due:
-            run.reminders = aged(run.reminders, due)
+            run.reminders = age_reminders(run.reminders, due)
         run.iteration += 1
         run.ledger.iterations += 1
         message = response.message
@@ -79,7 +79,7 @@ async def ask(run: Run, emit: Emit) -> Turn:
         return turn
 
 
-async def _mended(run: Run, error: ModelError) -> bool:
+async def _recover_from_error(run: Run, error: ModelError) -> bool:
     for mend in run.moments.on_model_error:
         if await mend(run, error) is not None:
             return True
@@ -102,7 +102,7 @@ async def call_model(
     if closing:
         meter.allow_kept_back()
     if metered:
-        request = await _begun(run, meter, model, request, purpose)
+        request = await _begin_call(run, meter, model, request, purpose)
         meter.recorder = _Recorder(run, purpose)
     else:
         request = _on_record(run, model, request, purpose, None)
@@ -117,10 +117,10 @@ async def call_model(
             answer = await model.respond(request, watched)
         else:
             answer = await run.around.respond(model, request, watched, purpose)
-        response = take(answer, run.call_ids)
+        response = accept_reply(answer, run.call_ids)
     except BaseException as error:
         took = (seams.monotonic() - started) * 1000
-        failed = _unanswered(run, model, meter, error, purpose, took)
+        failed = _record_failed_call(run, model, meter, error, purpose, took)
         if failed is error:
             raise
         raise failed from error
@@ -129,7 +129,7 @@ async def call_model(
     seams.point("model.after_reply")
     if not response.usage.input_tokens:
         response = fill_usage(model, request, response)
-    return _booked(run, model, request, response, purpose, meter, started)
+    return _settle_and_record(run, model, request, response, purpose, meter, started)
 
 
 class _RunMeter(CallMeter):
@@ -154,7 +154,7 @@ class _RunMeter(CallMeter):
             _failed_on_the_way(run, made)
 
 
-async def _begun(
+async def _begin_call(
     run: Run, meter: CallMeter, model: Model, request: Request, purpose: str | None
 ) -> Request:
     """The request, reserved and on the record."""
@@ -167,7 +167,7 @@ async def _begun(
     reserve = meter.reserve
     request = _on_record(run, model, request, purpose, reserve)
     if reserve is not None and not run.journal.immediate:
-        await _stored(run, reserve)
+        await _wait_until_stored(run, reserve)
     return request
 
 
@@ -177,7 +177,7 @@ class _Recorder:
     def __init__(self, run: Run, purpose: str | None) -> None:
         self.run, self.purpose = run, purpose
 
-    async def reserved(
+    async def record_reserve(
         self,
         model: Model,
         reserve: Reserve,
@@ -188,20 +188,20 @@ class _Recorder:
     ) -> None:
         """A request is about to be made."""
         run = self.run
-        run.record(_reserved(model, reserve, beside or self.purpose, paid, again=again))
+        run.record(_reserve_entry(model, reserve, beside or self.purpose, paid, again=again))
         run.journal.flush()
         if not run.journal.immediate:
             await run.journal.durable()
 
-    def released(self, model: Model, beside: str | None, paid: tuple[int, float]) -> None:
+    def record_release(self, model: Model, beside: str | None, paid: tuple[int, float]) -> None:
         """Nothing is held for a while; others may spend it."""
         run = self.run
         if run.ledger.shared:
-            run.record(_reserved(model, None, beside or self.purpose, paid, again=True))
+            run.record(_reserve_entry(model, None, beside or self.purpose, paid, again=True))
             run.journal.flush()
 
 
-def _reserved(
+def _reserve_entry(
     model: Model,
     reserve: Reserve | None,
     purpose: str | None,
@@ -223,7 +223,7 @@ def _reserved(
     )
 
 
-def _booked(
+def _settle_and_record(
     run: Run,
     model: Model,
     request: Request,
@@ -296,7 +296,7 @@ def _same(before: Sequence[Message], now: Sequence[Message]) -> int:
     return at
 
 
-async def _stored(run: Run, reserve: Reserve) -> None:
+async def _wait_until_stored(run: Run, reserve: Reserve) -> None:
     """Wait until what is held back is stored: whoever takes the run up knows what it may have cost."""
     try:
         await run.journal.durable()
@@ -310,13 +310,13 @@ def _on_record(
 ) -> Request:
     """The request as it may be sent, and all that it is made of handed to the store."""
     try:
-        request = _audited(run, request)
+        request = _check_pairing(run, request)
         if request.frame is not run.on_record:
             before = run.frame
             run.reframe(request.frame, purpose or "request")
             run.frame = before
         if reserve is not None:
-            run.record(_reserved(model, reserve, purpose))
+            run.record(_reserve_entry(model, reserve, purpose))
         run.journal.flush()
         return request
     except BaseException:
@@ -324,7 +324,7 @@ def _on_record(
         raise
 
 
-def _unanswered(
+def _record_failed_call(
     run: Run,
     model: Model,
     meter: CallMeter,
@@ -348,7 +348,7 @@ def _unanswered(
     run.record(
         ReplyFailed(
             _category(reason),
-            said(reason),
+            error_text(reason),
             asked.provider,
             asked.name,
             purpose,
@@ -366,7 +366,7 @@ def _unanswered(
 def _failed_on_the_way(run: Run, made: FailedRequest) -> None:
     """Put a request on the record that failed while its call went on."""
     _count(run, made.usage)
-    category, words = _category(made.error), said(made.error)
+    category, words = _category(made.error), error_text(made.error)
     model = made.model
     run.record(
         ReplyFailed(
@@ -440,7 +440,7 @@ def _failure(run: Run, error: BaseException) -> BaseException | None:
     return error
 
 
-def _audited(run: Run, request: Request) -> Request:
+def _check_pairing(run: Run, request: Request) -> Request:
     """The request, once it is sure that every call in it has exactly one result (I1)."""
     messages = request.messages
     strand, size = messages.strand if type(messages) is View else None, len(messages)

@@ -136,11 +136,11 @@ def _offer(
         if len(_offers) >= 256:
             _offers.clear()
         by_name = {tool.name: tool for tool in tools}
-        known = _offers[key] = _Offer(by_name, reads, frame, framed(frame))
+        known = _offers[key] = _Offer(by_name, reads, frame, frame_entry(frame))
     return known
 
 
-def framed(frame: Frame, why: str = "start") -> Framed:
+def frame_entry(frame: Frame, why: str = "start") -> Framed:
     """The entry that puts a frame on the record."""
     tools = tuple([cast("dict[str, Any]", msgspec.to_builtins(tool)) for tool in frame.tools])
     settings = cast("dict[str, Any]", msgspec.to_builtins(frame.settings))

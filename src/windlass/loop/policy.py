@@ -107,7 +107,7 @@ class Policy(Generic[Memory]):
         return outcome
 
 
-def misplaced(method: Any, answer: object, may: str) -> ConfigError:
+def invalid_answer(method: Any, answer: object, may: str) -> ConfigError:
     """The error for an answer that has no meaning at its moment."""
     name, moment = method.__self__.name, method.__name__
     return ConfigError(f"policy {name!r}: {moment} answers {may}, not {answer!r:.80}")
@@ -142,7 +142,7 @@ class Moments:
         for moment in _MOMENTS:
             setattr(self, moment, ())
         for policy in policies:
-            for moment in _overridden(type(policy)):
+            for moment in _overridden_moments(type(policy)):
                 asked = getattr(self, moment)
                 method = getattr(policy, moment)
                 joined = (method, *asked) if moment in _REVERSED else (*asked, method)
@@ -158,7 +158,7 @@ class Moments:
 
 
 @functools.cache
-def _overridden(kind: type[Policy[Any]]) -> tuple[str, ...]:
+def _overridden_moments(kind: type[Policy[Any]]) -> tuple[str, ...]:
     return tuple(m for m in _MOMENTS if getattr(kind, m) is not getattr(Policy, m))
 
 

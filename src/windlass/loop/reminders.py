@@ -10,7 +10,7 @@ from typing import cast
 
 import msgspec
 
-from windlass.errors import ConfigError, shown
+from windlass.errors import ConfigError, safe_repr
 from windlass.events import Reminded
 from windlass.events.policy import Reminder
 from windlass.messages import Message, Text
@@ -18,16 +18,16 @@ from windlass.messages import Message, Text
 KIND = "system_reminder"
 
 
-def reminded(reminder: Reminder, source: str, session_id: str) -> Reminded:
+def reminder_entry(reminder: Reminder, source: str, session_id: str) -> Reminded:
     """A reminder for the record. Its words cannot pretend that it is over."""
     if type(cast("object", reminder)) is not Reminder:
-        raise ConfigError(f"a reminder is made by system_reminder(…), not {shown(reminder)}")
+        raise ConfigError(f"a reminder is made by system_reminder(…), not {safe_repr(reminder)}")
     words = reminder.text.replace("</system_reminder", "<\\/system_reminder")
     message = Message("user", (Text(f"<system_reminder>\n{words}\n</system_reminder>"),), KIND)
     return Reminded(message, reminder.ttl, reminder.propagate, source, session_id)
 
 
-def joined(reminders: list[Reminded], entry: Reminded) -> list[Reminded]:
+def add_reminder(reminders: list[Reminded], entry: Reminded) -> list[Reminded]:
     """The reminders with one more; the same words are not there twice, their turns begin anew."""
     if entry.message.kind == KIND:
         for place, one in enumerate(reminders):
@@ -36,7 +36,7 @@ def joined(reminders: list[Reminded], entry: Reminded) -> list[Reminded]:
     return [*reminders, entry]
 
 
-def aged(reminders: list[Reminded], due: int) -> list[Reminded]:
+def age_reminders(reminders: list[Reminded], due: int) -> list[Reminded]:
     """The reminders after a reply: the first `due` were sent, and live one request less."""
     left: list[Reminded] = []
     for one in reminders[:due]:
@@ -47,7 +47,7 @@ def aged(reminders: list[Reminded], due: int) -> list[Reminded]:
     return left + reminders[due:]
 
 
-def inherited(reminders: Sequence[Reminded]) -> list[Reminded]:
+def inherit_reminders(reminders: Sequence[Reminded]) -> list[Reminded]:
     """What an agent is reminded of that is handed a task: `session` goes no further than to it."""
     return [
         msgspec.structs.replace(

@@ -13,7 +13,7 @@ from typing import Any, cast, get_args
 import msgspec
 
 from windlass import seams
-from windlass.errors import BadReply, attribute, shown
+from windlass.errors import BadReply, attribute, safe_repr
 from windlass.events import Entry
 from windlass.loop.turn import UNNAMED
 from windlass.messages import (
@@ -41,7 +41,7 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
 
-def take(response: object, ids: set[str]) -> Response:
+def accept_reply(response: object, ids: set[str]) -> Response:
     """The reply as it can be counted, written and sent back; mostly it is so already.
 
     Its calls have ids that are not among `ids`, and these are there from now on.
@@ -64,7 +64,7 @@ def take(response: object, ids: set[str]) -> Response:
                 return response
     except Exception:
         pass  # something in it refuses even to be looked at
-    return _renamed(sound(response), ids)
+    return _assign_call_ids(repair_reply(response), ids)
 
 
 def _new(content: tuple[Block, ...], ids: set[str]) -> bool:
@@ -105,7 +105,7 @@ def writable(call: object) -> bool:
         return False
 
 
-def _renamed(response: Response, ids: set[str]) -> Response:
+def _assign_call_ids(response: Response, ids: set[str]) -> Response:
     """The reply with every call under an id of its own, and a name."""
     blocks = list(response.message.content)
     for index, block in enumerate(blocks):
@@ -127,9 +127,9 @@ def cost_of(model: Model, usage: Usage) -> float | None:
             return cost
         if isinstance(cast("object", cost), (int, float)) and 0 <= cost < _MOST:
             return float(cost)
-        log.warning("%s: %s is no price; it is not counted", shown(model), shown(cost))
+        log.warning("%s: %s is no price; it is not counted", safe_repr(model), safe_repr(cost))
     except Exception:
-        log.exception("%s: price() failed; nothing is counted", shown(model))
+        log.exception("%s: price() failed; nothing is counted", safe_repr(model))
     return None
 
 
@@ -164,7 +164,7 @@ def _possible(usage: object) -> bool:
 # --------------------------------------------------------------------------- with care
 
 
-def sound(response: object) -> Response:
+def repair_reply(response: object) -> Response:
     """The reply, looked at and mended part by part; its ids are left as they are."""
     if not isinstance(response, Response):
         raise _no_reply(response)
@@ -212,15 +212,15 @@ def _asides(asides: object) -> tuple[Aside, ...]:
                 paid = float(aside.cost_usd) if 0 <= aside.cost_usd < _MOST else 0.0
                 took = float(aside.duration_ms) if 0 <= aside.duration_ms < _MOST else 0.0
                 bare = msgspec.structs.replace(aside.response, asides=())
-                kept.append(Aside(clean(aside.purpose), sound(bare), paid, took))
+                kept.append(Aside(clean(aside.purpose), repair_reply(bare), paid, took))
         except (BadReply, TypeError, ValueError):
-            log.warning("a reply beside the answer is not counted: %s", shown(aside))
+            log.warning("a reply beside the answer is not counted: %s", safe_repr(aside))
     return tuple(kept)
 
 
 def _no_reply(found: object) -> BadReply:
     return BadReply(
-        f"a model must answer a Response with an assistant message, not {shown(found, 200)}"
+        f"a model must answer a Response with an assistant message, not {safe_repr(found, 200)}"
     )
 
 
@@ -332,14 +332,16 @@ def _origin(value: object, block: object) -> None:
 
 
 def _no_block(block: object) -> BadReply:
-    return BadReply(f"a reply is made of text, thinking and tool calls, not of {shown(block, 200)}")
+    return BadReply(
+        f"a reply is made of text, thinking and tool calls, not of {safe_repr(block, 200)}"
+    )
 
 
 def _usage(usage: object) -> Usage:
     if usage is None:
         return NO_USAGE
     if not isinstance(usage, Usage):
-        raise BadReply(f"the usage of a reply is a Usage, not {shown(usage, 200)}")
+        raise BadReply(f"the usage of a reply is a Usage, not {safe_repr(usage, 200)}")
     if _possible(usage):
         return usage
     cost = cast("object", usage.cost_usd)

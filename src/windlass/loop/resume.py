@@ -36,10 +36,10 @@ from windlass.events import (
     ToolResulted,
     ToolShown,
 )
-from windlass.loop.calls import settle, unanswered
+from windlass.loop.calls import result_of_interrupted, settle
 from windlass.loop.kernel import Stage
 from windlass.loop.plan import digest_of
-from windlass.loop.reminders import aged, joined
+from windlass.loop.reminders import add_reminder, age_reminders
 from windlass.loop.resume_input import (
     Answers,
     decision_of,
@@ -47,7 +47,7 @@ from windlass.loop.resume_input import (
     result_of,
 )
 from windlass.loop.run import Run
-from windlass.loop.spend import Spending, lost
+from windlass.loop.spend import Spending, lost_call_entry
 from windlass.loop.turn import Ready, Turn
 from windlass.loop.verdict import Finish
 from windlass.messages import ToolCall, ToolResult
@@ -127,7 +127,7 @@ class Standing:
                 kept = self.session_memory if entry.keeps == "session" else self.run_memory
                 kept[entry.policy] = entry.value
             case Reminded():
-                self.reminders = joined(self.reminders, entry)
+                self.reminders = add_reminder(self.reminders, entry)
             case IterationStart():
                 # the turn before stays in sight until the model answers, as it does without a crash
                 self.number, self.stage = entry.number, Stage.ASK
@@ -137,9 +137,9 @@ class Standing:
             case CallReserved(purpose=None):
                 self.asking = True
             case Replied():
-                self._replied(entry)
+                self._apply_reply(entry)
             case ReplyFailed():
-                self._failed(entry)
+                self._apply_failed_reply(entry)
             case IterationEnd():
                 self.stage, self.finish = Stage.OPEN, None
                 if self.turn is not None:
@@ -151,7 +151,7 @@ class Standing:
                 if entry.stage == "turn" or (entry.stage == "end" and not self.open_calls):
                     self.stage, self.finish = Stage.OPEN, None
             case _:
-                self._called(entry)
+                self._apply_call(entry)
 
     @property
     def open_calls(self) -> bool:
@@ -174,7 +174,7 @@ class Standing:
         self.asking = entry.at == Stage.ASK.name.lower()
         self.driving, self.resumed = True, entry
 
-    def _failed(self, entry: ReplyFailed) -> None:
+    def _apply_failed_reply(self, entry: ReplyFailed) -> None:
         self.asking_ms += entry.duration_ms
         if entry.purpose is None:
             self.lost_turns += entry.category == INTERRUPTED
@@ -189,7 +189,7 @@ class Standing:
             return 1
         return last.attempt + 1
 
-    def _replied(self, entry: Replied) -> None:
+    def _apply_reply(self, entry: Replied) -> None:
         if entry.purpose != "shadow":  # it was asked beside another
             self.asking_ms += entry.duration_ms
         if entry.purpose is not None:
@@ -197,7 +197,7 @@ class Standing:
         self.iteration += 1
         self.asking = False
         self.tools_ms.append([])
-        self.reminders = aged(self.reminders, self.due)
+        self.reminders = age_reminders(self.reminders, self.due)
         self.turn = Turn(self.number, entry.message, entry.stop_reason, entry.usage)
         self.turn.shortened = entry.shortened
         self.turn.calls = tuple({call.id: call for call in self.turn.calls}.values())  # each once
@@ -206,7 +206,7 @@ class Standing:
         self.decided, self.intended = {}, {}
         self.asked, self.answers, self.host_results = {}, {}, {}
 
-    def _called(self, entry: JournalEntry) -> None:
+    def _apply_call(self, entry: JournalEntry) -> None:
         turn = self.turn
         match entry:
             case ToolDecided(call_id=call_id, action="ask"):
@@ -231,11 +231,11 @@ class Standing:
                 turn.shown.update({i: turn.results[i] for i in entry.calls if i in turn.results})
                 turn.shown.update(entry.shown or {})
             case InboxTaken(payload=dict()):
-                self._woken(entry.item, cast("dict[str, Any]", entry.payload))
+                self._apply_resume_input(entry.item, cast("dict[str, Any]", entry.payload))
             case _:
                 pass
 
-    def _woken(self, kind: str, payload: dict[str, Any]) -> None:
+    def _apply_resume_input(self, kind: str, payload: dict[str, Any]) -> None:
         for call_id, value in payload.items():
             if kind == "decision":
                 asked = self.asked.get(call_id)
@@ -302,7 +302,7 @@ def _restore_books(run: Run, state: Standing) -> None:
     run.ledger.restore(turns, usage.total_tokens, spending.tree_usd, seconds)
     restore_totals(run, spending)
     for reserved in spending.in_flight:
-        entry = lost(reserved)
+        entry = lost_call_entry(reserved)
         run.input_tokens += entry.usage.input_tokens
         run.output_tokens += entry.usage.output_tokens
         run.record(entry)
@@ -327,7 +327,7 @@ def _stand(run: Run, turn: Turn, call: ToolCall, state: Standing) -> None:
     host = tool is not None and tool.handler is None
     if intended is not None and intended.effect == "plain" and not host:
         turn.started.add(call.id)
-        settle(run, turn, call, unanswered(run, turn, call, "the process ended"))
+        settle(run, turn, call, result_of_interrupted(run, turn, call, "the process ended"))
         return
     if tool is None:
         return  # a policy brings it, or it is gone: the gate will see

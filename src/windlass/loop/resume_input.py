@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, cast
 import msgspec
 
 from windlass.access.caller import Caller, is_host
-from windlass.errors import ConfigError, shown
+from windlass.errors import ConfigError, safe_repr
 from windlass.messages import ToolResult
 from windlass.tools.result import answer
 
@@ -43,7 +43,7 @@ class Deny:
 def check_by(by: object) -> Caller | None:
     """Refuse what is no caller: who answers is asked for their rights, and stands on the record."""
     if by is not None and not isinstance(by, Caller):
-        raise ConfigError(f"by is who answers, a Caller such as Caller('bea'), not {shown(by)}")
+        raise ConfigError(f"by is who answers, a Caller such as Caller('bea'), not {safe_repr(by)}")
     return by
 
 
@@ -52,7 +52,7 @@ def name_of_answerer(by: Caller | None, name: str | None, nobody: str) -> str:
     if not is_host(by):
         return str(by)
     if name is not None and (not isinstance(cast("object", name), str) or not name.strip()):
-        raise ConfigError(f"name is a text that is not empty, not {shown(name)}")
+        raise ConfigError(f"name is a text that is not empty, not {safe_repr(name)}")
     return name or (nobody if by is None else str(by))
 
 

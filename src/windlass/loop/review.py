@@ -14,16 +14,16 @@ import msgspec
 from windlass.errors import ConfigError
 from windlass.loop.approval_request import Source
 from windlass.loop.plan import as_journaled, digest_of
-from windlass.loop.policy import CallVerdict, misplaced
+from windlass.loop.policy import CallVerdict, invalid_answer
 from windlass.loop.run import Run
 from windlass.loop.verdict import Granted, Refused, Suspend
 from windlass.messages import ToolCall, ToolResult
 from windlass.tools.arguments.validate import unparsable
 from windlass.tools.handlers import own
-from windlass.tools.tool import Prepared, Tool
+from windlass.tools.tool import PreparedArguments, Tool
 
 
-class Ended(NamedTuple):
+class Refusal(NamedTuple):
     """A refusal, and whose it is; None: the arguments do not fit."""
 
     rule: str | None
@@ -42,7 +42,7 @@ class Review:
         self.granted: dict[str, Granted] = {}
         self.answer: ToolResult | None = None  # given in the tool's place, by the policy `rule`
 
-    async def decide(self) -> Ended | None:
+    async def decide(self) -> Refusal | None:
         """Ask every policy. What ended the asking; None: the call may run, once all asks are answered."""
         moments = self.run.moments
         if moments.changing and (ended := await self._ask_those_who_change(moments.changing)):
@@ -50,7 +50,7 @@ class Review:
         for ask in moments.deciding:
             answer = await self._ask(ask)
             if isinstance(answer, (Refused, ToolResult)) and self._ends(ask, answer):
-                return Ended(ask.__self__.name, answer)
+                return Refusal(ask.__self__.name, answer)
             if isinstance(answer, ToolCall):
                 raise ConfigError(
                     f"policy {ask.__self__.name!r} decides about calls and may not change them: "
@@ -58,13 +58,13 @@ class Review:
                 )
         return None
 
-    async def _ask_those_who_change(self, asks: Sequence[Any]) -> Ended | None:
+    async def _ask_those_who_change(self, asks: Sequence[Any]) -> Refusal | None:
         waiting, changed = list(asks), set[Any]()
         while waiting:
             ask = waiting.pop(0)
             answer = await self._ask(ask)
             if isinstance(answer, (Refused, ToolResult)):
-                return Ended(ask.__self__.name, answer) if self._ends(ask, answer) else None
+                return Refusal(ask.__self__.name, answer) if self._ends(ask, answer) else None
             # Once each: two that undo one another's change must come to an end.
             if not isinstance(answer, ToolCall) or ask in changed:
                 continue
@@ -72,7 +72,7 @@ class Review:
             self._name(ask.__self__.name)
             fits = prepare(self.run, self.tool, answer)
             if isinstance(fits, ToolResult):
-                return Ended(None, fits)
+                return Refusal(None, fits)
             self.call = fits
             waiting += [each for each in asks if each is not ask and each not in waiting]
         return None
@@ -103,12 +103,12 @@ class Review:
                 if answer.ask is not None:
                     self.sources[name] = Source(name, answer.ask, answer.by or name)
             case ToolCall():
-                return self._changed(name, given, answer)
+                return self._rewritten_call(name, given, answer)
             case _:
-                raise misplaced(ask, answer, "the call, a ToolResult, Suspend or None")
+                raise invalid_answer(ask, answer, "the call, a ToolResult, Suspend or None")
         return answer
 
-    def _changed(self, name: str, given: ToolCall, answer: ToolCall) -> ToolCall | None:
+    def _rewritten_call(self, name: str, given: ToolCall, answer: ToolCall) -> ToolCall | None:
         arguments = as_journaled(answer.arguments, f"what {name} makes of the arguments")
         if digest_of(arguments) != digest_of(self.call.arguments):
             return msgspec.structs.replace(self.call, arguments=arguments)
@@ -127,7 +127,7 @@ def prepare(run: Run, tool: Tool, call: ToolCall) -> ToolCall | ToolResult:
     if call.raw is not None:
         problems: tuple[str, ...] = (unparsable(call.raw),)
     else:
-        prepared: Prepared = tool.prepare(call.arguments, run.plan.validation)
+        prepared: PreparedArguments = tool.prepare(call.arguments, run.plan.validation)
         problems = prepared.problems
         if not problems:
             if prepared.coerced:

@@ -16,7 +16,7 @@ import msgspec
 from windlass import seams
 from windlass.access.caller import Caller
 from windlass.detach import detach
-from windlass.errors import ConfigError, Locked, StaleWriter, StoreError, shown
+from windlass.errors import ConfigError, Locked, StaleWriter, StoreError, safe_repr
 from windlass.events import (
     FeedbackInjected,
     JournalEntry,
@@ -33,12 +33,12 @@ from windlass.events import (
     ToolResulted,
 )
 from windlass.events.policy import Reminder
-from windlass.loop.deadline import Deadline, Watch
+from windlass.loop.deadline import CallTimer, Deadline
 from windlass.loop.decision import refusal_by_tool
 from windlass.loop.ledger import NO_LIMITS, Ledger
-from windlass.loop.plan import Plan, framed, keepable, plain
+from windlass.loop.plan import Plan, frame_entry, keepable, plain
 from windlass.loop.policy import Policy
-from windlass.loop.reminders import joined, reminded
+from windlass.loop.reminders import add_reminder, reminder_entry
 from windlass.loop.resume_input import Answers
 from windlass.loop.sinks import (
     REPLY_ENDS,
@@ -47,7 +47,7 @@ from windlass.loop.sinks import (
     Sink,
     Watcher,
     fan_out,
-    unwatched,
+    ignore_event,
 )
 from windlass.loop.turn import Turn
 from windlass.loop.verdict import Stop, Suspend
@@ -122,7 +122,7 @@ class Run:
         self.interruption: Stop | Suspend | None = None
         self._no_calls()
         self.pool_factory, self._pool = pool, None
-        self.watch: Watch | None = None
+        self.watch: CallTimer | None = None
         self.task: asyncio.Task[Any] | None = None
         self.loop = asyncio.get_running_loop()
         self.thread = threading.get_ident()
@@ -130,8 +130,8 @@ class Run:
         self.input_tokens = self.output_tokens = 0
         self.children: Mapping[str, tuple[Usage, float]] = _NO_CHILDREN  # what each tree spent
         self.receipts: tuple[Watcher, ...] = ()
-        self.show: Sink = unwatched
-        self.emit: Sink = unwatched
+        self.show: Sink = ignore_event
+        self.emit: Sink = ignore_event
         self.drains: tuple[Callable[[float | None], Awaitable[None]], ...] = ()
         self.record: Callable[[JournalEntry], None] = journal.append
         if sinks or plan.watchers or redactor is not None:
@@ -185,9 +185,9 @@ class Run:
         """
         for one in (text, kind):
             if type(plain(one, "what a policy says")) is not str:
-                raise ConfigError(f"a policy says text, not {shown(one)}")
+                raise ConfigError(f"a policy says text, not {safe_repr(one)}")
         if ttl is not None and (type(ttl) is not int or ttl < 1):
-            raise ConfigError(f"ttl is a whole number of requests from 1, not {shown(ttl)}")
+            raise ConfigError(f"ttl is a whole number of requests from 1, not {safe_repr(ttl)}")
         self.record(FeedbackInjected(kind, text))
         message = Message("user", (Text(text),), kind)
         if ttl is not None:
@@ -201,7 +201,7 @@ class Run:
         The same words again take the place of those that are still due. What a policy says ends
         with its run; from another source it stays as long as its `ttl` says.
         """
-        entry = reminded(reminder, source, self.session_id)
+        entry = reminder_entry(reminder, source, self.session_id)
         if threading.get_ident() == self.thread:
             self.reminded(entry)
         else:  # a tool in a thread of its own: it is there before the tool's answer is
@@ -277,11 +277,11 @@ class Run:
         if self.redactor is not None:
             entry = self.redactor.value(entry)
         self.record(entry)
-        self.reminders = joined(self.reminders, entry)
+        self.reminders = add_reminder(self.reminders, entry)
 
     def reframe(self, frame: Frame, why: str) -> None:
         """Put a frame on the record, unless it stands there already: judges come and go."""
-        entry = self.plan.framed if frame is self.plan.frame else framed(frame, why)
+        entry = self.plan.framed if frame is self.plan.frame else frame_entry(frame, why)
         digest = entry.digest
         if digest != self.frame_digest:
             if digest not in self.frames:
@@ -299,7 +299,7 @@ class Run:
             return Deadline(self.loop, task, seconds)
         watch = self.watch
         if watch is None:
-            watch = self.watch = Watch(self.loop, task)
+            watch = self.watch = CallTimer(self.loop, task)
         watch.begin(seconds)
         return watch
 

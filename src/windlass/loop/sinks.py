@@ -33,7 +33,7 @@ _TEXTS = frozenset({TextDelta, ThinkingDelta})  # most events, and nothing in th
 log = logging.getLogger("windlass")
 
 
-def unwatched(_event: Event) -> None:
+def ignore_event(_event: Event) -> None:
     """The sink of a run that nobody watches."""
 
 
@@ -77,7 +77,7 @@ class Watcher:
             except Exception:
                 log.exception("a callback failed; the run goes on")
 
-    async def flushed(self) -> None:
+    async def wait_until_idle(self) -> None:
         """Wait until every call so far is over; whoever is tired of waiting harms none of them."""
         worker = self._worker
         if worker is not None and not worker.done():

@@ -94,7 +94,7 @@ class Spending:
         return self.progress + sum(child.tree_progress for child in self.children.values())
 
 
-def lost(reserved: CallReserved) -> ReplyFailed:
+def lost_call_entry(reserved: CallReserved) -> ReplyFailed:
     """The entry that settles a call which was under way when its process ended."""
     return ReplyFailed(
         INTERRUPTED,

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from windlass.errors import ConfigError, said, shown
+from windlass.errors import ConfigError, error_text, safe_repr
 from windlass.messages import ToolResult
 
 _WORDS = ("status", "reason", "initiator")
@@ -26,10 +26,12 @@ class _Recorded(msgspec.Struct, frozen=True):
             for name in _WORDS:
                 value = getattr(self, name, None)
                 if value is not None and type(value) is not str:
-                    raise TypeError(f"{name} is {shown(value)}")
+                    raise TypeError(f"{name} is {safe_repr(value)}")
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             name = type(self).__name__
-            raise ConfigError(f"{name} is made of texts and plain data: {said(error)}") from error
+            raise ConfigError(
+                f"{name} is made of texts and plain data: {error_text(error)}"
+            ) from error
 
 
 class Stop(_Recorded, frozen=True):

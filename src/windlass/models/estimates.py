@@ -70,7 +70,7 @@ def fill_usage(model: Model, request: Request, response: Response) -> Response:
     usage = response.usage
     if usage.input_tokens or usage.output_tokens or usage.cost_usd is not None:
         return response
-    return _filled(model, request, response)
+    return _estimate_missing(model, request, response)
 
 
 def check_usage(model: Model, request: Request, response: Response, size: int) -> Response:
@@ -81,10 +81,10 @@ def check_usage(model: Model, request: Request, response: Response, size: int) -
     usage = response.usage
     if usage.input_tokens * _BYTES >= size and usage.output_tokens >= _FEW:
         return response
-    return _filled(model, request, response)
+    return _estimate_missing(model, request, response)
 
 
-def _filled(model: Model, request: Request, response: Response) -> Response:
+def _estimate_missing(model: Model, request: Request, response: Response) -> Response:
     usage = response.usage
     inputs, outputs = estimate_request(request), estimate_reply(response.message)
     lost_input = usage.input_tokens < inputs * LEAST_SHARE

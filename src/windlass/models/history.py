@@ -49,7 +49,7 @@ def audit(
         at += 1
     problems.extend(f"message {at - 1}: call {call!r} has no result" for call in waiting)
     last = tail[-1] if tail else messages[-1] if at else None
-    if last is not None and last.role == "assistant" and not waiting and not _paused(last):
+    if last is not None and last.role == "assistant" and not waiting and not _is_paused(last):
         problems.append("the request ends in the model's own words")
     return problems
 
@@ -71,7 +71,7 @@ def _answers(message: Message, at: int, waiting: list[str], problems: list[str])
         )
 
 
-def _paused(message: Message) -> bool:
+def _is_paused(message: Message) -> bool:
     """A provider that paused its turn wants its own words back, unchanged and last."""
     return any(type(block) is Opaque for block in message.content)
 
@@ -92,22 +92,22 @@ def repair(messages: Sequence[Message]) -> tuple[list[Message], list[str]]:
         results = [block for block in message.content if type(block) is ToolResult]
         others = tuple([block for block in message.content if type(block) is not ToolResult])
         if waiting:
-            mended.append(Message("tool", _answered(waiting, results)))
+            mended.append(Message("tool", _results_in_order(waiting, results)))
             waiting = []
         if message.role == "assistant":
-            message, waiting = _renumbered(Message("assistant", others, message.kind), used)
+            message, waiting = _with_unique_ids(Message("assistant", others, message.kind), used)
             mended.append(message)
         elif others:
             role = "user" if message.role == "tool" else message.role
             mended.append(Message(role, others, message.kind))
     if waiting:
-        mended.append(Message("tool", _answered(waiting, [])))
-    if mended and mended[-1].role == "assistant" and not _paused(mended[-1]):
+        mended.append(Message("tool", _results_in_order(waiting, [])))
+    if mended and mended[-1].role == "assistant" and not _is_paused(mended[-1]):
         mended.append(Message("user", (Text("Continue."),), "repair"))
     return mended, problems
 
 
-def _answered(
+def _results_in_order(
     waiting: list[tuple[str, ToolCall]], results: list[ToolResult]
 ) -> tuple[ToolResult, ...]:
     answers: list[ToolResult] = []
@@ -121,7 +121,9 @@ def _answered(
     return tuple(answers)
 
 
-def _renumbered(message: Message, used: set[str]) -> tuple[Message, list[tuple[str, ToolCall]]]:
+def _with_unique_ids(
+    message: Message, used: set[str]
+) -> tuple[Message, list[tuple[str, ToolCall]]]:
     blocks: list[Block] = []
     calls: list[tuple[str, ToolCall]] = []
     for block in message.content:

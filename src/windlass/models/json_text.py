@@ -40,7 +40,7 @@ def json_values(text: str) -> Iterator[Any]:
             yield whole
             return
     for form in forms:
-        for fenced in _fenced(form):
+        for fenced in _fenced_blocks(form):
             value = _read(fenced.strip())
             if value is not _NONE:
                 yield value
@@ -63,7 +63,7 @@ def _read(text: str) -> Any:
         return _NONE
 
 
-def _fenced(text: str) -> Iterator[str]:
+def _fenced_blocks(text: str) -> Iterator[str]:
     """What stands in closed code fences."""
     at = 0
     for _ in range(_PLACES):

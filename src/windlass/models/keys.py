@@ -18,7 +18,7 @@ def learn_keys(redactor: Redactor, learned: Learned, model: Model) -> None:
 
     A wrapper often lives for one run only, and the model with the key longer.
     """
-    for one in _held(model):
+    for one in _inner_models(model):
         secrets, known = tuple(one.secrets), learned.get(id(one))
         if secrets == known or not secrets:
             continue
@@ -41,7 +41,7 @@ def _forget(redactor: weakref.ref[Redactor], learned: Learned, model: int) -> No
             there.forget(secret)
 
 
-def _held(model: Model) -> Iterator[Model]:
+def _inner_models(model: Model) -> Iterator[Model]:
     """The model and all that it holds, however deep."""
     seen: set[int] = set()
     left: list[object] = [model]

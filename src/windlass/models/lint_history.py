@@ -59,15 +59,15 @@ def judge(model: HttpModel, request: Request) -> Verdict:
     try:
         written = b"".join(model.encode(sent))
         body = msgspec.json.decode(written)
-        refused = _broken(model, sent, body)
-        repaired += _rewritten(model, messages, written.decode())
+        refused = _request_problem(model, sent, body)
+        repaired += _rewrites(model, messages, written.decode())
     except (ConfigError, msgspec.DecodeError) as error:
         refused = str(error)
-    lost = tuple(_lost(model, messages))
+    lost = tuple(_lost_state(model, messages))
     return Verdict(model.provider, model.name, refused, tuple(repaired), lost)
 
 
-def _broken(model: HttpModel, request: Request, body: Data) -> str | None:
+def _request_problem(model: HttpModel, request: Request, body: Data) -> str | None:
     caps = model.capabilities
     tools = len(request.tools)
     if caps.max_tools is not None and tools > caps.max_tools:
@@ -127,7 +127,7 @@ def _pictures(model: HttpModel, messages: Sequence[Message]) -> Iterator[str]:
 # --------------------------------------------------------------------------- what changes on the way
 
 
-def _rewritten(model: HttpModel, messages: Sequence[Message], written: str) -> Iterator[str]:
+def _rewrites(model: HttpModel, messages: Sequence[Message], written: str) -> Iterator[str]:
     """What reads otherwise in the request: ids, names, empty messages, pictures in results."""
     ids: set[str] = set()
     names: set[str] = set()
@@ -159,7 +159,7 @@ def _json(text: str) -> str:
     return msgspec.json.encode(text).decode()
 
 
-def _lost(model: HttpModel, messages: Sequence[Message]) -> Iterator[str]:
+def _lost_state(model: HttpModel, messages: Sequence[Message]) -> Iterator[str]:
     """State that is bound to another provider or model and cannot go to this one."""
     mine = Origin(model.provider, model.name)
     thoughts: Counter[str] = Counter()

@@ -130,7 +130,7 @@ def watch_reply(model: Model, emit: Emit) -> Emit:
     return emit if meter is None or model.reports_parts else meter.watch(emit)
 
 
-class Watched(msgspec.Struct):
+class RecordingEmit(msgspec.Struct):
     """What an emit has passed on, as far as it was said by a model."""
 
     emit: Emit

@@ -309,12 +309,12 @@ def read_entry(entry: object, keys: Mapping[str, Any]) -> MockEntry:
             f"llm_mock takes a dict or keywords, not {type(entry).__name__}: llm_mock(text=…)"
         )
     given: dict[str, Any] = {**cast("Mapping[str, Any]", entry or {}), **keys}
-    _known("llm_mock", given, MockEntry.__struct_fields__)
+    _check_keys("llm_mock", given, MockEntry.__struct_fields__)
     given = {key: value for key, value in given.items() if value is not None}
     if "tool_calls" in given:
-        given["tool_calls"] = [_read_call(call) for call in _listed(given["tool_calls"])]
+        given["tool_calls"] = [_read_call(call) for call in _check_list(given["tool_calls"])]
     if "error" in given:
-        _known("llm_mock error", given["error"], MockError.__struct_fields__)
+        _check_keys("llm_mock error", given["error"], MockError.__struct_fields__)
     if "usage" in given:
         given["usage"] = _read_usage(given["usage"])
     if (reason := given.get("stop_reason")) is not None and reason not in get_args(StopReason):
@@ -331,7 +331,7 @@ def read_entry(entry: object, keys: Mapping[str, Any]) -> MockEntry:
 def _read_usage(given: object) -> dict[str, Any]:
     if isinstance(given, Usage):
         return msgspec.structs.asdict(given)
-    _known("llm_mock usage", given, Usage.__struct_fields__)
+    _check_keys("llm_mock usage", given, Usage.__struct_fields__)
     try:
         msgspec.convert(given, Usage)
     except msgspec.ValidationError as problem:
@@ -342,7 +342,7 @@ def _read_usage(given: object) -> dict[str, Any]:
 def _read_call(given: object) -> ToolCall:
     if isinstance(given, ToolCall):
         return given
-    _known("llm_mock tool_calls", given, ("name", "arguments", "id"))
+    _check_keys("llm_mock tool_calls", given, ("name", "arguments", "id"))
     call: dict[str, Any] = {"id": "", "arguments": {}, **cast("Mapping[str, Any]", given)}
     if "name" not in call:
         raise ConfigError(
@@ -354,13 +354,13 @@ def _read_call(given: object) -> ToolCall:
         raise ConfigError(f"llm_mock tool_calls: {problem}") from None
 
 
-def _listed(calls: object) -> Sequence[object]:
+def _check_list(calls: object) -> Sequence[object]:
     if isinstance(calls, (list, tuple)):
         return cast("Sequence[object]", calls)
     raise ConfigError(f"llm_mock tool_calls is a list of calls, not {type(calls).__name__}")
 
 
-def _known(what: str, given: object, known: Sequence[str]) -> None:
+def _check_keys(what: str, given: object, known: Sequence[str]) -> None:
     if not isinstance(given, Mapping):
         raise ConfigError(f"{what} is a dict of {', '.join(known)}, not {type(given).__name__}")
     for key in cast("Mapping[str, Any]", given):

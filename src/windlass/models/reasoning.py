@@ -59,7 +59,7 @@ def choose(caps: Capabilities, wish: Wish) -> Thinking:
     ```
     """
     if wish.thinking is not None:
-        return _given(wish.thinking, wish.effort)
+        return _merge_effort(wish.thinking, wish.effort)
     if wish.effort is not None:
         if caps.known and not caps.thinking:
             return None
@@ -73,7 +73,7 @@ def choose(caps: Capabilities, wish: Wish) -> Thinking:
     return _level(caps, wish.policy, wish.max_tokens)
 
 
-def _given(thinking: bool | dict[str, Any], effort: str | None) -> Thinking:
+def _merge_effort(thinking: bool | dict[str, Any], effort: str | None) -> Thinking:
     if isinstance(thinking, dict) and thinking.get("budget_tokens") == 0:
         return {"mode": "disabled"}  # to a wire, no tokens would read as no number given
     if effort is None:

@@ -31,7 +31,7 @@ def means_of(caps: Capabilities, frame: Frame, schema: dict[str, Any]) -> Means:
     return "prompt"
 
 
-def forced(caps: Capabilities, frame: Frame) -> bool:
+def can_force_call(caps: Capabilities, frame: Frame) -> bool:
     """Can the model be made to call a tool? Claude takes no forced call while it thinks."""
     asked = frame.settings.thinking
     off = asked is None or asked is False

@@ -95,18 +95,18 @@ def _openai(block: dict[str, Any], found: dict[str, Search]) -> Search | None:
         given = as_dict(block.get("arguments"))
         return Search(id, next(iter(given.values()), None), "hosted", ())
     if kind == "tool_search_output":
-        names = tuple(_named(as_list(block.get("tools"))))
+        names = tuple(_tool_names(as_list(block.get("tools"))))
         open_ = [search for search in found.values() if not search.tool_names]
         begun = found.get(id) or (open_[-1] if open_ else Search(id, None, "hosted", ()))
         return begun._replace(tool_names=names)
     return None
 
 
-def _named(tools: list[Any]) -> Iterator[str]:
+def _tool_names(tools: list[Any]) -> Iterator[str]:
     """The tools of an answer, those inside namespaces too."""
     for tool in map(as_dict, tools):
         if tool.get("type") == "namespace":
-            yield from _named(as_list(tool.get("tools")))
+            yield from _tool_names(as_list(tool.get("tools")))
         elif name := as_text(as_dict(tool.get("function")).get("name")) or as_text(
             tool.get("name")
         ):

@@ -19,7 +19,7 @@ class Strand:
 
     def __init__(self, items: list[Message] | None = None) -> None:
         self.items: list[Message] = items if items is not None else []
-        self.encoded: dict[str, Encoded] = {}
+        self.encoded: dict[str, EncodedMessages] = {}
         self.derived: dict[str, Strand] | None = None
         self.audited = 0  # messages in which every call is known to have its result
         self.weights: list[int] = []  # characters up to each message, for whoever asks for the size
@@ -77,7 +77,7 @@ class View(Sequence[Message]):
         return f"<View of {self.size} messages>"
 
 
-class Encoded:
+class EncodedMessages:
     """The bytes of a strand's messages: blocks of 64 joined, and the last few one by one.
 
     Joining keeps the list short, so that the request of a long run is as quickly put together and
@@ -113,7 +113,7 @@ def pieces(
     strand, size = messages.strand, messages.size
     done = strand.encoded.get(key)
     if done is None:
-        done = strand.encoded[key] = Encoded()
+        done = strand.encoded[key] = EncodedMessages()
     joined = len(done.blocks) * _BLOCK
     for message in strand.items[joined + len(done.recent) : size]:
         done.add(encode(message))
@@ -125,7 +125,7 @@ def pieces(
     return [*done.blocks[:whole], *map(encode, strand.items[whole * _BLOCK : size])]
 
 
-def chained(
+def encode_in_context(
     messages: Sequence[Message], key: str, encode: Callable[[Sequence[Message], int], bytes]
 ) -> list[bytes]:
     """The same where a message's bytes depend on what stands before it: `encode(all, place)`."""
@@ -134,7 +134,7 @@ def chained(
     items, size = messages.strand.items, messages.size
     done = messages.strand.encoded.get(key)
     if done is None:
-        done = messages.strand.encoded[key] = Encoded()
+        done = messages.strand.encoded[key] = EncodedMessages()
     for at in range(len(done.blocks) * _BLOCK + len(done.recent), size):
         done.add(encode(items, at))
     joined = len(done.blocks) * _BLOCK

@@ -68,19 +68,19 @@ NOBODY = Watchers({})
 
 
 def _calls(show: Callable[[str, dict[str, Any]], Any]) -> Callable[[Event], Any]:
-    def started(event: Event) -> Any:
+    def on_started(event: Event) -> Any:
         if type(event) is ToolCallStarted:
             return show(event.name, event.arguments)
 
-    return started
+    return on_started
 
 
 def _results(show: Callable[[str, ToolResult], Any]) -> Callable[[Event], Any]:
-    def ended(event: Event) -> Any:
+    def on_ended(event: Event) -> Any:
         if type(event) is ToolResulted:
             return show(event.tool, event.result)
 
-    return ended
+    return on_ended
 
 
 class _Messages:
@@ -119,7 +119,7 @@ class _Warnings:
                 words = f"{event.tool_name} was called {event.repeat_count} times in a row with "
                 return _one_by_one(self._show, (*first, f"{words}the same arguments"))
             case Replied(purpose=None) if self._ignores(event):
-                return _one_by_one(self._show, (*first, self._ignored()))
+                return _one_by_one(self._show, (*first, self._unused_tools_warning()))
             case _:
                 return _one_by_one(self._show, first)
 
@@ -129,7 +129,7 @@ class _Warnings:
             return False
         return bool(run.tools) and run.frame.settings.tool_choice != "none"
 
-    def _ignored(self) -> str:
+    def _unused_tools_warning(self) -> str:
         tools = len(self._run.tools) if self._run is not None else 0
         return (
             f"agent {self._agent!r} has {tools} tool{'s' if tools > 1 else ''} and the model called "

@@ -66,7 +66,7 @@ _SETTINGS = (
 )
 
 
-def traced(
+def trace_run(
     run: Run, driving: Coroutine[Any, Any, Outcome], settings: Callable[[], Config]
 ) -> Coroutine[Any, Any, Outcome]:
     """The drive of a run in its span, with its calls below; as it is where nobody records."""
@@ -179,7 +179,9 @@ class Spans:
         span.set_attributes(usage)
         if "error.type" in usage:
             error = outcome.error if outcome is not None else None
-            self._failed(span, usage["error.type"], str((error or {}).get("message") or ""))
+            self._set_error_status(
+                span, usage["error.type"], str((error or {}).get("message") or "")
+            )
 
     # ----------------------------------------------------------------- calls
 
@@ -187,16 +189,16 @@ class Spans:
         self, model: Model, request: Request, emit: Emit, purpose: str | None
     ) -> Response:
         """The model call in a `chat` span."""
-        span = self._start(f"chat {model.name}", "CLIENT", lambda: self._asked(model, request, purpose))  # fmt: skip
+        span = self._start(f"chat {model.name}", "CLIENT", lambda: self._request_attributes(model, request, purpose))  # fmt: skip
         with self._inside(span):
             try:
                 response = await model.respond(request, emit)
             except BaseException as error:
-                self._quietly(lambda error=error: self._broken(span, error))
+                self._quietly(lambda error=error: self._set_exception(span, error))
                 span.end()
                 raise
         if span.is_recording() and isinstance(cast("object", response), Response):
-            self._quietly(lambda: span.set_attributes(self._answered(model, response)))
+            self._quietly(lambda: span.set_attributes(self._response_attributes(model, response)))
         span.end()
         return response
 
@@ -204,17 +206,17 @@ class Spans:
         self, tool: Tool, arguments: dict[str, Any], context: ToolContext[Any]
     ) -> ToolResult | Parked:
         """The tool call in an `execute_tool` span; it is the current one inside the tool."""
-        facts = lambda: self._called(tool, arguments, context)  # noqa: E731
+        facts = lambda: self._tool_attributes(tool, arguments, context)  # noqa: E731
         span = self._start(f"execute_tool {tool.name}", "INTERNAL", facts)
         with self._inside(span):
             try:
                 result = await tool.call(arguments, context)
             except BaseException as error:
-                self._quietly(lambda error=error: self._broken(span, error))
+                self._quietly(lambda error=error: self._set_exception(span, error))
                 span.end()
                 raise
         if span.is_recording():
-            self._quietly(lambda: self._returned(span, result))
+            self._quietly(lambda: self._set_tool_result(span, result))
         span.end()
         return result
 
@@ -241,7 +243,9 @@ class Spans:
 
     # ----------------------------------------------------------------- attributes
 
-    def _asked(self, model: Model, request: Request, purpose: str | None) -> Mapping[str, Any]:
+    def _request_attributes(
+        self, model: Model, request: Request, purpose: str | None
+    ) -> Mapping[str, Any]:
         facts: dict[str, Any] = {
             "gen_ai.operation.name": "chat",
             "gen_ai.provider.name": _provider(model.provider),
@@ -279,7 +283,7 @@ class Spans:
                 )
         return facts
 
-    def _answered(self, model: Model, response: Response) -> Mapping[str, Any]:
+    def _response_attributes(self, model: Model, response: Response) -> Mapping[str, Any]:
         usage = response.usage
         reason = _FINISHED.get(response.stop_reason, response.stop_reason)
         facts: dict[str, Any] = {
@@ -307,7 +311,7 @@ class Spans:
             facts["gen_ai.output.messages"] = self._json([{**said, "finish_reason": reason}])
         return facts
 
-    def _called(
+    def _tool_attributes(
         self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext[Any]
     ) -> Mapping[str, Any]:
         facts: dict[str, Any] = {
@@ -326,7 +330,7 @@ class Spans:
             facts["gen_ai.tool.call.arguments"] = self._json(arguments)
         return facts
 
-    def _returned(self, span: Any, result: ToolResult | Parked) -> None:
+    def _set_tool_result(self, span: Any, result: ToolResult | Parked) -> None:
         if isinstance(result, Parked):
             span.set_attribute("windlass.parked", self._clean(result.reason))
             return
@@ -335,11 +339,11 @@ class Spans:
         if result.is_error or result.outcome != "ok":
             kind = result.outcome if result.outcome != "ok" else "error"
             span.set_attribute("error.type", kind)
-            self._failed(span, kind, result.text if self._kit.capture else "")
+            self._set_error_status(span, kind, result.text if self._kit.capture else "")
 
     # ----------------------------------------------------------------- failures and words
 
-    def _broken(self, span: Any, error: BaseException) -> None:
+    def _set_exception(self, span: Any, error: BaseException) -> None:
         if not span.is_recording():
             return
         if isinstance(error, asyncio.CancelledError):
@@ -350,9 +354,9 @@ class Spans:
         code = attribute(error, "http_status")
         if code is not None and code.isdecimal():
             span.set_attribute("http.response.status_code", int(code))
-        self._failed(span, kind, str(error) if self._kit.capture else "")
+        self._set_error_status(span, kind, str(error) if self._kit.capture else "")
 
-    def _failed(self, span: Any, kind: str, words: str) -> None:
+    def _set_error_status(self, span: Any, kind: str, words: str) -> None:
         """An error's words may quote what was said: they are content."""
         trace = self._kit.trace
         said = self._clean(words)[:1000] if words and self._kit.capture else kind

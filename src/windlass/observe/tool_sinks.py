@@ -74,7 +74,7 @@ def _handoff(run: Run, sink: ToolSink) -> Callable[[Event], Any]:
             if tool is not None and tool.annotations.get("kind") == "handoff":
                 return sink({**_receipt(run, event), "event": "handoff", "reason": event.tool})
         elif type(event) is RunEnded and event.status != "done":
-            return sink(_left(run, event))
+            return sink(_handoff_event(run, event))
 
     return look
 
@@ -130,7 +130,7 @@ def _receipt(run: Run, event: ToolResulted) -> dict[str, Any]:
     return record
 
 
-def _left(run: Run, event: RunEnded) -> dict[str, Any]:
+def _handoff_event(run: Run, event: RunEnded) -> dict[str, Any]:
     """What a run leaves to others."""
     turn = run.turn
     pending: list[ToolCall] = []
@@ -177,4 +177,4 @@ class Receipts(Policy[None]):
 
     async def before_turn(self, run: Run) -> None:
         for watcher in run.receipts:
-            await watcher.flushed()
+            await watcher.wait_until_idle()

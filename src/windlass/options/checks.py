@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import msgspec
 
-from windlass.errors import ConfigError, nearest, shown
+from windlass.errors import ConfigError, nearest, safe_repr
 
 _Check = Callable[[str, Any], Any]
 _MOST = 2**63 - 1  # a journal, a database and a wire can hold it
@@ -28,8 +28,8 @@ def number(low: float, high: float | None = None, *, whole: bool = False) -> Any
             if right and value > most:
                 reach = f"up to {most:g}"
             elif not right and low < -_MOST:  # any will do
-                raise ConfigError(f"{name} is {kind}, not {shown(value)}")
-            raise ConfigError(f"{name} is {kind} {reach}, not {shown(value)}")
+                raise ConfigError(f"{name} is {kind}, not {safe_repr(value)}")
+            raise ConfigError(f"{name} is {kind} {reach}, not {safe_repr(value)}")
         if type(value) is int or type(value) is float:
             return value
         return int(value) if isinstance(value, int) else float(value)  # of an enum, say
@@ -59,27 +59,27 @@ def late(make: Callable[[], Any]) -> Any:
 def boolean(name: str, value: Any) -> bool:
     """True or False."""
     if not isinstance(value, bool):
-        raise ConfigError(f"{name} is True or False, not {shown(value)}")
+        raise ConfigError(f"{name} is True or False, not {safe_repr(value)}")
     return value
 
 
 def text(name: str, value: Any) -> str:
     """A text that is not empty."""
     if not isinstance(value, str) or not value:
-        raise ConfigError(f"{name} is a text that is not empty, not {shown(value)}")
+        raise ConfigError(f"{name} is a text that is not empty, not {safe_repr(value)}")
     return words(name, value)
 
 
 def words(name: str, value: Any) -> str:
     """A text that can be written down: whole characters only."""
     if not isinstance(value, str):
-        raise ConfigError(f"{name} is a text, not {shown(value)}")
+        raise ConfigError(f"{name} is a text, not {safe_repr(value)}")
     if not value.isascii():
         try:
             value.encode()
         except UnicodeEncodeError:
             raise ConfigError(
-                f"{name} holds half a character (a lone surrogate): {shown(value)}"
+                f"{name} holds half a character (a lone surrogate): {safe_repr(value)}"
             ) from None
     return value if type(value) is str else str.__str__(value)
 
@@ -91,7 +91,7 @@ def one_of(*names: str) -> Any:
         if not isinstance(value, str) or value not in names:
             known = ", ".join(map(repr, names))
             hint = nearest(value, names) if isinstance(value, str) else ""
-            raise ConfigError(f"{name} is one of {known}, not {shown(value)}{hint}")
+            raise ConfigError(f"{name} is one of {known}, not {safe_repr(value)}{hint}")
         return value
 
     return check
@@ -100,7 +100,7 @@ def one_of(*names: str) -> Any:
 def function(name: str, value: Any) -> Any:
     """A function, or None."""
     if value is not None and not callable(value):
-        raise ConfigError(f"{name} is a function, not {shown(value)}")
+        raise ConfigError(f"{name} is a function, not {safe_repr(value)}")
     return value
 
 
@@ -109,7 +109,7 @@ def instance(kind: type, words: str) -> Any:
 
     def check(name: str, value: Any) -> Any:
         if value is not None and not isinstance(value, kind):
-            raise ConfigError(f"{name} is {words}, not {shown(value)}")
+            raise ConfigError(f"{name} is {words}, not {safe_repr(value)}")
         return value
 
     return check
@@ -124,14 +124,14 @@ def all_of(value: Any, kind: type) -> bool:
 def texts(name: str, value: Any) -> tuple[str, ...]:
     """A list of texts, none of them empty."""
     if not all_of(value, str) or not all(value):
-        raise ConfigError(f"{name} is a list of texts, not {shown(value)}")
+        raise ConfigError(f"{name} is a list of texts, not {safe_repr(value)}")
     return tuple([words(name, one) for one in value])
 
 
 def no_key(name: str, key: object, known: Iterable[str]) -> ConfigError:
     """The error for a key that a dict does not have."""
     hint = nearest(key, known) if isinstance(key, str) else ""
-    return ConfigError(f"{name} has no key {shown(key)}{hint}")
+    return ConfigError(f"{name} has no key {safe_repr(key)}{hint}")
 
 
 def plain(name: str, value: dict[Any, Any]) -> dict[str, Any]:
@@ -141,7 +141,7 @@ def plain(name: str, value: dict[Any, Any]) -> dict[str, Any]:
     except (TypeError, ValueError, RecursionError, OverflowError):
         same = False
     if not same:
-        raise ConfigError(f"{name} goes into a request, and this is not JSON: {shown(value)}")
+        raise ConfigError(f"{name} goes into a request, and this is not JSON: {safe_repr(value)}")
     return value
 
 
@@ -162,7 +162,7 @@ def shaped(
         if isinstance(value, kind):
             value = {field: getattr(value, field) for field in kind.__struct_fields__}
         if not isinstance(value, Mapping):
-            raise ConfigError(f"{name} is a dict or a {kind.__name__}, not {shown(value)}")
+            raise ConfigError(f"{name} is a dict or a {kind.__name__}, not {safe_repr(value)}")
         fields: dict[str, Any] = {}
         for key, given in cast("Mapping[Any, Any]", value).items():
             field = str((also or {}).get(key, key))

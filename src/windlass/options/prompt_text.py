@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias, cast
 
-from windlass.errors import ConfigError, shown
+from windlass.errors import ConfigError, safe_repr
 
 #: A text, or what writes it when it is needed; the function has been given all that it may know.
 Words: TypeAlias = str | Callable[[], str | Awaitable[str]]
@@ -23,5 +23,5 @@ async def text_of(words: Words) -> str:
     if inspect.isawaitable(text):
         text = await text
     if not isinstance(cast("object", text), str):
-        raise ConfigError(f"a prompt is a text, not {shown(text)}")
+        raise ConfigError(f"a prompt is a text, not {safe_repr(text)}")
     return text

@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack, cast
 
-from windlass.errors import ConfigError, nearest, shown
+from windlass.errors import ConfigError, nearest, safe_repr
 from windlass.files import read_regular
 from windlass.options.checks import no_key, text, words
 from windlass.options.prompt_text import Words
@@ -61,7 +61,7 @@ def agent_prompt_overrides(
     A dict with the ids themselves may stand first.
     """
     if overrides is not None and not isinstance(cast("object", overrides), Mapping):
-        raise ConfigError(f"prompts are a dict by id, not {shown(overrides)}")
+        raise ConfigError(f"prompts are a dict by id, not {safe_repr(overrides)}")
     given: dict[str, PromptSource] = dict(overrides or {})
     ids = {id.replace(".", "_"): id for id in _ours()}
     for name, source in cast("Mapping[str, PromptSource]", named).items():
@@ -82,14 +82,14 @@ def check_prompts(name: str, value: Any) -> dict[str, Any] | None:
     if value is None:
         return None
     if not isinstance(value, Mapping):
-        raise ConfigError(f"{name} is a dict by prompt id, not {shown(value)}")
+        raise ConfigError(f"{name} is a dict by prompt id, not {safe_repr(value)}")
     found: dict[str, Any] = {}
     ours = _ours()
     for id, source in cast("Mapping[Any, Any]", value).items():
         if id not in ours:
             hint = nearest(id, ours) if isinstance(id, str) else ""
             known = "" if hint else f"; there are {', '.join(ours)}"
-            raise ConfigError(f"{name}: there is no prompt {shown(id)}{hint}{known}")
+            raise ConfigError(f"{name}: there is no prompt {safe_repr(id)}{hint}{known}")
         found[id] = _read(f"{name}[{id!r}]", source)
         if isinstance(found[id], str) and "sentinel" not in ours[id].needs:
             _complete(id, found[id], {})
@@ -120,7 +120,7 @@ def _read(whose: str, source: Any) -> Any:
         place = os.fspath(cast("os.PathLike[str]", source))
     if not isinstance(place, str) or not place:
         raise ConfigError(
-            f"{whose} is a path, {{'text': …}}, {{'path': …}} or a function, not {shown(place)}"
+            f"{whose} is a path, {{'text': …}}, {{'path': …}} or a function, not {safe_repr(place)}"
         )
     return _file(whose, place)
 
@@ -132,7 +132,7 @@ def _file(whose: str, place: str) -> str:
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
         raise ConfigError(
-            f"{whose}: {shown(place)} cannot be read ({why}); words themselves are {{'text': …}}"
+            f"{whose}: {safe_repr(place)} cannot be read ({why}); words themselves are {{'text': …}}"
         ) from None
     return text(whose, found)
 
@@ -152,11 +152,11 @@ def words_of(options: Mapping[str, Any], id: str, default: str, **values: str) -
     if given is None:
         return default
     if isinstance(given, str):
-        return _filled(id, given, values)
+        return _fill_values(id, given, values)
     return _Writer(id, given, default, values)
 
 
-def chosen(
+def choose_prompt(
     options: Mapping[str, Any], id: str, own: str | None, key: str, default: str, **values: str
 ) -> Words:
     """The same, for a prompt that has an option of its own too: both at once are refused."""
@@ -182,11 +182,11 @@ class _Writer:
         if inspect.isawaitable(answer):
             answer = await answer
         if not isinstance(answer, str) or not answer.strip():
-            raise ConfigError(f"prompts[{self.id!r}] wrote no text but {shown(answer)}")
-        return _filled(self.id, words(f"prompts[{self.id!r}]", answer), self.values)
+            raise ConfigError(f"prompts[{self.id!r}] wrote no text but {safe_repr(answer)}")
+        return _fill_values(self.id, words(f"prompts[{self.id!r}]", answer), self.values)
 
 
-def _filled(id: str, given: str, values: Mapping[str, str]) -> str:
+def _fill_values(id: str, given: str, values: Mapping[str, str]) -> str:
     _complete(id, given, values)
     for name, value in values.items():
         given = given.replace(f"{{{name}}}", value)
@@ -197,4 +197,4 @@ def _complete(id: str, given: str, values: Mapping[str, str]) -> None:
     """Refuse a text without what makes it work: the model would never learn of it."""
     for name in _ours()[id].needs:
         if f"{{{name}}}" not in given and (name not in values or values[name] not in given):
-            raise ConfigError(f"prompts[{id!r}] must name {{{name}}}: {shown(given)} does not")
+            raise ConfigError(f"prompts[{id!r}] must name {{{name}}}: {safe_repr(given)} does not")

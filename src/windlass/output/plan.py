@@ -21,7 +21,7 @@ from windlass.models.registry.capabilities import Capabilities, Means
 from windlass.models.structured_output import (
     TOOL,
     asking,
-    forced,
+    can_force_call,
     free_name,
     means_of,
 )
@@ -42,7 +42,7 @@ class Reading(NamedTuple):
     problems: tuple[str, ...] = ()
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class OutputPlan(msgspec.Struct, frozen=True):
     """The shape of an answer, and how it is asked for."""
 
     means: Means
@@ -58,7 +58,7 @@ class Wanted(msgspec.Struct, frozen=True):
 
     # ----------------------------------------------------------------------- asking
 
-    def framed(self, frame: Frame) -> Frame:
+    def add_to_frame(self, frame: Frame) -> Frame:
         """The frame that asks for it."""
         if self.means == "tool" and self.demanded:
             return frame
@@ -67,13 +67,13 @@ class Wanted(msgspec.Struct, frozen=True):
     def show(self, emit: Emit) -> Emit:
         """What of a reply may be shown while it comes: nothing that may have to be asked again."""
         if self.retries:
-            return _hidden
+            return _ignore_event
 
-        def shown(event: LiveEvent) -> None:
+        def emit_visible(event: LiveEvent) -> None:
             if not (isinstance(event, ToolCallReady) and event.call.name == self.tool):
                 emit(event)
 
-        return shown if self.means == "tool" else emit
+        return emit_visible if self.means == "tool" else emit
 
     def again(self, request: Request, reading: Reading) -> Request:
         """The request that feeds back what was wrong."""
@@ -108,7 +108,9 @@ class Wanted(msgspec.Struct, frozen=True):
         if response.stop_reason == "refusal":
             words = response.message.text.strip() or "the model refused to answer"
             raise Refused(words, provider=response.provider, model=response.model)
-        values = self._called(given) if given else self._said(response.message.text)
+        values = (
+            self._values_of_calls(given) if given else self._values_of_text(response.message.text)
+        )
         reading = self._first_that_fits(response, values)
         if given:
             reading = reading._replace(response=self._in_words(reading, given, others))
@@ -129,21 +131,21 @@ class Wanted(msgspec.Struct, frozen=True):
     ) -> Response:
         """The reply as if the answer had been said: a transcript has no call that nobody answers."""
         first = given[0]
-        words = first.raw if first.raw is not None else _written(first.arguments)
+        words = first.raw if first.raw is not None else _to_json(first.arguments)
         beside = tuple(block for block in others if not isinstance(block, Text))
         message = Message("assistant", (*beside, Text(words)))
         reason = reading.response.stop_reason
         reason = "end_turn" if reason == "tool_use" else reason
         return msgspec.structs.replace(reading.response, message=message, stop_reason=reason)
 
-    def _called(self, given: list[ToolCall]) -> Iterator[Any]:
+    def _values_of_calls(self, given: list[ToolCall]) -> Iterator[Any]:
         for call in given:
             if call.raw is None:
                 yield call.arguments
             else:
                 yield from json_values(call.raw)
 
-    def _said(self, text: str) -> Iterator[Any]:
+    def _values_of_text(self, text: str) -> Iterator[Any]:
         yield from json_values(text)
         if self.checker is not None and text.strip():
             yield _Bare(text.strip())  # a text that nobody put in quotes
@@ -181,9 +183,9 @@ class Wanted(msgspec.Struct, frozen=True):
                     None, tuple(line.replace("arguments", "answer", 1) for line in problems)
                 )
             value = mended
-        return _converted(value, cast("Convert | None", self.convert))
+        return _convert_value(value, cast("Convert | None", self.convert))
 
-    def failed(self, reading: Reading, attempts: int) -> BadReply:
+    def to_error(self, reading: Reading, attempts: int) -> BadReply:
         """The error for an answer that does not fit."""
         response, problems = reading.response, reading.problems
         said = "; ".join(problems[:_MOST_SAID]) + ("; …" if len(problems) > _MOST_SAID else "")
@@ -206,11 +208,11 @@ class _Bare(str):
     """Words that may be meant as a JSON string."""
 
 
-def _hidden(_event: LiveEvent) -> None:
+def _ignore_event(_event: LiveEvent) -> None:
     """Shows nothing."""
 
 
-def _converted(value: Any, convert: Convert | None) -> _Fit:
+def _convert_value(value: Any, convert: Convert | None) -> _Fit:
     if convert is None:
         return _Fit(value)
     try:
@@ -227,14 +229,14 @@ def _no_json(response: Response) -> str:
     return f"answer: is no JSON: {text[:120]!r}" if text else "answer: is empty"
 
 
-def _written(value: Any) -> str:
+def _to_json(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
 # --------------------------------------------------------------------------- from options
 
 
-def wanted(options: Mapping[str, Any], caps: Capabilities, frame: Frame) -> Wanted | None:
+def plan_output(options: Mapping[str, Any], caps: Capabilities, frame: Frame) -> OutputPlan | None:
     """What the options want of the answer; None: it is taken as it comes."""
     given, form = options.get("schema"), options.get("response_format")
     if given is None:
@@ -243,21 +245,21 @@ def wanted(options: Mapping[str, Any], caps: Capabilities, frame: Frame) -> Want
                 raise ConfigError("schema_retries needs a schema, or response_format='json'")
             return None
         means: Means = "json" if "json" in caps.structured else "prompt"
-        return Wanted(means, retries=options.get("schema_retries", 0))
+        return OutputPlan(means, retries=options.get("schema_retries", 0))
     if form == "text":
         raise ConfigError("a schema asks for JSON: leave response_format='text' out")
     schema, convert = answer_schema(given)
     checker = Checker(schema, "schema")
     means = means_of(caps, frame, as_object(schema)[0])
     sent, wrapped = (schema, False) if means == "prompt" else as_object(schema)
-    return Wanted(
+    return OutputPlan(
         means,
         schema,
         sent,
         wrapped,
         options.get("schema_retries", 0),
         free_name(frame),
-        forced(caps, frame),
+        can_force_call(caps, frame),
         frame.settings.tool_choice == "required" or isinstance(frame.settings.tool_choice, dict),
         checker,
         convert,

@@ -18,7 +18,7 @@ from windlass.messages import Message, Text
 from windlass.models.base import Emit, Frame, Model, Request, Response, Settings
 from windlass.models.registry.capabilities import Capabilities
 from windlass.models.wrappers.base import Holding
-from windlass.output.plan import Reading, Wanted, wanted
+from windlass.output.plan import OutputPlan, Reading, plan_output
 from windlass.output.protocol import Answering
 from windlass.policies.completion import visible
 from windlass.tools.tool import Tool
@@ -28,7 +28,7 @@ from windlass.usage import NO_USAGE
 class TypedAnswer(Answering):
     """Nothing is finished before the answer fits."""
 
-    def __init__(self, wanted: Wanted, kind: Any) -> None:
+    def __init__(self, wanted: OutputPlan, kind: Any) -> None:
         self.wanted, self.kind = wanted, kind
 
     @property
@@ -54,7 +54,7 @@ class TypedAnswer(Answering):
         said = Message("assistant", (Text(words),))
         return self.wanted.read(Response(said, NO_USAGE, cast("Any", stop_reason)))
 
-    def framed(
+    def build_frame(
         self,
         system: str | None,
         tools: Sequence[Tool],
@@ -63,7 +63,7 @@ class TypedAnswer(Answering):
     ) -> Frame:
         """The frame that asks for such an answer."""
         specs = tuple(tool.spec for tool in tools) if offered is None else offered
-        frame = self.wanted.framed(Frame(system, specs, settings))
+        frame = self.wanted.add_to_frame(Frame(system, specs, settings))
         if self.wanted.means != "tool" or not self.wanted.forced or settings.tool_choice == "none":
             return frame
         # not this one by its name: a policy may bring tools that are to be used before it
@@ -74,7 +74,7 @@ class TypedAnswer(Answering):
 class InWords(Holding):
     """A model whose answer by tool call reads as if it had said it: nobody has to answer the call."""
 
-    def __init__(self, model: Model, wanted: Wanted) -> None:
+    def __init__(self, model: Model, wanted: OutputPlan) -> None:
         super().__init__(model)
         self.wanted = wanted
 
@@ -84,7 +84,7 @@ class InWords(Holding):
         return self.wanted.in_words(response)
 
 
-def typed(
+def build_typed_answer(
     kind: Any,
     caps: Capabilities,
     tools: Sequence[Tool],
@@ -100,7 +100,7 @@ def typed(
     if among_words:
         caps = msgspec.structs.replace(caps, structured=())
     frame = Frame(None, tuple(tool.spec for tool in tools), settings)
-    asked = wanted({"schema": kind}, caps, frame)
+    asked = plan_output({"schema": kind}, caps, frame)
     assert asked is not None
     # a run may demand calls in every turn: the answer is one
     return TypedAnswer(msgspec.structs.replace(asked, demanded=False), kind)

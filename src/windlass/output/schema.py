@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, cast
 
-from windlass.errors import ConfigError, shown
+from windlass.errors import ConfigError, safe_repr
 from windlass.tools.schema.shape import Convert, Json, Unsupported
 from windlass.tools.schema.shorthand import as_schema
 from windlass.tools.schema.types import Shapes
@@ -33,7 +33,7 @@ def answer_schema(given: Any, option: str = "schema") -> tuple[Json, Convert | N
     """
     if isinstance(given, Mapping):
         try:
-            schema = as_schema(_spelt(cast("Mapping[str, Any]", given)), option)
+            schema = as_schema(_expand_shorthand(cast("Mapping[str, Any]", given)), option)
             as_object(plain := from_openapi(schema))
         except RecursionError:
             raise ConfigError(f"{option} is nested too deeply") from None
@@ -48,11 +48,11 @@ def answer_schema(given: Any, option: str = "schema") -> tuple[Json, Convert | N
         fix = f"; {error.fix}" if error.fix else ""
         raise ConfigError(
             f"{option} is a JSON Schema, a dict of fields, or a type that has one, "
-            f"not {shown(given)}{fix}"
+            f"not {safe_repr(given)}{fix}"
         ) from None
 
 
-def _spelt(given: Mapping[str, Any]) -> dict[str, Any]:
+def _expand_shorthand(given: Mapping[str, Any]) -> dict[str, Any]:
     """The shorthand with long names: `{"age": "int"}`."""
     return {
         name: _SHORT.get(value, value) if isinstance(value, str) else value
@@ -138,7 +138,7 @@ def as_object(schema: Json) -> tuple[Json, bool]:
     if top.get("type") == "object":
         return top, False
     inner = {key: value for key, value in schema.items() if key not in ("$defs", "definitions")}
-    moved = _moved(inner, lambda ref: _within(ref))
+    moved = _move_references(inner, lambda ref: _within(ref))
     whole: Json = {
         "type": "object",
         "properties": {WRAPPED: moved},
@@ -147,7 +147,7 @@ def as_object(schema: Json) -> tuple[Json, bool]:
     }
     for key in ("$defs", "definitions"):
         if key in schema:
-            whole[key] = _moved(schema[key], lambda ref: _within(ref))
+            whole[key] = _move_references(schema[key], lambda ref: _within(ref))
     return whole, True
 
 
@@ -175,9 +175,9 @@ def _within(ref: str) -> str:
     return f"#/properties/{WRAPPED}{ref[1:]}"
 
 
-def _moved(node: Any, move: Callable[[str], str]) -> Any:
+def _move_references(node: Any, move: Callable[[str], str]) -> Any:
     if isinstance(node, list):
-        return [_moved(item, move) for item in cast("list[Any]", node)]
+        return [_move_references(item, move) for item in cast("list[Any]", node)]
     if not isinstance(node, dict):
         return node
     return {
@@ -185,6 +185,6 @@ def _moved(node: Any, move: Callable[[str], str]) -> Any:
         if key == "$ref" and isinstance(value, str)
         else value
         if key in ("enum", "const", "default", "examples")
-        else _moved(value, move)
+        else _move_references(value, move)
         for key, value in cast("Json", node).items()
     }

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from windlass.access.ceiling import LEVELS, Ceiling
-from windlass.errors import ConfigError, shown
+from windlass.errors import ConfigError, safe_repr
 from windlass.loop.policy import Policy
 from windlass.options.checks import (
     boolean,
@@ -40,7 +40,7 @@ def _folder(name: str, value: Any) -> str | None:
     if value is None:
         return None
     if not isinstance(value, (str, os.PathLike)) or not str(cast("object", value)):
-        raise ConfigError(f"{name} is a folder, not {shown(cast('object', value))}")
+        raise ConfigError(f"{name} is a folder, not {safe_repr(cast('object', value))}")
     return os.path.abspath(cast("str | os.PathLike[str]", value))
 
 
@@ -50,7 +50,7 @@ def _roots(name: str, value: Any) -> tuple[str, ...]:
     roots = texts(name, written if given else value)
     for root in roots:
         if not os.path.isabs(root):
-            raise ConfigError(f"{name} are absolute paths, not {shown(root)}")
+            raise ConfigError(f"{name} are absolute paths, not {safe_repr(root)}")
     return roots
 
 
@@ -77,7 +77,7 @@ def _approval() -> _Check:
 
     def rules(name: str, value: Any) -> Any:
         if not isinstance(value, (list, tuple)):
-            raise ConfigError(f"{name} is a list of rules, not {shown(value)}")
+            raise ConfigError(f"{name} is a list of rules, not {safe_repr(value)}")
         several = cast("list[object]", value)
         return tuple([rule_of(f"{name}[{at}]", one) for at, one in enumerate(several)])
 
@@ -109,10 +109,10 @@ def policies(options: Mapping[str, Any]) -> list[Policy[Any]]:
 
         chosen.append(UnderCeiling(ceiling))  # first: nothing lifts it
     if lists is not None:
-        from windlass.policies.permissions import Permitted
+        from windlass.policies.permissions import PermissionCheck
 
         chosen.append(
-            Permitted(lists)
+            PermissionCheck(lists)
         )  # before a person is asked: they need not see what is denied
     if rules is not None:
         from windlass.policies.approval import Approval

@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 
 from windlass.access.approval import ApprovalPolicy, PolicyDecision
-from windlass.access.facts import CallFacts, facts_of, resolved
+from windlass.access.facts import CallFacts, facts_of, resolve_path
 from windlass.access.values import has_many_values
-from windlass.errors import said, shown
+from windlass.errors import error_text, safe_repr
 from windlass.events import JournalEntry, ToolDecided
 from windlass.loop.approval_request import answered_before, parked_by
 from windlass.loop.plan import digest_of
@@ -61,7 +61,7 @@ class Approval(Policy[None]):
             return ask
         if (by := answered_before(run, self.name, call)) is not None:
             return Granted(None, by, ask, ask.receipt)
-        return await self._answered(run, call, ask)
+        return await self._ask_host(run, call, ask)
 
     def _decide(self, call: ToolCall, facts: CallFacts) -> tuple[PolicyDecision, Ask | None]:
         """What becomes of the call, and what a person is asked if that is to ask one."""
@@ -72,12 +72,12 @@ class Approval(Policy[None]):
         root = self.policy.root
         about = {
             "workspace": root,
-            "paths": [resolved(path, root) for path in facts.paths],  # a link may be turned
+            "paths": [resolve_path(path, root) for path in facts.paths],  # a link may be turned
         }
         words = f"may {call.name} run? {decision.rationale}"
         return Ask(words, about=about, receipt=receipt(decision), expires_in=self.policy.expires_in)
 
-    async def _answered(self, run: Run, call: ToolCall, ask: Ask) -> CallVerdict:
+    async def _ask_host(self, run: Run, call: ToolCall, ask: Ask) -> CallVerdict:
         """Ask whoever can answer at once; with None the run parks, and others may answer later."""
         request = self.policy.request_permission
         assert request is not None
@@ -92,7 +92,7 @@ class Approval(Policy[None]):
             if inspect.isawaitable(answer):
                 answer = await answer
         except Exception as error:
-            return _refused(call, ask, f"request_permission failed: {said(error)}")
+            return _build_refusal(call, ask, f"request_permission failed: {error_text(error)}")
         if answer is None or answer == "ask":
             return ask
         if isinstance(answer, (bool, Allow, Deny)):
@@ -100,9 +100,9 @@ class Approval(Policy[None]):
             by = decision.person or _HOST
             if decision.allowed:
                 return Granted(decision.reason, by, ask, ask.receipt)
-            return _refused(call, ask, decision.reason or "it was not approved", by)
-        words = f"request_permission answers True, False or None, not {shown(answer)}"
-        return _refused(call, ask, words)
+            return _build_refusal(call, ask, decision.reason or "it was not approved", by)
+        words = f"request_permission answers True, False or None, not {safe_repr(answer)}"
+        return _build_refusal(call, ask, words)
 
     def _facts(self, run: Run, call: ToolCall) -> CallFacts:
         annotations = run.tools[call.name].annotations
@@ -118,7 +118,7 @@ class Approval(Policy[None]):
         )
 
 
-def _refused(call: ToolCall, ask: Ask, reason: str, by: str = _HOST) -> Refused:
+def _build_refusal(call: ToolCall, ask: Ask, reason: str, by: str = _HOST) -> Refused:
     return Refused(not_permitted(call, reason, ask.receipt), reason, by, ask, ask.receipt)
 
 
@@ -129,15 +129,15 @@ def receipt(decision: PolicyDecision) -> dict[str, Any]:
 
 def _repeats(run: Run, call: ToolCall) -> int:
     """How often this very call was made in the session, with this one."""
-    seen: _Seen | None = run.readings.get(_Seen)
+    seen: _CallHistory | None = run.readings.get(_CallHistory)
     if seen is None:
-        seen = run.readings[_Seen] = _Seen()
+        seen = run.readings[_CallHistory] = _CallHistory()
     seen.go_on(run.journal.entries)
     calls = seen.calls.get((call.name, digest_of(call.arguments)), set[str]())
     return len(calls - {call.id}) + 1
 
 
-class _Seen:
+class _CallHistory:
     """The calls of a whole session, by tool and arguments; each entry is read once."""
 
     def __init__(self) -> None:

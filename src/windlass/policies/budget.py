@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from windlass.events import BudgetExhausted
-from windlass.loop.ledger import Spent
+from windlass.loop.ledger import ReachedLimit
 from windlass.loop.policy import Policy
 from windlass.loop.run import Run
 from windlass.loop.turn import Turn
@@ -24,13 +24,13 @@ class BudgetGuard(Policy[None]):
 
     async def after_reply(self, run: Run, turn: Turn) -> Stop | None:
         # Exactly spent is not crossed: an answer that just fits counts, and the next turn does not begin.
-        return _over(run, run.ledger.overspent()) if self.looks == "before_tools" else None
+        return _over(run, run.ledger.exceeded_limit()) if self.looks == "before_tools" else None
 
     async def after_turn(self, run: Run, turn: Turn) -> Stop | None:
-        return _over(run, run.ledger.spent()) if self.looks == "after_turn" else None
+        return _over(run, run.ledger.reached_limit()) if self.looks == "after_turn" else None
 
 
-def _over(run: Run, spent: Spent | None) -> Stop | None:
+def _over(run: Run, spent: ReachedLimit | None) -> Stop | None:
     if spent is None:
         return None
     run.note(BudgetExhausted(spent.limit, spent.allowed, spent.used))

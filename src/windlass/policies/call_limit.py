@@ -11,16 +11,16 @@ from windlass.messages import ToolCall, ToolResult
 from windlass.policies.facts import Reading, Take, reading
 
 
-class _Allowed(Reading):
+class _AllowedCalls(Reading):
     """The calls that were let through."""
 
     def __init__(self) -> None:
         self.calls: set[str] = set()
 
     def takes(self) -> Mapping[type, Take]:
-        return {ToolDecided: self._decided}
+        return {ToolDecided: self._read_decision}
 
-    def _decided(self, entry: ToolDecided) -> None:
+    def _read_decision(self, entry: ToolDecided) -> None:
         if entry.action == "allow":
             self.calls.add(entry.call_id)
 
@@ -42,7 +42,7 @@ class CallLimit(Policy[None]):
         return self._name
 
     async def before_tool(self, run: Run, call: ToolCall) -> ToolResult | None:
-        calls = reading(run, _Allowed).calls
+        calls = reading(run, _AllowedCalls).calls
         if len(calls) - (call.id in calls) < self.max_calls:
             return None
         return ToolResult(call.id, self.message, True, call.name, "denied")

@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, cast
 
-from windlass.errors import said, shown
+from windlass.errors import error_text, safe_repr
 from windlass.loop.approval_request import parked_by
 from windlass.loop.policy import CallVerdict, Policy
 from windlass.loop.resume_input import Allow, Deny, decision_of
@@ -49,7 +49,7 @@ class Consent(Policy[None]):
                 answer = await answer
             allowed, reason = _read(answer)
         except Exception as error:
-            allowed, reason = False, f"consent failed: {said(error)}"
+            allowed, reason = False, f"consent failed: {error_text(error)}"
         if allowed == "ask":
             return Suspend(reason or f"may {call.name} run?")
         named = decision_of(answer).person if isinstance(answer, (Allow, Deny)) else None
@@ -79,5 +79,5 @@ def _read(answer: object) -> tuple[bool | str, str | None]:
             if allow is True or allow is False or allow == "ask":
                 return allow, reason
     return False, (
-        f'consent answers True, False, "ask" or {{"allow": …, "reason": …}}, not {shown(cast("object", answer))}'
+        f'consent answers True, False, "ask" or {{"allow": …, "reason": …}}, not {safe_repr(cast("object", answer))}'
     )

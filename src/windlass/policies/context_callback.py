@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final, cast
 
 import msgspec
 
-from windlass.errors import ConfigError, nearest, shown
+from windlass.errors import ConfigError, nearest, safe_repr
 from windlass.events import Reshaped
 from windlass.loop.plan import keepable
 from windlass.loop.policy import Policy
@@ -19,10 +19,10 @@ from windlass.loop.run import Run
 from windlass.messages import Message, ToolResult
 from windlass.models.base import Frame, Request
 from windlass.policies.view_rewrite import (
+    is_unchanged,
     lend,
     read,
     take_back,
-    untouched,
     whole,
 )
 from windlass.store.view import ViewFold
@@ -79,42 +79,42 @@ class ContextCallback(Policy[None]):
             answer = await answer
         if answer is None:
             return request
-        given_back, system = self._checked(answer)
+        given_back, system = self._parse_answer(answer)
         messages = take_back(run, given_back)
         frame = request.frame
         if system is not None and system != (frame.system or ""):
-            frame = _framed(run, frame, system)
+            frame = _with_system(run, frame, system)
         shown_now = request.messages
-        if messages is not None and not untouched(messages, shown_now):
+        if messages is not None and not is_unchanged(messages, shown_now):
             given = read(run, messages, self.option)
             shown_now = whole(given, shown_now, request.tail)
         if frame is request.frame and shown_now is request.messages:
             return request
         return Request(shown_now, frame, request.tail)
 
-    def _checked(self, answer: object) -> tuple[object, str | None]:
+    def _parse_answer(self, answer: object) -> tuple[object, str | None]:
         """The messages and the system of the answer; None: as they are."""
         if not isinstance(answer, Mapping):
             if isinstance(answer, (list, tuple)):
                 return cast("object", answer), None
             raise ConfigError(
                 f"{self.option} answers a list of messages, a dict with messages and system, or "
-                f"None, not {shown(answer)}"
+                f"None, not {safe_repr(answer)}"
             )
         said = cast("Mapping[Any, Any]", answer)
         for key in said:
             if key not in ANSWERS:
                 hint = nearest(str(key), ANSWERS)
-                raise ConfigError(f"{self.option} answers no {shown(key)}{hint}")
+                raise ConfigError(f"{self.option} answers no {safe_repr(key)}{hint}")
         system = said.get("system")
         if system is not None:
             if not isinstance(system, str):
-                raise ConfigError(f"{self.option}: system is a text, not {shown(system)}")
+                raise ConfigError(f"{self.option}: system is a text, not {safe_repr(system)}")
             keepable(system, f"the system from {self.option}")
         return said.get("messages"), system
 
 
-def _framed(run: Run, frame: Frame, system: str) -> Frame:
+def _with_system(run: Run, frame: Frame, system: str) -> Frame:
     """The frame with another system prompt: the same object for the same words."""
     made: dict[tuple[int, str], tuple[Frame, Frame]] = run.readings.setdefault(_FRAMES, {})
     key = (id(frame), system)
@@ -129,7 +129,7 @@ def _framed(run: Run, frame: Frame, system: str) -> Frame:
 # --------------------------------------------------------------------------- what it is given
 
 
-class _Recorded:
+class _SessionMessages:
     """Everything that was said in the session, whatever has left the view since."""
 
     __slots__ = ("fold", "place")
@@ -147,7 +147,7 @@ class _Recorded:
 
 
 def _info(run: Run, request: Request) -> ContextInfo:
-    recorded = run.readings.setdefault(_Recorded, _Recorded()).upto_now(run)
+    recorded = run.readings.setdefault(_SessionMessages, _SessionMessages()).upto_now(run)
     recorded, visible = lend(run, recorded), lend(run, request.messages)
     return ContextInfo(
         run.iteration,

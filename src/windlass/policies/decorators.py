@@ -48,7 +48,7 @@ class DecorationContext(msgspec.Struct, frozen=True, gc=False):
 Decorator = Callable[[Message, DecorationContext], Any | Awaitable[Any]]
 
 
-class Kept(msgspec.Struct, gc=False):
+class MessageRecord(msgspec.Struct, gc=False):
     """What is known of one message of the view."""
 
     source: Message
@@ -58,14 +58,14 @@ class Kept(msgspec.Struct, gc=False):
     shown: Message | None = None  # with the time
 
 
-class _Shown:
+class _DecoratedView:
     """The view as it is shown: a strand of its own, which grows with that of the run."""
 
     __slots__ = ("kept", "made", "of", "place", "strand", "told")
 
     def __init__(self) -> None:
         self.of: Strand | None = None
-        self.kept: list[Kept] = []
+        self.kept: list[MessageRecord] = []
         self.strand = Strand()
         self.place = 0  # in the journal, up to where changes of the view are known
         self.made: dict[str, Message] = {}  # of messages that are not in the view
@@ -77,11 +77,12 @@ class _Shown:
         if self.of is run.strand and most <= len(items):
             if not most or self.kept[-1].source is items[most - 1]:
                 return
-        known: dict[int, deque[Kept]] = {}
+        known: dict[int, deque[MessageRecord]] = {}
         for one in self.kept:
             known.setdefault(id(one.source), deque()).append(one)
         self.kept = [
-            known[id(item)].popleft() if known.get(id(item)) else Kept(item) for item in items
+            known[id(item)].popleft() if known.get(id(item)) else MessageRecord(item)
+            for item in items
         ]
         gone = [one for left in known.values() for one in left]
         put = {
@@ -116,20 +117,20 @@ class Decorating(Policy[None]):
         if not run.strand.items:
             return
         entries = run.journal.entries
-        shown = run.readings[_Shown] = _Shown()
+        shown = run.readings[_DecoratedView] = _DecoratedView()
         for entry in entries:
             if type(entry) is Decorated:
                 shown.told.update({one.digest: one for one in entry.made})
-        known = recorded(entries, ())
+        known = read_records(entries, ())
         if any(one.time is None for one in known):  # said before anybody looked at the time
-            known = recorded(entries, await _rows(run))
+            known = read_records(entries, await _rows(run))
         if len(known) == len(run.strand.items):
             for one, item in zip(known, run.strand.items, strict=True):
                 one.source = item
             shown.kept = known
 
     async def before_model(self, run: Run, request: Request) -> Request:
-        shown: _Shown = run.readings.setdefault(_Shown, _Shown())
+        shown: _DecoratedView = run.readings.setdefault(_DecoratedView, _DecoratedView())
         shown.follow(run)
         messages = request.messages
         await self._grow(run, shown)
@@ -141,17 +142,17 @@ class Decorating(Policy[None]):
         for at, message in enumerate(messages):
             one = by_id.get(id(message))
             if one is None:
-                listed.append(await self._made(run, shown, message, at, fresh))
+                listed.append(await self._decorate_extra(run, shown, message, at, fresh))
             else:
                 listed.append(_of(one))
         if fresh:
             run.record(Decorated(len(shown.kept), (), None, tuple(fresh)))
         return Request(tuple(listed), request.frame, request.tail)
 
-    async def _grow(self, run: Run, shown: _Shown) -> None:
+    async def _grow(self, run: Run, shown: _DecoratedView) -> None:
         """Decorate what is new in the view, and put that on the record."""
         items, strand = run.strand.items, shown.strand
-        shown.kept += [Kept(item) for item in items[len(shown.kept) :]]
+        shown.kept += [MessageRecord(item) for item in items[len(shown.kept) :]]
         start: int | None = None
         now = run.now()
         for at in range(len(strand.items), len(items)):
@@ -161,7 +162,9 @@ class Decorating(Policy[None]):
                     start = at if start is None else start
                     await self._decorate(run, one, at, now)
                 plain = self.decorator is None or one.answer is None
-                one.shown = self._stamped(one.source if plain else one.answer, one.time or now)
+                one.shown = self._add_timestamp(
+                    one.source if plain else one.answer, one.time or now
+                )
             strand.items.append(one.shown)
         if start is None:
             return
@@ -169,14 +172,14 @@ class Decorating(Policy[None]):
         answers = tuple([one.answer for one in fresh]) if self.decorator is not None else None
         run.record(Decorated(start, tuple([one.time or now for one in fresh]), answers))
 
-    async def _decorate(self, run: Run, one: Kept, at: int, now: float) -> None:
+    async def _decorate(self, run: Run, one: MessageRecord, at: int, now: float) -> None:
         one.time = now if one.time is None else one.time
         if self.decorator is not None and not one.asked:
-            one.answer = await self._asked(run, one.source, at, one.time)
+            one.answer = await self._call_decorator(run, one.source, at, one.time)
             one.asked = True
 
-    async def _made(
-        self, run: Run, shown: _Shown, message: Message, at: int, fresh: list[MadeUp]
+    async def _decorate_extra(
+        self, run: Run, shown: _DecoratedView, message: Message, at: int, fresh: list[MadeUp]
     ) -> Message:
         """A message that is not in the view: somebody made it up for this call, and may again."""
         key = digest_of(message)
@@ -187,14 +190,16 @@ class Decorating(Policy[None]):
         if one is None or (self.decorator is not None and not one.asked):
             time = run.now() if one is None else one.time
             asks = self.decorator is not None
-            answer = await self._asked(run, message, at, time) if asks else None
+            answer = await self._call_decorator(run, message, at, time) if asks else None
             one = MadeUp(key, time, answer, asks)
             fresh.append(one)
         plain = self.decorator is None or one.shown is None
-        known = shown.made[key] = self._stamped(message if plain else one.shown, one.time)
+        known = shown.made[key] = self._add_timestamp(message if plain else one.shown, one.time)
         return known
 
-    async def _asked(self, run: Run, message: Message, at: int, time: float) -> Message | None:
+    async def _call_decorator(
+        self, run: Run, message: Message, at: int, time: float
+    ) -> Message | None:
         assert self.decorator is not None
         context = DecorationContext(run.session_id, run.iteration, at, _iso(time))
         [copy] = lend(run, [message])
@@ -205,14 +210,14 @@ class Decorating(Policy[None]):
             return None
         decorated = message_in(run, answer, WHO, message.kind)
         _same_parts(message, decorated)
-        return None if decorated is message else _unsealed(decorated, message)
+        return None if decorated is message else _strip_signatures(decorated, message)
 
-    def _stamped(self, message: Message | None, time: float) -> Message:
+    def _add_timestamp(self, message: Message | None, time: float) -> Message:
         assert message is not None
-        return stamped(message, time) if self.timestamps else message
+        return add_timestamp(message, time) if self.timestamps else message
 
 
-def _of(one: Kept) -> Message:
+def _of(one: MessageRecord) -> Message:
     assert one.shown is not None
     return one.shown
 
@@ -224,14 +229,14 @@ def _same_parts(message: Message, decorated: Message) -> None:
             f"{WHO} made a {decorated.role} message of a {message.role} message: "
             "give it back with its role"
         )
-    if _fixed(decorated) != _fixed(message):
+    if _fixed_parts(decorated) != _fixed_parts(message):
         raise ConfigError(
             f"{WHO} may change the words of a message and add some; its tool calls, the ids of its "
             "results and its reasoning stay as they are"
         )
 
 
-def _unsealed(decorated: Message, message: Message) -> Message:
+def _strip_signatures(decorated: Message, message: Message) -> Message:
     """Without the seal on words that were changed: its provider would look whether it fits them."""
     if decorated.role != "assistant" or decorated.text == message.text:
         return decorated
@@ -245,7 +250,7 @@ def _seals_words(block: Block) -> bool:
     return isinstance(data, dict) and ("beside" in data or cast("Any", data).get("text") == "")
 
 
-def _fixed(message: Message) -> list[object]:
+def _fixed_parts(message: Message) -> list[object]:
     fixed: list[object] = []
     for block in message.content:
         if type(block) is ToolResult:
@@ -258,7 +263,7 @@ def _fixed(message: Message) -> list[object]:
 # --------------------------------------------------------------------------- times
 
 
-def stamped(message: Message, time: float) -> Message:
+def add_timestamp(message: Message, time: float) -> Message:
     """The message with its time before its words.
 
     The model's own words go back as it said them: it would begin to write times itself.
@@ -287,11 +292,11 @@ def _iso(time: float) -> str:
 # --------------------------------------------------------------------------- from the record
 
 
-def recorded(entries: Sequence[JournalEntry], rows: Sequence[Row]) -> list[Kept]:
+def read_records(entries: Sequence[JournalEntry], rows: Sequence[Row]) -> list[MessageRecord]:
     """What a session's journal knows of the messages in its view, in their order."""
     fold = ViewFold()
     size = _size(rows)
-    known: dict[int, Kept] = {}
+    known: dict[int, MessageRecord] = {}
     alive: list[Message] = []  # an id is somebody's only as long as they live
     row, place = 0, 0
     seen: list[Message] = fold.messages
@@ -299,11 +304,11 @@ def recorded(entries: Sequence[JournalEntry], rows: Sequence[Row]) -> list[Kept]
         while row + 1 < len(rows) and rows[row + 1].first <= number:
             row += 1
         if type(entry) is Decorated:
-            _told(entry, fold.messages, known)
+            _apply_decorated(entry, fold.messages, known)
             continue
         if type(entry) is Reshaped:
             old = [known[id(message)] for message in fold.messages[entry.start : entry.stop]]
-            new = [Kept(message) for message in entry.messages]
+            new = [MessageRecord(message) for message in entry.messages]
             _said_again(old, new)
             known.update({id(one.source): one for one in new if one.time is not None})
             alive += entry.messages
@@ -313,13 +318,13 @@ def recorded(entries: Sequence[JournalEntry], rows: Sequence[Row]) -> list[Kept]
         for message in seen[place:]:
             if id(message) not in known:
                 at = rows[row].at if number < size else None
-                known[id(message)] = Kept(message, at)
+                known[id(message)] = MessageRecord(message, at)
                 alive.append(message)
         place = len(seen)
     return [known[id(message)] for message in fold.messages]
 
 
-def _said_again(old: Sequence[Kept], new: Sequence[Kept]) -> None:
+def _said_again(old: Sequence[MessageRecord], new: Sequence[MessageRecord]) -> None:
     """A message that stays in the words of another, as a record tells it, keeps what is known of it.
 
     From the end: of two that say the same, the later one stays.
@@ -356,7 +361,9 @@ def _size(rows: Sequence[Row]) -> int:
     return rows[-1].first + len(msgspec.json.decode(rows[-1].payload, type=list[msgspec.Raw]))
 
 
-def _told(entry: Decorated, messages: Sequence[Message], known: dict[int, Kept]) -> None:
+def _apply_decorated(
+    entry: Decorated, messages: Sequence[Message], known: dict[int, MessageRecord]
+) -> None:
     answers = entry.shown or (None,) * len(entry.times)
     for message, time, answer in zip(
         messages[entry.start :], entry.times, cast("Any", answers), strict=False

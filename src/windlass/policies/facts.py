@@ -145,11 +145,11 @@ class Tally(Reading):
             Replied: self._reply,
             IterationEnd: self._turn_over,
             StepJudgeDecision: self._step_judged,
-            Said: self._said,
+            Said: self._read_message,
             FinishProposed: self._proposal,
-            JudgeDecision: self._judged,
-            StallWarning: self._warned,
-            NativeToolFallback: self._drifted,
+            JudgeDecision: self._read_judgement,
+            StallWarning: self._read_warning,
+            NativeToolFallback: self._read_fallback,
             NativeToolRejected: self._drift_refused,
             LoopStuck: self._was_stuck,
             InboxTaken: self._mail,
@@ -169,7 +169,7 @@ class Tally(Reading):
     def _step_judged(self, entry: StepJudgeDecision) -> None:
         self.step = entry
 
-    def _said(self, entry: Said) -> None:
+    def _read_message(self, entry: Said) -> None:
         if entry.message.kind is not None:
             self.heard[entry.message.kind] = entry.message.text
             self.told[entry.message.kind] += 1
@@ -177,14 +177,14 @@ class Tally(Reading):
     def _proposal(self, entry: FinishProposed) -> None:
         self.proposed = entry.reason
 
-    def _judged(self, entry: JudgeDecision) -> None:
+    def _read_judgement(self, entry: JudgeDecision) -> None:
         key = entry.gate if entry.trigger is None else f"{entry.gate}:{entry.trigger}"
         self.decisions[key] = entry
 
-    def _warned(self, entry: StallWarning) -> None:
+    def _read_warning(self, entry: StallWarning) -> None:
         self.warnings.append(entry)
 
-    def _drifted(self, entry: NativeToolFallback) -> None:
+    def _read_fallback(self, entry: NativeToolFallback) -> None:
         self.fallback = self._own  # a judge may drift too, which is nobody's concern
 
     def _drift_refused(self, entry: NativeToolRejected) -> None:

@@ -19,17 +19,17 @@ from windlass.options.prompt_text import Words, text_of
 GO_ON: Final = "go_on"
 
 
-class Written(msgspec.Struct, frozen=True):
+class PromptTexts(msgspec.Struct, frozen=True):
     """What the functions have written."""
 
     contract: str | None = None
     tools: str | None = None
 
 
-class FramePrompts(Policy[Written]):
+class FramePrompts(Policy[PromptTexts]):
     """Puts the contracts into the system prompt: how a run is ended, and how tools are written."""
 
-    memory = Written
+    memory = PromptTexts
     brief: ClassVar[bool] = True
 
     def __init__(
@@ -48,26 +48,28 @@ class FramePrompts(Policy[Written]):
         """The request with the prompts in its frame."""
         known: tuple[Frame, Frame] | None = run.readings.get(self)
         if known is None or known[0] is not request.frame:
-            frame = self._framed(request.frame, await self._written(run))
+            frame = self._add_to_frame(request.frame, await self._write_texts(run))
             known = run.readings[self] = (request.frame, frame)
         return Request(request.messages, known[1], request.tail)
 
-    async def _written(self, run: Run) -> Written:
+    async def _write_texts(self, run: Run) -> PromptTexts:
         """The texts; what functions write they write once in a run."""
         given, known = (
             (self.contract, self.tools),
-            cast("Written | None", run.memory.get(self.name)),
+            cast("PromptTexts | None", run.memory.get(self.name)),
         )
         if known is None and any([callable(words) for words in given]):
-            known = Written(*[await text_of(words) if callable(words) else None for words in given])
+            known = PromptTexts(
+                *[await text_of(words) if callable(words) else None for words in given]
+            )
             run.remember(self, known)
-        known = known or Written()
-        return Written(
+        known = known or PromptTexts()
+        return PromptTexts(
             self.contract if isinstance(self.contract, str) else known.contract,
             self.tools if isinstance(self.tools, str) else known.tools,
         )
 
-    def _framed(self, frame: Frame, texts: Written) -> Frame:
+    def _add_to_frame(self, frame: Frame, texts: PromptTexts) -> Frame:
         parts = [frame.system] if frame.system else []
         if texts.contract is not None:
             parts.append(texts.contract)

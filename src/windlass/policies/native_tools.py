@@ -16,7 +16,7 @@ from windlass.loop.policy import Policy
 from windlass.loop.run import Run
 from windlass.loop.turn import Turn
 from windlass.loop.verdict import KeepGoing, Outcome
-from windlass.models.wrappers.native_tools import written
+from windlass.models.wrappers.native_tools import is_text_call
 from windlass.options.prompt_text import Words, text_of
 from windlass.policies.facts import Reading, Take, reading, tally
 
@@ -43,7 +43,7 @@ class Fallbacks(Reading):
 
     def _reply(self, entry: Replied) -> None:
         own = entry.purpose is None  # a judge may drift too, which is nobody's concern
-        self.replies += own and any(map(written, entry.message.tool_calls))
+        self.replies += own and any(map(is_text_call, entry.message.tool_calls))
 
     def _refusal(self, entry: NativeToolRejected) -> None:
         self.refused = True
@@ -59,7 +59,7 @@ class NativeFallback(Policy[None]):
         self.mode, self.words = mode, words
 
     async def after_reply(self, run: Run, turn: Turn) -> KeepGoing | None:
-        count = sum(map(written, turn.calls))
+        count = sum(map(is_text_call, turn.calls))
         if not count:
             return None
         so_far = reading(run, Fallbacks)

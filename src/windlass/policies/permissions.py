@@ -14,7 +14,7 @@ import msgspec
 
 from windlass.access.ceiling import Ceiling
 from windlass.access.permissions import PermissionRequest, Permissions, Ruling
-from windlass.errors import said, shown
+from windlass.errors import error_text, safe_repr
 from windlass.events import PermissionDeny, PermissionEscalation, PermissionGrant, Replied
 from windlass.loop.approval_request import parked_by
 from windlass.loop.plan import digest_of
@@ -42,7 +42,7 @@ class UnderCeiling(Policy[None]):
     async def before_tool(self, run: Run, call: ToolCall) -> Refused | None:
         tool = run.tools[call.name]
         reason = self.ceiling.refusal(tool.name, tool.annotations)
-        return None if reason is None else _refused(call, "ceiling", reason)
+        return None if reason is None else _build_refusal(call, "ceiling", reason)
 
     def for_child(self, run: Run) -> UnderCeiling:
         return UnderCeiling(self.ceiling, f"parent.{self.name}")
@@ -57,7 +57,7 @@ class Grants(msgspec.Struct, frozen=True):
 Grant = Literal["once", "session"]
 
 
-class Permitted(Policy[Grants]):
+class PermissionCheck(Policy[Grants]):
     """Deny what the lists deny; whoever `on_escalation` is may grant it once, or for the session."""
 
     memory = Grants
@@ -71,8 +71,8 @@ class Permitted(Policy[Grants]):
     def name(self) -> str:
         return self._name
 
-    def for_child(self, run: Run) -> Permitted:
-        return Permitted(self.permissions, f"parent.{self.name}")
+    def for_child(self, run: Run) -> PermissionCheck:
+        return PermissionCheck(self.permissions, f"parent.{self.name}")
 
     async def before_tool(self, run: Run, call: ToolCall) -> CallVerdict:
         digest = digest_of((call.name, call.arguments))
@@ -92,16 +92,16 @@ class Permitted(Policy[Grants]):
                 ruling.reason, receipt=_receipt("allow", f"allow {ruling.rule}", ruling.reason)
             )
         if self.permissions.on_escalation is None:
-            return self._denied(run, call, ruling, ruling.reason)
+            return self._deny(run, call, ruling, ruling.reason)
         ask = Ask(
             f"may {call.name} run? {ruling.reason}",
             receipt=_receipt("ask", _line(ruling), ruling.reason),
         )
         if parked_by(run, self.name, call.id):  # a person has answered: nobody is asked again
             return ask
-        return await self._escalated(run, call, ruling, ask, digest)
+        return await self._escalate(run, call, ruling, ask, digest)
 
-    async def _escalated(
+    async def _escalate(
         self, run: Run, call: ToolCall, ruling: Ruling, ask: Ask, digest: str
     ) -> CallVerdict:
         reason = ruling.reason
@@ -115,15 +115,15 @@ class Permitted(Policy[Grants]):
                 answer = await answer
             grant = _grant(answer)
         except Exception as error:  # who cannot be asked has not said yes
-            why = f"{reason}; on_escalation failed: {said(error)}"
-            return self._denied(run, call, ruling, why, _HOST, ask)
+            why = f"{reason}; on_escalation failed: {error_text(error)}"
+            return self._deny(run, call, ruling, why, _HOST, ask)
         if grant == "ask":
             return ask
         named = decision_of(answer).person if isinstance(answer, (Allow, Deny)) else None
         by = named or _HOST
         if grant is None:
             why = answer.reason if isinstance(answer, Deny) else None
-            return self._denied(run, call, ruling, why or reason, by, ask)
+            return self._deny(run, call, ruling, why or reason, by, ask)
         _record_grant(run, PermissionGrant(call.name, call.id, grant, reason))
         if grant == "session":
             known: Grants = run.recall(self)
@@ -131,7 +131,7 @@ class Permitted(Policy[Grants]):
         why = answer.reason if isinstance(answer, Allow) else None
         return Granted(why, by, ask, ask.receipt)
 
-    def _denied(
+    def _deny(
         self,
         run: Run,
         call: ToolCall,
@@ -141,7 +141,7 @@ class Permitted(Policy[Grants]):
         ask: Ask | None = None,
     ) -> Refused:
         run.record(PermissionDeny(call.name, call.id, reason))
-        return _refused(call, _line(ruling), reason, by, ask)
+        return _build_refusal(call, _line(ruling), reason, by, ask)
 
 
 def _record_grant(run: Run, grant: PermissionGrant) -> None:
@@ -168,7 +168,7 @@ def _receipt(action: str, rule: str, rationale: str) -> dict[str, Any]:
     return {"action": action, "rule": rule, "rationale": rationale}
 
 
-def _refused(
+def _build_refusal(
     call: ToolCall, rule: str, reason: str, by: str | None = None, ask: Ask | None = None
 ) -> Refused:
     return Refused(not_permitted(call, reason), reason, by, ask, _receipt("deny", rule, reason))
@@ -179,14 +179,16 @@ def _grant(answer: object) -> Grant | Literal["ask"] | None:
     if isinstance(answer, Mapping):
         said_so = cast("Mapping[Any, Any]", answer)
         if set(said_so) != {"grant"}:
-            raise ValueError(f"it answers {{'grant': 'once' | 'session'}}, not {shown(said_so)}")
+            raise ValueError(
+                f"it answers {{'grant': 'once' | 'session'}}, not {safe_repr(said_so)}"
+            )
         answer = said_so["grant"]
         if answer not in ("once", "session", "ask", True, False, None):
-            raise ValueError(f"it grants 'once' or 'session', not {shown(answer)}")
+            raise ValueError(f"it grants 'once' or 'session', not {safe_repr(answer)}")
     if answer is True or isinstance(answer, Allow):
         return "once"
     if answer in ("once", "session", "ask"):
         return cast("Grant", answer)
     if answer is False or answer is None or isinstance(answer, Deny):
         return None
-    raise ValueError(f"it answers True, False or {{'grant': …}}, not {shown(answer)}")
+    raise ValueError(f"it answers True, False or {{'grant': …}}, not {safe_repr(answer)}")

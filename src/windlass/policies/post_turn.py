@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import msgspec
 
-from windlass.errors import ConfigError, nearest, shown
+from windlass.errors import ConfigError, nearest, safe_repr
 from windlass.loop.plan import plain
 from windlass.loop.policy import Policy
 from windlass.loop.run import Run
@@ -71,23 +71,23 @@ Callback = Callable[[TurnInfo], Any | Awaitable[Any]]
 Change = Callable[[Run, dict[str, Any], dict[str, Any]], Awaitable[None]]
 
 
-class Changed(msgspec.Struct, frozen=True):
+class ChangedOptions(msgspec.Struct, frozen=True):
     """The options that the function has changed so far."""
 
     options: dict[str, Any] = {}
     llm_options: dict[str, Any] = {}
 
 
-class PostTurn(Policy[Changed]):
+class PostTurn(Policy[ChangedOptions]):
     """Ask the function after each turn and do what it says."""
 
-    memory = Changed
+    memory = ChangedOptions
 
     def __init__(self, callback: Callback, change: Change) -> None:
         self.callback, self.change = callback, change
 
     async def start(self, run: Run) -> None:
-        changed: Changed = run.recall(self)
+        changed: ChangedOptions = run.recall(self)
         if (run.plan.metadata or {}).get(CHANGED):
             return  # this plan is what came of it
         if changed.options or changed.llm_options:
@@ -99,7 +99,7 @@ class PostTurn(Policy[Changed]):
             answer = await answer
         if answer is None:
             return None
-        said = _checked(answer)
+        said = _parse_answer(answer)
         message = said.get("message")
         if message and tally(run).heard.get("post_turn") != message:  # said before a crash
             run.say(message, "post_turn")
@@ -108,9 +108,9 @@ class PostTurn(Policy[Changed]):
         options: dict[str, Any] = dict(said.get("next_options") or {})
         llm: dict[str, Any] = dict(said.get("llm_options") or {})
         if options or llm:
-            changed: Changed = run.recall(self)
+            changed: ChangedOptions = run.recall(self)
             own = {name: value for name, value in options.items() if not name.startswith("_")}
-            changed = Changed({**changed.options, **own}, {**changed.llm_options, **llm})
+            changed = ChangedOptions({**changed.options, **own}, {**changed.llm_options, **llm})
             await self.change(run, changed.options, changed.llm_options)
             run.remember(self, changed)
         return KeepGoing("post_turn_callback") if said.get("veto") else None
@@ -138,7 +138,7 @@ def _info(run: Run, turn: Turn) -> TurnInfo:
     )  # fmt: skip
 
 
-def _checked(answer: object) -> Mapping[str, Any]:
+def _parse_answer(answer: object) -> Mapping[str, Any]:
     """What the function said, as one kind of answer."""
     if answer is None or answer is False:
         return {}
@@ -148,7 +148,7 @@ def _checked(answer: object) -> Mapping[str, Any]:
         return {"message": answer}
     if not isinstance(answer, Mapping):
         raise ConfigError(
-            f"post_turn_callback answers a text, a bool, a dict or None, not {shown(answer)}"
+            f"post_turn_callback answers a text, a bool, a dict or None, not {safe_repr(answer)}"
         )
     said = cast("Mapping[str, Any]", answer)
     for key in said:
@@ -156,13 +156,15 @@ def _checked(answer: object) -> Mapping[str, Any]:
             raise ConfigError(f"post_turn_callback answers no {key!r}{nearest(str(key), ANSWERS)}")
     for key in ("message", "stop_reason"):
         if said.get(key) is not None and not isinstance(said[key], str):
-            raise ConfigError(f"post_turn_callback: {key} is a text, not {shown(said[key])}")
+            raise ConfigError(f"post_turn_callback: {key} is a text, not {safe_repr(said[key])}")
     for key in ("stop", "veto"):
         if said.get(key) is not None and not isinstance(said[key], bool):
-            raise ConfigError(f"post_turn_callback: {key} is True or False, not {shown(said[key])}")
+            raise ConfigError(
+                f"post_turn_callback: {key} is True or False, not {safe_repr(said[key])}"
+            )
     for key in ("next_options", "llm_options"):
         given = said.get(key)
         if given is not None and not isinstance(given, Mapping):
-            raise ConfigError(f"post_turn_callback: {key} is a dict, not {shown(given)}")
+            raise ConfigError(f"post_turn_callback: {key} is a dict, not {safe_repr(given)}")
         plain(given, f"post_turn_callback: {key}")
     return said

@@ -53,7 +53,7 @@ class ProgressTool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             self.name,
             self.description,
             _PARAMETERS,
-            _heard,
+            _acknowledge,
             side_effect_level="none",
             kind="think",
             annotations={"tool_class": "progress", "pinned": True},
@@ -67,7 +67,7 @@ class ProgressTool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         return f"{system}\n\n{nudge}" if system else nudge
 
 
-async def _heard(arguments: dict[str, Any]) -> str:
+async def _acknowledge(arguments: dict[str, Any]) -> str:
     if not _message(arguments) and not arguments.get("entries"):
         raise Retry("say something: a message, entries, or both")
     return "Noted."

@@ -32,7 +32,7 @@ def round_at(messages: Sequence[Message], at: int) -> int:
     return at
 
 
-def unanswered(messages: Sequence[Message]) -> int:
+def unanswered_start(messages: Sequence[Message]) -> int:
     """Where the part begins that the model has not answered yet, with the round it belongs to."""
     at = len(messages)
     while at and messages[at - 1].role != "assistant":
@@ -64,7 +64,7 @@ def staying(messages: Sequence[Message], *, but: str) -> frozenset[int]:
     )
 
 
-def estimated(run: Run) -> int:
+def estimate_view(run: Run) -> int:
     """Roughly the tokens of the view, as `estimate_tokens` counts; what was counted stays counted."""
     strand, size, counted = run.sized
     if strand is not run.strand:

@@ -79,8 +79,8 @@ class Surface(Reading):
         return {
             Replied: self._reply,
             Framed: self._frame,
-            ToolSearchResulted: self._found,
-            Reshaped: self._reshaped,
+            ToolSearchResulted: self._read_search,
+            Reshaped: self._read_reshape,
         }
 
     def _reply(self, entry: Replied) -> None:
@@ -96,13 +96,13 @@ class Surface(Reading):
         for name in names:
             self.last.setdefault(name, self.turns)
 
-    def _found(self, entry: ToolSearchResulted) -> None:
+    def _read_search(self, entry: ToolSearchResulted) -> None:
         self.last.update(dict.fromkeys(entry.tool_names, self.turns))
 
-    def _reshaped(self, entry: Reshaped) -> None:
+    def _read_reshape(self, entry: Reshaped) -> None:
         self.cut = True
 
-    def shown(self, run: Run) -> list[str] | None:
+    def last_shown_tools(self, run: Run) -> list[str] | None:
         """The tools that the model was shown last; None: nobody knows."""
         if self.sent is not None and self.sent not in self.frames:  # put on record by a run before
             for entry in run.journal.entries[: run.first_entry]:
@@ -112,7 +112,7 @@ class Surface(Reading):
         return self.frames.get(self.sent or "") or None
 
 
-class _Looked:
+class _NarrowingCache:
     """What the last looks came to, for as long as the frame stays what it was."""
 
     __slots__ = ("candidates", "due", "frame", "given", "narrowed", "place", "shown", "tools")
@@ -159,12 +159,12 @@ class Narrowing(Policy[Narrowed]):
         memory: Narrowed | None = run.memory.get(NAME)
         if memory is None and run.iteration < self.window:
             return request
-        looked: _Looked | None = run.readings.get(self)
+        looked: _NarrowingCache | None = run.readings.get(self)
         if looked is None:
-            looked = run.readings[self] = _Looked()
+            looked = run.readings[self] = _NarrowingCache()
         if looked.place != len(run.journal.entries):
             other = looked.given is not request.frame  # with tools that may be long due
-            if other or run.iteration >= looked.due or (memory and _called(run, memory)):
+            if other or run.iteration >= looked.due or (memory and _uses_hidden_tool(run, memory)):
                 memory = await self._look(run, request, memory or Narrowed(), looked)
             looked.place = len(run.journal.entries)
         if memory is None or not memory.hidden:
@@ -179,7 +179,7 @@ class Narrowing(Policy[Narrowed]):
     # ----------------------------------------------------------------- which leave, which return
 
     async def _look(
-        self, run: Run, request: Request, memory: Narrowed, looked: _Looked
+        self, run: Run, request: Request, memory: Narrowed, looked: _NarrowingCache
     ) -> Narrowed | None:
         used = reading(run, Surface)
         back = tuple([name for name in memory.hidden if used.last.get(name, 0) > memory.at])
@@ -190,17 +190,22 @@ class Narrowing(Policy[Narrowed]):
         if not stale and not back:
             return memory if NAME in run.memory else None
         hidden = (*hidden, *[spec.name for spec in stale])
-        line = await self._told(hidden) if hidden else ""
+        line = await self._render_notice(hidden) if hidden else ""
         narrowed = Narrowed(hidden, used.turns, line)
         run.note(self._entry(run, request.frame, narrowed, stale, back, used))
         run.remember(self, narrowed)
         return narrowed
 
     def _stale(
-        self, run: Run, frame: Frame, hidden: tuple[str, ...], used: Surface, looked: _Looked
+        self,
+        run: Run,
+        frame: Frame,
+        hidden: tuple[str, ...],
+        used: Surface,
+        looked: _NarrowingCache,
     ) -> list[ToolSpec]:
         """Those that were not used across the window. One tool at least stays."""
-        demanded, gone = _demanded(frame), frozenset(hidden)
+        demanded, gone = _forced_tool(frame), frozenset(hidden)
         stale: list[ToolSpec] = []
         due = used.turns + self.window
         for spec in self._candidates(run, frame, looked):
@@ -217,7 +222,7 @@ class Narrowing(Policy[Narrowed]):
             stale.remove(latest)
         return stale
 
-    def _candidates(self, run: Run, frame: Frame, looked: _Looked) -> tuple[ToolSpec, ...]:
+    def _candidates(self, run: Run, frame: Frame, looked: _NarrowingCache) -> tuple[ToolSpec, ...]:
         """The tools of a frame that may leave. What nobody can run is how a typed answer is given."""
         if looked.given is not frame or looked.tools is not run.tools:
             looked.given, looked.tools = frame, run.tools
@@ -237,7 +242,7 @@ class Narrowing(Policy[Narrowed]):
         """Does it cost nothing, or less than it saves if the run goes on for as long again?"""
         warm = used.warm
         if warm:
-            shown = used.shown(run)
+            shown = used.last_shown_tools(run)
             if shown is not None and shown != [n for n in _names(frame) if n not in hidden]:
                 warm = False  # other tools than before: what was cached of the frame is lost anyway
             elif not used.cut:
@@ -249,7 +254,7 @@ class Narrowing(Policy[Narrowed]):
         rest = len(frame.system or "") + sum([_size(spec) for spec in frame.tools]) - saved
         return not warm or rest * _MISS <= saved * run.iteration
 
-    async def _told(self, hidden: tuple[str, ...]) -> str:
+    async def _render_notice(self, hidden: tuple[str, ...]) -> str:
         words = await text_of(self.words)
         return words.replace("{tools}", ", ".join(hidden))
 
@@ -289,7 +294,7 @@ class Narrowing(Policy[Narrowed]):
             return "hard_keep"
         if name in self.required:
             return "required"
-        if tool is None or name == _demanded(frame) or not self.may_leave(tool):
+        if tool is None or name == _forced_tool(frame) or not self.may_leave(tool):
             classed = tool is not None and tool_class(tool) not in self.prunes
             return "class" if classed else "needed"
         return "used" if used.last.get(name, 0) + self.window > used.turns else "last"
@@ -307,7 +312,7 @@ def _detail(run: Run, name: str, used: Surface, why: str | None = None) -> dict[
 
 def _without(frame: Frame, narrowed: Narrowed) -> Frame | None:
     """The frame with the hidden tools as a line of its system prompt; None: it has none of them."""
-    demanded = _demanded(frame)
+    demanded = _forced_tool(frame)
     gone = frozenset(narrowed.hidden) - {demanded}
     tools = tuple([spec for spec in frame.tools if spec.name not in gone])
     if len(tools) == len(frame.tools) or not tools:
@@ -316,7 +321,7 @@ def _without(frame: Frame, narrowed: Narrowed) -> Frame | None:
     return Frame(system, tools, frame.settings)
 
 
-def _demanded(frame: Frame) -> str | None:
+def _forced_tool(frame: Frame) -> str | None:
     """The one tool that the model must call, where somebody says so."""
     choice: Any = frame.settings.tool_choice
     if isinstance(choice, Mapping):
@@ -325,7 +330,7 @@ def _demanded(frame: Frame) -> str | None:
     return choice if isinstance(choice, str) else None
 
 
-def _called(run: Run, memory: Narrowed) -> bool:
+def _uses_hidden_tool(run: Run, memory: Narrowed) -> bool:
     """Has a hidden tool been called, or found, since it was hidden?"""
     last = reading(run, Surface).last
     return any([last.get(name, 0) > memory.at for name in memory.hidden])

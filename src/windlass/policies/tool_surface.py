@@ -110,14 +110,14 @@ def narrowing(about: About) -> list[Policy[Any]]:
         return []  # one tool at least stays
     from windlass.policies.tool_narrowing import LINE, Narrowing
 
-    keep, words = _kept(options), words_of(options, "agent.hidden_tools", LINE)
+    keep, words = _required_tools(options), words_of(options, "agent.hidden_tools", LINE)
     usual = wanted is None and not keep and words is LINE
-    policy = _shared() if usual else Narrowing(wanted, keep, words)
+    policy = _default_narrowing() if usual else Narrowing(wanted, keep, words)
     return [policy] if brought or any(map(policy.may_leave, about.tools)) else []
 
 
 @cache
-def _shared() -> Narrowing:
+def _default_narrowing() -> Narrowing:
     """Frozen: all that say nothing else have the same."""
     from windlass.policies.tool_narrowing import Narrowing
 
@@ -131,7 +131,7 @@ def prompting(about: About) -> list[Policy[Any]]:
     tools = override(options, "agent.tool_contract_text") if about.mode == "text" else None
     if (sentinel is None or not callable(contract)) and tools is None:
         return []
-    from windlass.models.wrappers.text_tools import CONTRACT, described
+    from windlass.models.wrappers.text_tools import CONTRACT, describe_tools
     from windlass.policies.frame_prompts import FramePrompts
 
     return [
@@ -140,7 +140,7 @@ def prompting(about: About) -> list[Policy[Any]]:
             if sentinel is not None and callable(contract)
             else None,
             None if tools is None else words_of(options, "agent.tool_contract_text", CONTRACT),
-            described,
+            describe_tools,
         )
     ]
 
@@ -151,7 +151,7 @@ def contract_of(options: Mapping[str, Any], mode: Mode, sentinel: str) -> Words:
     return words_of(options, "agent.loop_contract", default, sentinel=sentinel)
 
 
-def _kept(options: Mapping[str, Any]) -> frozenset[str]:
+def _required_tools(options: Mapping[str, Any]) -> frozenset[str]:
     """Tools that others wait for."""
     required: tuple[tuple[str, ...], ...] = options.get("require_successful_tools") or ()
     names = {name for group in required for name in group}

@@ -13,7 +13,7 @@ from typing import Any, Final, cast, get_args
 import msgspec
 
 from windlass.detach import detach
-from windlass.errors import ConfigError, nearest, shown
+from windlass.errors import ConfigError, nearest, safe_repr
 from windlass.loop.plan import keepable
 from windlass.loop.run import Run
 from windlass.messages import Block, Message, Role, Text, ToolCall, ToolResult, as_blocks
@@ -27,7 +27,9 @@ _HIDDEN: Final = "[not shown]"  # the result of a call that somebody made up
 def read(run: Run, answer: object, who: str) -> tuple[Message, ...]:
     """The messages of an answer; `who` gave it. What is not one is refused with a `ConfigError`."""
     if isinstance(answer, (str, bytes, Mapping, Message)) or not isinstance(answer, Sequence):
-        raise ConfigError(f"{who} answers a list of messages, not {shown(cast('object', answer))}")
+        raise ConfigError(
+            f"{who} answers a list of messages, not {safe_repr(cast('object', answer))}"
+        )
     messages = tuple([_message(run, item, who) for item in cast("Sequence[object]", answer)])
     if not any(_says_something(message) for message in messages):
         raise ConfigError(f"{who} left no message: no provider answers a request without one")
@@ -36,7 +38,7 @@ def read(run: Run, answer: object, who: str) -> tuple[Message, ...]:
 
 def lend(run: Run, messages: Sequence[Message]) -> list[Message]:
     """The messages for a function of yours; one that could be changed in place is a copy."""
-    lent: _Lent = run.readings.setdefault(_Lent, _Lent())
+    lent: _LentCopies = run.readings.setdefault(_LentCopies, _LentCopies())
     return [lent.copy_of(message) for message in messages]
 
 
@@ -44,12 +46,12 @@ def take_back(run: Run, answer: object) -> object:
     """The answer with the messages themselves in place of their copies."""
     if not isinstance(answer, (list, tuple)):
         return answer
-    lent: _Lent = run.readings.setdefault(_Lent, _Lent())
+    lent: _LentCopies = run.readings.setdefault(_LentCopies, _LentCopies())
     several = cast("Sequence[object]", answer)
     return [lent.originals.get(id(item), (item, item))[1] for item in several]
 
 
-class _Lent:
+class _LentCopies:
     """Copies of messages and whose they are, by id; both are held, so that their ids stay theirs."""
 
     __slots__ = ("copies", "originals")
@@ -70,7 +72,7 @@ class _Lent:
         return known[1]
 
 
-def untouched(answer: object, view: Sequence[Message]) -> bool:
+def is_unchanged(answer: object, view: Sequence[Message]) -> bool:
     """Everything was let stand: then the view itself is sent, and nothing is encoded anew."""
     if not isinstance(answer, (list, tuple)):
         return False
@@ -92,19 +94,21 @@ def message_in(run: Run, item: object, who: str, kind: str | None = None) -> Mes
         fields = cast("Mapping[Any, Any]", item)
         for key in fields:
             if key not in _KEYS:
-                raise ConfigError(f"{who}: a message has no {shown(key)}{nearest(str(key), _KEYS)}")
+                raise ConfigError(
+                    f"{who}: a message has no {safe_repr(key)}{nearest(str(key), _KEYS)}"
+                )
         message = Message(
             fields.get("role", ""), _blocks(fields.get("content"), who), fields.get("kind", kind)
         )
     else:
         raise ConfigError(
             f"{who} answers messages, each a Message or a dict with role and content, "
-            f"not {shown(item)}"
+            f"not {safe_repr(item)}"
         )
     if message.role not in ROLES:
         raise ConfigError(
             f"{who}: the role of a message is one of {', '.join(ROLES)}, not "
-            f"{shown(message.role)}{nearest(str(message.role), ROLES)}"
+            f"{safe_repr(message.role)}{nearest(str(message.role), ROLES)}"
         )
     _in_place(message, who)
     keepable(message, f"a message from {who}")
@@ -165,7 +169,7 @@ def whole(
                 mended.append(message)
             if calls := message.tool_calls:
                 mended.append(_answer(calls, messages[at + 1 : at + 2], results))
-        elif (left := _unasked(message, called)) is not None:
+        elif (left := _without_orphans(message, called)) is not None:
             mended.append(left)
     if audit(mended, tail=tail):
         mended, _ = repair(mended)
@@ -216,7 +220,7 @@ def _answer(
     )
 
 
-def _unasked(message: Message, called: set[str]) -> Message | None:
+def _without_orphans(message: Message, called: set[str]) -> Message | None:
     """What is left of the message when results stand with their calls; None: nothing."""
     if message.role != "tool" and all(type(block) is not ToolResult for block in message.content):
         return message

@@ -321,7 +321,7 @@ class Redactor:
     def _walk_other(self, obj: Any, depth: int) -> Any:
         """Dataclasses, enums, attrs: their plain form, if a secret is in it."""
         try:
-            plain = msgspec.to_builtins(obj, enc_hook=_masked)
+            plain = msgspec.to_builtins(obj, enc_hook=_mask_secret)
         except (TypeError, ValueError, NotImplementedError, RecursionError):
             return obj
         if type(plain) is type(obj):
@@ -417,7 +417,7 @@ class RedactingFilter(logging.Filter):
 _CLOSED = (int, float, bool, type(None))
 
 
-def _masked(obj: object) -> str:
+def _mask_secret(obj: object) -> str:
     if isinstance(obj, Secret):
         return MARK
     raise NotImplementedError(f"{type(obj).__name__} has no plain form")

@@ -126,7 +126,7 @@ def forms_of(secret: str) -> set[str]:
     forms = {secret}
     for form in (secret, *_json_forms(secret)):
         forms.update(_json_forms(form))
-    forms.update(_quoted(secret))
+    forms.update(_percent_forms(secret))
     forms.update(_base64_forms(utf8(secret)))
     return {form for form in forms if len(form) >= SHORTEST}
 
@@ -140,7 +140,7 @@ def _json_forms(text: str) -> set[str]:
     return {json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1], lower, upper}
 
 
-def _quoted(secret: str) -> set[str]:
+def _percent_forms(secret: str) -> set[str]:
     raw = utf8(secret)
     whole = "".join([f"%{byte:02X}" for byte in raw])
     upper = {quote(raw), quote(raw, safe=""), quote_plus(raw), quote_plus(raw, safe="/"), whole}

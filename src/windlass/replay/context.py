@@ -1,6 +1,6 @@
 """What the model saw in one call of a session, read from the journal alone: nobody is asked again.
 
-`seen(session_id, entries)` is the last turn; the request is rebuilt as `requests_of` does it.
+`read_request_context(session_id, entries)` is the last turn; the request is rebuilt as `requests_of` does it.
 """
 
 from __future__ import annotations
@@ -35,31 +35,31 @@ from windlass.models.wrappers.text_tools import as_text
 from windlass.replay.replay import RecordedRun, recorded_runs
 from windlass.store.view import ViewFold
 from windlass.trace.context import (
-    Called,
     Context,
     LeftOut,
+    ModelCallSummary,
+    describe_replacement,
     of_tools,
     pieces_of,
-    replaced,
     tokens_of,
 )
 
 
-class Seen(msgspec.Struct, frozen=True):
+class RequestContext(msgspec.Struct, frozen=True):
     """One request: what it was made of, and itself."""
 
     context: Context
     request: Request
 
 
-def seen(
+def read_request_context(
     session_id: str,
     entries: Sequence[JournalEntry],
     *,
     run: int | None = None,
     turn: int | None = None,
     call: int | None = None,
-) -> Seen:
+) -> RequestContext:
     """What the model saw: in the last turn of the last run, or where you say, counted from 1.
 
     Negative numbers count from the end. `call` is one of several calls of the turn.
@@ -96,7 +96,7 @@ def seen(
         written=written and bool(request.tools),
         usage=reply.usage,
     )
-    return Seen(context, shown)
+    return RequestContext(context, shown)
 
 
 # --------------------------------------------------------------------------- which one
@@ -159,18 +159,18 @@ def _call(
         found = [at for at in places if type(entries[at]) is Replied]
         own = [at for at in found if cast("Replied", entries[at]).purpose is None]
         if not found:
-            raise ConfigError(f"turn {turn}: {_failed(entries[places[-1]])}")
+            raise ConfigError(f"turn {turn}: {_describe_failure(entries[places[-1]])}")
         at = (own or found)[-1]
         return at, places.index(at) + 1
     if number == 0 or not -len(places) <= number <= len(places):
         raise ConfigError(f"--call {number}: turn {turn} has {len(places)}, counted from 1")
     at = places[number - 1 if number > 0 else number]
     if type(entries[at]) is ReplyFailed:
-        raise ConfigError(f"--call {number}: {_failed(entries[at])}")
+        raise ConfigError(f"--call {number}: {_describe_failure(entries[at])}")
     return at, places.index(at) + 1
 
 
-def _failed(entry: JournalEntry) -> str:
+def _describe_failure(entry: JournalEntry) -> str:
     failed = cast("ReplyFailed", entry)
     return (
         f"the call failed ({failed.category}: {failed.message}), and only requests that were "
@@ -178,12 +178,14 @@ def _failed(entry: JournalEntry) -> str:
     )
 
 
-def _calls(entries: Sequence[JournalEntry], places: Sequence[int]) -> tuple[Called, ...]:
-    calls: list[Called] = []
+def _calls(entries: Sequence[JournalEntry], places: Sequence[int]) -> tuple[ModelCallSummary, ...]:
+    calls: list[ModelCallSummary] = []
     for number, at in enumerate(places, 1):
         entry = cast("Replied | ReplyFailed", entries[at])
         failed = entry.category if isinstance(entry, ReplyFailed) else None
-        calls.append(Called(number, entry.purpose, f"{entry.provider}:{entry.model}", failed))
+        calls.append(
+            ModelCallSummary(number, entry.purpose, f"{entry.provider}:{entry.model}", failed)
+        )
     return tuple(calls)
 
 
@@ -210,44 +212,44 @@ class _Walk:
             case IterationStart():
                 self.turn = entry.number
             case Reshaped():
-                self._changed(entry)
+                self._note_reshape(entry)
             case Compacted():
-                self._told("compaction", f"{entry.reason}, {entry.strategy}")
+                self._add_detail("compaction", f"{entry.reason}, {entry.strategy}")
             case Projected():
-                self._told("projection", entry.policy)
+                self._add_detail("projection", entry.policy)
             case Replied() if entry.purpose is None:
                 self._on_offer(entry.frame)
             case SessionReset():
                 gone = self.fold.messages
                 self.left_out = [LeftOut("reset", "messages", len(gone), tokens_of(gone))]
             case IterationEnd() if entry.verdict == "dropped":
-                self._dropped(entry)
+                self._note_dropped_reply(entry)
             case ToolMessage():
-                self._trimmed(entry)
+                self._note_trimmed_results(entry)
             case Framed():
                 self.frames[entry.digest] = frame_of(entry).tools
                 if entry.why == "start":
                     self._on_offer(entry.digest)
             case SkillNarrowed():
-                self._hid(entry.removed_tools, ("narrowed", entry.reason))
+                self._note_hidden_tools(entry.removed_tools, ("narrowed", entry.reason))
             case SkillScopeTools():
-                self._hid(entry.hidden, ("hidden by a skill", entry.name))
+                self._note_hidden_tools(entry.hidden, ("hidden by a skill", entry.name))
             case _:
                 pass
         self.fold.apply(entry)
 
-    def _changed(self, entry: Reshaped) -> None:
+    def _note_reshape(self, entry: Reshaped) -> None:
         gone = self.fold.messages[entry.start : entry.stop]
-        change = replaced(gone, entry.messages, entry.why, run=self.run, turn=self.turn)
+        change = describe_replacement(gone, entry.messages, entry.why, run=self.run, turn=self.turn)
         if change is not None:
             self.left_out.append(change)
 
-    def _told(self, why: str, detail: str) -> None:
+    def _add_detail(self, why: str, detail: str) -> None:
         """A note behind the change that it is about."""
         if self.left_out and why in self.left_out[-1].why:
             self.left_out[-1] = msgspec.structs.replace(self.left_out[-1], detail=detail)
 
-    def _hid(self, tools: Sequence[str], why: tuple[str, str]) -> None:
+    def _note_hidden_tools(self, tools: Sequence[str], why: tuple[str, str]) -> None:
         reason, detail = why
         for name in tools:
             self.hidden[name] = reason, f"{detail}, since turn {max(1, self.turn)}"
@@ -256,14 +258,14 @@ class _Walk:
         for tool in self.frames.get(frame, ()):
             self.offered.setdefault(tool.name, tool)
 
-    def _dropped(self, entry: IterationEnd) -> None:
+    def _note_dropped_reply(self, entry: IterationEnd) -> None:
         reply = next((m for m in reversed(self.fold.messages) if m.role == "assistant"), None)
         if reply is not None:
             size = tokens_of([reply])
             note = LeftOut("dropped reply", "messages", 1, size, run=self.run, turn=self.turn)
             self.left_out.append(msgspec.structs.replace(note, detail=entry.reason or ""))
 
-    def _trimmed(self, entry: ToolMessage) -> None:
+    def _note_trimmed_results(self, entry: ToolMessage) -> None:
         for call_id, result in (entry.shown or {}).items():
             whole = self.fold.results.get(call_id)
             if whole is None:
@@ -289,7 +291,9 @@ def _left_out(entries: Sequence[JournalEntry], at: int, request: Request) -> lis
     found += [note for result, note in walk.trims if result in seen_results]
     if reply.rewritten is not None:
         view = walk.fold.messages
-        change = replaced(view, list(request.messages), "rewritten", turn=walk.turn, run=walk.run)
+        change = describe_replacement(
+            view, list(request.messages), "rewritten", turn=walk.turn, run=walk.run
+        )
         if change is not None:
             found.append(change)
     return [*found, *_tools(walk, request)]

@@ -96,12 +96,15 @@ def _messages(what: str, old: Sequence[Message], new: Sequence[Message]) -> Diff
     if len(old) > len(new):
         missing = old[len(new)]
         return Difference(
-            f"{what}[{len(new)}] ({missing.role}) is on record and not asked now", _told(missing)
+            f"{what}[{len(new)}] ({missing.role}) is on record and not asked now",
+            _render_message(missing),
         )
     if len(new) > len(old):
         added = new[len(old)]
         return Difference(
-            f"{what}[{len(old)}] ({added.role}) is asked now and not on record", "", _told(added)
+            f"{what}[{len(old)}] ({added.role}) is asked now and not on record",
+            "",
+            _render_message(added),
         )
     return None
 
@@ -109,7 +112,9 @@ def _messages(what: str, old: Sequence[Message], new: Sequence[Message]) -> Diff
 def _message(where: str, old: Message, new: Message) -> Difference:
     if old.role != new.role:
         return Difference(
-            f"{where}: the role", f"{old.role}\n{_told(old)}", f"{new.role}\n{_told(new)}"
+            f"{where}: the role",
+            f"{old.role}\n{_render_message(old)}",
+            f"{new.role}\n{_render_message(new)}",
         )
     for index, (one, two) in enumerate(zip(old.content, new.content, strict=False)):
         if one != two:
@@ -123,11 +128,13 @@ def _message(where: str, old: Message, new: Message) -> Difference:
             return Difference(place, _text(one), _text(two))
     if len(old.content) != len(new.content):
         many = f"{len(old.content)} blocks on record, {len(new.content)} now"
-        return Difference(f"{where} ({old.role}): {many}", _told(old), _told(new))
+        return Difference(
+            f"{where} ({old.role}): {many}", _render_message(old), _render_message(new)
+        )
     return Difference(f"{where} ({old.role}): its kind", str(old.kind), str(new.kind))
 
 
-def _told(message: Message) -> str:
+def _render_message(message: Message) -> str:
     return "\n".join(_text(block) for block in message.content)
 
 

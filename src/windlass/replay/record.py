@@ -25,7 +25,7 @@ from windlass.models.base import Frame, Request
 from windlass.tools.tool import Tool
 
 
-class Recorded(Protocol):
+class RunRecord(Protocol):
     """What this needs to know of a run's record."""
 
     requests: dict[int, Request]
@@ -44,7 +44,7 @@ class AsRecorded(Policy[Any]):
     wants to try another in place of.
     """
 
-    def __init__(self, record: Recorded, replaced: Frame | None, before: int = 0) -> None:
+    def __init__(self, record: RunRecord, replaced: Frame | None, before: int = 0) -> None:
         self.record, self.replaced, self.before = record, replaced, before
         self.turns = [
             n for n, entry in record.calls if type(entry) is Replied and entry.purpose is None

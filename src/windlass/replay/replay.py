@@ -95,7 +95,7 @@ class RecordedRun(msgspec.Struct, frozen=True):
     ended: RunEnded | None
 
 
-class Replayed(msgspec.Struct):
+class ReplayReport(msgspec.Struct):
     """What came of replaying one run."""
 
     run: RecordedRun
@@ -137,7 +137,7 @@ async def replay_run(
     plan: Plan | None = None,
     tools: Sequence[Tool] | None = None,
     system: str | None = None,
-) -> Replayed:
+) -> ReplayReport:
     """Run it again, from entry `first` on, up to the first request that differs.
 
     `plan` is the program's own: its policies then decide anew. Without one, `tools` and `system`
@@ -178,7 +178,7 @@ async def replay_run(
     begun.run.host_results = {
         id: found.result for id, found in record.results.items() if _by_host(begun.run, found)
     }
-    done = Replayed(run)
+    done = ReplayReport(run)
     try:
         outcome = await conduct(begun, runtime)
         done.status = outcome.status
@@ -222,7 +222,7 @@ class _Record:
             type(e) is Replied and e.purpose is None for _, e in numbered[run.start : cut]
         )
         self.calls: list[tuple[int, Replied | ReplyFailed]] = [
-            (n, e) for n, e in mine if isinstance(e, (Replied, ReplyFailed)) and not _lost(e)
+            (n, e) for n, e in mine if isinstance(e, (Replied, ReplyFailed)) and not _is_lost(e)
         ]
         self.results = {e.call_id: e for _, e in mine if type(e) is ToolResulted}
         self.shown: dict[str, ToolResult] = {}
@@ -237,7 +237,7 @@ class _Record:
         turn = 0
         for number, entry in mine:
             match entry:
-                case Replied() | ReplyFailed() if not _lost(entry):
+                case Replied() | ReplyFailed() if not _is_lost(entry):
                     self.between[number], since = since, []
                     self.turn_of[number] = turn
                 case IterationStart():
@@ -258,7 +258,7 @@ class _Record:
         self.rest = since
 
 
-def _lost(entry: Replied | ReplyFailed) -> bool:
+def _is_lost(entry: Replied | ReplyFailed) -> bool:
     """Did the call end with its process? Then it was made again."""
     return type(entry) is ReplyFailed and entry.category == INTERRUPTED
 
@@ -316,15 +316,15 @@ class Playback:
         """The recorded reply, if this is the recorded request."""
         if self.found is not None:
             raise self.found
-        asides = list(self._skipped())
+        asides = list(self._skip_asides())
         if self.at >= len(self.record.calls):
             self._goes_on(purpose)
         number, entry = self.record.calls[self.at]
         if entry.purpose != purpose:
             self._fail(
                 number,
-                f"the loop asks for {_asked(purpose)} where the record asks for "
-                f"{_asked(entry.purpose)}",
+                f"the loop asks for {_describe_purpose(purpose)} where the record asks for "
+                f"{_describe_purpose(entry.purpose)}",
             )
         self.at += 1
         if isinstance(entry, ReplyFailed):
@@ -359,12 +359,12 @@ class Playback:
 
     def must_be_over(self, status: str) -> None:
         """The run has ended: so must the record."""
-        list(self._skipped())
+        list(self._skip_asides())
         if self.found is None and self.at < len(self.record.calls):
             number, _ = self.record.calls[self.at]
             self._fail(number, f"the run ends here as {status!r}, and the record goes on")
 
-    def _skipped(self) -> Iterator[Aside]:
+    def _skip_asides(self) -> Iterator[Aside]:
         """Pass what was not asked for by itself, or by nobody who is here."""
         while self.at < len(self.record.calls):
             _, entry = self.record.calls[self.at]
@@ -385,7 +385,7 @@ class Playback:
             raise RecordEnds("the record ends here")
         self._fail(
             self.record.run.stop - 1,
-            f"the loop asks for {_asked(purpose)} once more; on record the run ends here as "
+            f"the loop asks for {_describe_purpose(purpose)} once more; on record the run ends here as "
             f"{ended.status!r}",
         )
 
@@ -426,7 +426,7 @@ def _response(entry: Replied, asides: Sequence[Aside]) -> Response:
     )
 
 
-def _asked(purpose: str | None) -> str:
+def _describe_purpose(purpose: str | None) -> str:
     return "a turn" if purpose is None else repr(purpose)
 
 

@@ -12,7 +12,7 @@ from typing import Any, TypedDict, Unpack
 
 import msgspec
 
-from windlass.errors import ConfigError, Corrupt, nearest, shown
+from windlass.errors import ConfigError, Corrupt, nearest, safe_repr
 from windlass.redaction.redactor import Redactor
 from windlass.resources.resource import Plain
 from windlass.resources.tx import Change
@@ -143,7 +143,7 @@ def write(
     seq, before = (0, genesis(chain)) if head is None else (head[0] + 1, bytes(head[1]))
     if row is None and changes:
         row = changes[0].id
-    said = [_said(one, redactor) for one in changes]
+    said = [_render_change(one, redactor) for one in changes]
     named = [origin.caller, origin.request, origin.conversation, origin.run, reason, *origin.roles]
     if redactor is not None:
         # names that others chose; ids of sessions, calls and rows are keys, and stay as they are
@@ -164,7 +164,7 @@ def _text(value: Any, most: int | None = None) -> Any:
     if value is None:
         return None
     if type(value) is not str:
-        value = str(value) if type(value) is int and abs(value) < 1 << 64 else shown(value)
+        value = str(value) if type(value) is int and abs(value) < 1 << 64 else safe_repr(value)
     text = value if most is None else value[:most]
     if text.isascii() and "\0" not in text:
         return text
@@ -236,7 +236,7 @@ async def query(store: Store, **which: Unpack[Which]) -> list[AuditRow]:
 # --------------------------------------------------------------------------- what changed
 
 
-def _said(change: Change, redactor: Redactor | None) -> dict[str, Any]:
+def _render_change(change: Change, redactor: Redactor | None) -> dict[str, Any]:
     plan, before, after = change.plan, change.before, change.after
     diff: dict[str, Any] = {}
     for one in plan.fields:

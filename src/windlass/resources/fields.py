@@ -20,7 +20,7 @@ from uuid import UUID
 
 import msgspec
 
-from windlass.errors import ConfigError, InvalidValue, shown
+from windlass.errors import ConfigError, InvalidValue, safe_repr
 from windlass.tools.schema.shape import Unsupported
 from windlass.tools.schema.types import Shapes
 
@@ -84,7 +84,7 @@ def field(
     """
     for name, value in (("index", index), ("unique", unique), ("private", private)):
         if not isinstance(value, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ConfigError(f"field({name}=…) is True or False, not {shown(value)}")
+            raise ConfigError(f"field({name}=…) is True or False, not {safe_repr(value)}")
     return Column(index, unique, description, private)
 
 
@@ -120,7 +120,7 @@ class Field(msgspec.Struct, frozen=True):
             schema["description"] = self.column.description
         return schema
 
-    def stored(self, value: Any) -> Any:
+    def to_stored(self, value: Any) -> Any:
         """The value as the database has it; None stays None."""
         if value is None:
             return None
@@ -129,22 +129,22 @@ class Field(msgspec.Struct, frozen=True):
         except (ValueError, TypeError, OverflowError, RecursionError) as error:
             raise InvalidValue(f"{self.name}: {error}") from None
 
-    def asked(self, value: Any) -> Any:
+    def to_comparable(self, value: Any) -> Any:
         """A value to compare with, as the database has it: `where={"price": {"lt": 10}}`."""
         try:
             plain = msgspec.to_builtins(value)
-            return self.stored(msgspec.convert(plain, self.bare, strict=True))
+            return self.to_stored(msgspec.convert(plain, self.bare, strict=True))
         except InvalidValue:
             raise
         except (ValueError, TypeError, OverflowError, RecursionError) as error:
             raise InvalidValue(f"{self.name}: {error}") from None
 
 
-def compiled(
+def compile_field(
     name: str, hint: Any, required: bool, default: Callable[[], Any] | None, whose: str
 ) -> Field:
     """The field behind an annotation."""
-    column, bare, nullable = _parted(hint)
+    column, bare, nullable = _split_hint(hint)
     kind = _kind(bare, name, whose)
     to_db, from_db = _WAYS[kind]
     if isinstance(bare, type) and issubclass(bare, enum.Enum):
@@ -155,13 +155,13 @@ def compiled(
 
 
 def _of_member(to_db: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def stored(member: enum.Enum) -> Any:
+    def to_stored_member(member: enum.Enum) -> Any:
         return to_db(member.value)
 
-    return stored
+    return to_stored_member
 
 
-def _parted(hint: Any) -> tuple[Column | None, Any, bool]:
+def _split_hint(hint: Any) -> tuple[Column | None, Any, bool]:
     """What is said beside the type, the type itself, and whether it may be None."""
     column: Column | None = None
     nullable = False
@@ -224,7 +224,7 @@ def text(value: str) -> str:
 def integer(value: int) -> int:
     """A whole number that fits 64 bits."""
     if not -MOST_INTEGER - 1 <= value <= MOST_INTEGER:
-        raise ValueError(f"{shown(value, 40)} does not fit 64 bits")
+        raise ValueError(f"{safe_repr(value, 40)} does not fit 64 bits")
     return value
 
 
@@ -253,7 +253,7 @@ def _decimal(value: Decimal) -> str:
         or len(value.as_tuple()[1]) > _DIGITS
     ):
         raise ValueError(
-            f"{shown(str(value), 40)} is not a decimal number of up to {_DIGITS} digits"
+            f"{safe_repr(str(value), 40)} is not a decimal number of up to {_DIGITS} digits"
         )
     return format(value.normalize() if value else Decimal(0), "f")
 

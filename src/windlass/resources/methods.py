@@ -13,10 +13,10 @@ from typing import Any, cast
 
 import msgspec
 
-from windlass.errors import ConfigError, nearest, shown
-from windlass.resources.resource import VERBS, Plan
+from windlass.errors import ConfigError, nearest, safe_repr
+from windlass.resources.resource import VERBS, ResourcePlan
 from windlass.resources.tx import ResourceTx
-from windlass.resources.verbs import Verb, allowed, id_schema, told
+from windlass.resources.verbs import Verb, check_allowed, id_schema, verb_annotations
 from windlass.tools.arguments.validate import Checker
 from windlass.tools.schema.shorthand import as_parameters
 from windlass.tools.signature import Plan as Signature
@@ -36,7 +36,7 @@ class Method(msgspec.Struct, frozen=True):
     signature: Signature
     hook: str | None  # asked about the row
 
-    def bound(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    def bind_arguments(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments as the method wants them, without the id."""
         mine = {name: value for name, value in arguments.items() if name != "id" or not self.on_row}
         known = self.signature.parameters["properties"]
@@ -51,7 +51,7 @@ class Method(msgspec.Struct, frozen=True):
         return self.signature.bind(mine)
 
 
-def methods_of(plan: Plan) -> list[Verb]:
+def methods_of(plan: ResourcePlan) -> list[Verb]:
     """The methods that the class names in `mcp_tools`."""
     given: Any = plan.cls.mcp_tools
     named: Mapping[Any, Any]
@@ -60,21 +60,25 @@ def methods_of(plan: Plan) -> list[Verb]:
     elif isinstance(given, Sequence) and not isinstance(given, str):
         named = {name: {} for name in cast("Sequence[Any]", given)}
     else:
-        raise ConfigError(f"{plan.whose}.mcp_tools is a list of methods, not {shown(given)}")
+        raise ConfigError(f"{plan.whose}.mcp_tools is a list of methods, not {safe_repr(given)}")
     return [_method(plan, name, about) for name, about in named.items()]
 
 
-def _method(plan: Plan, name: Any, about: Any) -> Verb:
+def _method(plan: ResourcePlan, name: Any, about: Any) -> Verb:
     whose = f"{plan.whose}.mcp_tools"
     if not isinstance(about, Mapping):
-        raise ConfigError(f"{whose}: {shown(name)} is told about in a dict, not {shown(about)}")
+        raise ConfigError(
+            f"{whose}: {safe_repr(name)} is told about in a dict, not {safe_repr(about)}"
+        )
     options = cast("Mapping[str, Any]", about)
     for key in options:
         if key not in _KEYS:
             raise ConfigError(f"{whose}: {name!r} has no key {key!r}{nearest(str(key), _KEYS)}")
     methods = [one for one in vars(plan.cls) if callable(getattr(plan.cls, one, None))]
     if not isinstance(name, str) or name.startswith("_") or not hasattr(plan.cls, name):
-        raise ConfigError(f"{whose}: there is no method {shown(name)}{nearest(str(name), methods)}")
+        raise ConfigError(
+            f"{whose}: there is no method {safe_repr(name)}{nearest(str(name), methods)}"
+        )
     if name in VERBS or name.startswith("allow_"):
         raise ConfigError(f"{whose}: {name!r} is no method of your own; verbs go into `verbs`")
     method = read(plan, name)
@@ -94,13 +98,13 @@ def _method(plan: Plan, name: Any, about: Any) -> Verb:
         options.get("name") or f"{name}_{plan.name}",
         words,
         parameters,
-        told(plan, name, options.get("kind") or "execute", level),
+        verb_annotations(plan, name, options.get("kind") or "execute", level),
         _body(plan, method),
         method,
     )
 
 
-def read(plan: Plan, name: str) -> Method:
+def read(plan: ResourcePlan, name: str) -> Method:
     """What there is to know of a method."""
     raw: Any = inspect.getattr_static(plan.cls, name)
     on_row = inspect.isfunction(raw)
@@ -123,11 +127,11 @@ def read(plan: Plan, name: str) -> Method:
     return Method(function, on_row, waits, takes if takes in parameters else None, signature, hook)
 
 
-def _body(plan: Plan, method: Method) -> Callable[[ResourceTx, dict[str, Any]], Any]:
+def _body(plan: ResourcePlan, method: Method) -> Callable[[ResourceTx, dict[str, Any]], Any]:
     takes_class = _takes_class(plan, method)
 
     def run(tx: ResourceTx, arguments: dict[str, Any]) -> Any:
-        mine = method.bound(arguments)
+        mine = method.bind_arguments(arguments)
         if method.takes is not None:
             mine[method.takes] = tx
         if method.on_row:
@@ -137,9 +141,11 @@ def _body(plan: Plan, method: Method) -> Callable[[ResourceTx, dict[str, Any]], 
     return run
 
 
-async def begin(plan: Plan, method: Method, made: Any, arguments: dict[str, Any], ctx: Any) -> Any:
+async def begin(
+    plan: ResourcePlan, method: Method, made: Any, arguments: dict[str, Any], ctx: Any
+) -> Any:
     """Call an async method; `made` is the row it works on."""
-    mine = {**method.bound(arguments), "ctx": ctx}
+    mine = {**method.bind_arguments(arguments), "ctx": ctx}
     if method.on_row:
         return await method.function(made, **mine)
     if _takes_class(plan, method):
@@ -147,14 +153,14 @@ async def begin(plan: Plan, method: Method, made: Any, arguments: dict[str, Any]
     return await method.function(**mine)
 
 
-def row_for(tx: ResourceTx, plan: Plan, method: Method, arguments: dict[str, Any]) -> Any:
+def row_for(tx: ResourceTx, plan: ResourcePlan, method: Method, arguments: dict[str, Any]) -> Any:
     """The row that a call names, once its hook has allowed the caller to work on it."""
     made = plan.instance(tx.known(plan, arguments.get("id")))
     if method.hook is not None:
-        allowed(made, method.hook, tx)
+        check_allowed(made, method.hook, tx)
     return made
 
 
-def _takes_class(plan: Plan, method: Method) -> bool:
+def _takes_class(plan: ResourcePlan, method: Method) -> bool:
     raw = inspect.getattr_static(plan.cls, method.function.__name__, None)
     return isinstance(raw, classmethod)

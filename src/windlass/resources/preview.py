@@ -19,8 +19,8 @@ from windlass.resources.plan_check import (
     find_last_write,
     find_loose,
 )
-from windlass.resources.resource import Plan
-from windlass.resources.service import Desk, as_json, denied
+from windlass.resources.resource import ResourcePlan
+from windlass.resources.service import ResourceService, as_json, denial_result
 from windlass.resources.tx import Change, ResourceTx, tenant_of
 from windlass.resources.verbs import Verb
 from windlass.seams import now
@@ -40,7 +40,7 @@ class Enough(Exception):
         self.value = value
 
 
-async def tried(store: Store, body: Callable[[Any], Any]) -> Any:
+async def run_and_roll_back(store: Store, body: Callable[[Any], Any]) -> Any:
     """Run a body for what it returns, and keep nothing of what it did."""
 
     def without(tx: Any) -> None:
@@ -53,8 +53,8 @@ async def tried(store: Store, body: Callable[[Any], Any]) -> Any:
     raise AssertionError("a rehearsal was kept")
 
 
-async def rehearsed(
-    desk: Desk,
+async def preview_verb(
+    desk: ResourceService,
     verb: Verb,
     arguments: dict[str, Any],
     ctx: ToolContext[Any],
@@ -95,20 +95,20 @@ async def rehearsed(
                 return []  # at another time it fails: then nothing of it may differ
             return work.changes
 
-        value, changes, mark, touched = await tried(store, body)
+        value, changes, mark, touched = await run_and_roll_back(store, body)
         loose: Sequence[Sequence[str]] = ()
         if expected is not None and len(expected.rows or ()) == len(changes):
             loose = [one["loose"] for one in expected.rows or ()]
         elif changes:
-            loose = find_loose(changes, await tried(store, again), earlier)
+            loose = find_loose(changes, await run_and_roll_back(store, again), earlier)
     except PermissionDenied as error:
         if verb.reads:
-            await store.commit(_told(desk, verb, ctx, arguments, "denied", str(error)))
-        return Rehearsal(denied(verb.tool, str(error)))
+            await store.commit(_build_preview(desk, verb, ctx, arguments, "denied", str(error)))
+        return Rehearsal(denial_result(verb.tool, str(error)))
     if verb.reads and verb.plan.cls.audit_reads:
-        await store.commit(_told(desk, verb, ctx, arguments, "ok", None))
+        await store.commit(_build_preview(desk, verb, ctx, arguments, "ok", None))
     diff = tuple([difference(change) for change in changes])
-    pinned = _pinned(verb, arguments, value)
+    pinned = _pinned_id(verb, arguments, value)
     rows = describe_rows(changes, loose)
     return Rehearsal(answer(value), diff, pinned, tuple(changes), rows, mark, touched)
 
@@ -119,7 +119,7 @@ def beyond_rows(verb: Verb) -> bool:
     return verb.method is not None and (verb.method.waits or reaches)
 
 
-def same_store(desk: Desk, ctx: ToolContext[Any], tool: str) -> Store:
+def same_store(desk: ResourceService, ctx: ToolContext[Any], tool: str) -> Store:
     """The store of the rows, which is the session's too."""
     store = desk.store()
     if getattr(ctx.scope, "store", store) is not store:
@@ -141,7 +141,7 @@ def _in_place(work: ResourceTx, changes: Sequence[Change]) -> None:
             work.change(plan, work.known(plan, change.id), plan.instance(change.after), None)
 
 
-def _pinned(verb: Verb, arguments: dict[str, Any], value: Any) -> dict[str, Any] | None:
+def _pinned_id(verb: Verb, arguments: dict[str, Any], value: Any) -> dict[str, Any] | None:
     """The id that was made for a new row: the real call makes this very row."""
     if verb.method is not None or verb.name != "create" or arguments.get("id") is not None:
         return None
@@ -162,7 +162,9 @@ def difference(change: Change) -> dict[str, Any]:
     return {"resource": plan.name, "id": change.id, "verb": verb, "fields": fields}
 
 
-def origin_of(desk: Desk, verb: str, plan: Plan, tool: str, ctx: ToolContext[Any]) -> audit.Origin:
+def origin_of(
+    desk: ResourceService, verb: str, plan: ResourcePlan, tool: str, ctx: ToolContext[Any]
+) -> audit.Origin:
     """Where an audit row that is written here comes from."""
     scope: Any = ctx.scope
     return audit.Origin(
@@ -173,8 +175,8 @@ def origin_of(desk: Desk, verb: str, plan: Plan, tool: str, ctx: ToolContext[Any
     )  # fmt: skip
 
 
-def _told(
-    desk: Desk,
+def _build_preview(
+    desk: ResourceService,
     verb: Verb,
     ctx: ToolContext[Any],
     arguments: dict[str, Any],

@@ -15,9 +15,9 @@ from typing import Any, Generic, TypeVar, cast
 
 import msgspec
 
-from windlass.errors import InvalidValue, nearest, shown
+from windlass.errors import InvalidValue, nearest, safe_repr
 from windlass.resources.fields import MOST_INTEGER, SORTED, Field
-from windlass.resources.resource import Plan, quoted
+from windlass.resources.resource import ResourcePlan, quote_identifier
 
 R = TypeVar("R")
 LIMIT = 20
@@ -56,7 +56,7 @@ class Page(msgspec.Struct, Generic[R], frozen=True):
 class Search:
     """A query that was understood: statements for its first page and for those after a row."""
 
-    def __init__(self, plan: Plan, query: Query, tenant: str) -> None:
+    def __init__(self, plan: ResourcePlan, query: Query, tenant: str) -> None:
         self.plan, self.tenant = plan, tenant
         self.limit = _limit(plan, query.limit)
         self._terms, self._values = _filters(plan, query.where)
@@ -73,9 +73,9 @@ class Search:
             terms.append(term)
             values += more
         order = ", ".join(
-            f"({quoted(one.name)} IS NULL), {quoted(one.name)}{' DESC' if down else ''}"
+            f"({quote_identifier(one.name)} IS NULL), {quote_identifier(one.name)}{' DESC' if down else ''}"
             if one.nullable
-            else f"{quoted(one.name)}{' DESC' if down else ''}"
+            else f"{quote_identifier(one.name)}{' DESC' if down else ''}"
             for one, down in self._sorts
         )
         sql = f"{plan.select} WHERE {' AND '.join(terms)} ORDER BY {order} LIMIT ?"
@@ -134,24 +134,24 @@ def _stands(one: Field, value: Any) -> bool:
     return True
 
 
-def _limit(plan: Plan, limit: object) -> int:
+def _limit(plan: ResourcePlan, limit: object) -> int:
     if type(limit) is not int or not 1 <= limit <= plan.limit:
-        raise InvalidValue(f"limit: is a number from 1 to {plan.limit}, not {shown(limit, 40)}")
+        raise InvalidValue(f"limit: is a number from 1 to {plan.limit}, not {safe_repr(limit, 40)}")
     return limit
 
 
-def _field(plan: Plan, name: object, what: str) -> Field:
+def _field(plan: ResourcePlan, name: object, what: str) -> Field:
     found = plan.by_name.get(name) if isinstance(name, str) else None
     if found is None:
         hint = nearest(name, plan.by_name) if isinstance(name, str) else ""
-        raise InvalidValue(f"{what}: {plan.name} has no field {shown(name)}{hint}")
+        raise InvalidValue(f"{what}: {plan.name} has no field {safe_repr(name)}{hint}")
     return found
 
 
-def _sorts(plan: Plan, sort: object) -> list[tuple[Field, bool]]:
+def _sorts(plan: ResourcePlan, sort: object) -> list[tuple[Field, bool]]:
     given = [sort] if isinstance(sort, str) else sort
     if not isinstance(given, (list, tuple)) or len(cast("list[Any]", given)) > MOST_SORTS:
-        raise InvalidValue(f"sort: is a list of up to {MOST_SORTS} fields, not {shown(sort)}")
+        raise InvalidValue(f"sort: is a list of up to {MOST_SORTS} fields, not {safe_repr(sort)}")
     sorts: list[tuple[Field, bool]] = []
     for name in cast("list[Any]", given):
         down = isinstance(name, str) and name.startswith("-")
@@ -175,15 +175,17 @@ def _later(sorts: Sequence[tuple[Field, bool]], after: Sequence[Any]) -> tuple[s
         mine: list[Any] = []
         for (known, _), value in zip(sorts[:depth], after, strict=False):
             if value is None:
-                terms.append(f"{quoted(known.name)} IS NULL")
+                terms.append(f"{quote_identifier(known.name)} IS NULL")
             else:
-                terms.append(f"{quoted(known.name)} = ?")
+                terms.append(f"{quote_identifier(known.name)} = ?")
                 mine.append(value)
         value = after[depth]
         if value is None:
             continue  # nothing comes after the rows without a value, but among themselves
-        further = f"{quoted(one.name)} {'<' if down else '>'} ?"
-        terms.append(f"({further} OR {quoted(one.name)} IS NULL)" if one.nullable else further)
+        further = f"{quote_identifier(one.name)} {'<' if down else '>'} ?"
+        terms.append(
+            f"({further} OR {quote_identifier(one.name)} IS NULL)" if one.nullable else further
+        )
         mine.append(value)
         ways.append(f"({' AND '.join(terms)})")
         values += mine
@@ -193,9 +195,9 @@ def _later(sorts: Sequence[tuple[Field, bool]], after: Sequence[Any]) -> tuple[s
 # --------------------------------------------------------------------------- filters
 
 
-def _filters(plan: Plan, where: object) -> tuple[list[str], list[Any]]:
+def _filters(plan: ResourcePlan, where: object) -> tuple[list[str], list[Any]]:
     if not isinstance(where, Mapping):
-        raise InvalidValue(f"where: is an object of fields, not {shown(where)}")
+        raise InvalidValue(f"where: is an object of fields, not {safe_repr(where)}")
     terms: list[str] = []
     values: list[Any] = []
     for name, asked in cast("Mapping[Any, Any]", where).items():
@@ -205,7 +207,7 @@ def _filters(plan: Plan, where: object) -> tuple[list[str], list[Any]]:
             if operator not in one.operators:
                 hint = nearest(operator, one.operators) if isinstance(operator, str) else ""
                 raise InvalidValue(
-                    f"where: {one.name} has no operator {shown(operator)}{hint}; "
+                    f"where: {one.name} has no operator {safe_repr(operator)}{hint}; "
                     f"it has {', '.join(one.operators)}"
                 )
             term, given = _term(one, cast("str", operator), value)
@@ -215,10 +217,12 @@ def _filters(plan: Plan, where: object) -> tuple[list[str], list[Any]]:
 
 
 def _term(one: Field, operator: str, value: Any) -> tuple[str, list[Any]]:
-    column = quoted(one.name)
+    column = quote_identifier(one.name)
     if operator == "is_null":
         if not isinstance(value, bool):
-            raise InvalidValue(f"where: {one.name}.is_null is true or false, not {shown(value)}")
+            raise InvalidValue(
+                f"where: {one.name}.is_null is true or false, not {safe_repr(value)}"
+            )
         return f"{column} IS {'' if value else 'NOT '}NULL", []
     if value is None:
         if operator in ("eq", "ne"):
@@ -227,7 +231,7 @@ def _term(one: Field, operator: str, value: Any) -> tuple[str, list[Any]]:
     if operator == "in":
         if not isinstance(value, (list, tuple)) or len(cast("list[Any]", value)) > MOST_CHOICES:
             raise InvalidValue(f"where: {one.name}.in is a list of up to {MOST_CHOICES} values")
-        choices = [one.asked(each) for each in cast("list[Any]", value)]
+        choices = [one.to_comparable(each) for each in cast("list[Any]", value)]
         if None in choices:
             raise InvalidValue(f"where: {one.name}.in has no place for null; use is_null")
         return (
@@ -235,7 +239,7 @@ def _term(one: Field, operator: str, value: Any) -> tuple[str, list[Any]]:
             if choices
             else ("1 = 0", [])
         )
-    stored = one.asked(value)
+    stored = one.to_comparable(value)
     if operator == "contains":
         return f"{{within}}({column}, ?) > 0", [stored]
     if operator == "prefix":

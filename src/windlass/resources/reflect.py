@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from windlass.errors import ConfigError, nearest, shown
-from windlass.resources.resource import VERBS, Layout, Resource, identifier, new_class, sanitised
-from windlass.resources.schema import Found, columns_of
+from windlass.errors import ConfigError, nearest, safe_repr
+from windlass.resources.resource import VERBS, Layout, Resource, identifier, new_class, path_to_name
+from windlass.resources.schema import ColumnInfo, columns_of
 
 READS = ("get", "search")
 _TYPES: dict[str, Any] = {
@@ -44,20 +44,22 @@ async def reflect(
             f"reflect({table!r}): say whose the rows are: tenant='column', or shared=True when every "
             "tenant may see them all"
         )
-    plain = sanitised(name or table, "reflect")
+    plain = path_to_name(name or table, "reflect")
     named = identifier(table, "reflect: the table")
 
-    def look(tx: Any) -> list[Found]:
+    def look(tx: Any) -> list[ColumnInfo]:
         return columns_of(tx, named)
 
     there = await scope.store.consult(look)
     if not there:
-        raise ConfigError(f"reflect: the store has no table {shown(table)}")
+        raise ConfigError(f"reflect: the store has no table {safe_repr(table)}")
     known = {one.name: one for one in there}
     for column in ("id", tenant, version, *(columns or ())):
         if column is not None and column not in known:
             raise ConfigError(f"reflect: {table} has no column {column!r}{nearest(column, known)}")
-    chosen = [one for one in there if one.name not in (tenant, version) and _wanted(one, columns)]
+    chosen = [
+        one for one in there if one.name not in (tenant, version) and _is_wanted(one, columns)
+    ]
     _all_filled(there, chosen, table, writable, tenant, version)
     optional = {one.name: None for one in chosen if one.nullable and one.name != "id"}
     made = new_class(
@@ -76,7 +78,7 @@ async def reflect(
     return made
 
 
-def _wanted(one: Found, columns: Sequence[str] | None) -> bool:
+def _is_wanted(one: ColumnInfo, columns: Sequence[str] | None) -> bool:
     if _type(one) is None:
         if columns is not None and one.name in columns:
             raise ConfigError(f"reflect: column {one.name!r} is {one.type}, which has no JSON form")
@@ -84,13 +86,13 @@ def _wanted(one: Found, columns: Sequence[str] | None) -> bool:
     return columns is None or one.name in columns or one.name == "id"
 
 
-def _type(one: Found) -> Any:
+def _type(one: ColumnInfo) -> Any:
     return _TYPES.get(one.type.partition("(")[0].strip())
 
 
 def _all_filled(
-    there: Sequence[Found],
-    chosen: Sequence[Found],
+    there: Sequence[ColumnInfo],
+    chosen: Sequence[ColumnInfo],
     table: str,
     writable: bool,
     tenant: str | None,

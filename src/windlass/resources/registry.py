@@ -15,17 +15,17 @@ from windlass.errors import (
     PermissionDenied,
     ResourceError,
     nearest,
-    shown,
+    safe_repr,
 )
 from windlass.messages import ToolResult
 from windlass.resources import audit
 from windlass.resources.audit import AuditRow, Which
 from windlass.resources.current import current_resources
 from windlass.resources.methods import methods_of
-from windlass.resources.preview import rehearsed
+from windlass.resources.preview import preview_verb
 from windlass.resources.query import Page
-from windlass.resources.resource import Plan, Resource, is_resource, keep_plan, plan_of
-from windlass.resources.service import Desk, denied
+from windlass.resources.resource import Resource, ResourcePlan, is_resource, keep_plan, plan_of
+from windlass.resources.service import ResourceService, denial_result
 from windlass.resources.undo import RowUndo
 from windlass.resources.verbs import Verb, verbs_of
 from windlass.tools.middleware.preview import Rehearsal
@@ -70,14 +70,14 @@ def export(
 
     def mark(one: Any) -> Any:
         if not is_resource(one):
-            raise ConfigError(f"@export is for a class of w.Resource, not for {shown(one)}")
+            raise ConfigError(f"@export is for a class of w.Resource, not for {safe_repr(one)}")
         if name is not None:
             one.path = name
         if verbs is not None:
             one.verbs = tuple(verbs)
-        plan = Plan(one)
+        plan = ResourcePlan(one)
         keep_plan(one, plan)
-        checked(plan)
+        build_verbs(plan)
         around = current_resources.get()
         if scope is not None:
             scope.resources.add(one)
@@ -90,7 +90,7 @@ def export(
     return mark if cls is None else mark(cls)
 
 
-def checked(plan: Plan) -> list[Verb]:
+def build_verbs(plan: ResourcePlan) -> list[Verb]:
     """Every verb and method of a resource; their names fit what models can call."""
     if plan.made is not None:
         return plan.made
@@ -99,7 +99,7 @@ def checked(plan: Plan) -> list[Verb]:
     for verb in found:
         if len(verb.tool) > LONGEST_NAME:
             raise ConfigError(
-                f"{plan.whose}: the tool {shown(verb.tool)} would have more than {LONGEST_NAME} "
+                f"{plan.whose}: the tool {safe_repr(verb.tool)} would have more than {LONGEST_NAME} "
                 "characters; give the class a shorter path"
             )
         if verb.tool in names:
@@ -114,7 +114,7 @@ class ResourceTool(Tool):
 
     __slots__ = ("_desk", "verb")
 
-    def __init__(self, desk: Desk, verb: Verb) -> None:
+    def __init__(self, desk: ResourceService, verb: Verb) -> None:
         async def answer(arguments: dict[str, Any], ctx: ToolContext[Any]) -> Any:
             return await desk.for_tool(verb, arguments, ctx)
 
@@ -132,15 +132,15 @@ class ResourceTool(Tool):
     ) -> Rehearsal | None:
         """Do it in a transaction that is rolled back, on the rows as earlier ones would leave them."""
         try:
-            return await rehearsed(self._desk, self.verb, arguments, ctx, earlier)
+            return await preview_verb(self._desk, self.verb, arguments, ctx, earlier)
         except Exception as error:
-            return Rehearsal(self._failed(error))
+            return Rehearsal(self._error_result(error))
 
-    def _failed(self, error: BaseException) -> ToolResult:
+    def _error_result(self, error: BaseException) -> ToolResult:
         if isinstance(error, PermissionDenied):
-            return denied(self.name, str(error))
+            return denial_result(self.name, str(error))
         if not isinstance(error, ResourceError):
-            return super()._failed(error)
+            return super()._error_result(error)
         words: dict[str, Any] = {"error": error.code, "tool": self.name, "reason": str(error)}
         if isinstance(error, Conflict) and error.version is not None:
             words["version"] = error.version
@@ -148,7 +148,7 @@ class ResourceTool(Tool):
 
 
 class _Entry(msgspec.Struct, frozen=True):
-    plan: Plan
+    plan: ResourcePlan
     verbs: dict[str, Verb]
     tools: tuple[ResourceTool, ...]
 
@@ -163,13 +163,15 @@ class Resources:
     ```
     """
 
-    def __init__(self, desk: Desk, classes: Iterable[type[Resource]] | None = None) -> None:
+    def __init__(
+        self, desk: ResourceService, classes: Iterable[type[Resource]] | None = None
+    ) -> None:
         self._desk = desk
         self._own: dict[str, type[Resource]] = {}
         self._open = classes is None  # takes whatever the process exports
         self._entries: dict[type[Resource], _Entry] = {}
         self._known: tuple[type[Resource], ...] = ()
-        self._plans: frozenset[Plan] = frozenset()
+        self._plans: frozenset[ResourcePlan] = frozenset()
         desk.plans = self._all_plans
         for one in classes or ():
             self.add(one)
@@ -177,7 +179,7 @@ class Resources:
     def add(self, cls: type[Resource]) -> None:
         """Have one more."""
         if not is_resource(cls):
-            raise ConfigError(f"resources are classes of w.Resource, not {shown(cls)}")
+            raise ConfigError(f"resources are classes of w.Resource, not {safe_repr(cls)}")
         plan_of(cls)
         self._own[f"{cls.__module__}:{cls.__qualname__}"] = cls
 
@@ -188,13 +190,13 @@ class Resources:
         if known == self._known:
             return self._entries
         entries: dict[type[Resource], _Entry] = {}
-        names: dict[str, Plan] = {}
-        tables: dict[str, Plan] = {}
+        names: dict[str, ResourcePlan] = {}
+        tables: dict[str, ResourcePlan] = {}
         for cls in known:
             plan = plan_of(cls)
             kept = self._entries.get(cls)
             if kept is None or kept.plan is not plan:
-                verbs = checked(plan)
+                verbs = build_verbs(plan)
                 tools = tuple(ResourceTool(self._desk, verb) for verb in verbs)
                 kept = _Entry(plan, {verb.name: verb for verb in verbs}, tools)
             for tool in kept.tools:
@@ -205,7 +207,7 @@ class Resources:
         self._plans = frozenset(entry.plan for entry in entries.values())
         return entries
 
-    def _all_plans(self) -> frozenset[Plan]:
+    def _all_plans(self) -> frozenset[ResourcePlan]:
         self._all()
         return self._plans
 
@@ -229,7 +231,9 @@ class Resources:
     def __getitem__(self, cls: type[R]) -> Handle[R]:
         entry = self._all().get(cls)
         if entry is None:
-            raise ConfigError(f"{shown(cls)} is not exported here; write @w.export above the class")
+            raise ConfigError(
+                f"{safe_repr(cls)} is not exported here; write @w.export above the class"
+            )
         return Handle(self._desk, entry)
 
     def __getattr__(self, name: str) -> Handle[Any]:
@@ -258,7 +262,7 @@ class Resources:
         tools = {one.name: one for entry in self._all().values() for one in entry.tools}
         found = tools.get(tool)
         if found is None:
-            raise ConfigError(f"there is no tool {shown(tool)}{nearest(str(tool), tools)}")
+            raise ConfigError(f"there is no tool {safe_repr(tool)}{nearest(str(tool), tools)}")
         prepared = found.prepare(dict(arguments))
         if prepared.problems:
             raise InvalidValue("; ".join(prepared.problems))
@@ -272,7 +276,7 @@ class Resources:
         return await audit.query(self._desk.store(), **which)
 
 
-def _alone(taken: dict[str, Plan], name: str, plan: Plan, what: str) -> None:
+def _alone(taken: dict[str, ResourcePlan], name: str, plan: ResourcePlan, what: str) -> None:
     other = taken.setdefault(name, plan)
     if other is not plan:
         raise ConfigError(
@@ -295,14 +299,14 @@ class Handle(Generic[R]):
 
     __slots__ = ("_desk", "_entry")
 
-    def __init__(self, desk: Desk, entry: _Entry) -> None:
+    def __init__(self, desk: ResourceService, entry: _Entry) -> None:
         self._desk, self._entry = desk, entry
 
     def _verb(self, name: str) -> Verb:
         found = self._entry.verbs.get(name)
         if found is None:
             raise ConfigError(
-                f"{self._entry.plan.whose} offers no {shown(name)}{nearest(name, self._entry.verbs)}"
+                f"{self._entry.plan.whose} offers no {safe_repr(name)}{nearest(name, self._entry.verbs)}"
             )
         return found
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar, cast, datac
 import msgspec
 
 from windlass.access.caller import Caller
-from windlass.errors import ConfigError, InvalidValue, nearest, shown
-from windlass.resources.fields import Field, compiled
+from windlass.errors import ConfigError, InvalidValue, nearest, safe_repr
+from windlass.resources.fields import Field, compile_field
 from windlass.tools.schema.fields import names_around
 
 if TYPE_CHECKING:
@@ -158,13 +158,13 @@ class Layout(msgspec.Struct, frozen=True):
     reflected: bool = True
 
 
-class Plan:
+class ResourcePlan:
     """A resource, ready for use."""
 
     def __init__(self, cls: type[Resource], name: str | None = None) -> None:
         self.cls = cls
         self.whose = cls.__name__
-        self.name = sanitised(name or cls.path or _snake(cls.__name__), self.whose)
+        self.name = path_to_name(name or cls.path or _snake(cls.__name__), self.whose)
         self.table = identifier(cls.table or self.name, f"{self.whose}: the table")
         self.layout: Layout | None = cls.__dict__.get("__windlass_layout__")
         self.fields = _fields(cls)
@@ -194,11 +194,11 @@ class Plan:
         layout = self.layout
         self.tenant = TENANT if layout is None else layout.tenant
         self.version = VERSION if layout is None else layout.version
-        self.quoted = quoted(self.table)
-        self.columns = ", ".join(quoted(name) for name in names)
+        self.quoted = quote_identifier(self.table)
+        self.columns = ", ".join(quote_identifier(name) for name in names)
         if self.version is not None:
-            self.columns += f", {quoted(self.version)}"
-        self.mine = "1 = 1" if self.tenant is None else f"{quoted(self.tenant)} = ?"
+            self.columns += f", {quote_identifier(self.version)}"
+        self.mine = "1 = 1" if self.tenant is None else f"{quote_identifier(self.tenant)} = ?"
         self.select = f"SELECT {self.columns} FROM {self.quoted}"
         self.select_one = f"{self.select} WHERE {self.mine} AND id = ?"
         into = [*names]
@@ -206,9 +206,9 @@ class Plan:
             into.append(self.version)
         if self.tenant is not None:
             into.append(self.tenant)
-        listed, marks = ", ".join(map(quoted, into)), ", ".join("?" * len(into))
+        listed, marks = ", ".join(map(quote_identifier, into)), ", ".join("?" * len(into))
         self.insert = f"INSERT INTO {self.quoted} ({listed}) VALUES ({marks})"
-        same = "" if self.version is None else f" AND {quoted(self.version)} = ?"
+        same = "" if self.version is None else f" AND {quote_identifier(self.version)} = ?"
         self.remove = f"DELETE FROM {self.quoted} WHERE {self.mine} AND id = ?{same}"
 
     def mine_of(self, tenant: str) -> tuple[str, ...]:
@@ -219,11 +219,11 @@ class Plan:
         """The statement that changes these fields."""
         found = self.statements.get(names)
         if found is None:
-            sets = [f"{quoted(name)} = ?" for name in names]
+            sets = [f"{quote_identifier(name)} = ?" for name in names]
             same = ""
             if self.version is not None:
-                sets.append(f"{quoted(self.version)} = ?")
-                same = f" AND {quoted(self.version)} = ?"
+                sets.append(f"{quote_identifier(self.version)} = ?")
+                same = f" AND {quote_identifier(self.version)} = ?"
             found = f"UPDATE {self.quoted} SET {', '.join(sets)} WHERE {self.mine} AND id = ?{same}"
             if len(self.statements) >= _MOST_STATEMENTS:  # a caller chooses which fields he changes
                 self.statements.clear()
@@ -246,16 +246,16 @@ class Plan:
         """The row as an object of its class."""
         values = dict(plain)
         version = values.pop("version", 0)
-        made = self.checked(values)
+        made = self.build_object(values)
         made.__dict__[VERSION] = version
         return made
 
-    def checked(self, values: Mapping[str, Any]) -> Any:
+    def build_object(self, values: Mapping[str, Any]) -> Any:
         """An object of these values, or `InvalidValue` that says which one is wrong."""
         for name in values:
             if name not in self.by_name:
                 raise InvalidValue(
-                    f"{self.name} has no field {shown(name)}{nearest(str(name), self.by_name)}"
+                    f"{self.name} has no field {safe_repr(name)}{nearest(str(name), self.by_name)}"
                 )
         try:
             return msgspec.convert(values, self.cls, strict=True)
@@ -264,11 +264,11 @@ class Plan:
         except RecursionError:
             raise InvalidValue(f"{self.name}: a value is nested too deeply") from None
 
-    def stored(self, made: Any) -> list[Any]:
+    def to_stored(self, made: Any) -> list[Any]:
         """The values of an object as the database has them, in the order of the fields."""
-        return [one.stored(getattr(made, one.name)) for one in self.fields]
+        return [one.to_stored(getattr(made, one.name)) for one in self.fields]
 
-    def shown(self, made: Any) -> Plain:
+    def to_plain(self, made: Any) -> Plain:
         """An object as JSON has it."""
         row: Plain = msgspec.to_builtins(made)
         row["version"] = made.version
@@ -280,33 +280,35 @@ def is_resource(cls: object) -> bool:
     return isinstance(cls, type) and issubclass(cls, Resource) and cls is not Resource
 
 
-def plan_of(cls: type[Resource]) -> Plan:
+def plan_of(cls: type[Resource]) -> ResourcePlan:
     """The plan of a resource, made when it is first asked for."""
     kept = cls.__dict__.get(_PLAN)
     if kept is None:
         if not is_resource(cls):
-            raise ConfigError(f"{shown(cls)} is not a Resource; write class Product(w.Resource)")
-        kept = Plan(cls)
+            raise ConfigError(
+                f"{safe_repr(cls)} is not a Resource; write class Product(w.Resource)"
+            )
+        kept = ResourcePlan(cls)
         setattr(cls, _PLAN, kept)
     return kept
 
 
-def keep_plan(cls: type[Resource], plan: Plan) -> None:
+def keep_plan(cls: type[Resource], plan: ResourcePlan) -> None:
     """Let this be the plan of the class from now on."""
     setattr(cls, _PLAN, plan)
 
 
-def quoted(name: str) -> str:
+def quote_identifier(name: str) -> str:
     """An identifier in a statement; only names that passed `identifier` come here."""
     return f'"{name}"'
 
 
-def sanitised(path: object, whose: str) -> str:
+def path_to_name(path: object, whose: str) -> str:
     """A path as a part of a tool's name: `shop/products` is `shop_products`."""
     name = re.sub(r"[^A-Za-z0-9]+", "_", path).strip("_").lower() if isinstance(path, str) else ""
     if not name or not name[0].isalpha():
         raise ConfigError(
-            f"{whose}: {shown(path)} gives no name for tools; set path to a word such as 'products'"
+            f"{whose}: {safe_repr(path)} gives no name for tools; set path to a word such as 'products'"
         )
     return name
 
@@ -315,7 +317,7 @@ def identifier(name: object, what: str) -> str:
     """A name that may stand in a statement, or `ConfigError`."""
     if not isinstance(name, str) or not _IDENTIFIER.fullmatch(name):
         raise ConfigError(
-            f"{what} {shown(name)} must be a letter and up to 59 letters, digits and `_`"
+            f"{what} {safe_repr(name)} must be a letter and up to 59 letters, digits and `_`"
         )
     if name.lower().startswith(_OWN):
         raise ConfigError(f"{what} {name!r}: names that begin with {name.split('_')[0]}_ are taken")
@@ -350,7 +352,7 @@ def _fields(cls: type[Resource]) -> tuple[Field, ...]:
         if lower.setdefault(name.lower(), name) != name:
             raise ConfigError(f"{whose}: {name!r} and {lower[name.lower()]!r} are one column")
         made = default if default is not None else factory
-        found.append(compiled(name, hints[name], made is None, made, whose))
+        found.append(compile_field(name, hints[name], made is None, made, whose))
     return tuple(found)
 
 
@@ -396,11 +398,11 @@ def _id_field(fields: Mapping[str, Field], whose: str) -> Field:
 
 def _verbs(given: Any, whose: str) -> tuple[str, ...]:
     if isinstance(given, str) or not isinstance(given, Sequence):
-        raise ConfigError(f"{whose}.verbs is a list of verbs, not {shown(given)}")
+        raise ConfigError(f"{whose}.verbs is a list of verbs, not {safe_repr(given)}")
     for verb in cast("Sequence[Any]", given):
         if verb not in VERBS:
             raise ConfigError(
-                f"{whose}.verbs: {shown(verb)} is not a verb{nearest(str(verb), VERBS)}; "
+                f"{whose}.verbs: {safe_repr(verb)} is not a verb{nearest(str(verb), VERBS)}; "
                 f"they are {', '.join(VERBS)}"
             )
     return tuple(verb for verb in VERBS if verb in given)
@@ -408,5 +410,5 @@ def _verbs(given: Any, whose: str) -> tuple[str, ...]:
 
 def _limit(given: Any, whose: str) -> int:
     if type(given) is not int or not 1 <= given <= 10_000:
-        raise ConfigError(f"{whose}.max_limit is a number from 1 to 10000, not {shown(given)}")
+        raise ConfigError(f"{whose}.max_limit is a number from 1 to 10000, not {safe_repr(given)}")
     return given

@@ -12,7 +12,7 @@ import msgspec
 
 from windlass.errors import ConfigError
 from windlass.resources.fields import Field, Kind
-from windlass.resources.resource import TENANT, VERSION, Plan, quoted
+from windlass.resources.resource import TENANT, VERSION, ResourcePlan, quote_identifier
 
 _TYPES: dict[str, dict[Kind, str]] = {
     "sqlite": {"integer": "INTEGER", "boolean": "INTEGER", "number": "REAL", "bytes": "BLOB"},
@@ -27,7 +27,7 @@ _TEXT = {"sqlite": "TEXT", "postgres": "TEXT"}
 _ORDERED = {"sqlite": "", "postgres": ' COLLATE "C"'}  # text sorts the same everywhere
 
 
-class Found(msgspec.Struct, frozen=True):
+class ColumnInfo(msgspec.Struct, frozen=True):
     """A column as the database describes it."""
 
     name: str
@@ -37,7 +37,7 @@ class Found(msgspec.Struct, frozen=True):
     key: bool = False
 
 
-def ensure(tx: Any, plan: Plan) -> None:
+def ensure(tx: Any, plan: ResourcePlan) -> None:
     """Let the table be as the class wants it."""
     if plan.layout is not None:
         return  # the table is somebody else's
@@ -51,7 +51,7 @@ def ensure(tx: Any, plan: Plan) -> None:
             _index(tx, plan, one)
 
 
-def columns_of(tx: Any, table: str) -> list[Found]:
+def columns_of(tx: Any, table: str) -> list[ColumnInfo]:
     """The columns of a table, none when there is no such table."""
     if tx.dialect == "postgres":
         rows = tx.execute(
@@ -61,12 +61,12 @@ def columns_of(tx: Any, table: str) -> list[Found]:
             (table,),
         ).fetchall()
         return [
-            Found(name, kind.upper(), null == "NO" and filled is None, null == "YES")
+            ColumnInfo(name, kind.upper(), null == "NO" and filled is None, null == "YES")
             for name, kind, null, filled in rows
         ]
-    rows = tx.execute(f"PRAGMA table_info({quoted(table)})").fetchall()
+    rows = tx.execute(f"PRAGMA table_info({quote_identifier(table)})").fetchall()
     return [
-        Found(
+        ColumnInfo(
             name, kind.upper(), bool(strict) and filled is None and not key, not strict, bool(key)
         )
         for _, name, kind, strict, filled, key in rows
@@ -81,20 +81,20 @@ def type_of(one: Field, dialect: str) -> str:
 def _column(one: Field, dialect: str) -> str:
     kind = type_of(one, dialect)
     ordered = _ORDERED[dialect] if kind == "TEXT" else ""
-    return f"{quoted(one.name)} {kind}{ordered}{'' if one.nullable else ' NOT NULL'}"
+    return f"{quote_identifier(one.name)} {kind}{ordered}{'' if one.nullable else ' NOT NULL'}"
 
 
-def _create(tx: Any, plan: Plan) -> None:
+def _create(tx: Any, plan: ResourcePlan) -> None:
     dialect = tx.dialect
-    lines = [f"{quoted(TENANT)} {_TEXT[dialect]}{_ORDERED[dialect]} NOT NULL"]
+    lines = [f"{quote_identifier(TENANT)} {_TEXT[dialect]}{_ORDERED[dialect]} NOT NULL"]
     lines += [_column(one, dialect) for one in plan.fields]
-    lines.append(f"{quoted(VERSION)} {_TYPES[dialect]['integer']} NOT NULL")
-    lines.append(f"PRIMARY KEY ({quoted(TENANT)}, {quoted('id')})")
+    lines.append(f"{quote_identifier(VERSION)} {_TYPES[dialect]['integer']} NOT NULL")
+    lines.append(f"PRIMARY KEY ({quote_identifier(TENANT)}, {quote_identifier('id')})")
     without = " WITHOUT ROWID" if dialect == "sqlite" else ""
     tx.execute(f"CREATE TABLE IF NOT EXISTS {plan.quoted} ({', '.join(lines)}){without}")
 
 
-def _compare(tx: Any, plan: Plan, there: dict[str, Found]) -> None:
+def _compare(tx: Any, plan: ResourcePlan, there: dict[str, ColumnInfo]) -> None:
     if TENANT not in there or VERSION not in there:
         raise ConfigError(
             f"{plan.whose}: a table {plan.table!r} is there and no resource made it; "
@@ -125,11 +125,11 @@ def _compare(tx: Any, plan: Plan, there: dict[str, Found]) -> None:
             )
 
 
-def _add(tx: Any, plan: Plan, one: Field) -> None:
+def _add(tx: Any, plan: ResourcePlan, one: Field) -> None:
     column = _column(one, tx.dialect)
     if one.default is not None:
         made: Any = msgspec.convert(msgspec.to_builtins(one.default()), one.hint)
-        stored = one.stored(made)
+        stored = one.to_stored(made)
         if stored is not None:
             column += f" DEFAULT {_literal(stored, tx.dialect)}"
     if one.default is None and not one.nullable:
@@ -148,13 +148,13 @@ def _literal(value: Any, dialect: str) -> str:
     return repr(value)
 
 
-def _index(tx: Any, plan: Plan, one: Field) -> None:
+def _index(tx: Any, plan: ResourcePlan, one: Field) -> None:
     kind, mark = ("UNIQUE INDEX", "ux") if one.column.unique else ("INDEX", "ix")
     name = f"{mark}_{plan.table}_{one.name}"
     try:
         tx.execute(
-            f"CREATE {kind} IF NOT EXISTS {quoted(name)} "
-            f"ON {plan.quoted} ({quoted(TENANT)}, {quoted(one.name)})"
+            f"CREATE {kind} IF NOT EXISTS {quote_identifier(name)} "
+            f"ON {plan.quoted} ({quote_identifier(TENANT)}, {quote_identifier(one.name)})"
         )
     except Exception as error:
         if not one.column.unique:

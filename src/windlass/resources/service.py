@@ -23,7 +23,7 @@ from windlass.resources.audit import Origin
 from windlass.resources.methods import begin, row_for
 from windlass.resources.plan_check import check_rows, find_expected
 from windlass.resources.query import Page
-from windlass.resources.resource import Plan, Resource, plan_of
+from windlass.resources.resource import Resource, ResourcePlan, plan_of
 from windlass.resources.tx import ResourceTx, tenant_of
 from windlass.resources.verbs import Verb
 from windlass.store.base import Store
@@ -35,7 +35,7 @@ T = TypeVar("T")
 Commit = Callable[[Callable[[Any], Any]], Awaitable[Any]]
 
 
-class Desk:
+class ResourceService:
     """What the resources of one Runtime share: its store, its roles, and which tables are ready."""
 
     def __init__(
@@ -45,16 +45,18 @@ class Desk:
         redactor: Callable[[], Redactor | None],
     ) -> None:
         self.store, self.roles, self.redactor = store, roles, redactor
-        self.plans: Callable[[], frozenset[Plan]] = frozenset  # the registry's own says which
+        self.plans: Callable[[], frozenset[ResourcePlan]] = (
+            frozenset  # the registry's own says which
+        )
         self._name = seams.new_id("host")
-        self._ready: frozenset[Plan] = frozenset()
+        self._ready: frozenset[ResourcePlan] = frozenset()
         self._ready_in: Store | None = None
         self._dialect = ""
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._lanes: list[int] = []  # chains of host calls that nobody uses now
         self._count = 0
 
-    async def prepare(self, store: Store) -> frozenset[Plan]:
+    async def prepare(self, store: Store) -> frozenset[ResourcePlan]:
         """Let the tables be there, of all resources: a method may work with several."""
         plans = self.plans()
         if self._ready_in is store and plans <= self._ready:
@@ -161,7 +163,7 @@ class Desk:
         store: Store,
         show: Callable[[Any], Any],
         ctx: ToolContext[Any] | None,
-        known: frozenset[Plan],
+        known: frozenset[ResourcePlan],
     ) -> Any:
         kept = verb.plan.cls.audit_reads
         commit = self._in_turn(origin.session, store.commit)
@@ -203,14 +205,14 @@ class _Call:
 
     def __init__(
         self,
-        desk: Desk,
+        desk: ResourceService,
         verb: Verb,
         arguments: dict[str, Any],
         origin: Origin,
         caller: Caller,
         commit: Commit,
         show: Callable[[Any], Any],
-        known: frozenset[Plan],
+        known: frozenset[ResourcePlan],
         *,
         kept: bool = True,
     ) -> None:
@@ -276,7 +278,7 @@ class _Call:
                 reason=reason,
                 redactor=self.redactor,
             )
-            return denied(self.verb.tool, reason)
+            return denial_result(self.verb.tool, reason)
 
         return body
 
@@ -332,7 +334,7 @@ class _Outside:
 # --------------------------------------------------------------------------- answers
 
 
-def denied(tool: str, reason: str) -> ToolResult:
+def denial_result(tool: str, reason: str) -> ToolResult:
     """What a model reads about a call that its caller may not make."""
     words = to_text({"error": "permission_denied", "tool": tool, "reason": reason})
     return ToolResult(content=words, is_error=True, name=tool, outcome="denied")
@@ -341,7 +343,7 @@ def denied(tool: str, reason: str) -> ToolResult:
 def as_json(value: Any) -> Any:
     """Rows, pages and objects as JSON."""
     if isinstance(value, Resource):
-        return plan_of(type(value)).shown(value)
+        return plan_of(type(value)).to_plain(value)
     if isinstance(value, Page):
         page = cast("Page[Any]", value)
         return {"rows": [as_json(one) for one in page.rows], "cursor": page.cursor}
@@ -350,7 +352,7 @@ def as_json(value: Any) -> Any:
     return value
 
 
-def _objects(plan: Plan) -> Callable[[Any], Any]:
+def _objects(plan: ResourcePlan) -> Callable[[Any], Any]:
     """Rows as objects; what a method returns stays as it is."""
     keys = {*plan.by_name, "version"}
 

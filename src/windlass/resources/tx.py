@@ -21,11 +21,11 @@ from windlass.errors import (
     NotFound,
     PermissionDenied,
     nearest,
-    shown,
+    safe_repr,
 )
 from windlass.resources.fields import integer, text
 from windlass.resources.query import LIMIT, Page, Query, Search
-from windlass.resources.resource import Plain, Plan, Resource, plan_of
+from windlass.resources.resource import Plain, Resource, ResourcePlan, plan_of
 
 R = TypeVar("R", bound=Resource)
 _MOST_SCANNED = 10_000  # rows looked at for one page, when a hook hides most of them
@@ -35,7 +35,7 @@ _MOST_ID = 512
 class Change(msgspec.Struct, frozen=True):
     """One row that was written: as it was, and as it is."""
 
-    plan: Plan
+    plan: ResourcePlan
     id: Any
     before: Plain | None
     after: Plain | None
@@ -51,7 +51,7 @@ class ResourceTx:
     __slots__ = ("_known", "_tx", "caller", "changes", "now", "tenant")
 
     def __init__(
-        self, tx: Any, caller: Caller, tenant: str, now: float, known: Container[Plan]
+        self, tx: Any, caller: Caller, tenant: str, now: float, known: Container[ResourcePlan]
     ) -> None:
         self._tx, self.caller, self.tenant, self.now = tx, caller, tenant, now
         self._known = known
@@ -66,7 +66,7 @@ class ResourceTx:
         """Run a statement on tables of your own; `?` stands for a parameter."""
         return self._tx.execute(sql, parameters)
 
-    def _plan(self, cls: type[Resource]) -> Plan:
+    def _plan(self, cls: type[Resource]) -> ResourcePlan:
         plan = plan_of(cls)
         if plan not in self._known:
             raise ConfigError(
@@ -111,18 +111,18 @@ class ResourceTx:
         """Change some fields of a row."""
         plan = self._plan(cls)
         before = self.known(plan, id)
-        after = merged(plan, before, plain_values(plan, values))
+        after = merge_row(plan, before, plain_values(plan, values))
         return plan.instance(self.change(plan, before, after, version))
 
     def save(self, made: R) -> R:
         """Store a row that was read and changed; `Conflict` if somebody else was faster."""
         plan = self._plan(type(made))
-        values = plan.shown(made)
+        values = plan.to_plain(made)
         version = values.pop("version")
         if not version:
             return plan.instance(self.make(plan, plain_values(plan, values)))
         before = self.known(plan, values["id"])
-        after = plan.checked(values)
+        after = plan.build_object(values)
         return plan.instance(self.change(plan, before, after, version))
 
     def delete(self, cls: type[R], id: Any, version: int | None = None) -> R:
@@ -134,20 +134,20 @@ class ResourceTx:
 
     # ----------------------------------------------------------------- rows
 
-    def row(self, plan: Plan, id: Any) -> Plain | None:
+    def row(self, plan: ResourcePlan, id: Any) -> Plain | None:
         """The row as JSON has it."""
         key = key_of(plan, id)
         stored = self._tx.execute(plan.select_one, (*plan.mine_of(self.tenant), key)).fetchone()
         return None if stored is None else plan.plain(stored)
 
-    def known(self, plan: Plan, id: Any) -> Plain:
+    def known(self, plan: ResourcePlan, id: Any) -> Plain:
         """The same, and `NotFound` when there is none."""
         found = self.row(plan, id)
         if found is None:
-            raise NotFound(f"there is no {plan.name} {shown(id)}")
+            raise NotFound(f"there is no {plan.name} {safe_repr(id)}")
         return found
 
-    def rows(self, plan: Plan, query: Query, allow: bool = False) -> Page[Plain]:
+    def rows(self, plan: ResourcePlan, query: Query, allow: bool = False) -> Page[Plain]:
         """A page of rows; with `allow`, of those only that `allow_read` lets the caller see."""
         search = Search(plan, query, self.tenant)
         shown_rows: list[Plain] = []
@@ -160,7 +160,7 @@ class ResourceTx:
             for stored in found:
                 after = search.place(stored)
                 row = plan.plain(stored)
-                if allow and asked(plan.instance(row), "allow_read", self.caller) is not None:
+                if allow and call_hook(plan.instance(row), "allow_read", self.caller) is not None:
                     continue
                 if len(shown_rows) == search.limit:
                     return Page(shown_rows, search.cursor(cast("Any", last)))
@@ -174,12 +174,12 @@ class ResourceTx:
                     raise InvalidValue("where: too few of these rows may be seen; ask for less")
                 return Page(shown_rows, search.cursor(last))
 
-    def make(self, plan: Plan, values: Mapping[str, Any]) -> Plain:
+    def make(self, plan: ResourcePlan, values: Mapping[str, Any]) -> Plain:
         """Insert a row; an id is made when none is given."""
-        made = plan.checked(self.with_id(plan, values))
+        made = plan.build_object(self.with_id(plan, values))
         return self.insert(plan, made)
 
-    def with_id(self, plan: Plan, values: Mapping[str, Any]) -> dict[str, Any]:
+    def with_id(self, plan: ResourcePlan, values: Mapping[str, Any]) -> dict[str, Any]:
         """The values with an id among them."""
         if values.get("id") is not None:
             return dict(values)
@@ -189,10 +189,10 @@ class ResourceTx:
         most = self._tx.execute(sql, plan.mine_of(self.tenant)).fetchone()[0]
         return {**values, "id": (most or 0) + 1}
 
-    def insert(self, plan: Plan, made: Any) -> Plain:
+    def insert(self, plan: ResourcePlan, made: Any) -> Plain:
         """Insert an object that was checked."""
         key_of(plan, made.id)
-        stored = plan.stored(made)
+        stored = plan.to_stored(made)
         row = plan.plain([*stored, 1])
         values = stored
         if plan.version is not None:
@@ -203,12 +203,12 @@ class ResourceTx:
         self.changes.append(Change(plan, made.id, None, row))
         return row
 
-    def change(self, plan: Plan, before: Plain, after: Any, version: int | None) -> Plain:
+    def change(self, plan: ResourcePlan, before: Plain, after: Any, version: int | None) -> Plain:
         """Store the fields of `after` that differ; `version` is the one the caller has seen."""
-        expected(plan, before, version)
+        check_version(plan, before, version)
         if after.id != before["id"]:
             raise InvalidValue(f"{plan.name}: an id stays as it is; make a new row instead")
-        stored = plan.stored(after)
+        stored = plan.to_stored(after)
         row = plan.plain([*stored, before["version"] + 1])
         places = [at for at, name in enumerate(plan.names) if row[name] != before[name]]
         if not places:
@@ -219,14 +219,14 @@ class ResourceTx:
         self.changes.append(Change(plan, after.id, before, row))
         return row
 
-    def drop(self, plan: Plan, before: Plain, version: int | None) -> None:
+    def drop(self, plan: ResourcePlan, before: Plain, version: int | None) -> None:
         """Delete the row."""
-        expected(plan, before, version)
+        check_version(plan, before, version)
         self._alter(plan, plan.remove, [], before, written=False)
         self.changes.append(Change(plan, before["id"], before, None))
 
     def _alter(
-        self, plan: Plan, sql: str, values: list[Any], before: Plain, *, written: bool
+        self, plan: ResourcePlan, sql: str, values: list[Any], before: Plain, *, written: bool
     ) -> None:
         """One statement on one row of a known version."""
         if written and plan.version is not None:
@@ -236,10 +236,10 @@ class ResourceTx:
             values.append(before["version"])
         if self._write(plan, sql, values, before["id"]).rowcount != 1:
             raise Conflict(
-                f"{plan.name} {shown(before['id'])} was changed meanwhile; read it again"
+                f"{plan.name} {safe_repr(before['id'])} was changed meanwhile; read it again"
             )
 
-    def _write(self, plan: Plan, sql: str, values: Sequence[Any], id: Any) -> Any:
+    def _write(self, plan: ResourcePlan, sql: str, values: Sequence[Any], id: Any) -> Any:
         try:
             return self._tx.execute(sql, values)
         except Exception as error:
@@ -247,10 +247,10 @@ class ResourceTx:
                 raise
             taken = [one.name for one in plan.fields if one.column.unique]
             also = f", or another row has its {' or '.join(taken)}" if taken else ""
-            raise Conflict(f"{plan.name} {shown(id)} is there already{also}") from error
+            raise Conflict(f"{plan.name} {safe_repr(id)} is there already{also}") from error
 
 
-def expected(plan: Plan, before: Plain, version: int | None) -> None:
+def check_version(plan: ResourcePlan, before: Plain, version: int | None) -> None:
     """Is the row still the one that the caller has seen?"""
     if version is None:
         return
@@ -258,30 +258,30 @@ def expected(plan: Plan, before: Plain, version: int | None) -> None:
         raise InvalidValue(f"{plan.name}: its rows have no version; leave it out")
     if version != before["version"]:
         raise Conflict(
-            f"{plan.name} {shown(before['id'])} has version {before['version']}, not "
-            f"{shown(version, 40)}; read it again",
+            f"{plan.name} {safe_repr(before['id'])} has version {before['version']}, not "
+            f"{safe_repr(version, 40)}; read it again",
             before["version"],
         )
 
 
-def merged(plan: Plan, before: Plain, values: Mapping[str, Any]) -> Any:
+def merge_row(plan: ResourcePlan, before: Plain, values: Mapping[str, Any]) -> Any:
     """The row as it would be with these values, checked."""
     row = {**before, **values}
     del row["version"]
-    return plan.checked(row)
+    return plan.build_object(row)
 
 
-def plain_values(plan: Plan, values: object) -> dict[str, Any]:
+def plain_values(plan: ResourcePlan, values: object) -> dict[str, Any]:
     """A host's or a model's values as JSON has them."""
     if isinstance(values, plan.cls):
         values = msgspec.structs.asdict(values)
     if not isinstance(values, Mapping):
-        raise InvalidValue(f"{plan.name}: values are an object of fields, not {shown(values)}")
+        raise InvalidValue(f"{plan.name}: values are an object of fields, not {safe_repr(values)}")
     given = cast("Mapping[Any, Any]", values)
     for name in given:
         if name not in plan.by_name:
             raise InvalidValue(
-                f"{plan.name} has no field {shown(name)}{nearest(str(name), plan.by_name)}"
+                f"{plan.name} has no field {safe_repr(name)}{nearest(str(name), plan.by_name)}"
             )
     try:
         return msgspec.to_builtins(dict(given))
@@ -289,7 +289,7 @@ def plain_values(plan: Plan, values: object) -> dict[str, Any]:
         raise InvalidValue(f"{plan.name}: {error}") from None
 
 
-def key_of(plan: Plan, id: object) -> Any:
+def key_of(plan: ResourcePlan, id: object) -> Any:
     """An id that can be asked for."""
     try:
         if plan.id.kind == "integer":
@@ -302,7 +302,7 @@ def key_of(plan: Plan, id: object) -> Any:
     kind = (
         "a whole number" if plan.id.kind == "integer" else f"a text of 1 to {_MOST_ID} characters"
     )
-    raise InvalidValue(f"id: is {kind}, not {shown(id)}")
+    raise InvalidValue(f"id: is {kind}, not {safe_repr(id)}")
 
 
 def tenant_of(caller: Caller) -> str:
@@ -311,14 +311,14 @@ def tenant_of(caller: Caller) -> str:
     if tenant is None:
         return ""
     if not isinstance(cast("object", tenant), str) or not tenant:
-        raise PermissionDenied(f"the caller's tenant is {shown(tenant)}; name one, or None")
+        raise PermissionDenied(f"the caller's tenant is {safe_repr(tenant)}; name one, or None")
     try:
         return text(tenant)
     except ValueError as error:
         raise PermissionDenied(f"the caller's tenant: {error}") from None
 
 
-def asked(made: Any, hook: str, caller: Caller) -> str | None:
+def call_hook(made: Any, hook: str, caller: Caller) -> str | None:
     """Why the caller may not; None when the hook says True and nothing else."""
     try:
         answer: object = getattr(made, hook)(caller)
@@ -328,7 +328,9 @@ def asked(made: Any, hook: str, caller: Caller) -> str | None:
         return None
     if isinstance(answer, str) and answer:
         return answer
-    return f"{hook} says no" if answer is False else f"{hook} answered {shown(answer)}, not True"
+    return (
+        f"{hook} says no" if answer is False else f"{hook} answered {safe_repr(answer)}, not True"
+    )
 
 
 def _is_taken(error: BaseException) -> bool:

@@ -12,14 +12,14 @@ from typing import Any, cast
 
 import msgspec
 
-from windlass.errors import Conflict, PermissionDenied, ResourceError, shown
+from windlass.errors import Conflict, PermissionDenied, ResourceError, safe_repr
 from windlass.resources import audit
 from windlass.resources.audit import AuditRow
-from windlass.resources.preview import origin_of, same_store, tried
-from windlass.resources.resource import HOOKS, Plain, Plan
-from windlass.resources.service import Desk
+from windlass.resources.preview import origin_of, run_and_roll_back, same_store
+from windlass.resources.resource import HOOKS, Plain, ResourcePlan
+from windlass.resources.service import ResourceService
 from windlass.resources.tx import ResourceTx, tenant_of
-from windlass.resources.verbs import Verb, allowed
+from windlass.resources.verbs import Verb, check_allowed
 from windlass.seams import now
 from windlass.tools.tool import ToolContext
 
@@ -36,7 +36,7 @@ class CannotUndo(ResourceError):
 class _Row(msgspec.Struct, frozen=True):
     """What one call did to one row, from its first change to its last."""
 
-    plan: Plan
+    plan: ResourcePlan
     id: Any
     versions: tuple[int | None, int | None]
     digests: tuple[str | None, str | None]
@@ -53,7 +53,7 @@ class _Row(msgspec.Struct, frozen=True):
 
     @property
     def named(self) -> str:
-        return f"{self.plan.name} {shown(self.id)}"
+        return f"{self.plan.name} {safe_repr(self.id)}"
 
     @property
     def words(self) -> str:
@@ -62,14 +62,14 @@ class _Row(msgspec.Struct, frozen=True):
             return f"delete {self.named}"
         if self.verb == "delete":
             return f"make {self.named} again"
-        back = ", ".join(f"{name} to {shown(value, 40)}" for name, value in self.old.items())
+        back = ", ".join(f"{name} to {safe_repr(value, 40)}" for name, value in self.old.items())
         return f"set {self.named} back: {back}"
 
 
 class RowUndo:
     """The undo of a verb or a method of a resource."""
 
-    def __init__(self, desk: Desk, verb: Verb) -> None:
+    def __init__(self, desk: ResourceService, verb: Verb) -> None:
         self.desk, self.verb = desk, verb
         self.__name__ = f"undo_{verb.tool}"
 
@@ -80,7 +80,7 @@ class RowUndo:
 
         Found by doing it and rolling back.
         """
-        logged, rows, known = await self._looked(ctx)
+        logged, rows, known = await self._read_changes(ctx)
         store = same_store(self.desk, ctx, self.verb.tool)
 
         def body(tx: Any) -> None:
@@ -90,13 +90,13 @@ class RowUndo:
             for each in (*first, body):
                 each(tx)
 
-        await tried(store, all_of_it)
+        await run_and_roll_back(store, all_of_it)
         own = self.verb.method is not None or self.verb.plan.overridden[self.verb.name]
         beside = "; what its own code did beside these rows stays" if own else ""
         return "; ".join(row.words for row in rows) + beside, body
 
     async def __call__(self, _args: Any, _result: Any, ctx: ToolContext[Any]) -> Any:
-        logged, rows, known = await self._looked(ctx)
+        logged, rows, known = await self._read_changes(ctx)
         words = "; ".join(row.words for row in rows)
 
         def body(tx: Any) -> str:
@@ -105,7 +105,9 @@ class RowUndo:
 
         return await ctx.commit(body)
 
-    async def _looked(self, ctx: ToolContext[Any]) -> tuple[AuditRow, list[_Row], frozenset[Plan]]:
+    async def _read_changes(
+        self, ctx: ToolContext[Any]
+    ) -> tuple[AuditRow, list[_Row], frozenset[ResourcePlan]]:
         store = same_store(self.desk, ctx, self.verb.tool)
         known = await self.desk.prepare(store)
         found = await audit.query(store, session=ctx.session_id, call=ctx.call_id, outcome="ok")
@@ -123,13 +125,13 @@ class RowUndo:
         logged: AuditRow,
         rows: list[_Row],
         ctx: ToolContext[Any],
-        known: frozenset[Plan],
+        known: frozenset[ResourcePlan],
     ) -> None:
         tenant = tenant_of(ctx.caller)
         work = ResourceTx(tx, ctx.caller, tenant, now(), known)
         for row in reversed(rows):
             self._may(row, work)
-            expected = _expected(tx, logged, row, tenant)
+            expected = _expected_version(tx, logged, row, tenant)
             _reverse(work, row, expected)
         origin = origin_of(self.desk, UNDO, self.verb.plan, self.verb.tool, ctx)
         audit.write(tx, origin, work.changes, redactor=self.desk.redactor())
@@ -141,7 +143,7 @@ class RowUndo:
             raise PermissionDenied(refused)
 
 
-def _rows(logged: AuditRow, plans: dict[str, Plan]) -> list[_Row]:
+def _rows(logged: AuditRow, plans: dict[str, ResourcePlan]) -> list[_Row]:
     """What the call did, a row at a time; several changes of one row are one."""
     found: dict[tuple[str, str], _Row] = {}
     for change in cast("list[dict[str, Any]]", msgspec.json.decode(logged.changes)):
@@ -175,7 +177,7 @@ def _rows(logged: AuditRow, plans: dict[str, Plan]) -> list[_Row]:
     return [row for row in found.values() if row.digests != (None, None)]
 
 
-def _expected(tx: Any, logged: AuditRow, row: _Row, tenant: str) -> int | None:
+def _expected_version(tx: Any, logged: AuditRow, row: _Row, tenant: str) -> int | None:
     """The version that the row has if nobody has changed it since, but for what was undone."""
     within = "instr" if tx.dialect == "sqlite" else "strpos"
     about = {"resource": row.plan.name, "id": row.id}
@@ -209,24 +211,24 @@ def _reverse(work: ResourceTx, row: _Row, version: int | None) -> None:
             raise Conflict(f"{row.named} is there again")
         before = _before(row, {})
         made = plan.instance(before)
-        _permitted(work, plan, "create", made)
+        _check_permitted(work, plan, "create", made)
         work.insert(plan, made)
         return
     if current is None:
         raise Conflict(f"{row.named} is gone")
-    _unchanged(row, current, version)
+    _check_unchanged(row, current, version)
     if row.verb == "create":
-        _permitted(work, plan, "delete", plan.instance(current))
+        _check_permitted(work, plan, "delete", plan.instance(current))
         work.drop(plan, current, None)
         return
     before = _before(row, current)
     after = plan.instance(before)
     for made in (plan.instance(current), after):
-        _permitted(work, plan, "update", made)
+        _check_permitted(work, plan, "update", made)
     work.change(plan, current, after, None)
 
 
-def _unchanged(row: _Row, current: Plain, version: int | None) -> None:
+def _check_unchanged(row: _Row, current: Plain, version: int | None) -> None:
     if row.plan.version is not None:
         same = current["version"] == version
     else:
@@ -246,6 +248,6 @@ def _before(row: _Row, current: Plain) -> Plain:
     return before
 
 
-def _permitted(work: ResourceTx, plan: Plan, verb: str, made: Any) -> None:
+def _check_permitted(work: ResourceTx, plan: ResourcePlan, verb: str, made: Any) -> None:
     if plan.hooks[verb]:
-        allowed(made, HOOKS[verb], work)
+        check_allowed(made, HOOKS[verb], work)

@@ -11,14 +11,14 @@ from typing import Any, cast
 
 import msgspec
 
-from windlass.errors import InvalidValue, NotFound, PermissionDenied, shown
+from windlass.errors import InvalidValue, NotFound, PermissionDenied, safe_repr
 from windlass.resources.fields import SORTED
 from windlass.resources.query import LIMIT, MOST_CHOICES, MOST_SORTS, Page, Query
-from windlass.resources.resource import HOOKS, Plain, Plan
+from windlass.resources.resource import HOOKS, Plain, ResourcePlan
 from windlass.resources.tx import (
     ResourceTx,
-    asked,
-    merged,
+    call_hook,
+    merge_row,
     plain_values,
 )
 from windlass.tools.schema.types import Shapes
@@ -43,7 +43,7 @@ _WORDS = {
 class Verb(msgspec.Struct, frozen=True):
     """One verb of one resource, ready for use."""
 
-    plan: Plan
+    plan: ResourcePlan
     name: str  # the verb's, or the method's
     tool: str  # the tool's
     description: str
@@ -63,17 +63,17 @@ class Verb(msgspec.Struct, frozen=True):
         return self.annotations["side_effect_level"] == "read_only"
 
 
-def verbs_of(plan: Plan) -> list[Verb]:
+def verbs_of(plan: ResourcePlan) -> list[Verb]:
     """The verbs that the class allows."""
     return [_verb(plan, name) for name in plan.verbs]
 
 
-def told(plan: Plan, verb: str, kind: str, level: str) -> dict[str, Any]:
+def verb_annotations(plan: ResourcePlan, verb: str, kind: str, level: str) -> dict[str, Any]:
     """What is known of a verb as a tool."""
     return {"kind": kind, "side_effect_level": level, "resource": plan.name, "verb": verb}
 
 
-def _verb(plan: Plan, name: str) -> Verb:
+def _verb(plan: ResourcePlan, name: str) -> Verb:
     parameters = _SCHEMAS[name](plan)
     level = "read_only" if name in READS else "workspace_write"
     about = (plan.cls.__doc__ or "").strip().split("\n\n")[0] if plan.documented else ""
@@ -91,7 +91,7 @@ def _verb(plan: Plan, name: str) -> Verb:
         f"{name}_{plan.name}",
         description,
         parameters,
-        told(plan, name, _KINDS[name], level),
+        verb_annotations(plan, name, _KINDS[name], level),
         body,
     )
 
@@ -109,7 +109,7 @@ def _object(properties: dict[str, Any], required: list[str], shapes: Shapes) -> 
     return shapes.finish(schema)
 
 
-def id_schema(plan: Plan) -> dict[str, Any]:
+def id_schema(plan: ResourcePlan) -> dict[str, Any]:
     """The schema of an id that names a row."""
     kind = "integer" if plan.id.kind == "integer" else "string"
     return {"type": kind, "description": f"the id of the {plan.name.replace('_', ' ')}"}
@@ -121,18 +121,18 @@ _VERSION = {
 }
 
 
-def _get_schema(plan: Plan) -> dict[str, Any]:
+def _get_schema(plan: ResourcePlan) -> dict[str, Any]:
     return _object({"id": id_schema(plan)}, ["id"], Shapes())
 
 
-def _delete_schema(plan: Plan) -> dict[str, Any]:
+def _delete_schema(plan: ResourcePlan) -> dict[str, Any]:
     properties = {"id": id_schema(plan)}
     if plan.version is not None:
         properties["version"] = _VERSION
     return _object(properties, ["id"], Shapes())
 
 
-def _create_schema(plan: Plan) -> dict[str, Any]:
+def _create_schema(plan: ResourcePlan) -> dict[str, Any]:
     shapes = Shapes()
     properties = {one.name: one.schema(shapes) for one in plan.fields}
     properties["id"] = {**properties["id"], "description": "made for you when you leave it out"}
@@ -140,7 +140,7 @@ def _create_schema(plan: Plan) -> dict[str, Any]:
     return _object(properties, required, shapes)
 
 
-def _update_schema(plan: Plan) -> dict[str, Any]:
+def _update_schema(plan: ResourcePlan) -> dict[str, Any]:
     shapes = Shapes()
     changes = {one.name: one.schema(shapes) for one in plan.fields if one.name != "id"}
     values = {
@@ -156,7 +156,7 @@ def _update_schema(plan: Plan) -> dict[str, Any]:
     return _object(properties, ["id", "values"], shapes)
 
 
-def _search_schema(plan: Plan) -> dict[str, Any]:
+def _search_schema(plan: ResourcePlan) -> dict[str, Any]:
     shapes = Shapes()
     fields: dict[str, Any] = {}
     for one in plan.fields:
@@ -196,7 +196,7 @@ def _search_schema(plan: Plan) -> dict[str, Any]:
     return _object(properties, [], shapes)
 
 
-_SCHEMAS: dict[str, Callable[[Plan], dict[str, Any]]] = {
+_SCHEMAS: dict[str, Callable[[ResourcePlan], dict[str, Any]]] = {
     "get": _get_schema,
     "search": _search_schema,
     "create": _create_schema,
@@ -208,36 +208,36 @@ _SCHEMAS: dict[str, Callable[[Plan], dict[str, Any]]] = {
 # --------------------------------------------------------------------------- what they do
 
 
-def _get(tx: ResourceTx, plan: Plan, arguments: dict[str, Any]) -> Plain:
+def _get(tx: ResourceTx, plan: ResourcePlan, arguments: dict[str, Any]) -> Plain:
     id = arguments.get("id")
     if plan.overridden["get"]:
         made = plan.cls.get(tx, id)
         if made is None:
-            raise NotFound(f"there is no {plan.name} {shown(id)}")
-        row = plan.shown(made)
+            raise NotFound(f"there is no {plan.name} {safe_repr(id)}")
+        row = plan.to_plain(made)
     else:
         row = tx.known(plan, id)
     permit(tx, plan, "get", row)
     return row
 
 
-def _search(tx: ResourceTx, plan: Plan, arguments: dict[str, Any]) -> Page[Plain]:
+def _search(tx: ResourceTx, plan: ResourcePlan, arguments: dict[str, Any]) -> Page[Plain]:
     query = query_of(plan, arguments)
     if not plan.overridden["search"]:
         return tx.rows(plan, query, allow=plan.hooks["search"])
     found = plan.cls.search(tx, query)
-    seen = [one for one in found.rows if asked(one, "allow_read", tx.caller) is None]
-    return Page([plan.shown(one) for one in seen], found.cursor)
+    seen = [one for one in found.rows if call_hook(one, "allow_read", tx.caller) is None]
+    return Page([plan.to_plain(one) for one in seen], found.cursor)
 
 
-def query_of(plan: Plan, arguments: dict[str, Any]) -> Query:
+def query_of(plan: ResourcePlan, arguments: dict[str, Any]) -> Query:
     """The query in a call's arguments."""
     for name in arguments:
         if name not in ("where", "sort", "limit", "cursor"):
             raise InvalidValue(f"search_{plan.name} takes where, sort, limit and cursor")
     sort: Any = arguments.get("sort") or ()
     if not isinstance(sort, (str, list, tuple)):
-        raise InvalidValue(f"sort: is a list of fields, not {shown(sort)}")
+        raise InvalidValue(f"sort: is a list of fields, not {safe_repr(sort)}")
     limit: Any = arguments.get("limit")
     return Query(
         {} if (where := arguments.get("where")) is None else where,
@@ -247,40 +247,40 @@ def query_of(plan: Plan, arguments: dict[str, Any]) -> Query:
     )
 
 
-def _create(tx: ResourceTx, plan: Plan, arguments: dict[str, Any]) -> Plain:
+def _create(tx: ResourceTx, plan: ResourcePlan, arguments: dict[str, Any]) -> Plain:
     values = tx.with_id(plan, plain_values(plan, arguments))
-    made = plan.checked(values)
+    made = plan.build_object(values)
     if plan.hooks["create"]:
-        allowed(made, "allow_create", tx)
+        check_allowed(made, "allow_create", tx)
     if plan.overridden["create"]:
-        return plan.shown(plan.cls.create(tx, values))
+        return plan.to_plain(plan.cls.create(tx, values))
     return tx.insert(plan, made)
 
 
-def _update(tx: ResourceTx, plan: Plan, arguments: dict[str, Any]) -> Plain:
+def _update(tx: ResourceTx, plan: ResourcePlan, arguments: dict[str, Any]) -> Plain:
     id, version = arguments.get("id"), arguments.get("version")
     values = plain_values(plan, arguments.get("values"))
     before = tx.known(plan, id)
     permit(tx, plan, "update", before)
-    after = merged(plan, before, values)
+    after = merge_row(plan, before, values)
     if plan.hooks["update"]:
-        allowed(after, "allow_update", tx)
+        check_allowed(after, "allow_update", tx)
     if plan.overridden["update"]:
-        return plan.shown(plan.cls.update(tx, id, values, version))
+        return plan.to_plain(plan.cls.update(tx, id, values, version))
     return tx.change(plan, before, after, version)
 
 
-def _delete(tx: ResourceTx, plan: Plan, arguments: dict[str, Any]) -> Plain:
+def _delete(tx: ResourceTx, plan: ResourcePlan, arguments: dict[str, Any]) -> Plain:
     id, version = arguments.get("id"), arguments.get("version")
     before = tx.known(plan, id)
     permit(tx, plan, "delete", before)
     if plan.overridden["delete"]:
-        return plan.shown(plan.cls.delete(tx, id, version))
+        return plan.to_plain(plan.cls.delete(tx, id, version))
     tx.drop(plan, before, version)
     return before
 
 
-_RUNS: dict[str, Callable[[ResourceTx, Plan, dict[str, Any]], Any]] = {
+_RUNS: dict[str, Callable[[ResourceTx, ResourcePlan, dict[str, Any]], Any]] = {
     "get": _get,
     "search": _search,
     "create": _create,
@@ -289,14 +289,14 @@ _RUNS: dict[str, Callable[[ResourceTx, Plan, dict[str, Any]], Any]] = {
 }
 
 
-def permit(tx: ResourceTx, plan: Plan, verb: str, row: Plain) -> None:
+def permit(tx: ResourceTx, plan: ResourcePlan, verb: str, row: Plain) -> None:
     """Ask the hook of this verb about the row."""
     if plan.hooks[verb]:
-        allowed(plan.instance(row), HOOKS[verb], tx)
+        check_allowed(plan.instance(row), HOOKS[verb], tx)
 
 
-def allowed(made: Any, hook: str, tx: ResourceTx) -> None:
+def check_allowed(made: Any, hook: str, tx: ResourceTx) -> None:
     """Raise `PermissionDenied` unless the hook says True."""
-    reason = asked(made, hook, tx.caller)
+    reason = call_hook(made, hook, tx.caller)
     if reason is not None:
         raise PermissionDenied(reason)

@@ -8,9 +8,9 @@ from windlass.access.caller import Caller, is_host
 from windlass.audit import anchors
 from windlass.audit import query as asking
 from windlass.audit import verify as verifying
-from windlass.audit.anchors import Anchored, AuditAnchor
+from windlass.audit.anchors import AnchorContents, AuditAnchor
 from windlass.audit.query import AuditPage, AuditQuery
-from windlass.audit.seal import Keeper
+from windlass.audit.seal import SealScheduler
 from windlass.audit.verify import AuditReport
 from windlass.engine.environment import current_runtime
 from windlass.engine.ownership import check_caller, find_session, readable_sessions
@@ -69,7 +69,7 @@ class Audit:
         """
         runtime = self._runtime
         place = runtime.audit_anchor if anchor is None else anchors.as_anchor(anchor)
-        kept: Anchored | None = None
+        kept: AnchorContents | None = None
         if place is not None:
             kept = await anchors.get(place, runtime.pool())
             if kept is None and anchor is not None:
@@ -83,7 +83,7 @@ class Audit:
         """Seal and anchor now all that has moved since its last seal, whoever wrote it."""
         runtime = self._runtime
         store = runtime.audited
-        keeper = runtime.keeper_for(store) or Keeper(store, None, runtime.pool, 60.0)
+        keeper = runtime.keeper_for(store) or SealScheduler(store, None, runtime.pool, 60.0)
         return await keeper.seal()
 
 

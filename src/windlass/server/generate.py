@@ -28,7 +28,7 @@ from windlass.generate.api import GenerateChunk, GenerateResult
 from windlass.generate.resume import OF_THE_SESSION
 from windlass.loop.resume_input import Allow, Deny
 from windlass.server.limits import lower_limits
-from windlass.server.refusal import Refused, describe_failure, refuse
+from windlass.server.refusal import RequestRefused, describe_failure, refuse
 from windlass.server.turns import MediaUrls, TurnRules
 from windlass.tools.function import as_tools
 
@@ -102,7 +102,7 @@ class _App:
         self.runtime, self.identify, self.origins = runtime, identify, origins
         self.client_decisions = client_decisions
         self.turns, self.body, self.options = turns, body, options
-        self.offered = _offered(options.get("tools"))
+        self.offered = _index_tools(options.get("tools"))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request; the lifespan of a server is acknowledged."""
@@ -118,21 +118,23 @@ class _App:
             return
         traced = asked["include_tool_trace"]
         if asked.pop("stream"):
-            await _streamed(self._chunks(asked, caller), receive, send, traced)
+            await _send_stream(self._chunks(asked, caller), receive, send, traced)
         else:
             await self._whole(asked, caller, receive, send)
 
     async def _read(self, scope: Scope, receive: Receive) -> tuple[Caller, dict[str, Any]]:
         if scope["method"] != "POST":
-            raise Refused(405, "method_not_allowed", "ask with POST")
+            raise RequestRefused(405, "method_not_allowed", "ask with POST")
         headers = _headers(scope["headers"])
         origin = headers.get("origin")
         if origin is not None and origin not in self.origins:
-            raise Refused(403, "origin_not_allowed", f"requests from {origin} are not answered")
+            raise RequestRefused(
+                403, "origin_not_allowed", f"requests from {origin} are not answered"
+            )
         if headers.get("content-type", "").partition(";")[0].strip() != "application/json":
-            raise Refused(415, "unsupported_media_type", "the body is application/json")
+            raise RequestRefused(415, "unsupported_media_type", "the body is application/json")
         caller = await self._who(headers)
-        asked = self._asked(await self.body.read(receive), caller)
+        asked = self._parse_body(await self.body.read(receive), caller)
         if self.offered is not None and "tools" not in asked:
             asked["tools"] = self._for(caller, self.offered)
         return caller, asked
@@ -141,7 +143,7 @@ class _App:
         found = self.identify(headers)
         caller = await found if inspect.isawaitable(found) else found
         if caller is None:
-            raise Refused(401, "unauthenticated", "nobody is known by these headers")
+            raise RequestRefused(401, "unauthenticated", "nobody is known by these headers")
         if not isinstance(cast("object", caller), Caller) or is_host(caller):
             raise TypeError("identify answers a Caller for who asks, and never Caller.local()")
         return caller
@@ -155,7 +157,7 @@ class _App:
                 raise refuse(f"there is no tool {name!r} here{nearest(name, may)}")
         return [t for name, t in offered.items() if not isinstance(t, str) or name in may]
 
-    def _asked(self, body: bytes, caller: Caller) -> dict[str, Any]:
+    def _parse_body(self, body: bytes, caller: Caller) -> dict[str, Any]:
         try:
             asked = msgspec.json.decode(body, type=dict[str, Any])
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -196,7 +198,7 @@ class _App:
         if "decisions" not in asked:
             return
         if not self.client_decisions:
-            raise Refused(403, "permission_denied", "clients do not decide about calls here")
+            raise RequestRefused(403, "permission_denied", "clients do not decide about calls here")
         asked["decisions"] = _decisions(asked["decisions"])
 
     def _among_ours(self, tools: object, caller: Caller) -> list[Any]:
@@ -213,7 +215,7 @@ class _App:
                 raise refuse(f"there is no tool {name!r} here{nearest(name, among)}")
         return [among[name] for name in names]
 
-    def _typed(self, asked: dict[str, Any]) -> Any:
+    def _merge_options(self, asked: dict[str, Any]) -> Any:
         """The host's options, and the client's; a session that goes on knows its own."""
         typed = {**self.options, **asked}
         if "resume" in asked:
@@ -221,7 +223,7 @@ class _App:
         return typed
 
     async def _chunks(self, asked: dict[str, Any], caller: Caller) -> AsyncIterator[GenerateChunk]:
-        models, typed = self.runtime.models, self._typed(asked)
+        models, typed = self.runtime.models, self._merge_options(asked)
         if "resume" in typed:
             stream = models.resume_stream(typed.pop("resume"), caller=caller, **typed)
         else:
@@ -235,7 +237,7 @@ class _App:
     async def _whole(
         self, asked: dict[str, Any], caller: Caller, receive: Receive, send: Send
     ) -> None:
-        models, typed = self.runtime.models, self._typed(asked)
+        models, typed = self.runtime.models, self._merge_options(asked)
         answering = asyncio.ensure_future(
             models.resume(typed.pop("resume"), caller=caller, **typed)
             if "resume" in typed
@@ -260,7 +262,7 @@ class _App:
             raise failed
 
 
-async def _streamed(
+async def _send_stream(
     chunks: AsyncIterator[GenerateChunk], receive: Receive, send: Send, traced: bool
 ) -> None:
     """Send pieces as they come; a client that has left ends the run, at once."""
@@ -314,7 +316,7 @@ def _plain(thing: GenerateChunk | GenerateResult) -> dict[str, Any]:
     return {name: value for name, value in plain.items() if value is not None}
 
 
-def _offered(tools: Sequence[Any] | None) -> dict[str, Any] | None:
+def _index_tools(tools: Sequence[Any] | None) -> dict[str, Any] | None:
     """The host's tools by their names; None: all that the caller may use."""
     if tools is None:
         return None
@@ -345,18 +347,20 @@ def _boolean(name: str, given: object) -> bool:
 def _decisions(given: object) -> dict[str, Allow | Deny]:
     """Decisions by call: true, false, or `{"allow": false, "reason": "…"}`."""
     try:
-        said = msgspec.convert(given, dict[str, bool | _Said])
+        said = msgspec.convert(given, dict[str, bool | _DecisionBody])
     except msgspec.ValidationError as error:
         words = f'decisions is {{call: true | false | {{"allow": …, "reason": …}}}}: {error}'
         raise refuse(words) from None
-    plain = {call: _Said(one) if isinstance(one, bool) else one for call, one in said.items()}
+    plain = {
+        call: _DecisionBody(one) if isinstance(one, bool) else one for call, one in said.items()
+    }
     return {
         call: Allow(reason=one.reason) if one.allow else Deny(one.reason)
         for call, one in plain.items()
     }
 
 
-class _Said(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _DecisionBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A decision as a client writes it."""
 
     allow: bool
@@ -381,7 +385,9 @@ class _Body:
             async with asyncio.timeout(self.seconds):
                 return await self._read(receive)
         except TimeoutError:
-            raise Refused(408, "request_timeout", "the request took too long to arrive") from None
+            raise RequestRefused(
+                408, "request_timeout", "the request took too long to arrive"
+            ) from None
 
     async def _read(self, receive: Receive) -> bytes:
         body = bytearray()
@@ -391,7 +397,7 @@ class _Body:
                 raise refuse("the request broke off")
             body += message.get("body", b"")
             if len(body) > self.most:
-                raise Refused(413, "too_large", f"a request has at most {self.most} bytes")
+                raise RequestRefused(413, "too_large", f"a request has at most {self.most} bytes")
             if not message.get("more_body"):
                 return bytes(body)
 
@@ -399,7 +405,7 @@ class _Body:
 @asynccontextmanager
 async def _departure(receive: Receive) -> AsyncGenerator[asyncio.Future[None]]:
     """Done once the client has left; nothing of it stays behind."""
-    leaving = asyncio.ensure_future(_left(receive))
+    leaving = asyncio.ensure_future(_wait_for_disconnect(receive))
     try:
         yield leaving
     finally:
@@ -407,7 +413,7 @@ async def _departure(receive: Receive) -> AsyncGenerator[asyncio.Future[None]]:
         await asyncio.gather(leaving, return_exceptions=True)
 
 
-async def _left(receive: Receive) -> None:
+async def _wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 

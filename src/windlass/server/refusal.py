@@ -29,7 +29,7 @@ from windlass.errors import (
     Suspended,
     ToolFailed,
     WindlassError,
-    said,
+    error_text,
 )
 
 log = logging.getLogger("windlass.server")
@@ -57,8 +57,8 @@ _LIMIT: Final = re.compile(
 )
 
 
-class Refused(Exception):
-    """A request that is not carried out: `Refused(400, "invalid_request", "input is missing")`.
+class RequestRefused(Exception):
+    """A request that is not carried out: `RequestRefused(400, "invalid_request", "input is missing")`.
 
     Its text is written for the client and holds nothing but what the client sent.
     """
@@ -68,9 +68,9 @@ class Refused(Exception):
         self.status, self.code = status, code
 
 
-def refuse(message: str) -> Refused:
+def refuse(message: str) -> RequestRefused:
     """A request that is wrong in itself."""
-    return Refused(400, "invalid_request", message)
+    return RequestRefused(400, "invalid_request", message)
 
 
 def describe_failure(
@@ -78,7 +78,7 @@ def describe_failure(
 ) -> tuple[int, dict[str, Any]]:
     """Return the status and the body for an error, and write the error to the log under the body's id."""
     number = seams.new_id("error")
-    if isinstance(error, Refused):
+    if isinstance(error, RequestRefused):
         log.info("request %s was refused: %s", number, error)
         return error.status, {"error": error.code, "message": str(error), "id": number}
     status, code, message = next(
@@ -87,7 +87,7 @@ def describe_failure(
     if not isinstance(error, WindlassError):
         log.error("request %s failed", number, exc_info=error)
         return status, {"error": code, "message": message, "id": number}
-    log.warning("request %s failed: %s: %s", number, type(error).__name__, said(error))
+    log.warning("request %s failed: %s: %s", number, type(error).__name__, error_text(error))
     if code == "budget_exceeded" and _LIMIT.fullmatch(str(error)):
         message = str(error)
     if isinstance(error, AlreadyAnswered):

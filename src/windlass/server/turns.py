@@ -12,8 +12,8 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from windlass.access.addresses import Address, fits_url, parse_address
-from windlass.engine.input import asked_to_run
-from windlass.errors import ConfigError, said
+from windlass.engine.input import parse_run_prompt
+from windlass.errors import ConfigError, error_text
 from windlass.messages import Block, Document, Image, Message, Text, ToolResult
 from windlass.server.refusal import refuse
 
@@ -39,9 +39,9 @@ class TurnRules(msgspec.Struct, frozen=True, kw_only=True):
     def check(self, given: object) -> None:
         """Refuse an input that holds anything else."""
         try:
-            messages = asked_to_run(given, None)
+            messages = parse_run_prompt(given, None)
         except ConfigError as error:
-            raise refuse(said(error)) from None
+            raise refuse(error_text(error)) from None
         if len(messages) > self.max_messages:
             raise refuse(f"input has at most {self.max_messages} messages here")
         for message in messages:

@@ -25,7 +25,7 @@ from windlass.engine.ownership import (
 )
 from windlass.engine.redaction import check_session_id, redact
 from windlass.engine.transcript import Transcript, transcript_of
-from windlass.errors import ConfigError, NoSuchSession, SessionHeld, StoreError, shown
+from windlass.errors import ConfigError, NoSuchSession, SessionHeld, StoreError, safe_repr
 from windlass.events import (
     InboxTaken,
     IterationStart,
@@ -96,7 +96,7 @@ async def agent_session_open(
     ```
     """
     home, scope = _home(store), _scope(caller)
-    name = _named(id) if id is not None else seams.new_id("session")
+    name = _check_id(id) if id is not None else seams.new_id("session")
     metadata = owner_metadata(caller, redact(metadata))
     for attempt in count():
         try:
@@ -124,7 +124,7 @@ async def agent_session_read(
 
     With `caller` it is one that he began, or has a role for; any other is `NoSuchSession`.
     """
-    home, key = await _found(id, store, caller, "read")
+    home, key = await _find_session(id, store, caller, "read")
     return await _read(home, key, caller)
 
 
@@ -140,7 +140,7 @@ async def agent_session_reset(
     id: str, *, store: Store | None = None, caller: Caller | None = None
 ) -> None:
     """Everything said so far leaves the view; the id and the record stay."""
-    home, key = await _found(id, store, caller, "edit")
+    home, key = await _find_session(id, store, caller, "edit")
     await _append(home, key, SessionReset())
 
 
@@ -154,7 +154,7 @@ async def agent_session_trim(
     """
     if keep_last < 0:
         raise ConfigError(f"keep_last is a number of messages, not {keep_last}")
-    home, key = await _found(id, store, caller, "edit")
+    home, key = await _find_session(id, store, caller, "edit")
     journal = await home.open(key, create=False)
     try:
         messages = messages_of(journal.entries)
@@ -178,7 +178,7 @@ async def agent_session_fork(
     What the original is still doing stays its own: an open call is not copied, for it would run twice.
     The fork belongs to `caller`; what the host forks belongs to whoever began the original.
     """
-    home, key = await _found(id, store, caller, "fork")
+    home, key = await _find_session(id, store, caller, "fork")
     entries = await home.read(key)
     end, size = _last_whole(entries)
     return await _fork(home, key, new_id, entries[:end], size, caller)
@@ -198,7 +198,7 @@ async def agent_session_fork_at(
     """
     if n < 0:
         raise ConfigError(f"a session is forked after some messages, not after {n}")
-    home, key = await _found(id, store, caller, "fork")
+    home, key = await _find_session(id, store, caller, "fork")
     entries = await home.read(key)
     size = whole(messages_of(entries), n)
     return await _fork(home, key, new_id, _first(entries, size), size, caller)
@@ -220,8 +220,8 @@ async def agent_session_remind(
     """
     words = Reminder(reminder) if isinstance(reminder, str) else reminder
     if type(cast("object", words)) is not Reminder:
-        raise ConfigError(f"a reminder is made by system_reminder(…), not {shown(reminder)}")
-    home, key = await _found(id, store, caller, "mail")
+        raise ConfigError(f"a reminder is made by system_reminder(…), not {safe_repr(reminder)}")
+    home, key = await _find_session(id, store, caller, "mail")
     await home.post(key, "remind", redact(msgspec.to_builtins(words)))
 
 
@@ -243,12 +243,14 @@ async def agent_session_post(
     """
     if not is_host(caller):
         if kind not in _OF_CALLERS:
-            raise ConfigError(f"a caller posts one of {', '.join(_OF_CALLERS)}, not {shown(kind)}")
+            raise ConfigError(
+                f"a caller posts one of {', '.join(_OF_CALLERS)}, not {safe_repr(kind)}"
+            )
         if payload is not None and not isinstance(payload, str):
-            raise ConfigError(f"a caller posts a text, not {shown(payload)}")
+            raise ConfigError(f"a caller posts a text, not {safe_repr(payload)}")
         if kind == "suspend":
             payload = {"reason": payload or "suspended"}
-    home, key = await _found(id, store, caller, "mail")
+    home, key = await _find_session(id, store, caller, "mail")
     return await home.post(key, kind, redact(payload))
 
 
@@ -257,7 +259,7 @@ async def agent_session_close(
 ) -> bool:
     """Remove the session and everything recorded of it; False when there was none."""
     try:
-        home, key = await _found(id, store, caller, "edit")
+        home, key = await _find_session(id, store, caller, "edit")
     except NoSuchSession:
         return False
     return await home.delete(key)
@@ -285,14 +287,14 @@ def _scope(caller: Caller | None) -> Runtime | None:
     return current_runtime()
 
 
-async def _found(
+async def _find_session(
     id: str, store: Store | None, caller: Caller | None, action: SessionAction
 ) -> tuple[Store, str]:
     home = _home(store)
     return home, await find_session(home, id, caller, _scope(caller), action)
 
 
-def _named(id: str) -> str:
+def _check_id(id: str) -> str:
     if not id or id != id.strip():
         raise ConfigError(f"a session's id is a name without blanks around it, not {id!r}")
     return id
@@ -340,24 +342,26 @@ async def _fork(
     size: int,
     caller: Caller | None,
 ) -> Session:
-    name = _named(new_id) if new_id is not None else seams.new_id("session")
+    name = _check_id(new_id) if new_id is not None else seams.new_id("session")
     await check_session_id(home, name)
     if is_host(caller):
-        await home.fork(id, name, _ended(entries), size)
+        await home.fork(id, name, _with_run_ended(entries), size)
         return await _read(home, name, caller)
     scope, owner = _scope(caller), owner_metadata(caller)
     key = await place_session(home, name, caller, scope)
     try:
-        await home.fork(id, key, _ended(entries), size, owner)
+        await home.fork(id, key, _with_run_ended(entries), size, owner)
     except StoreError:
         taken, key = key, await place_session(home, name, caller, scope)
         if key == taken:
             raise
-        await home.fork(id, key, _ended(entries), size, owner)  # beside that of another tenant
+        await home.fork(
+            id, key, _with_run_ended(entries), size, owner
+        )  # beside that of another tenant
     return await _read(home, key, caller)
 
 
-def _ended(entries: list[JournalEntry]) -> list[JournalEntry]:
+def _with_run_ended(entries: list[JournalEntry]) -> list[JournalEntry]:
     """A run belongs to the session it began in: in a copy it is over."""
     run_id: str | None = None
     for entry in entries:

@@ -17,7 +17,7 @@ from windlass.detach import detach
 from windlass.engine.environment import current_runtime, current_store
 from windlass.engine.ownership import find_session, readable_sessions
 from windlass.engine.redaction import redact
-from windlass.errors import AlreadyAnswered, ConfigError, WindlassError, nearest, shown
+from windlass.errors import AlreadyAnswered, ConfigError, WindlassError, nearest, safe_repr
 from windlass.events import (
     InboxTaken,
     IterationStart,
@@ -126,10 +126,10 @@ async def answer(
     """
     home, by = store or current_store(), check_by(by)
     waiting = await approvals(home, caller=by)
-    chosen = [meant(one, waiting) for one in dict.fromkeys(ids)]
+    chosen = [find_approval(one, waiting) for one in dict.fromkeys(ids)]
     for one in chosen:
         if one.answered is not None:
-            raise _answered(one, one.answered, one.answered_by or HOST)
+            raise _already_answered(one, one.answered, one.answered_by or HOST)
         if one.expired and allowed:
             raise ConfigError(f"{one.tool} ({one.id[:12]}) can no longer be approved: it expired")
     who = name if is_host(by) else str(by)
@@ -139,17 +139,17 @@ async def answer(
         try:
             await home.post(session_id, "decision", redact(said))
         except AlreadyAnswered as error:
-            raise _answered(asked[error.call_id], error.action, error.by) from None
+            raise _already_answered(asked[error.call_id], error.action, error.by) from None
 
 
-def _answered(one: PendingApproval, action: str, by: str) -> AlreadyAnswered:
+def _already_answered(one: PendingApproval, action: str, by: str) -> AlreadyAnswered:
     return AlreadyAnswered(one.call_id, action, by, f"{one.tool} ({one.id[:12]})")
 
 
-def meant(wanted: str, waiting: Sequence[PendingApproval]) -> PendingApproval:
+def find_approval(wanted: str, waiting: Sequence[PendingApproval]) -> PendingApproval:
     """The one whose id begins so, or whose call has this id."""
     if not isinstance(wanted, str) or not wanted:  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ConfigError(f"an approval is named by its id, not {shown(wanted)}")
+        raise ConfigError(f"an approval is named by its id, not {safe_repr(wanted)}")
     found = [one for one in waiting if one.id.startswith(wanted) or one.call_id == wanted]
     if len(found) == 1:
         return found[0]
@@ -199,7 +199,7 @@ def _waiting(
             ask.reason,
             detach(ask.receipt),
             ask.expires_at,
-            *_said(answers.get(ask.call_id, {}).get(ask.ask or "")),
+            *_describe_decision(answers.get(ask.call_id, {}).get(ask.ask or "")),
         )
         for ask in asks.values()
     ]
@@ -212,7 +212,7 @@ def _keep(answers: Answers, payload: Mapping[str, Any], asks: Mapping[str, ToolD
         keep_answer(answers, call_id, decision_of(value), None if asked is None else asked.ask)
 
 
-def _said(answer: Decision | None) -> tuple[str | None, str | None]:
+def _describe_decision(answer: Decision | None) -> tuple[str | None, str | None]:
     if answer is None:
         return None, None
     return ("allow" if answer.allowed else "deny"), answer.person or HOST

@@ -8,7 +8,7 @@ from windlass.access.caller import Caller
 from windlass.engine.environment import current_runtime
 from windlass.engine.ownership import find_session
 from windlass.engine.redaction import redact
-from windlass.errors import ConfigError, shown
+from windlass.errors import ConfigError, safe_repr
 from windlass.events import PlanApproved
 from windlass.loop.resume_input import check_by, name_of_answerer
 from windlass.options.checks import number
@@ -47,7 +47,7 @@ async def approve_plan(
     None is the host itself. `name` is written down where the host approves for somebody.
     """
     if not isinstance(plan, (EffectPlan, str)):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ConfigError(f"a plan is `out.plan` or the id of its session, not {shown(plan)}")
+        raise ConfigError(f"a plan is `out.plan` or the id of its session, not {safe_repr(plan)}")
     who = name_of_answerer(check_by(by), name, "approved")
     until = None if expires_in is None else seams.now() + _seconds("expires_in", expires_in)
     runtime = current_runtime()

@@ -13,7 +13,7 @@ from windlass import seams
 from windlass.access.caller import Caller
 from windlass.engine.environment import current_runtime
 from windlass.engine.ownership import SessionAction, find_session
-from windlass.errors import ConfigError, Conflict, Locked, shown
+from windlass.errors import ConfigError, Conflict, Locked, safe_repr
 from windlass.events import (
     AgentScratchpad,
     InboxTaken,
@@ -25,8 +25,8 @@ from windlass.events import (
 from windlass.options.checks import no_key, number, optional
 from windlass.policies.scratchpad.inbox import (
     edit,
+    edit_entries,
     edits_in,
-    recorded,
     standing,
 )
 from windlass.policies.scratchpad.pad import Scratch, as_data, read_pad
@@ -46,7 +46,7 @@ async def agent_session_scratchpad(
     print(pad["goals"][0]["text"])
     ```
     """
-    home, key = await _found(id, store, caller, "read")
+    home, key = await _find_session(id, store, caller, "read")
     state = await _standing(home, key)
     return as_data(state.pad)
 
@@ -74,7 +74,7 @@ async def agent_session_set_scratchpad(
     redactor = current_runtime().redactor
     if redactor is not None:
         checked = redactor.value(checked)
-    home, key = await _found(id, store, caller, "edit")
+    home, key = await _find_session(id, store, caller, "edit")
     return await _edit(key, "set", as_data(checked), options, home)
 
 
@@ -91,14 +91,14 @@ async def agent_session_clear_scratchpad(
     await agent_session_clear_scratchpad("review")
     ```
     """
-    home, key = await _found(id, store, caller, "edit")
+    home, key = await _find_session(id, store, caller, "edit")
     return await _edit(key, "clear", None, options, home)
 
 
 # --------------------------------------------------------------------------- how
 
 
-async def _found(
+async def _find_session(
     id: str, store: Store | None, caller: Caller | None, action: SessionAction
 ) -> tuple[Store, str]:
     runtime = current_runtime()
@@ -113,7 +113,7 @@ async def _standing(home: Store, id: str) -> Scratch:
 async def _edit(
     id: str, action: str, pad: Any, options: Mapping[str, Any] | None, home: Store
 ) -> int:
-    expected = _expected(options)
+    expected = _expected_version(options)
     version = (await _standing(home, id)).version
     if expected is not None and version > expected:
         raise _conflict(id, version, expected)
@@ -140,11 +140,13 @@ def _conflict(id: str, version: int, expected: int | None) -> Conflict:
     )
 
 
-def _expected(options: Mapping[str, Any] | None) -> int | None:
+def _expected_version(options: Mapping[str, Any] | None) -> int | None:
     if options is None:
         return None
     if not isinstance(cast("object", options), Mapping):
-        raise ConfigError(f"the options of a scratchpad's edit are a dict, not {shown(options)}")
+        raise ConfigError(
+            f"the options of a scratchpad's edit are a dict, not {safe_repr(options)}"
+        )
     for name in options:
         if name not in _OPTIONS:
             raise no_key("options", name, _OPTIONS)
@@ -180,7 +182,7 @@ async def _taken_here(home: Store, id: str) -> bool:
     try:
         if not _at_work(journal.entries):
             for item in edits_in(list(journal.mail)):
-                _, entries = recorded(item, standing(journal.entries))
+                _, entries = edit_entries(item, standing(journal.entries))
                 journal.take(item)
                 for entry in entries:
                     journal.append(entry)

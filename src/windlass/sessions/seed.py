@@ -11,9 +11,9 @@ from typing import Any, Final, cast
 import msgspec
 
 from windlass import seams
-from windlass.engine.input import asked
+from windlass.engine.input import parse_prompt
 from windlass.engine.redaction import check_session_id, redact
-from windlass.errors import ConfigError, NoSuchSession, shown
+from windlass.errors import ConfigError, NoSuchSession, safe_repr
 from windlass.events import Reshaped
 from windlass.files import LARGEST_EXPORT, read_regular
 from windlass.messages import Message, Text, ToolCall
@@ -61,7 +61,7 @@ async def agent_session_seed_from_jsonl(
     could not be sent is refused, unless `validate` is False: then it is mended.
     """
     chosen = _options(options)
-    recorded = await asyncio.to_thread(_Recorded, Path(path), chosen.get("session_id"))
+    recorded = await asyncio.to_thread(_RecordedSession, Path(path), chosen.get("session_id"))
     for name in ("provider", "model"):
         wanted, found = chosen.get(name), getattr(recorded, name)
         if wanted is not None and wanted != found:
@@ -101,7 +101,7 @@ def _options(options: object) -> dict[str, Any]:
     if options is None:
         return {}
     if not isinstance(options, Mapping):
-        raise ConfigError(f"the options of a seed are a dict, not {shown(options)}")
+        raise ConfigError(f"the options of a seed are a dict, not {safe_repr(options)}")
     checked: dict[str, Any] = {}
     for name, value in cast("Mapping[Any, Any]", options).items():
         if name not in _CHECKS:
@@ -113,7 +113,7 @@ def _options(options: object) -> dict[str, Any]:
 # --------------------------------------------------------------------------- reading the file
 
 
-class _Recorded:
+class _RecordedSession:
     """One session of a file: who was asked, and the messages as they were last seen."""
 
     def __init__(self, path: Path, session_id: str | None) -> None:
@@ -156,7 +156,9 @@ class _Recorded:
 
     def _messages(self, at: int, given: object) -> list[Message]:
         if not isinstance(given, list):
-            raise ConfigError(f"{self.path}, line {at}: messages are a list, not {shown(given)}")
+            raise ConfigError(
+                f"{self.path}, line {at}: messages are a list, not {safe_repr(given)}"
+            )
         return [self._message(at, one) for one in cast("list[Any]", given)]
 
     def _message(self, at: int, given: object) -> Message:
@@ -166,12 +168,12 @@ class _Recorded:
             pass
         try:
             if isinstance(given, dict) and "role" in given:
-                [message] = asked(cast("Any", given))
+                [message] = parse_prompt(cast("Any", given))
                 return message
         except (ConfigError, ValueError) as error:
             raise ConfigError(f"{self.path}, line {at}: this is no message: {error}") from None
         raise ConfigError(
-            f"{self.path}, line {at}: this is no message: {shown(cast('object', given))}"
+            f"{self.path}, line {at}: this is no message: {safe_repr(cast('object', given))}"
         )
 
 
@@ -193,13 +195,15 @@ def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             raise ConfigError(f"{path}, line {at} is not JSON: {error}") from None
         if not isinstance(line, dict) or not isinstance(cast("Any", line).get("type"), str):
             raise ConfigError(
-                f"{path}, line {at} is no line of a transcript: {shown(cast('object', line))}"
+                f"{path}, line {at} is no line of a transcript: {safe_repr(cast('object', line))}"
             )
         found = True
         told = cast("dict[str, Any]", line)
         for name in ("session_id", "provider", "model"):
             if told.get(name) is not None and not isinstance(told[name], str):
-                raise ConfigError(f"{path}, line {at}: {name} is a text, not {shown(told[name])}")
+                raise ConfigError(
+                    f"{path}, line {at}: {name} is a text, not {safe_repr(told[name])}"
+                )
         yield at, told
     if not found:
         raise ConfigError(f"{path} is empty: there is nothing to begin a session with")
@@ -208,7 +212,7 @@ def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 # --------------------------------------------------------------------------- what is kept
 
 
-def _valid(recorded: _Recorded, validate: bool) -> list[Message]:
+def _valid(recorded: _RecordedSession, validate: bool) -> list[Message]:
     messages = [message for message in recorded.messages if message.content]
     if not messages:
         if not recorded.replies:

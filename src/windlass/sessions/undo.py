@@ -26,9 +26,9 @@ from windlass.errors import (
     NoSuchSession,
     PermissionDenied,
     StoreError,
+    error_text,
     nearest,
-    said,
-    shown,
+    safe_repr,
 )
 from windlass.events import JournalEntry, RunStarted, SessionOpened, UndoBegun, UndoEnded
 from windlass.events.policy import Reminder
@@ -66,9 +66,9 @@ async def undoable(
     `for step in await w.undoable("s1", tools=[pay]): print(step.tool, step.what or step.why)`
     """
     work = await _Undoing.of(session_id, tools, caller, deps, store, "nobody")
-    chosen, first = work.chosen(call_ids), list[Callable[[Any], None]]()
+    chosen, first = work.select_calls(call_ids), list[Callable[[Any], None]]()
     steps = [step for step in work.steps() if chosen is None or step.call_id in chosen]
-    return [await work.looked(step, first) for step in steps]
+    return [await work.preview_step(step, first) for step in steps]
 
 
 async def undo(
@@ -95,14 +95,14 @@ async def undo(
         home, scope = store or current_runtime().store, current_runtime()
         session_id = await find_session(home, session_id, by, scope, "undo")
     work = await _Undoing.of(session_id, tools, caller, deps, store, who)
-    chosen = work.chosen(call_ids)
+    chosen = work.select_calls(call_ids)
     state = standing(work.entries)
     if state.unfinished and state.suspended is None and not force:
         raise ConfigError(
             f"session {session_id!r} has not ended and may be at work: resume or cancel it first, "
             "or take it over with force=True (--force)"
         )
-    return await work.done(chosen)
+    return await work.run_steps(chosen)
 
 
 class _Undoing:
@@ -152,7 +152,7 @@ class _Undoing:
         """All of them, the newest first."""
         return effects_of(self.session_id, self.entries, self.tools, self.parent)
 
-    def chosen(self, call_ids: Sequence[str] | str | None) -> frozenset[str] | None:
+    def select_calls(self, call_ids: Sequence[str] | str | None) -> frozenset[str] | None:
         """The calls that are meant, all of them known."""
         if call_ids is None:
             return None
@@ -161,12 +161,12 @@ class _Undoing:
         for wanted in meant:
             if wanted not in known:
                 raise ConfigError(
-                    f"session {self.session_id!r} has no effect of call {shown(wanted)}"
+                    f"session {self.session_id!r} has no effect of call {safe_repr(wanted)}"
                     f"{nearest(str(wanted), known)}"
                 )
         return frozenset(meant)
 
-    async def looked(self, step: UndoStep, first: list[Callable[[Any], None]]) -> UndoStep:
+    async def preview_step(self, step: UndoStep, first: list[Callable[[Any], None]]) -> UndoStep:
         """The step with what its undo would do after these; where it can, it joins them."""
         tool = self.tools.get(step.tool)
         if step.why is not None or tool is None or tool.undo is None:
@@ -178,11 +178,13 @@ class _Undoing:
         try:
             what, body = await foreseen(ctx, tuple(first))
         except Exception as error:
-            return msgspec.structs.replace(step, why=redact(said(error)), outcome=_outcome(error))
+            return msgspec.structs.replace(
+                step, why=redact(error_text(error)), outcome=_outcome(error)
+            )
         first.append(body)
         return msgspec.structs.replace(step, what=redact(str(what)))
 
-    async def done(self, chosen: frozenset[str] | None) -> list[UndoStep]:
+    async def run_steps(self, chosen: frozenset[str] | None) -> list[UndoStep]:
         """Undo those that can be, in their order; the model hears of it if it goes on."""
         steps = [step for step in self.steps() if chosen is None or step.call_id in chosen]
         if all([step.why is not None for step in steps]):
@@ -194,7 +196,7 @@ class _Undoing:
             for step in self.steps():
                 if chosen is not None and step.call_id not in chosen:
                     continue
-                ended.append(await self._undone(journal, step) if step.why is None else step)
+                ended.append(await self._undo_step(journal, step) if step.why is None else step)
         finally:
             await journal.close()
         if names := [step.tool for step in ended if step.outcome == "ok"]:
@@ -203,9 +205,9 @@ class _Undoing:
             await self.home.post(self.session_id, "remind", redact(msgspec.to_builtins(reminder)))
         return ended
 
-    async def _undone(self, journal: Journal, step: UndoStep) -> UndoStep:
+    async def _undo_step(self, journal: Journal, step: UndoStep) -> UndoStep:
         tool = self.tools[step.tool]
-        step = await self.looked(step, [])
+        step = await self.preview_step(step, [])
         if step.why is not None:
             refused: Any = step.outcome or "error"
             journal.append(redact(UndoEnded(step.call_id, step.tool, self.by, refused, step.why)))
@@ -217,7 +219,7 @@ class _Undoing:
             journal.flush()
             await journal.durable()
             seams.point("undo.after_intent")
-        outcome, detail = await self._called(tool, step, scope)
+        outcome, detail = await self._call_undo(tool, step, scope)
         seams.point("undo.after_call")
         if outcome is None:
             return msgspec.structs.replace(
@@ -233,7 +235,7 @@ class _Undoing:
             step, outcome=ended.outcome, detail=ended.detail, undone_by=self.by
         )
 
-    async def _called(self, tool: Tool, step: UndoStep, scope: _Scope) -> tuple[Any, str | None]:
+    async def _call_undo(self, tool: Tool, step: UndoStep, scope: _Scope) -> tuple[Any, str | None]:
         """Run the function. What it raises is an outcome; who is cancelled or late leaves it open."""
         assert tool.undo is not None
         ctx = self._context(step, scope)
@@ -250,7 +252,7 @@ class _Undoing:
             unknown = tool.effect == "plain" and scope.ended is None
             return None if unknown else "error", f"it took longer than {seconds:g} s"
         except Exception as error:
-            return _outcome(error), redact(said(error))
+            return _outcome(error), redact(error_text(error))
 
     def _context(self, step: UndoStep, scope: _Scope) -> ToolContext[Any]:
         return _Context(

@@ -167,7 +167,7 @@ def link(previous: bytes, seq: int, at: float, payload_digest: bytes) -> bytes:
     return digest(previous + _link(seq, at) + payload_digest)
 
 
-def chained(previous: bytes, seq: int, at: float, payload: bytes) -> bytes:
+def chain_hash(previous: bytes, seq: int, at: float, payload: bytes) -> bytes:
     """The hash of a row by its content: `link` and `digest` at once, for the many."""
     content, row = _blank(), _blank()
     content.update(payload)
@@ -245,40 +245,42 @@ def _result(notes: Notes, entry: ToolResulted) -> None:
     notes.results += (entry.call_id,)
 
 
-def _started(notes: Notes, entry: RunStarted) -> None:
+def _note_start(notes: Notes, entry: RunStarted) -> None:
     notes.status, notes.status_changed = None, True
     notes.paid += (entry,)
 
 
-def _resumed(notes: Notes, _entry: RunResumed) -> None:
+def _note_resume(notes: Notes, _entry: RunResumed) -> None:
     notes.status, notes.status_changed = None, True
 
 
-def _asked(notes: Notes, entry: Replied | ReplyFailed) -> None:
+def _note_payment(notes: Notes, entry: Replied | ReplyFailed) -> None:
     notes.paid += (entry,)
 
 
-def _ended(notes: Notes, entry: RunEnded) -> None:
+def _note_end(notes: Notes, entry: RunEnded) -> None:
     notes.status, notes.status_changed = entry.status, True
 
 
-def _said(notes: Notes, entry: Said) -> None:
+def _note_title(notes: Notes, entry: Said) -> None:
     if notes.title is None and entry.message.role == "user" and entry.message.kind is None:
         notes.title = to_title(entry.message.text, TITLE_LENGTH)
 
 
 _NOTED: dict[type, Callable[[Notes, Any], None]] = {
     ToolResulted: _result,
-    RunStarted: _started,
-    RunResumed: _resumed,
-    Replied: _asked,
-    ReplyFailed: _asked,
-    RunEnded: _ended,
-    Said: _said,
+    RunStarted: _note_start,
+    RunResumed: _note_resume,
+    Replied: _note_payment,
+    ReplyFailed: _note_payment,
+    RunEnded: _note_end,
+    Said: _note_title,
 }
 
 
-def restored(rows: Sequence[Row], session_id: str, head: Head, count: int) -> list[JournalEntry]:
+def restore_entries(
+    rows: Sequence[Row], session_id: str, head: Head, count: int
+) -> list[JournalEntry]:
     """What a new writer starts from: what was stored is not trusted, so the chain is followed."""
     verify(rows, session_id, head)
     entries = decode_rows(rows, session_id)

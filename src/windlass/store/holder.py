@@ -88,7 +88,7 @@ def process_lives(holder: Holder) -> bool | None:
     if holder.boot != me.boot:
         return False  # the machine has been started again since
     if holder.started:
-        return _started(holder.pid) == holder.started
+        return _start_time(holder.pid) == holder.started
     if os.name == "nt":  # a signal of 0 would end it
         return None
     try:
@@ -108,7 +108,7 @@ def lives(holder: Holder, silent: float | None) -> bool:
     return found
 
 
-def held(session_id: str, holder: Holder, last_active: float) -> SessionHeld:
+def session_held_error(session_id: str, holder: Holder, last_active: float) -> SessionHeld:
     """The error for whoever wants a session that somebody else is writing."""
     ago = max(0.0, seams.now() - last_active)
     where = "this process" if is_own_process(holder) else str(holder)
@@ -129,10 +129,10 @@ def _process(pid: int) -> _Process:
         space = os.readlink("/proc/self/ns/pid")
     except OSError:
         space = ""
-    return _Process(socket.gethostname(), pid, boot, _started(pid), space)
+    return _Process(socket.gethostname(), pid, boot, _start_time(pid), space)
 
 
-def _started(pid: int) -> int:
+def _start_time(pid: int) -> int:
     """When the process began, in ticks since the boot; 0 when it is gone, or nobody knows."""
     stat = _text(f"/proc/{pid}/stat")
     fields = stat.rpartition(")")[2].split()

@@ -90,7 +90,7 @@ class MemoryJournal:
     def flush(self) -> None:
         """Close the row."""
         if self._replaced:
-            raise self._gone()
+            raise self._closed_error()
         end, bounds = len(self.entries), self._bounds
         if end != bounds[-2]:
             bounds.append(end)
@@ -101,22 +101,22 @@ class MemoryJournal:
     async def durable(self) -> None:
         """In memory there is nothing to wait for."""
         if not self._held:
-            raise self._gone()
+            raise self._closed_error()
 
     async def commit(
         self, body: Callable[[Any], T], record: Callable[[T], Sequence[JournalEntry]]
     ) -> T:
         """Run the body in a transaction of the store's own in-memory database."""
         if not self._held:
-            raise self._gone()
+            raise self._closed_error()
         try:
-            value, entries = self._store.transact(body, record, self._recorded)
+            value, entries = self._store.transact(body, record, self._refuse_duplicates)
             self.entries += entries
             return value
         finally:
             self.flush()
 
-    def _recorded(self, entries: Sequence[JournalEntry]) -> None:
+    def _refuse_duplicates(self, entries: Sequence[JournalEntry]) -> None:
         calls = [entry.call_id for entry in entries if type(entry) is ToolResulted]
         taken = [call_id for call_id in calls if result_in(self.entries, call_id)]
         if taken:
@@ -135,15 +135,15 @@ class MemoryJournal:
             self.flush()
             self._held = False
 
-    def _gone(self) -> StoreError:
+    def _closed_error(self) -> StoreError:
         if self._replaced:
             return StaleWriter(
                 f"session {self.session_id!r} was taken over by another writer; nothing was "
                 "written here: open it again to go on from where it stands"
             )
-        return _closed(self.session_id)
+        return _closed_by_writer(self.session_id)
 
-    def posted(self, item: InboxItem) -> None:
+    def deliver(self, item: InboxItem) -> None:
         """Put an item into the mail, on the writer's own event loop."""
         self.mail.append(item)
         if self._coming:
@@ -154,13 +154,13 @@ class MemoryJournal:
     def post(self, item: InboxItem) -> None:
         """The same, from any thread."""
         if not self._held or self._loop is _running_loop():
-            self.posted(item)
+            self.deliver(item)
             return
         self._coming += (item,)
         try:
-            self._loop.call_soon_threadsafe(self.posted, item)
+            self._loop.call_soon_threadsafe(self.deliver, item)
         except RuntimeError:  # its loop is closed: nobody is there to be called
-            self.posted(item)
+            self.deliver(item)
 
     @property
     def held(self) -> bool:
@@ -183,7 +183,7 @@ class MemoryJournal:
             (int(end), at) for end, at in zip(self._bounds[::2], self._bounds[1::2], strict=True)
         ]
 
-    def kept(self) -> tuple[str, float, list[JournalEntry]]:
+    def to_archive(self) -> tuple[str, float, list[JournalEntry]]:
         """What stays on the books when a session goes that nobody has named, so nobody forked.
 
         Done for every run in memory: in a hurry.
@@ -202,7 +202,7 @@ class MemoryJournal:
         coming = [item for item in self._coming if item not in self.mail]
         return [*self._taking, *self.mail, *coming]
 
-    def reopened(self, holder: tuple[float, str | None]) -> MemoryJournal:
+    def reopen(self, holder: tuple[float, str | None]) -> MemoryJournal:
         """A new writer's hold; whoever kept the old one can change nothing any more."""
         if self._held:
             self._held, self._replaced = False, True
@@ -246,7 +246,7 @@ class MemoryStore:
         elif held.held and not take_over:
             raise _held_by(held)
         else:
-            journal = held.reopened(holder)
+            journal = held.reopen(holder)
             if session_id not in self._sessions:  # it was let go, and is here again with its calls
                 others = [kept for kept in self._gone if kept[0] != session_id]
                 self._gone = deque(others, MOST_SESSIONS)
@@ -263,7 +263,7 @@ class MemoryStore:
         self._passing[session_id] = ref(session)
         if len(self._gone) == MOST_SESSIONS:
             self._keep_decisions(self._gone.popleft())
-        self._gone.append(session.kept())
+        self._gone.append(session.to_archive())
         if len(self._passing) > self._sweep_at:  # now and then: a callback for each would be dear
             self._passing = {name: kept for name, kept in self._passing.items() if kept()}
             self._sweep_at = 2 * len(self._passing) + 256
@@ -276,7 +276,7 @@ class MemoryStore:
         short = _without_long_results(entries, _AUDITED)
         self._audited.append((name, at, [_without_arguments(entry) for entry in short]))
 
-    def gone(self) -> list[_Gone]:
+    def archived_sessions(self) -> list[_Gone]:
         """What is kept of sessions that nobody has named: their ids, when they ended, and entries."""
         return [*self._audited, *self._gone]
 
@@ -330,12 +330,12 @@ class MemoryStore:
 
     async def read(self, session_id: str) -> list[JournalEntry]:
         """The entries of every closed row."""
-        session = self._known(session_id)
+        session = self._get_session(session_id)
         return session.entries[: session.size]
 
     async def rows(self, session_id: str) -> list[Row]:
         """The rows as a disk would hold them."""
-        session = self._known(session_id)
+        session = self._get_session(session_id)
         hash_ = written.genesis(session_id)
         rows: list[Row] = []
         first = 0
@@ -362,7 +362,7 @@ class MemoryStore:
 
     async def info(self, session_id: str) -> SessionInfo:
         """The session as a list shows it."""
-        session = self._known(session_id)
+        session = self._get_session(session_id)
         children = [
             child.session_id
             for child in self._sessions.values()
@@ -385,7 +385,7 @@ class MemoryStore:
 
     async def post(self, session_id: str, kind: InboxKind, payload: Any = None) -> str:
         """Leave something in the session's inbox."""
-        session = self._known(session_id)
+        session = self._get_session(session_id)
         written.encode_value(payload, "a posted item")
         seams.point("inbox.before_post")
         item = InboxItem(seams.new_id("mail"), kind, payload, seams.now())
@@ -406,7 +406,7 @@ class MemoryStore:
 
     async def inbox(self, session_id: str) -> list[InboxItem]:
         """What was posted and not taken."""
-        return self._known(session_id).waiting()
+        return self._get_session(session_id).waiting()
 
     async def fork(
         self,
@@ -417,7 +417,7 @@ class MemoryStore:
         metadata: dict[str, Any] | None = None,
     ) -> None:
         """A new session with these entries and its parent's lineage."""
-        kept = _opening(self._known(session_id)).metadata
+        kept = _opening(self._get_session(session_id)).metadata
         check_identifier(new_id, "session_id")
         if self._find(new_id) is not None:
             raise StoreError(f"session {new_id!r} exists already; fork under another id")
@@ -496,7 +496,7 @@ class MemoryStore:
             self._connection.close()
             self._connection = self._guard = None
 
-    def _known(self, session_id: str) -> MemoryJournal:
+    def _get_session(self, session_id: str) -> MemoryJournal:
         session = self._find(session_id)
         if session is None:
             raise self._unknown(session_id)
@@ -551,14 +551,14 @@ def _nothing(_: object) -> tuple[JournalEntry, ...]:
     return ()
 
 
-def _closed(session_id: str) -> StoreError:
+def _closed_by_writer(session_id: str) -> StoreError:
     return StoreError(f"session {session_id!r} was closed by this writer; open it again")
 
 
 def _held_by(session: MemoryJournal) -> SessionHeld:
     holder = _holder(session)
     assert holder is not None
-    return holders.held(session.session_id, holder, session.touched)
+    return holders.session_held_error(session.session_id, holder, session.touched)
 
 
 def _holder(session: MemoryJournal) -> holders.Holder | None:

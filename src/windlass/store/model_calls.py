@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias, TypedDict, cast
 
 import msgspec
 
-from windlass.errors import ConfigError, nearest, shown
+from windlass.errors import ConfigError, nearest, safe_repr
 from windlass.events import JournalEntry, Replied, ReplyFailed, RunStarted
 from windlass.usage import Usage
 
@@ -94,7 +94,7 @@ class Which(TypedDict, total=False):
     model: str | None
 
 
-def chosen(which: Which) -> dict[str, Any]:
+def check_filters(which: Which) -> dict[str, Any]:
     """What is asked for, checked; what is None does not matter."""
     asked: dict[str, Any] = {}
     for name, value in cast("dict[str, object]", which).items():
@@ -107,14 +107,14 @@ def chosen(which: Which) -> dict[str, Any]:
         timed = name in ("since", "until")
         if not isinstance(value, (int, float) if timed else str) or isinstance(value, bool):
             kind = "a time in seconds" if timed else "a text"
-            raise ConfigError(f"{name} is {kind}, not {shown(value)}")
+            raise ConfigError(f"{name} is {kind}, not {safe_repr(value)}")
         asked[name] = value
     return asked
 
 
 def among(calls: Iterable[ModelCall], which: Which) -> list[ModelCall]:
     """The calls that are asked for, the oldest first."""
-    asked = chosen(which)
+    asked = check_filters(which)
     since, until = asked.pop("since", None), asked.pop("until", None)
     found = [
         call

@@ -57,7 +57,7 @@ def open_store(
         return _postgres(text, busy_timeout)
     if not colon or scheme not in SCHEMES:
         raise ConfigError(
-            f"store {_shown(text)!r} is not an address{nearest(scheme, SCHEMES)}; use 'memory:', "
+            f"store {_hide_password(text)!r} is not an address{nearest(scheme, SCHEMES)}; use 'memory:', "
             "'sqlite:///name.db', 'postgresql://user@host/name' or a path that ends in .db"
         )
     if scheme == "memory":
@@ -123,7 +123,7 @@ def _postgres(url: str, busy_timeout: float) -> Store:
         return store
 
 
-def _shown(text: str) -> str:
+def _hide_password(text: str) -> str:
     """An address without what may be a password: before an @, or among the options."""
     scheme, found, rest = text.partition("://")
     if not found:

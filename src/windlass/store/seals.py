@@ -183,7 +183,7 @@ def _seal(tenant: Any, number: Any, at: Any, ends: Any, previous: Any, hash_: An
         return Seal(str(tenant), number if type(number) is int else 0, 0.0, (), "", "")
 
 
-def anchored(tx: Any) -> dict[str, int]:
+def read_anchored(tx: Any) -> dict[str, int]:
     """How far the seals of each tenant are known to be anchored."""
     if not there(tx):
         return {}

@@ -61,7 +61,7 @@ class Tx:
     def keep(self, sql: str, parameters: Any = ()) -> sqlite3.Cursor:
         """Run a statement of Windlass's own, on tables that `execute` may only read."""
         self._guard.check()
-        return self._guard.trusted(sql, parameters)
+        return self._guard.execute_own(sql, parameters)
 
     def cursor(self) -> sqlite3.Cursor:
         """A cursor of its own."""
@@ -111,7 +111,7 @@ class Guard:
                 log.warning("a body held the write lock for %.0f ms (limit %.0f ms)",
                             took * 1000, LIMIT_SECONDS * 1000)  # fmt: skip
 
-    def trusted(self, sql: str, parameters: Any) -> sqlite3.Cursor:
+    def execute_own(self, sql: str, parameters: Any) -> sqlite3.Cursor:
         """Run a statement that nobody but Windlass has written."""
         self.active = False
         try:
@@ -161,7 +161,7 @@ class Unguarded:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
 
-    def trusted(self, sql: str, parameters: Any) -> sqlite3.Cursor:
+    def execute_own(self, sql: str, parameters: Any) -> sqlite3.Cursor:
         """Run the statement."""
         return self.connection.execute(sql, parameters)
 

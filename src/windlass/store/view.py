@@ -73,27 +73,27 @@ def whole(messages: Sequence[Message], size: int) -> int:
     return size
 
 
-def _said(fold: ViewFold, entry: Said) -> None:
+def _apply_said(fold: ViewFold, entry: Said) -> None:
     if fold.open:
         fold.held.append(entry.message)
     else:
         fold.messages.append(entry.message)
 
 
-def _replied(fold: ViewFold, entry: Replied) -> None:
+def _apply_reply(fold: ViewFold, entry: Replied) -> None:
     if entry.purpose is None:
         fold.messages.append(entry.message)
         fold.open = bool(entry.message.tool_calls)
 
 
-def _resulted(fold: ViewFold, entry: ToolResulted) -> None:
+def _apply_result(fold: ViewFold, entry: ToolResulted) -> None:
     result = entry.result
     if result.id != entry.call_id or not result.name:
         result = msgspec.structs.replace(result, id=entry.call_id, name=result.name or entry.tool)
     fold.results[entry.call_id] = result
 
 
-def _answered(fold: ViewFold, entry: ToolMessage) -> None:
+def _apply_tool_message(fold: ViewFold, entry: ToolMessage) -> None:
     results, shown = fold.results, entry.shown
     blocks: list[ToolResult] = []
     for call_id in entry.calls:
@@ -107,7 +107,7 @@ def _answered(fold: ViewFold, entry: ToolMessage) -> None:
     fold.hear_held()
 
 
-def _reshaped(fold: ViewFold, entry: Reshaped) -> None:
+def _apply_reshape(fold: ViewFold, entry: Reshaped) -> None:
     if not 0 <= entry.start <= entry.stop <= len(fold.messages):
         raise Corrupt(
             f"messages {entry.start} to {entry.stop} of a view of {len(fold.messages)} "
@@ -125,7 +125,7 @@ def _reset(fold: ViewFold, _entry: SessionReset) -> None:
     fold.held, fold.open = [], False
 
 
-def _ended(fold: ViewFold, entry: IterationEnd) -> None:
+def _apply_iteration_end(fold: ViewFold, entry: IterationEnd) -> None:
     if entry.verdict != "dropped":
         return
     for index in range(len(fold.messages) - 1, -1, -1):
@@ -136,11 +136,11 @@ def _ended(fold: ViewFold, entry: IterationEnd) -> None:
 
 
 _CHANGES: dict[type, Callable[[ViewFold, Any], None]] = {
-    Said: _said,
-    Replied: _replied,
-    ToolResulted: _resulted,
-    ToolMessage: _answered,
-    Reshaped: _reshaped,
+    Said: _apply_said,
+    Replied: _apply_reply,
+    ToolResulted: _apply_result,
+    ToolMessage: _apply_tool_message,
+    Reshaped: _apply_reshape,
     SessionReset: _reset,
-    IterationEnd: _ended,
+    IterationEnd: _apply_iteration_end,
 }

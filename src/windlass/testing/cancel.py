@@ -161,7 +161,7 @@ class _Sweep:
         troubles: list[Trouble] = []
         late, slowest = 0, 0.0
         for mode in modes:
-            steps[mode] = self._undisturbed(mode)
+            steps[mode] = self._count_points(mode)
             self.limit = 20 * steps[mode] + 2000
             for step in range(1, steps[mode] + 1, every):
                 trial = self.play(mode, step)
@@ -172,7 +172,7 @@ class _Sweep:
         seconds = time.perf_counter() - began
         return CancelReport(trials, steps, late, slowest, tuple(troubles), seconds)
 
-    def _undisturbed(self, mode: Mode) -> int:
+    def _count_points(self, mode: Mode) -> int:
         self.play(mode, None)  # what is loaded or opened once and for all is no leak of a run
         trial = self.play(mode, None)
         if trial.outcome != "returned" or trial.troubles:
@@ -185,7 +185,7 @@ class _Sweep:
     def play(self, mode: Mode, step: int | None) -> Trial:
         """One trial from beginning to end."""
         trial = Trial(mode, step)
-        before = _held(self.ignore_threads)
+        before = _held_resources(self.ignore_threads)
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
             try:
@@ -197,7 +197,7 @@ class _Sweep:
             for warning in warned
             if issubclass(warning.category, (ResourceWarning, RuntimeWarning))
         ]
-        trial.troubles += [("left", held) for held in _held(self.ignore_threads) - before]
+        trial.troubles += [("left", held) for held in _held_resources(self.ignore_threads) - before]
         return trial
 
     def _in_loop(self, trial: Trial) -> None:
@@ -217,15 +217,17 @@ class _Sweep:
                 trial.took = loop.time() - trial.struck_at
             _let_go(trial.error)
             gc.collect(1)  # a task that failed may hold itself; it complains only when it goes
-            trial.troubles += [("left", f"a task that still runs: {it}") for it in _left(loop)]
+            trial.troubles += [
+                ("left", f"a task that still runs: {it}") for it in _leftover_coroutines(loop)
+            ]
             self._judge(trial)
             self._check(runner, trial)
 
     def _main(self, trial: Trial) -> Coroutine[Any, Any, Any]:
         if trial.mode == "timeout":
-            return _limited(self.make_run, trial)
+            return _run_with_timeout(self.make_run, trial)
         if trial.mode == "aclose":
-            return _watched(cast("Callable[[Trial], Any]", self.stream), trial)
+            return _read_stream(cast("Callable[[Trial], Any]", self.stream), trial)
         return self.make_run(trial)
 
     def _await(self, runner: asyncio.Runner, main: Coroutine[Any, Any, Any], trial: Trial) -> None:
@@ -308,7 +310,7 @@ class _Sweep:
                 trial.troubles += [("promise", str(one)) for one in several]
 
 
-def _left(loop: VirtualTimeLoop) -> list[Any]:
+def _leftover_coroutines(loop: VirtualTimeLoop) -> list[Any]:
     # An async generator that nobody closed is closed by Python itself, in a task of its own.
     coroutines = [task.get_coro() for task in asyncio.all_tasks(loop)]
     return [it for it in coroutines if type(it).__name__ != "async_generator_athrow"]
@@ -329,12 +331,14 @@ def _stop_at(limit: int) -> Callable[[int], None]:
     return step
 
 
-async def _limited(make_run: Callable[[Trial], Coroutine[Any, Any, Any]], trial: Trial) -> Any:
+async def _run_with_timeout(
+    make_run: Callable[[Trial], Coroutine[Any, Any, Any]], trial: Trial
+) -> Any:
     async with asyncio.timeout(None if trial.struck_at is None else 0) as trial.scope:
         return await make_run(trial)
 
 
-async def _watched(stream: Callable[[Trial], Any], trial: Trial) -> list[Any]:
+async def _read_stream(stream: Callable[[Trial], Any], trial: Trial) -> list[Any]:
     """Read a stream to its end, or until told to leave: then at once, also while waiting."""
     trial.leave = asyncio.Event()
     if trial.struck_at is not None:
@@ -387,7 +391,7 @@ class _sigint_as_usual:
             signal.signal(signal.SIGINT, self.before)
 
 
-def _held(ignore_threads: tuple[str, ...]) -> set[str]:
+def _held_resources(ignore_threads: tuple[str, ...]) -> set[str]:
     """The threads and descriptors of this process, in words."""
     held = {
         f"a thread: {thread.name} ({thread.ident})"

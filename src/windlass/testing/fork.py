@@ -163,7 +163,7 @@ def _run(body: Callable[[], Any], folder: Path, kill: Kill | None) -> Ended:
     last_point = kill.number if isinstance(kill, AtPoint) else 0
     last_commit = kill.number if isinstance(kill, AtCommit) else 0
 
-    def reached(name: str) -> None:
+    def on_point(name: str) -> None:
         points[name] += 1
         if next(passed) == last_point:
             _die(folder, name)
@@ -175,7 +175,7 @@ def _run(body: Callable[[], Any], folder: Path, kill: Kill | None) -> Ended:
             _die(folder, f"commit {commits}")
 
     _watch_commits(committing)
-    with seams.watch_points(reached):
+    with seams.watch_points(on_point):
         try:
             value = body()
             if inspect.iscoroutine(value):
@@ -200,17 +200,17 @@ def _watch_commits(committing: Callable[[], None]) -> None:
     """Call at the start of each commit of every SQLite connection opened from here on."""
     connect = sqlite3.connect
 
-    def traced(*args: Any, **keywords: Any) -> sqlite3.Connection:
+    def connect_traced(*args: Any, **keywords: Any) -> sqlite3.Connection:
         connection = connect(*args, **keywords)
 
-        def saw(statement: str) -> None:
+        def on_statement(statement: str) -> None:
             word = statement.lstrip()[:8].upper()
             # outside a transaction, every write is a commit of its own
             alone = word.startswith(_WRITES) and not connection.in_transaction
             if alone or word.startswith(("COMMIT", "END")):
                 committing()
 
-        connection.set_trace_callback(saw)
+        connection.set_trace_callback(on_statement)
         return connection
 
-    sqlite3.connect = traced
+    sqlite3.connect = connect_traced

@@ -382,7 +382,7 @@ def _load(named: dict[str, str] | None) -> Any:
 
 
 def _module(name: str, file: str) -> Any:
-    for module in _found(name):
+    for module in _find_modules(name):
         if Path(getattr(module, "__file__", None) or "").resolve() == Path(file).resolve():
             return module
     # A test module need not be importable by its name: then its file is what counts.
@@ -398,7 +398,7 @@ def _module(name: str, file: str) -> Any:
     return module
 
 
-def _found(name: str) -> Iterator[Any]:
+def _find_modules(name: str) -> Iterator[Any]:
     with contextlib.suppress(ImportError):
         if name != "__main__":
             yield importlib.import_module(name)

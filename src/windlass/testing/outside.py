@@ -56,7 +56,7 @@ class Job:
         finally:
             self._under_way.discard(self)
 
-    def settled(self, _future: asyncio.Future[Any]) -> None:
+    def on_settled(self, _future: asyncio.Future[Any]) -> None:
         """The loop has its answer; a thread whose job was cancelled goes on all the same."""
         if not self._started:
             self._under_way.discard(self)
@@ -77,7 +77,7 @@ class Outside:
         """Note a function that is about to be handed to an executor."""
         return Job(func, self._jobs)
 
-    def stirred(self) -> None:
+    def reset_patience(self) -> None:
         """Something came from outside: those who sleep deserve patience again."""
         self._done_with = frozenset()
 

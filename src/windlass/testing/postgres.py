@@ -99,7 +99,7 @@ class Server:
         """Make the data folder."""
         self.folder.mkdir(parents=True, exist_ok=True)
         if os.geteuid() == 0:
-            user = _unprivileged()
+            user = _unprivileged_user()
             os.chown(self.folder, user.pw_uid, user.pw_gid)
         made = subprocess.run(
             [self._bin / "initdb", "-D", self.data, "-U", "windlass", "-A", "trust", "-E", "UTF8",
@@ -182,7 +182,7 @@ class Server:
         return self.url(search_path=name)
 
 
-def _unprivileged() -> pwd.struct_passwd:
+def _unprivileged_user() -> pwd.struct_passwd:
     for name in ("postgres", "nobody"):
         with contextlib.suppress(KeyError):
             return pwd.getpwnam(name)
@@ -194,7 +194,7 @@ def _unprivileged() -> pwd.struct_passwd:
 def _as_user() -> dict[str, Any]:
     if os.geteuid() != 0:
         return {}
-    user = _unprivileged()
+    user = _unprivileged_user()
     return {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
 
 

@@ -164,7 +164,7 @@ class ScriptedModel(Model):
             raise ScriptEnded(
                 f"the scripted model has {_count(len(self.replies), 'reply', 'replies')} and was "
                 f"asked {_count(len(self.requests), 'time', 'times')}; "
-                f"the last message was {_shown(request)}. Add a reply, or then=…"
+                f"the last message was {_last_message(request)}. Add a reply, or then=…"
             )
         return self.then
 
@@ -258,15 +258,15 @@ def _check(reply: object) -> None:
     if isinstance(reply, (list, tuple)):
         for piece in cast("Sequence[object]", reply):
             if not isinstance(piece, (str, *_BLOCKS)):
-                raise ConfigError(f"a reply is made of text and calls, not {_named(piece)}")
+                raise ConfigError(f"a reply is made of text and calls, not {_describe(piece)}")
     elif not isinstance(reply, (str, *_BLOCKS, Message, Response, BaseException)):
         raise ConfigError(
             f"a reply is text, call(…), a list of them, a Message, a Response, an exception or a "
-            f"function of the request, not {_named(reply)}"
+            f"function of the request, not {_describe(reply)}"
         )
 
 
-def _named(thing: object) -> str:
+def _describe(thing: object) -> str:
     return f"{thing!r:.60} ({type(thing).__name__})"
 
 
@@ -283,7 +283,7 @@ def _count(number: int, one: str, many: str) -> str:
     return f"{number} {one if number == 1 else many}"
 
 
-def _shown(request: Request) -> str:
+def _last_message(request: Request) -> str:
     messages = [*request.messages, *request.tail]
     if not messages:
         return "none: the request is empty"

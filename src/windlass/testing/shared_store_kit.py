@@ -264,7 +264,7 @@ class SharedStoreKit(StoreKit):
 
     # ----------------------------------------------------------------------- damage
 
-    async def _written(self, folder: Path) -> RawRows:
+    async def _write_rows(self, folder: Path) -> RawRows:
         async with self.opened(folder) as store:
             journal = await store.open("s")
             for number in range(1, _ROWS):
@@ -272,7 +272,7 @@ class SharedStoreKit(StoreKit):
             await journal.close()
         return self.raw(folder)
 
-    async def _refused(self, folder: Path) -> None:
+    async def _check_refused(self, folder: Path) -> None:
         async with self.opened(folder) as store:
             with pytest.raises(Corrupt, match="session 's'"):
                 await store.verify("s")
@@ -285,7 +285,7 @@ class SharedStoreKit(StoreKit):
     @pytest.mark.parametrize("seq", range(_ROWS))
     @pytest.mark.parametrize("kind", ["edit", "delete", "swap", "cut_head", "cut_tail"])
     async def test_meddling_is_detected(self, tmp_path: Path, kind: str, seq: int) -> None:
-        raw = await self._written(tmp_path)
+        raw = await self._write_rows(tmp_path)
         match kind:
             case "edit":
                 old = raw.payload(seq)
@@ -300,16 +300,16 @@ class SharedStoreKit(StoreKit):
             case _:
                 for number in range(seq, _ROWS):
                     raw.delete(number)
-        await self._refused(tmp_path)
+        await self._check_refused(tmp_path)
 
     @pytest.mark.parametrize("seq", range(_ROWS))
     async def test_an_inserted_row_is_detected(self, tmp_path: Path, seq: int) -> None:
-        raw = await self._written(tmp_path)
+        raw = await self._write_rows(tmp_path)
         raw.insert(seq)
-        await self._refused(tmp_path)
+        await self._check_refused(tmp_path)
 
     async def test_a_newer_format_asks_for_an_upgrade(self, tmp_path: Path) -> None:
-        raw = await self._written(tmp_path)
+        raw = await self._write_rows(tmp_path)
         for payload in (
             b'[{"kind":"session","session_id":"s","format":%d}]' % (FORMAT + 1),
             b'[{"kind":"session","session_id":"s","format":%d},{"kind":"later"}]' % (FORMAT + 1),
@@ -327,7 +327,7 @@ class SharedStoreKit(StoreKit):
         ids=range(9),
     )  # fmt: skip
     async def test_rows_that_do_not_decode_are_named(self, tmp_path: Path, payload: bytes) -> None:
-        raw = await self._written(tmp_path)
+        raw = await self._write_rows(tmp_path)
         raw.edit(3, payload)
         async with self.opened(tmp_path) as store:
             with pytest.raises(Corrupt, match="session 's', row 3"):

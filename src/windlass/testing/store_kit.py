@@ -48,10 +48,10 @@ from windlass.testing.store_pieces import (
     effects,
     insert,
     make_table,
-    meddled,
     note,
     numbers,
     result,
+    tamper_with_rows,
     unnest,
     user,
 )
@@ -267,7 +267,7 @@ class StoreKit(AnswersKit, BooksKit):
             await journal.close()
 
     async def test_a_body_that_raises_changes_nothing(self, tmp_path: Path) -> None:
-        def broken(tx: Any) -> None:
+        def raise_after_insert(tx: Any) -> None:
             insert(7)(tx)
             raise LookupError("no such order")
 
@@ -276,7 +276,7 @@ class StoreKit(AnswersKit, BooksKit):
             await journal.commit(make_table, lambda _: [])
             journal.append(note(1))
             with pytest.raises(LookupError, match="no such order"):
-                await journal.commit(broken, lambda _: [result("c1", "ok")])
+                await journal.commit(raise_after_insert, lambda _: [result("c1", "ok")])
             await add(journal, note(2))
             assert await journal.commit(effects, lambda _: []) == []
             assert numbers(await store.read("s")) == [1, 2]
@@ -285,14 +285,14 @@ class StoreKit(AnswersKit, BooksKit):
             await journal.close()
 
     async def test_a_record_that_raises_undoes_the_body(self, tmp_path: Path) -> None:
-        def broken(_value: int) -> Sequence[JournalEntry]:
+        def raise_error(_value: int) -> Sequence[JournalEntry]:
             raise LookupError("no words for it")
 
         async with self.opened(tmp_path) as store:
             journal = await store.open("s")
             await journal.commit(make_table, lambda _: [])
             with pytest.raises(LookupError, match="no words"):
-                await journal.commit(insert(7), broken)
+                await journal.commit(insert(7), raise_error)
             assert await journal.commit(effects, lambda _: []) == []
             await journal.close()
 
@@ -458,7 +458,7 @@ class StoreKit(AnswersKit, BooksKit):
                 await add(journal, note(number))
             rows, head = await store.rows("s"), await store.head("s")
             assert written.verify(rows, "s", head) == head == Head(7, rows[-1].hash)
-            for changed in meddled(rows):
+            for changed in tamper_with_rows(rows):
                 with pytest.raises(Corrupt, match="session 's'"):
                     written.verify(changed, "s", head)
             with pytest.raises(Corrupt):

@@ -68,7 +68,7 @@ def effects(tx: Any) -> list[int]:
     return [row[0] for row in tx.execute("SELECT n FROM effects ORDER BY n")]
 
 
-def meddled(rows: list[Row]) -> list[list[Row]]:
+def tamper_with_rows(rows: list[Row]) -> list[list[Row]]:
     """The rows edited, deleted, inserted, swapped, cut at the head and at the tail, everywhere."""
 
     def put(row: Row, **fields: Any) -> Row:

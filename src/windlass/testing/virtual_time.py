@@ -71,7 +71,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         """As in asyncio; the clock does not jump over the work."""
         job = self._outside.job(func)
         future = super().run_in_executor(executor, job.run, *args)
-        future.add_done_callback(job.settled)
+        future.add_done_callback(job.on_settled)
         return future
 
     # ------------------------------------------------------------------ asyncio's own machinery
@@ -102,7 +102,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
             # the first looks are close together; the selector cannot sleep under a millisecond
             events = select(0.0 if looks < 10 else min(0.001 * (looks - 9), 0.01))
             if events:
-                self._outside.stirred()
+                self._outside.reset_patience()
                 return events
             work = self._outside.look(self._fds(), for_ever=timeout is None)
             looks += 1

@@ -22,7 +22,7 @@ class Choice(NamedTuple):
     warnings: tuple[str, ...] = ()
 
 
-def left_of(options: Mapping[str, Any], tools: tuple[Tool, ...]) -> Choice:
+def filter_tools(options: Mapping[str, Any], tools: tuple[Tool, ...]) -> Choice:
     """What `allowed_tools` and `disallowed_tools` leave of the tools.
 
     Tools that a policy brings into a run are not of this list: only the denied ones are kept out.

@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, Unpack, cast, overload
 
-from windlass.errors import ConfigError, nearest, shown
+from windlass.errors import ConfigError, nearest, safe_repr
 from windlass.tools.signature import Plan, plan_of
 from windlass.tools.tool import (
     OPTIONS,
@@ -183,7 +183,7 @@ def as_tools(tools: Any) -> tuple[Tool, ...]:
         isinstance(tools, (str, Mapping, Tool)) or not isinstance(tools, Iterable)
     ):
         raise ConfigError(
-            f"tools is a list of tools, not {shown(cast('Any', tools))}; write tools=[…] around it"
+            f"tools is a list of tools, not {safe_repr(cast('Any', tools))}; write tools=[…] around it"
         )
     listed = list(cast("Iterable[Any]", tools))
     try:
@@ -209,18 +209,18 @@ def _is_several(obj: Any) -> bool:
 
 def _as_tool(obj: Any) -> Tool:
     if isinstance(obj, str):
-        return as_tool(_imported(obj))
+        return as_tool(_import_function(obj))
     if isinstance(obj, Mapping):
         return tool_from_dict(cast("Mapping[str, Any]", obj))
     convert = getattr(obj, "as_tool", None)
     if callable(convert) and not isinstance(obj, type):
         made = convert()
         if not isinstance(made, Tool):
-            raise ConfigError(f"{shown(obj)}.as_tool() gave {type(made).__name__}, not a Tool")
+            raise ConfigError(f"{safe_repr(obj)}.as_tool() gave {type(made).__name__}, not a Tool")
         return made
     if not callable(obj) or isinstance(obj, type):
         raise ConfigError(
-            f"{shown(obj)} is not a tool; give a function, a Tool, 'module:function', "
+            f"{safe_repr(obj)} is not a tool; give a function, a Tool, 'module:function', "
             "or an object with as_tool()"
         )
     made = _make(obj)
@@ -244,28 +244,28 @@ def tool_from_dict(fields: Mapping[str, Any]) -> Tool:
     return Tool(**fields)
 
 
-def _imported(path: str) -> Any:
+def _import_function(path: str) -> Any:
     module_name, _, inside = path.partition(":")
     if not module_name or not inside:
-        raise ConfigError(f"tool {shown(path)}: write it as 'module:function'")
+        raise ConfigError(f"tool {safe_repr(path)}: write it as 'module:function'")
     try:
         found: Any = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name and not f"{module_name}.".startswith(f"{error.name}."):
             raise  # the module is there; something it imports is not
         raise ConfigError(
-            f"tool {shown(path)}: there is no module {shown(error.name)}; "
+            f"tool {safe_repr(path)}: there is no module {safe_repr(error.name)}; "
             "install it, or run where it can be imported"
         ) from None
     except (Exception, SystemExit) as error:
         raise ConfigError(
-            f"tool {shown(path)}: importing {module_name} failed: "
+            f"tool {safe_repr(path)}: importing {module_name} failed: "
             f"{type(error).__name__}: {error!s:.200}"
         ) from error
     for step in inside.split("."):
         if not hasattr(found, step):
             raise ConfigError(
-                f"tool {shown(path)}: it has no {shown(step)}{nearest(step, dir(found))}"
+                f"tool {safe_repr(path)}: it has no {safe_repr(step)}{nearest(step, dir(found))}"
             )
         found = getattr(found, step)
     return found
@@ -277,7 +277,7 @@ def _make(fn: Any, **options: Any) -> FunctionTool[..., Any]:
     if isinstance(fn, FunctionTool):
         fn = cast("FunctionTool[..., Any]", fn).__wrapped__
     if not callable(fn) or isinstance(fn, type):
-        raise ConfigError(f"@tool makes a tool of a function, not of {shown(fn)}")
+        raise ConfigError(f"@tool makes a tool of a function, not of {safe_repr(fn)}")
     return FunctionTool(fn, **options)
 
 

@@ -241,12 +241,12 @@ def _quick(value: Any) -> str:
         return _float(value)
     if kind is bytes or kind is bytearray:
         return _bytes(bytes(value))
-    text = msgspec.json.encode(value, enc_hook=_Measured(value)).decode()
+    text = msgspec.json.encode(value, enc_hook=_SizeLimit(value)).decode()
     # a date or an enum reads better without the quotes
     return msgspec.json.decode(text, type=str) if text.startswith('"') else text
 
 
-class _Measured:
+class _SizeLimit:
     """An `enc_hook` that keeps account: what is made while encoding counts like what was there."""
 
     __slots__ = ("left",)
@@ -262,20 +262,20 @@ class _Measured:
 
 def stand_in(value: Any) -> Any:
     """An `enc_hook` for msgspec: what it does not know, in terms of what it does."""
-    known = _known(value)
+    known = _to_jsonable(value)
     if known is not _UNKNOWN:
         return known
     if isinstance(value, Mapping):
         return dict(islice(cast("Mapping[Any, Any]", value).items(), _MOST))
     if isinstance(value, (Sequence, Set, MappingView)):
         return list(islice(cast("Iterable[Any]", value), _MOST))
-    return endless(value) or _shown(value)
+    return endless(value) or _safe_str(value)
 
 
 _UNKNOWN = object()
 
 
-def _known(value: Any) -> Any:
+def _to_jsonable(value: Any) -> Any:
     """A JSON-able stand-in for well-known kinds of objects, or `_UNKNOWN`."""
     if isinstance(value, PurePath):
         return str(value)
@@ -286,7 +286,7 @@ def _known(value: Any) -> Any:
     if isinstance(value, float):
         return float(value)
     if isinstance(value, BaseException):
-        return f"{type(value).__name__}: {_shown(value)}"
+        return f"{type(value).__name__}: {_safe_str(value)}"
     dump: Callable[..., Any] | None = getattr(cast("object", type(value)), "model_dump", None)
     if callable(dump):  # a pydantic model; asked by name so that pydantic is not imported here
         return dump(value, mode="json")
@@ -372,7 +372,7 @@ class _Tree:
         return plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
 
 
-def _shown(value: Any) -> str:
+def _safe_str(value: Any) -> str:
     try:
         return str(value)
     except Exception as error:

@@ -190,7 +190,7 @@ class _Reader:
         return shape.schema or True
 
     def _shape(self, name: str, hint: Any) -> Shape:
-        if isinstance(hint, _Lost):
+        if isinstance(hint, _UnknownAnnotation):
             raise self._wrong(
                 f"parameter {name!r} is annotated {hint.written!r}, and {hint.name!r} cannot be "
                 "found from there; import it where the function is defined (not only under "
@@ -242,7 +242,7 @@ class _Reader:
         return {name: _resolve(hint, space) for name, hint in written.items() if name != "return"}
 
 
-class _Lost(msgspec.Struct, frozen=True):
+class _UnknownAnnotation(msgspec.Struct, frozen=True):
     """An annotation whose name nobody knows."""
 
     written: str
@@ -265,7 +265,7 @@ def _resolve(hint: Any, space: dict[str, Any]) -> Any:
         written = hint if isinstance(hint, str) else getattr(hint, "__forward_arg__", str(hint))
         if _CONTEXT.fullmatch(written):  # its Deps may be known to the type checker alone
             return ToolContext
-        return _Lost(written, getattr(error, "name", None) or str(error))
+        return _UnknownAnnotation(written, getattr(error, "name", None) or str(error))
 
 
 def _is_context(hint: Any) -> bool:

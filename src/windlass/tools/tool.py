@@ -33,7 +33,7 @@ from windlass.messages import ToolResult, ToolSpec
 from windlass.tools.arguments.repair import mend
 from windlass.tools.arguments.validate import Checker
 from windlass.tools.handlers import is_async, own, takes_context
-from windlass.tools.middleware.preview import Rehearsal, handler_of, previewed
+from windlass.tools.middleware.preview import Rehearsal, call_preview, handler_of
 from windlass.tools.render import stand_in
 from windlass.tools.result import (
     BLOCKS,
@@ -68,7 +68,7 @@ class Parked(msgspec.Struct, frozen=True):
     conditions: dict[str, Any] | None = None
 
 
-class Prepared(msgspec.Struct, frozen=True, gc=False):
+class PreparedArguments(msgspec.Struct, frozen=True, gc=False):
     """Arguments that are ready to run, or the problems that a model can act on (`path: message`)."""
 
     arguments: dict[str, Any]
@@ -323,20 +323,20 @@ class Tool:
         self._check = self._checker.is_valid
         return self._check(arguments)
 
-    def prepare(self, arguments: dict[str, Any], mode: Validation = "strict") -> Prepared:
+    def prepare(self, arguments: dict[str, Any], mode: Validation = "strict") -> PreparedArguments:
         """Check the arguments against the schema, and mend what is safe to mend when lenient."""
         if mode != "strict" and not self.strict:
             return self._prepare_loosely(arguments, mode)
         try:
             if self._check(arguments):
-                return Prepared(arguments, self._misfits(arguments) if self._typed else ())
+                return PreparedArguments(arguments, self._misfits(arguments) if self._typed else ())
         except Exception:  # text that is not Unicode, nesting without end: `problems` says which
             pass
-        return Prepared(arguments, self._problems(arguments))
+        return PreparedArguments(arguments, self._problems(arguments))
 
-    def _prepare_loosely(self, arguments: dict[str, Any], mode: str) -> Prepared:
+    def _prepare_loosely(self, arguments: dict[str, Any], mode: str) -> PreparedArguments:
         if mode == "none":
-            return Prepared(arguments)
+            return PreparedArguments(arguments)
         if mode != "lenient":
             raise ConfigError(f"tool_arg_validation {mode!r} is not known{nearest(mode, _MODES)}")
         as_given = self.prepare(arguments)
@@ -348,8 +348,8 @@ class Tool:
             return as_given
         after = self.prepare(mended) if notes else as_given
         if after.problems:  # what is still wrong, but with the arguments as they were
-            return Prepared(arguments, after.problems)
-        return Prepared(mended, (), notes)
+            return PreparedArguments(arguments, after.problems)
+        return PreparedArguments(mended, (), notes)
 
     def _problems(self, arguments: Any) -> tuple[str, ...]:
         if self._checker is None:
@@ -381,11 +381,11 @@ class Tool:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            return self._failed(error)  # the handler's own doing: nobody cancelled this call
+            return self._error_result(error)  # the handler's own doing: nobody cancelled this call
         except (KeyboardInterrupt, GeneratorExit, TestBroken):
             raise
         except BaseException as error:
-            return self._failed(error)
+            return self._error_result(error)
 
     async def rehearse(
         self, arguments: dict[str, Any], ctx: ToolContext[Any], earlier: Sequence[Rehearsal]
@@ -394,9 +394,9 @@ class Tool:
         if self.preview is None or self.effect == "read_only":
             return None
         try:
-            made = self._finish(await previewed(self.preview, arguments, ctx))
+            made = self._finish(await call_preview(self.preview, arguments, ctx))
         except Exception as error:
-            made = self._failed(error)
+            made = self._error_result(error)
         return Rehearsal(made) if isinstance(made, ToolResult) else None
 
     async def invoke_sync(
@@ -423,7 +423,7 @@ class Tool:
         except (KeyboardInterrupt, TestBroken):
             raise
         except BaseException as error:  # here, because a future cannot carry a StopIteration
-            return self._failed(error)
+            return self._error_result(error)
 
     def _invoke(self, arguments: dict[str, Any], ctx: ToolContext[Any]) -> Any:
         if self.handler is None:
@@ -460,7 +460,7 @@ class Tool:
         found = "\n".join(line.removeprefix("arguments: ") for line in problems)
         return f"the tool's answer does not fit its `returns` schema:\n{found}"
 
-    def _failed(self, error: BaseException) -> ToolResult:
+    def _error_result(self, error: BaseException) -> ToolResult:
         if isinstance(error, Retry):
             return refusal(str(error) or "the tool asks to try again", "retry")
         if isinstance(error, BadArguments):

@@ -39,20 +39,22 @@ class Axis:
         self.places = places
         self.length = places[-1][1]
 
-    def drawn(self, real: float) -> float:
+    def place_of(self, real: float) -> float:
         """Where on the axis a moment is."""
         at = max(1, min(bisect_right(self.places, (real, float("inf"))), len(self.places) - 1))
         return _between(self.places[at - 1], self.places[at], real, 0)
 
-    def worked(self, drawn: float) -> float:
+    def work_seconds(self, drawn: float) -> float:
         """Seconds at work up to a place on the axis: waits that are cut do not count."""
-        waited = sum(max(0.0, min(drawn - self.drawn(cut.start), cut.shown)) for cut in self.cuts)
+        waited = sum(
+            max(0.0, min(drawn - self.place_of(cut.start), cut.shown)) for cut in self.cuts
+        )
         return drawn - waited
 
     def at_work(self, seconds: float) -> float:
         """The place on the axis after so many seconds at work."""
         for cut in self.cuts:
-            if seconds > self.drawn(cut.start):
+            if seconds > self.place_of(cut.start):
                 seconds += cut.shown
         return seconds
 
@@ -111,7 +113,7 @@ def ticks(axis: Axis, most: int) -> list[float]:
     """Round places on the axis, in drawn seconds, at most so many."""
     if axis.length <= 0 or most < 1:
         return [0.0]
-    work = axis.worked(axis.length)
+    work = axis.work_seconds(axis.length)
     step = _round_up(work / most)
     return [axis.at_work(step * n) for n in range(int(work / step + 1e-9) + 1)]
 

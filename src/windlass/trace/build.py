@@ -41,7 +41,7 @@ LONGEST = 1e7  # seconds of one call
 SLACK = 0.005  # seconds that clocks and disks may disagree by
 
 
-class Written(NamedTuple):
+class Append(NamedTuple):
     """One append: when, and what."""
 
     at: float
@@ -50,7 +50,7 @@ class Written(NamedTuple):
 
 def picture_of(
     session_id: str,
-    rows: Sequence[Written],
+    rows: Sequence[Append],
     children: Mapping[str, Picture] | None = None,
     *,
     forks: tuple[str, ...] = (),
@@ -78,9 +78,9 @@ class _Reader:
         self.begun: dict[str, tuple[float, ToolIntended, int]] = {}
         self.asking: float | None = None  # a turn has begun and nobody has answered
 
-    def take(self, row: Written) -> None:
+    def take(self, row: Append) -> None:
         """Place the entries of one append."""
-        row = Written(min(max(row.at, 0.0), LATEST), row.entries)
+        row = Append(min(max(row.at, 0.0), LATEST), row.entries)
         work = sum(_seconds(entry) for entry in row.entries if not _beside(entry))
         start = row.at if self.before is None else min(self.before, row.at)
         self.true = work <= row.at - start + SLACK or _in_parallel(row.entries, self.begun)
@@ -101,7 +101,7 @@ class _Reader:
                 self._turns().append(Turn(entry.number, self.cursor, self.cursor, [], []))
                 self.asking = self.cursor
             case Replied():
-                self._replied(entry)
+                self._read_reply(entry)
             case ReplyFailed():
                 self._add(self._model_bar(entry, entry.category, entry.message))
             case ToolDecided():
@@ -111,11 +111,11 @@ class _Reader:
                 when = at if self.true and not entry.eager else self.cursor
                 self.begun[entry.call_id] = (when, entry, self.number)
             case ToolResulted():
-                self._resulted(entry, at)
+                self._read_result(entry, at)
             case ToolMessage():
                 pass
             case Said():
-                self._said(entry)
+                self._read_message(entry)
             case RunResumed():
                 self.cursor = at if self.true else self.cursor
             case _:
@@ -129,7 +129,7 @@ class _Reader:
     # ----------------------------------------------------------------- runs and turns
 
     def _begin(self, entry: RunStarted, at: float) -> None:
-        self._lost()
+        self._add_open_bars()
         self.cursor = at if self.true else self.cursor
         self.parts.append(
             Part(
@@ -160,9 +160,9 @@ class _Reader:
             part.error = str((entry.error or {}).get("message") or "") or None
         self.asking = None
         if entry.status != "suspended":
-            self._lost()
+            self._add_open_bars()
 
-    def _said(self, entry: Said) -> None:
+    def _read_message(self, entry: Said) -> None:
         message = entry.message
         if self.parts and message.role == "user" and not self.parts[-1].prompt and message.text:
             if len(self.parts[-1].turns) == 1:
@@ -173,7 +173,7 @@ class _Reader:
 
     # ----------------------------------------------------------------- bars
 
-    def _replied(self, entry: Replied) -> None:
+    def _read_reply(self, entry: Replied) -> None:
         for call in entry.message.tool_calls:
             self.asked[call.id] = call
         bar = self._model_bar(entry, "ok", entry.message.text)
@@ -202,7 +202,7 @@ class _Reader:
             answer=words,
         )
 
-    def _resulted(self, entry: ToolResulted, at: float) -> None:
+    def _read_result(self, entry: ToolResulted, at: float) -> None:
         took = _seconds(entry)
         begun = self.begun.pop(entry.call_id, None)
         if begun is not None and begun[0] <= at:
@@ -248,7 +248,7 @@ class _Reader:
             child=self.children.get(call_id),
         )
 
-    def _lost(self) -> None:
+    def _add_open_bars(self) -> None:
         """What began and has no end on record: it is under way, or the process died."""
         if self.asking is not None and self.parts:
             part = self.parts[-1]
@@ -272,7 +272,7 @@ class _Reader:
 
     def finish(self, forks: tuple[str, ...]) -> Picture:
         """All on one axis that begins at zero."""
-        self._lost()
+        self._add_open_bars()
         zero = min((start for part in self.parts for start in _starts(part)), default=self.cursor)
         for part in self.parts:
             for turn in part.turns:

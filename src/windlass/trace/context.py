@@ -55,7 +55,7 @@ class LeftOut(msgspec.Struct, frozen=True):
     detail: str = ""
 
 
-class Called(msgspec.Struct, frozen=True):
+class ModelCallSummary(msgspec.Struct, frozen=True):
     """A model call of the turn: the turn itself, or what a policy asked beside it."""
 
     number: int
@@ -73,7 +73,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     turn: int
     turns: int
     call: int
-    calls: tuple[Called, ...]
+    calls: tuple[ModelCallSummary, ...]
     agent: str | None
     provider: str
     model: str
@@ -119,7 +119,7 @@ def pieces_of(
 
 def _piece(message: Message, share: Share, number: int | None) -> Piece:
     label = message.kind or message.role
-    return Piece(share, label, tokens_of([message]), spoken(message), number)
+    return Piece(share, label, tokens_of([message]), render_message(message), number)
 
 
 def _share(message: Message) -> Share:
@@ -145,7 +145,7 @@ def _quarter(size: int) -> int:
     return -(-size // 4)
 
 
-def spoken(message: Message) -> str:
+def render_message(message: Message) -> str:
     """A message in words: what was said, called, answered and thought."""
     parts: list[str] = []
     for block in message.content:
@@ -176,7 +176,7 @@ def _result(result: ToolResult) -> str:
 # --------------------------------------------------------------------------- left out
 
 
-def replaced(
+def describe_replacement(
     gone: Sequence[Message], new: Sequence[Message], why: str, *, run: int = 0, turn: int = 0
 ) -> LeftOut | None:
     """What is not seen where some messages gave way to others; None: all is as it was."""

@@ -71,7 +71,7 @@ def fit(text: str, width: int) -> str:
     return kept + "…" if width > 0 else ""
 
 
-def padded(text: str, width: int) -> str:
+def pad(text: str, width: int) -> str:
     """The text, cut or filled to exactly so many columns."""
     shown = fit(text, width)
     return shown + " " * (width - cells(shown))
@@ -129,7 +129,7 @@ def size(bytes_: int) -> str:
     return f"{bytes_ / 1000:.1f} kB" if bytes_ < 999_950 else f"{bytes_ / 1e6:.1f} MB"
 
 
-def took(seconds: float) -> str:
+def format_fine_duration(seconds: float) -> str:
     """The same as `duration`, finer where it is short: `0.4 ms`."""
     return f"{seconds * 1000:.1f} ms" if 0 < seconds < 0.0095 else duration(seconds)
 

@@ -37,7 +37,7 @@ PLAIN_WIDTH = 118
 def page(picture: Picture, parts: Sequence[Part] | None = None, *, title: str = "") -> str:
     """The page as one text: `Path("run.html").write_text(page(picture))`."""
     shown = list(picture.parts if parts is None else parts)
-    style, script, csp = _fixed()
+    style, script, csp = _static_parts()
     heading = escape(clean(title or f"{picture.session_id} · Windlass trace")[:200])
     plain = "\n".join(
         "".join(piece if isinstance(piece, str) else piece[0] for piece in line)
@@ -53,7 +53,7 @@ def page(picture: Picture, parts: Sequence[Part] | None = None, *, title: str = 
     )
 
 
-def framed(picture: Picture, parts: Sequence[Part] | None = None, *, height: int = 480) -> str:
+def to_iframe(picture: Picture, parts: Sequence[Part] | None = None, *, height: int = 480) -> str:
     """The page in a frame without rights, for a notebook; the lines of text where frames are cut."""
     inside = escape(page(picture, parts), quote=True)
     return (
@@ -84,7 +84,7 @@ _PAGE = """<!doctype html>
 
 
 @functools.cache
-def _fixed() -> tuple[str, str, str]:
+def _static_parts() -> tuple[str, str, str]:
     """Style and script, and the policy that lets these two run and nothing else."""
     here = files("windlass.trace")
     style = here.joinpath("page.css").read_text("utf-8")
@@ -171,9 +171,9 @@ class _Cutter:
         data: dict[str, Any] = {
             "k": bar.kind,
             "name": _visible(bar.name[:200]),
-            "a": _rounded(self.axis.drawn(bar.start)),
-            "b": _rounded(self.axis.drawn(bar.end)),
-            "s": _rounded(bar.start),
+            "a": _round_seconds(self.axis.place_of(bar.start)),
+            "b": _round_seconds(self.axis.place_of(bar.end)),
+            "s": _round_seconds(bar.start),
             "ms": round(bar.seconds * 1000, 3),
             "e": bar.entry,
             "o": bar.outcome,
@@ -205,8 +205,8 @@ class _Cutter:
         data: dict[str, Any] = {
             "k": _visible(mark.kind[:60]),
             "text": self._cut(mark.text),
-            "a": _rounded(self.axis.drawn(mark.at)),
-            "s": _rounded(mark.at),
+            "a": _round_seconds(self.axis.place_of(mark.at)),
+            "s": _round_seconds(mark.at),
             "e": mark.entry,
             "tone": mark.tone,
         }
@@ -251,5 +251,5 @@ def _usage(usage: Any) -> list[int] | None:
     return counts if any(counts) else None
 
 
-def _rounded(seconds: float) -> float:
+def _round_seconds(seconds: float) -> float:
     return round(seconds, 6)

@@ -16,7 +16,7 @@ from windlass.trace.format import (
 from windlass.trace.model import Tone
 
 
-class Said(NamedTuple):
+class MarkText(NamedTuple):
     """What a mark says."""
 
     kind: str
@@ -25,7 +25,7 @@ class Said(NamedTuple):
     detail: str = ""
 
 
-def said_by(entry: events.JournalEntry) -> Said | None:
+def said_by(entry: events.JournalEntry) -> MarkText | None:
     """The mark that an entry leaves; bars and the words between them leave none."""
     kind = type(entry)
     if kind in _SILENT:
@@ -34,52 +34,54 @@ def said_by(entry: events.JournalEntry) -> Said | None:
     if tell is not None:
         return tell(entry)
     facts = {name: value for name, value in as_dict(entry).items() if name != "kind"}
-    return Said(kind_of(entry).replace("_", " "), ", ".join(f"{k} {literal(v)}" for k, v in facts.items()))  # fmt: skip
+    return MarkText(kind_of(entry).replace("_", " "), ", ".join(f"{k} {literal(v)}" for k, v in facts.items()))  # fmt: skip
 
 
-def _judge(e: events.JudgeDecision) -> Said:
+def _judge(e: events.JudgeDecision) -> MarkText:
     tone: Tone = "good" if e.verdict == "done" else "warn"
-    return Said("judge", _and(f"{e.gate}: {e.verdict}", e.reasoning), tone, e.next_step or "")
+    return MarkText("judge", _and(f"{e.gate}: {e.verdict}", e.reasoning), tone, e.next_step or "")
 
 
-def _check(e: events.CheckRan) -> Said:
+def _check(e: events.CheckRan) -> MarkText:
     text = f"{e.name} {'passed' if e.passed else 'failed'}"
-    return Said("check", _and(text, e.detail), "good" if e.passed else "bad")
+    return MarkText("check", _and(text, e.detail), "good" if e.passed else "bad")
 
 
-def _step_judge(e: events.StepJudgeDecision) -> Said:
+def _step_judge(e: events.StepJudgeDecision) -> MarkText:
     if e.error is not None:
-        return Said("step judge", f"could not be asked: {e.error}", "bad")
+        return MarkText("step judge", f"could not be asked: {e.error}", "bad")
     if e.skipped:
-        return Said("step judge", f"skipped: {e.reason or 'no reason given'}")
+        return MarkText("step judge", f"skipped: {e.reason or 'no reason given'}")
     tone: Tone = "warn" if e.verdict == "revise" else "good"
-    return Said("step judge", _and(e.verdict or "", e.reasoning), tone, e.critique or "")
+    return MarkText("step judge", _and(e.verdict or "", e.reasoning), tone, e.critique or "")
 
 
-def _control(e: events.LoopControlDecision) -> Said:
+def _control(e: events.LoopControlDecision) -> MarkText:
     if e.action == "stop":
-        return Said("control", _and(f"stop ({e.status or 'stopped'})", e.reason), "warn")
-    return Said("control", _and(f"limit {e.old_limit} -> {e.new_limit} turns", e.reason))
+        return MarkText("control", _and(f"stop ({e.status or 'stopped'})", e.reason), "warn")
+    return MarkText("control", _and(f"limit {e.old_limit} -> {e.new_limit} turns", e.reason))
 
 
-def _stall(e: events.StallWarning) -> Said:
-    return Said("stall", f"{e.tool_name} {e.repeat_count} times with the same arguments", "warn")
+def _stall(e: events.StallWarning) -> MarkText:
+    return MarkText(
+        "stall", f"{e.tool_name} {e.repeat_count} times with the same arguments", "warn"
+    )
 
 
-def _limit(e: events.BudgetExhausted) -> Said:
+def _limit(e: events.BudgetExhausted) -> MarkText:
     used = money(e.used) if e.limit == "usd" else f"{e.used:g}"
     allowed = money(e.allowed) if e.limit == "usd" else f"{e.allowed:g}"
-    return Said("limit", f"{e.limit}: {used} of {allowed}", "bad")
+    return MarkText("limit", f"{e.limit}: {used} of {allowed}", "bad")
 
 
-def _decision(e: events.ToolDecided) -> Said | None:
+def _decision(e: events.ToolDecided) -> MarkText | None:
     if e.action == "allow":
-        return None if e.rule == "default" else Said("allowed", f"{e.tool} by {e.rule}", "good")
+        return None if e.rule == "default" else MarkText("allowed", f"{e.tool} by {e.rule}", "good")
     kind = {"deny": "denied", "ask": "asks", "answer": "answered"}[e.action]
-    return Said(kind, _and(f"{e.tool} by {e.rule}", e.reason), "warn")
+    return MarkText(kind, _and(f"{e.tool} by {e.rule}", e.reason), "warn")
 
 
-def _verdict(e: events.IterationEnd) -> Said | None:
+def _verdict(e: events.IterationEnd) -> MarkText | None:
     if e.verdict == "keep_going" and not e.reason:
         return None  # the next turn says it
     words = e.verdict.replace("_", " ")
@@ -87,75 +89,75 @@ def _verdict(e: events.IterationEnd) -> Said | None:
     tone: Tone = (
         "good" if e.verdict == "finish" else "warn" if e.verdict != "keep_going" else "plain"
     )
-    return Said("verdict", f"{words} ({why})" if why else words, tone)
+    return MarkText("verdict", f"{words} ({why})" if why else words, tone)
 
 
-def _ended(e: events.RunEnded) -> Said:
+def _end_mark(e: events.RunEnded) -> MarkText:
     good = e.status in ("done", "idle")
     why = f" ({e.stop_reason})" if e.stop_reason and not good else ""
     said = str((e.error or {}).get("message") or "")
     tone: Tone = "good" if good else "warn" if e.status == "suspended" else "bad"
-    return Said("end", _and(f"{e.status}{why}", said), tone)
+    return MarkText("end", _and(f"{e.status}{why}", said), tone)
 
 
-def _suspended(e: events.Suspended) -> Said:
+def _suspend_mark(e: events.Suspended) -> MarkText:
     waits = f"; waits for {', '.join(e.waiting)}" if e.waiting else ""
-    return Said("parked", f"{e.reason}{waits}", "warn")
+    return MarkText("parked", f"{e.reason}{waits}", "warn")
 
 
-def _inbox(e: events.InboxTaken) -> Said:
+def _inbox(e: events.InboxTaken) -> MarkText:
     payload = e.payload if isinstance(e.payload, str) else ""
     detail = "" if e.payload is None else literal(e.payload)
-    return Said("inbox", _and(e.item, payload), "plain", detail)
+    return MarkText("inbox", _and(e.item, payload), "plain", detail)
 
 
-def _search(e: events.ToolSearchResulted) -> Said:
+def _search(e: events.ToolSearchResulted) -> MarkText:
     found = ", ".join(e.tool_names) or e.diagnostic or "no tool"
-    return Said("found", found, "plain" if e.tool_names else "warn")
+    return MarkText("found", found, "plain" if e.tool_names else "warn")
 
 
-def _feedback(e: events.FeedbackInjected) -> Said:
-    return Said("feedback", f"{e.feedback}: {e.text}")
+def _feedback(e: events.FeedbackInjected) -> MarkText:
+    return MarkText("feedback", f"{e.feedback}: {e.text}")
 
 
-def _reshaped(e: events.Reshaped) -> Said:
+def _reshape_mark(e: events.Reshaped) -> MarkText:
     gone = count(e.stop - e.start, "message")
-    return Said("view", f"{gone} replaced by {len(e.messages)}: {e.why}", "warn")
+    return MarkText("view", f"{gone} replaced by {len(e.messages)}: {e.why}", "warn")
 
 
-def _compacted(e: events.Compacted) -> Said:
+def _compaction_mark(e: events.Compacted) -> MarkText:
     sizes = f"{short(e.estimated_tokens_before)} -> {short(e.estimated_tokens_after)} tokens"
-    return Said("compaction", f"about {sizes} ({e.reason}, {e.strategy})", "warn")
+    return MarkText("compaction", f"about {sizes} ({e.reason}, {e.strategy})", "warn")
 
 
-def _projected(e: events.Projected) -> Said:
+def _projection_mark(e: events.Projected) -> MarkText:
     sizes = f"{short(e.estimated_tokens_before)} -> {short(e.estimated_tokens_after)} tokens"
-    return Said("projection", f"about {sizes} ({e.policy})", "warn")
+    return MarkText("projection", f"about {sizes} ({e.policy})", "warn")
 
 
-def _scratchpad(e: events.AgentScratchpad) -> Said:
+def _scratchpad(e: events.AgentScratchpad) -> MarkText:
     held = e.action in ("rejected", "failed", "refused")
-    return Said("scratchpad", _and(f"{e.action}, version {e.version}", e.reason), "warn" if held else "plain")  # fmt: skip
+    return MarkText("scratchpad", _and(f"{e.action}, version {e.version}", e.reason), "warn" if held else "plain")  # fmt: skip
 
 
-def _progress(e: events.ProgressReported) -> Said:
-    return Said("progress", e.message or count(len(e.entries), "entry", "entries"))
+def _progress(e: events.ProgressReported) -> MarkText:
+    return MarkText("progress", e.message or count(len(e.entries), "entry", "entries"))
 
 
-def _matched(e: events.SkillMatched) -> Said:
+def _skills_mark(e: events.SkillMatched) -> MarkText:
     found = ", ".join(f"{one.name} {one.score:.2f}" for one in e.candidates[:5])
     tone: Tone = "warn" if e.warning else "plain"
-    return Said("skills", _and(found or "none fits", e.warning), tone)
+    return MarkText("skills", _and(found or "none fits", e.warning), tone)
 
 
 def _and(text: str, more: str | None) -> str:
     return f"{text}: {more}" if more else text
 
 
-def _narrowed(entry: events.SkillNarrowed) -> Said:
+def _tools_mark(entry: events.SkillNarrowed) -> MarkText:
     if entry.removed_tools:
-        return Said("tools", f"{', '.join(entry.removed_tools)} hidden, not used for a while")
-    return Said("tools", f"{', '.join(entry.returned_tools)} shown again")
+        return MarkText("tools", f"{', '.join(entry.removed_tools)} hidden, not used for a while")
+    return MarkText("tools", f"{', '.join(entry.returned_tools)} shown again")
 
 
 # Drawn as bars or heads, said in other marks, or nothing to look at.
@@ -165,54 +167,58 @@ _SILENT = frozenset(
      events.Decorated}
 )  # fmt: skip
 
-_TOLD: dict[type, Callable[[Any], Said | None]] = {
+_TOLD: dict[type, Callable[[Any], MarkText | None]] = {
     events.JudgeDecision: _judge,
     events.CheckRan: _check,
     events.StepJudgeDecision: _step_judge,
     events.LoopControlDecision: _control,
     events.StallWarning: _stall,
-    events.LoopDetected: lambda e: Said("loop", f"{e.detail} ({e.action})", "warn"),
-    events.LoopStuck: lambda e: Said("stuck", f"after {count(e.nudges, 'nudge')}", "bad"),
+    events.LoopDetected: lambda e: MarkText("loop", f"{e.detail} ({e.action})", "warn"),
+    events.LoopStuck: lambda e: MarkText("stuck", f"after {count(e.nudges, 'nudge')}", "bad"),
     events.BudgetExhausted: _limit,
     events.ToolDecided: _decision,
     events.IterationEnd: _verdict,
-    events.RunEnded: _ended,
-    events.Suspended: _suspended,
-    events.RunResumed: lambda e: Said("resumed", f"at the stage {e.at!r}", "good"),
+    events.RunEnded: _end_mark,
+    events.Suspended: _suspend_mark,
+    events.RunResumed: lambda e: MarkText("resumed", f"at the stage {e.at!r}", "good"),
     events.InboxTaken: _inbox,
-    events.ToolSearchQueried: lambda e: Said("search", f"tools for {literal(e.query)}"),
+    events.ToolSearchQueried: lambda e: MarkText("search", f"tools for {literal(e.query)}"),
     events.ToolSearchResulted: _search,
     events.FeedbackInjected: _feedback,
-    events.Reminded: lambda e: Said("reminder", e.text),
-    events.Reshaped: _reshaped,
-    events.Compacted: _compacted,
-    events.Projected: _projected,
-    events.PermissionGrant: lambda e: Said("granted", f"{e.tool}, {e.grant}: {e.reason}", "good"),
-    events.PermissionDeny: lambda e: Said("denied", f"{e.tool}: {e.reason}", "warn"),
-    events.PermissionEscalation: lambda e: Said("asked for", f"{e.tool}: {e.reason}", "warn"),
-    events.TaintAdded: lambda e: Said("touched", f"{e.tool}: {', '.join(e.labels)}"),
+    events.Reminded: lambda e: MarkText("reminder", e.text),
+    events.Reshaped: _reshape_mark,
+    events.Compacted: _compaction_mark,
+    events.Projected: _projection_mark,
+    events.PermissionGrant: lambda e: MarkText(
+        "granted", f"{e.tool}, {e.grant}: {e.reason}", "good"
+    ),
+    events.PermissionDeny: lambda e: MarkText("denied", f"{e.tool}: {e.reason}", "warn"),
+    events.PermissionEscalation: lambda e: MarkText("asked for", f"{e.tool}: {e.reason}", "warn"),
+    events.TaintAdded: lambda e: MarkText("touched", f"{e.tool}: {', '.join(e.labels)}"),
     events.AgentScratchpad: _scratchpad,
-    events.SessionReset: lambda _: Said(
+    events.SessionReset: lambda _: MarkText(
         "reset", "everything said so far is out of the view", "warn"
     ),
-    events.HistoryRepaired: lambda e: Said("mended", "; ".join(e.problems), "warn"),
-    events.NativeToolFallback: lambda e: Said(
+    events.HistoryRepaired: lambda e: MarkText("mended", "; ".join(e.problems), "warn"),
+    events.NativeToolFallback: lambda e: MarkText(
         "fallback", f"{count(e.calls, 'call')} written as text"
     ),
-    events.NativeToolRejected: lambda e: Said(
+    events.NativeToolRejected: lambda e: MarkText(
         "fallback", f"{count(e.calls, 'call')} refused", "warn"
     ),
     events.ProgressReported: _progress,
-    events.SkillMatched: _matched,
-    events.SkillActivated: lambda e: Said("skill", _and(f"{e.name} on", e.reason), "good"),
-    events.SkillDeactivated: lambda e: Said("skill", f"{e.name} off"),
-    events.SkillScopeTools: lambda e: Said("scope", f"{e.name}: {', '.join(e.tools) or 'no tool'}"),
-    events.SkillNarrowed: _narrowed,
-    events.EffectPlanned: lambda e: Said("planned", f"{e.tool} {literal(e.arguments)}"),
-    events.PlanMade: lambda e: Said("plan", f"{count(e.effects, 'effect')} ({e.plan[:12]})"),
-    events.PlanApproved: lambda e: Said("plan", f"approved by {e.by}", "good"),
-    events.PlanUsed: lambda e: Said("plan", f"used by {e.session_id}"),
-    events.UndoBegun: lambda e: Said("undo", _and(f"{e.tool} by {e.by}", e.what)),
-    events.UndoEnded: lambda e: Said("undone", _and(f"{e.tool}: {e.outcome}", e.detail)),
-    events.Noted: lambda e: Said("note", f"{e.name}: {literal(e.data)}"),
+    events.SkillMatched: _skills_mark,
+    events.SkillActivated: lambda e: MarkText("skill", _and(f"{e.name} on", e.reason), "good"),
+    events.SkillDeactivated: lambda e: MarkText("skill", f"{e.name} off"),
+    events.SkillScopeTools: lambda e: MarkText(
+        "scope", f"{e.name}: {', '.join(e.tools) or 'no tool'}"
+    ),
+    events.SkillNarrowed: _tools_mark,
+    events.EffectPlanned: lambda e: MarkText("planned", f"{e.tool} {literal(e.arguments)}"),
+    events.PlanMade: lambda e: MarkText("plan", f"{count(e.effects, 'effect')} ({e.plan[:12]})"),
+    events.PlanApproved: lambda e: MarkText("plan", f"approved by {e.by}", "good"),
+    events.PlanUsed: lambda e: MarkText("plan", f"used by {e.session_id}"),
+    events.UndoBegun: lambda e: MarkText("undo", _and(f"{e.tool} by {e.by}", e.what)),
+    events.UndoEnded: lambda e: MarkText("undone", _and(f"{e.tool}: {e.outcome}", e.detail)),
+    events.Noted: lambda e: MarkText("note", f"{e.name}: {literal(e.data)}"),
 }

@@ -16,11 +16,11 @@ from windlass.trace.format import (
     count,
     duration,
     fit,
+    format_fine_duration,
     literal,
     money,
-    padded,
+    pad,
     short,
-    took,
 )
 from windlass.trace.model import (
     OPEN,
@@ -124,7 +124,7 @@ def _head(picture: Picture, parts: Sequence[Part], width: int) -> Iterator[Line]
             duration(sum(_work(part) for part in picture.parts)),
             f"{totals.failed} failed" if totals.failed else "",
         ]
-        yield from _wrapped([fact for fact in facts if fact], width)
+        yield from _wrap_facts([fact for fact in facts if fact], width)
     if picture.parent_id:
         kept = "" if picture.branch_at is None else f" after {count(picture.branch_at, 'message')}"
         said = "forked from" if picture.branch_at is not None else "called by"
@@ -140,7 +140,7 @@ def _date(at: float) -> str:
         return "at no known time"
 
 
-def _wrapped(facts: Sequence[str], width: int) -> Iterator[Line]:
+def _wrap_facts(facts: Sequence[str], width: int) -> Iterator[Line]:
     line = ""
     for fact in facts:
         longer = f"{line} · {fact}" if line else fact
@@ -175,7 +175,7 @@ def _part(easel: _Easel, part: Part, many: int, indent: str = "") -> Iterator[Li
     if easel.full:
         shown: list[Turn | list[Turn]] = [*part.turns]
     else:
-        shown = _folded(part.turns)
+        shown = _fold_turns(part.turns)
     for item in shown:
         if isinstance(item, list):
             yield from _fold(easel, item, indent)
@@ -185,7 +185,7 @@ def _part(easel: _Easel, part: Part, many: int, indent: str = "") -> Iterator[Li
         yield ((f"{indent}(no end on record: it is under way, or its process died)", "yellow"),)
 
 
-def _folded(turns: Sequence[Turn]) -> list[Turn | list[Turn]]:
+def _fold_turns(turns: Sequence[Turn]) -> list[Turn | list[Turn]]:
     """Long stretches of turns where nothing but calls happened become one line."""
     if len(turns) <= UNFOLDED:
         return [*turns]
@@ -260,13 +260,13 @@ class _Easel:
     def label(self, indent: str, head: str, name: str) -> str:
         """The words before a row, exactly as wide as the room for them."""
         begin = indent + (f"{head:<8} " if name else head)
-        return begin + padded(name, max(0, self.left - 1 - cells(begin)))
+        return begin + pad(name, max(0, self.left - 1 - cells(begin)))
 
     def column(self, moment: float) -> int:
         """The column of a moment."""
         if self.axis.length <= 0:
             return 0
-        return min(self.room - 1, int(self.axis.drawn(moment) / self.axis.length * self.room))
+        return min(self.room - 1, int(self.axis.place_of(moment) / self.axis.length * self.room))
 
     def ruler(self) -> Iterator[Line]:
         """The scale, with the heads of the columns at the side."""
@@ -276,7 +276,7 @@ class _Easel:
             at = 0
             if self.axis.length > 0:
                 at = min(self.room - 1, int(place / self.axis.length * self.room))
-            words = duration(self.axis.worked(place)) if place else "0"
+            words = duration(self.axis.work_seconds(place)) if place else "0"
             if at >= free and at + len(words) <= self.room:
                 labels[at : at + len(words)] = words
                 free = at + len(words) + 2
@@ -301,7 +301,7 @@ class _Easel:
         pen = self.pens.failed if bar.failed else self.pens.open if bar.outcome == OPEN else ""
         pen = pen or getattr(self.pens, bar.kind)
         style = "red" if bar.failed else "yellow" if bar.outcome == OPEN else _STYLES[bar.kind]
-        words = [] if bar.outcome == OPEN else [took(bar.seconds)]
+        words = [] if bar.outcome == OPEN else [format_fine_duration(bar.seconds)]
         if bar.outcome != "ok":
             words.append(_outcome(bar.outcome))
         if bar.attempts > 1:
@@ -342,7 +342,7 @@ class _Easel:
             )
             pieces: Line = (" " * first, *inside, " " * max(0, after + 1))
         elif cells(words) <= after or after >= first - 1 or after >= 24:
-            tail = padded(words, max(0, after))
+            tail = pad(words, max(0, after))
             pieces = (" " * first, (drawn, pen[1]), " ", (tail, "dim"))
         else:
             space = padded_left(fit(words, first - 1), first - 1)

@@ -17,7 +17,7 @@ import pytest
 
 import windlass as w
 from windlass.resources import audit
-from windlass.resources.resource import Plan, plan_of
+from windlass.resources.resource import ResourcePlan, plan_of
 from windlass.server.generate import generate_app
 from windlass.testing import call, scripted
 
@@ -86,7 +86,7 @@ def without_tenants(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = plan_of(Item)
     monkeypatch.setattr(plan, "mine", "1 = 1")
     monkeypatch.setattr(plan, "statements", {})  # what is made meanwhile is not kept
-    monkeypatch.setattr(Plan, "mine_of", lambda self, tenant: ())
+    monkeypatch.setattr(ResourcePlan, "mine_of", lambda self, tenant: ())
     monkeypatch.setattr(plan, "select_one", plan.select_one.replace('"_tenant" = ?', "1 = 1"))
 
 

@@ -122,7 +122,7 @@ async def test_hidden_rows_answer_no_question(place: str, monkeypatch: pytest.Mo
             for sort in ((), ("words",), ("-words",)):
                 page = await mine.search(where, sort=sort, limit=1, caller=EVE)
                 assert (page.rows, page.cursor) == ([], None)
-        monkeypatch.setattr(work, "asked", lambda made, hook, caller: None)
+        monkeypatch.setattr(work, "call_hook", lambda made, hook, caller: None)
         found = [len(await mine.search(where, caller=EVE)) for where in questions]
         assert found == [1, 0, 1, 1, 1, 0, 1, 1]  # the control: letter by letter
 

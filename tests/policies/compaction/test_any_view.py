@@ -22,16 +22,16 @@ from windlass.models.base import Frame, Request, Settings
 from windlass.models.history import audit
 from windlass.policies.compaction.cut import (
     Cut,
-    archived,
+    build_replacement,
     cut_of,
+    find_pinned,
     fresh,
-    pinned,
-    rendered,
-    replaced,
+    messages_to_archive,
+    render_messages,
     shed,
     shed_until,
     tokens,
-    truncated,
+    truncate_messages,
 )
 from windlass.store.view import messages_of
 from windlass.testing import scripted
@@ -102,7 +102,7 @@ def legal(messages: list[Message], wire: str) -> None:
 def stays(messages: list[Message], view: list[Message]) -> None:
     """Whatever is pinned is there, word for word and in its order."""
     at = -1
-    for place in sorted(pinned(messages)):
+    for place in sorted(find_pinned(messages)):
         at = next(
             (i for i in range(at + 1, len(view)) if view[i] == messages[place]),
             len(view),
@@ -121,12 +121,12 @@ def test_any_cut_leaves_a_legal_view(
         return
     assert first <= cut.start < cut.stop <= fresh(messages) <= len(messages)
     assert len(messages) - cut.stop >= min(last, len(messages))
-    new = replaced(messages, cut, "a summary")
+    new = build_replacement(messages, cut, "a summary")
     view = [*messages[: cut.start], *new, *messages[cut.stop :]]
     assert not audit(view)
     stays(messages, view)
     legal(view, wire)
-    assert len(archived(messages, cut)) + len(new) - 1 == cut.stop - cut.start
+    assert len(messages_to_archive(messages, cut)) + len(new) - 1 == cut.stop - cut.start
     before = list(messages)
     slim = shed(messages, cut, "recall")
     if slim is not None:
@@ -141,9 +141,9 @@ def test_any_cut_leaves_a_legal_view(
 @settings(max_examples=EXAMPLES * 2)
 @given(messages=VIEWS, excess=st.integers(0, 20_000), room=st.integers(0, 9_000))
 def test_what_is_put_in_words_has_its_bounds(messages: list[Message], excess: int, room: int):
-    assert len(truncated(messages)) <= 15 * 501 + 40
+    assert len(truncate_messages(messages)) <= 15 * 501 + 40
     longest = 4 * 200 + 60
-    assert len(rendered(messages, room)) <= room + len(messages) * 2 + longest
+    assert len(render_messages(messages, room)) <= room + len(messages) * 2 + longest
     found = shed_until(messages, Cut(0, len(messages)), None, excess)
     if found is not None:
         cut, slim = found

@@ -18,17 +18,17 @@ from windlass.events import Projected, Reshaped, Said
 from windlass.loop.requests import requests_of
 from windlass.messages import Message, Text, ToolCall, ToolResult
 from windlass.models.history import audit
-from windlass.policies.compaction.cut import fresh, pinned, weigh
-from windlass.policies.projection.failures import Failures, repaired, squashed
-from windlass.policies.projection.prefix import prefixed
+from windlass.policies.compaction.cut import find_pinned, fresh, weigh
+from windlass.policies.projection.failures import Failures, remove_repaired, squash_failures
+from windlass.policies.projection.prefix import summarize_prefix
 from windlass.policies.projection.reachability import (
     Bodies,
     Roots,
-    collected,
+    collect_unreachable,
     roots_of,
     shed_by,
 )
-from windlass.policies.projection.settings import WORTH, Edit, chosen
+from windlass.policies.projection.settings import WORTH, Edit, choose_edits
 from windlass.policies.view_rewrite import whole
 from windlass.store.view import messages_of
 from windlass.testing import scripted
@@ -88,13 +88,13 @@ def proposed(kind: str, view: Sequence[Message], keep: int, least: int) -> list[
     failures = Failures().read(view)
     match kind:
         case "clean_tool_repair":
-            return repaired(view, failures)
+            return remove_repaired(view, failures)
         case "squash_failed_calls":
-            return squashed(view, failures, stop, keep, "recall")
+            return squash_failures(view, failures, stop, keep, "recall")
         case "summary_prefix":
-            return prefixed(view, keep, least, None, "recall")
+            return summarize_prefix(view, keep, least, None, "recall")
         case _:
-            return collected(
+            return collect_unreachable(
                 view, Bodies(300).read(view), roots_of(view, stop, None, (), ()), stop, "recall"
             )
 
@@ -118,7 +118,7 @@ def test_any_projection_leaves_a_shorter_legal_view(
     edits = proposed(kind, messages, keep, least)
     assert [one.start for one in edits] == sorted({one.start for one in edits})
     assert all(a.stop <= b.start for a, b in zip(edits, edits[1:], strict=False))
-    for part in {tuple(edits), tuple(chosen(messages, edits, fresh(messages), least))}:
+    for part in {tuple(edits), tuple(choose_edits(messages, edits, fresh(messages), least))}:
         view = made(messages, part)
         assert not audit(view)
         stays(messages, view)
@@ -154,7 +154,7 @@ def test_reading_in_two_goes_is_reading_at_once(messages: list[Message], cut: in
 def test_what_is_chosen_is_worth_it(messages: list[Message], least: int):
     begin = fresh(messages)
     edits = proposed("squash_failed_calls", messages, 0, 0)
-    part = chosen(messages, edits, begin, least)
+    part = choose_edits(messages, edits, begin, least)
     if part:
         saved = sum(one.saved for one in part)
         anew = weigh(messages[part[0].start : begin]) - saved
@@ -219,4 +219,4 @@ def test_a_root_reaches_by_id_and_by_telling_words():
     assert Roots(["read docs/b.md"]).reach(result, call)
     assert not Roots(["abc"]).reach(result, call), "too short to tell anything"
     assert not Roots(["src/b.py"]).reach(result, call)
-    assert pinned([Message("user", "x")]) == {0}
+    assert find_pinned([Message("user", "x")]) == {0}

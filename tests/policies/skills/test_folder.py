@@ -12,7 +12,7 @@ import pytest
 import windlass as w
 from windlass.policies.skills import files
 from windlass.policies.skills import loader as folder
-from windlass.policies.skills.files import Refused, file_tool, listed, read
+from windlass.policies.skills.files import FileRefused, file_tool, list_files, read
 from windlass.policies.skills.loader import LARGEST, skills_in
 from windlass.testing import call, scripted
 
@@ -172,7 +172,7 @@ def test_links_are_not_followed(tmp_path: Path):
         str(root / "file" / "SKILL.md"), str(root / "linked"), str(root / "round"),
     ]  # fmt: skip
     for path in ("secret.txt", "again/SKILL.md", "again/again/SKILL.md"):
-        with pytest.raises(Refused, match="link"):
+        with pytest.raises(FileRefused, match="link"):
             read(str(root / "good"), path)
 
 
@@ -195,7 +195,9 @@ def test_no_folder_is_looked_at_for_ever(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(files, "_LOOKED_AT", 10)
     found = skills_in(str(tmp_path))
     assert len(found.skills) <= 20 and any("more than 20 folders" in p for p in found.problems)
-    assert len(listed(str(tmp_path / "00"))[0]) <= 10 and not listed(str(tmp_path / "00"))[1]
+    assert (
+        len(list_files(str(tmp_path / "00"))[0]) <= 10 and not list_files(str(tmp_path / "00"))[1]
+    )
 
 
 def test_a_path_may_begin_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -223,8 +225,8 @@ def test_what_is_listed(tmp_path: Path):
     (deep / "x").touch()
     if hasattr(os, "mkfifo"):
         os.mkfifo(tmp_path / "pipe")
-    assert listed(str(tmp_path)) == (("a.md", "ref/b.md"), True)
-    assert listed(str(tmp_path / "nowhere")) == ((), True)
+    assert list_files(str(tmp_path)) == (("a.md", "ref/b.md"), True)
+    assert list_files(str(tmp_path / "nowhere")) == ((), True)
 
 
 @pytest.mark.parametrize(
@@ -238,7 +240,7 @@ def test_what_is_not_read(tmp_path: Path, path: str):
     (skill / "a").mkdir()
     if hasattr(os, "mkfifo"):
         os.mkfifo(skill / "pipe")
-    with pytest.raises(Refused):
+    with pytest.raises(FileRefused):
         read(str(skill), path)
 
 
@@ -257,7 +259,7 @@ def test_the_walls_hold_where_a_system_cannot_walk(
     assert read(str(skill), "ref/a.md") == (b"inside", 6)
     assert read(str(skill), "./ref//a.md") == (b"inside", 6)
     for path in ("way/b.md", "b.md", "way"):
-        with pytest.raises(Refused):
+        with pytest.raises(FileRefused):
             read(str(skill), path)
 
 

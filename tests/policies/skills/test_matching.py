@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 import windlass as w
-from windlass.policies.skills.match import Matcher, Unmatched
+from windlass.policies.skills.match import Matcher, MatcherFailed
 
 SKILLS = [w.skill_define("ship", description="release"), w.skill_define("review")]
 
 
 async def scores(answer: Any) -> dict[str, float]:
     match = w.SkillMatch(strategy="host", matcher=lambda _: answer)
-    ranked, _ = await Matcher(w.skill_registry(SKILLS), match, ()).asked("x", ())
+    ranked, _ = await Matcher(w.skill_registry(SKILLS), match, ()).call_matcher("x", ())
     return {one.name: one.score for one in ranked}
 
 
@@ -34,7 +34,7 @@ async def test_skills_themselves_may_be_named():
 
 
 async def test_an_answer_without_end_is_refused():
-    with pytest.raises(Unmatched, match="no end"):
+    with pytest.raises(MatcherFailed, match="no end"):
         await scores(str(n) for n in itertools.count())
 
 
@@ -44,4 +44,4 @@ def test_of_a_long_prompt_the_beginning_and_the_end_are_read():
     for prompt, there in (
         (f"release {filler}", True), (f"{filler} release", True), (f"{filler} release {filler}", False),
     ):  # fmt: skip
-        assert bool(matcher.ranked(prompt)) is there
+        assert bool(matcher.rank_skills(prompt)) is there

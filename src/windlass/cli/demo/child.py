@@ -35,13 +35,13 @@ def die_at(moment: str) -> Callable[[str], None]:
     first, then = MOMENTS[moment]
     armed = False
 
-    def reached(name: str) -> None:
+    def on_point(name: str) -> None:
         nonlocal armed
         armed = armed or name == first
         if armed and name == then:
             os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))
 
-    return reached
+    return on_point
 
 
 def tell(event: Event) -> None:

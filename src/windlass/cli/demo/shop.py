@@ -59,7 +59,7 @@ class Shop:
         with open(self.log, "ab", buffering=0) as log:
             log.write(line + b"\n")
 
-    def noted(self) -> list[dict[str, Any]]:
+    def read_log(self) -> list[dict[str, Any]]:
         """Every line of the log."""
         return [msgspec.json.decode(line) for line in self.log.read_bytes().splitlines()]
 

@@ -14,9 +14,9 @@ import click
 from windlass.cli.main import debug_option
 
 if TYPE_CHECKING:
-    from windlass.cli.console import Paper
+    from windlass.cli.console import ConsoleOutput
     from windlass.cli.demo.shop import Shop
-    from windlass.cli.timeline import Timed
+    from windlass.cli.timeline import TimedEntry
 
 PACE = 0.025  # seconds between the model's words, on a terminal
 DEATHS = {
@@ -67,7 +67,7 @@ def _folder(keep: str | None) -> Generator[Path]:
 class Story:
     """The demo as it is told: what the processes say, and what the parent sees for itself."""
 
-    def __init__(self, shop: Shop, paper: Paper, naive: bool) -> None:
+    def __init__(self, shop: Shop, paper: ConsoleOutput, naive: bool) -> None:
         self.shop, self.paper, self.naive = shop, paper, naive
         self.deaths = NAIVE_DEATHS if naive else DEATHS
         self.verified = 0  # rows of the chain
@@ -154,7 +154,7 @@ class Story:
         recorded = [name for name in ("refund", "write_letter") if name in known]
         return f"{', '.join(facts)}; on record as done: {', '.join(recorded) or 'neither'}"
 
-    def journal(self) -> list[Timed]:
+    def journal(self) -> list[TimedEntry]:
         """The session's record, read and verified by this process."""
         import asyncio
 
@@ -182,7 +182,7 @@ class Story:
             ("The effect log", "bold"),
             (": appended outside the database, never de-duplicated", "dim"),
         )
-        lines = self.shop.noted()
+        lines = self.shop.read_log()
         wide = max(len(line["who"]) for line in lines)
         for line in lines:
             tone = "bold" if line["who"] == "observer" else "dim"
@@ -195,7 +195,7 @@ class Story:
         tried = f"{count(len(self.deaths), 'kill')}, the refund begun {count(begun, 'time')}"
         say((mark, tone), (f"The customer was refunded {times}", f"bold {tone}"), f" ({tried}).")
 
-    def trace(self, entries: list[Timed]) -> None:
+    def trace(self, entries: list[TimedEntry]) -> None:
         """What the journal tells, as `windlass sessions show` would show it."""
         from windlass.cli import timeline
         from windlass.cli.text import count
@@ -233,7 +233,7 @@ class Story:
             say("  ", (f"{command:<{wide}}", "cyan"), f"  {what}")
 
 
-def _scene(paper: Paper) -> Any:
+def _scene(paper: ConsoleOutput) -> Any:
     """A view of one process: everything on one paper, a little indented."""
     from windlass.cli.views import Plain
 

@@ -10,7 +10,7 @@ from windlass.errors import ModelError
 from windlass.events import TextDelta
 from windlass.messages import Message, Text, Thinking
 from windlass.models.base import Frame, Model, Request, Settings
-from windlass.models.doctor.model import Finding, Patient, Seen
+from windlass.models.doctor.model import Exchange, Finding, ProbedModel
 from windlass.models.registry.capabilities import Lowering
 from windlass.models.wires.base import HttpModel
 
@@ -37,7 +37,7 @@ LOWERINGS: dict[str, tuple[Lowering, ...]] = {
 }
 
 
-async def reach(patient: Patient) -> Finding:
+async def reach(patient: ProbedModel) -> Finding:
     """Is anybody there, and is the key taken?"""
     try:
         patient.memory["plain"] = await patient.ask(HELLO, stream=False)
@@ -50,11 +50,11 @@ async def reach(patient: Patient) -> Finding:
         if error.category in ("bad_request", "quota") and error.http_status in (402, 404, 429):
             return Finding("", "fail", str(error))
     seen = patient.memory["plain"]
-    took = f" in {seen.total_s:.2f} s" if isinstance(seen, Seen) else ""
+    took = f" in {seen.total_s:.2f} s" if isinstance(seen, Exchange) else ""
     return Finding("", "pass", f"answers{took}")
 
 
-async def plain(patient: Patient) -> Finding:
+async def plain(patient: ProbedModel) -> Finding:
     """A reply in one piece, with its usage."""
     seen = patient.memory.get("plain")
     if isinstance(seen, ModelError):
@@ -68,7 +68,7 @@ async def plain(patient: Patient) -> Finding:
     return Finding("", "pass", f"{size} character{'' if size == 1 else 's'}, {counted}")
 
 
-async def stream(patient: Patient) -> Finding:
+async def stream(patient: ProbedModel) -> Finding:
     """A reply in many pieces."""
     seen = await patient.ask(
         "Count from one to ten in English words, with commas between them.", stream=True
@@ -87,9 +87,9 @@ async def stream(patient: Patient) -> Finding:
     return Finding("", "pass", f"{count}{first}")
 
 
-async def stream_usage(patient: Patient) -> Finding:
+async def stream_usage(patient: ProbedModel) -> Finding:
     """Does a stream say what it cost?"""
-    seen: Seen | None = patient.memory.get("stream")
+    seen: Exchange | None = patient.memory.get("stream")
     if seen is None:
         seen = await patient.ask(HELLO, stream=True)
     usage = seen.response.usage
@@ -98,7 +98,7 @@ async def stream_usage(patient: Patient) -> Finding:
     return Finding("", "pass", f"{usage.input_tokens} in, {usage.output_tokens} out")
 
 
-async def system(patient: Patient) -> Finding:
+async def system(patient: ProbedModel) -> Finding:
     """Is a system prompt taken?"""
     seen = await patient.ask(
         "What is the password?", system="The password is PLUM. Always tell it when asked."
@@ -111,7 +111,7 @@ async def system(patient: Patient) -> Finding:
 # --------------------------------------------------------------------------- typed answers
 
 
-async def json_mode(patient: Patient) -> Finding:
+async def json_mode(patient: ProbedModel) -> Finding:
     """The provider's own JSON mode."""
     if not patient.expresses(patient.model, Settings(response_format="json"), Settings()):
         return Finding("", "unsupported", "this wire has no JSON mode")
@@ -120,24 +120,24 @@ async def json_mode(patient: Patient) -> Finding:
         response_format="json",
         stream=False,
     )
-    value = _parsed(seen)
+    value = _parse_reply(seen)
     if value is not None:
         return Finding("", "pass", "a JSON object came", facts={"structured": ["json"]})
     return Finding("", "unsupported", f"taken, but no JSON came: {seen.response.text[:60]!r}")
 
 
-async def schema(patient: Patient) -> Finding:
+async def schema(patient: ProbedModel) -> Finding:
     """The provider's own schema: the words do not say which shape is wanted, only the schema does."""
     if not patient.expresses(patient.model, Settings(schema=SHAPE), Settings()):
         return Finding("", "unsupported", "this wire has no schemas")
     seen = await patient.ask("Describe an apple as JSON.", schema=SHAPE, stream=False)
-    value = _parsed(seen)
+    value = _parse_reply(seen)
     if value is not None and _fits(value):
         return Finding("", "pass", "the reply fits the schema", facts={"structured": ["schema"]})
     return Finding("", "unsupported", f"taken, not held to: {seen.response.text[:60]!r}")
 
 
-def _parsed(seen: Seen) -> dict[str, Any] | None:
+def _parse_reply(seen: Exchange) -> dict[str, Any] | None:
     try:
         value: object = msgspec.json.decode(seen.response.text.strip())
     except (msgspec.DecodeError, UnicodeEncodeError):
@@ -158,7 +158,7 @@ def _fits(value: dict[str, Any]) -> bool:
 SUM = "What is 17 * 23? Think about it, then answer with the number alone."
 
 
-async def thinking(patient: Patient) -> Finding:
+async def thinking(patient: ProbedModel) -> Finding:
     """Does it think when asked to, and how is that asked?"""
     asked = await _quiet(patient)
     if thought(asked):
@@ -190,7 +190,7 @@ async def thinking(patient: Patient) -> Finding:
     return Finding("", "unsupported", f"no thinking was seen{why}"[:200], facts={"thinking": False})
 
 
-async def thinking_off(patient: Patient) -> Finding:
+async def thinking_off(patient: ProbedModel) -> Finding:
     """Can it be told not to?"""
     if "lowering" not in patient.memory and not patient.memory.get("thinks_unasked"):
         return Finding("", "unsupported", "it does not think")
@@ -209,7 +209,7 @@ async def thinking_off(patient: Patient) -> Finding:
     return Finding("", "pass", "does not think when told not to", facts=facts)
 
 
-async def effort(patient: Patient) -> Finding:
+async def effort(patient: ProbedModel) -> Finding:
     """Is a level of effort taken?"""
     lowering = patient.memory.get("lowering")
     if lowering is None:
@@ -233,12 +233,12 @@ def _writes_level(model: Model, chosen: dict[str, Any]) -> bool:
     return isinstance(model, HttpModel) and b'"low"' in b"".join(model.encode(request)).lower()
 
 
-async def _quiet(patient: Patient) -> Seen:
+async def _quiet(patient: ProbedModel) -> Exchange:
     seen = patient.memory.get("plain")
-    return seen if isinstance(seen, Seen) else await patient.ask(SUM)
+    return seen if isinstance(seen, Exchange) else await patient.ask(SUM)
 
 
-def _thinking_model(patient: Patient, lowering: Lowering) -> Model:
+def _thinking_model(patient: ProbedModel, lowering: Lowering) -> Model:
     levels = patient.caps.efforts or ("low", "medium", "high")
     modes = patient.caps.thinking_modes or ("enabled", "effort", "disabled")
     return patient.with_caps(
@@ -251,7 +251,7 @@ def _thinking_model(patient: Patient, lowering: Lowering) -> Model:
     )
 
 
-def thought(seen: Seen) -> bool:
+def thought(seen: Exchange) -> bool:
     """Did it think, in words or in tokens?"""
     blocks = seen.response.message.content
     return seen.response.usage.reasoning_tokens > 0 or any(isinstance(b, Thinking) for b in blocks)

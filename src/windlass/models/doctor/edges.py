@@ -8,7 +8,7 @@ from windlass.errors import ModelError
 from windlass.messages import Image, Message, Text
 from windlass.models.base import Completion, Frame, Request, Settings, silent
 from windlass.models.doctor.answers import HELLO
-from windlass.models.doctor.model import Finding, Patient, Seen
+from windlass.models.doctor.model import Exchange, Finding, ProbedModel
 from windlass.models.wires.base import HttpModel
 
 # a red square of 8 by 8 points
@@ -24,10 +24,10 @@ ENDS = re.compile(
 )
 
 
-async def finish_reason(patient: Patient) -> Finding:
+async def finish_reason(patient: ProbedModel) -> Finding:
     """Does a reply say why it ended: at its limit, and for a call?"""
     quirks: list[str] = []
-    called: Seen | None = patient.memory.get("called")
+    called: Exchange | None = patient.memory.get("called")
     if called is not None and called.response.stop_reason != "max_tokens":
         raw = _ends(called)
         if raw and raw not in ("tool_calls", "tool_use", "function_call", "completed", "STOP"):
@@ -50,21 +50,21 @@ async def finish_reason(patient: Patient) -> Finding:
     return Finding("", "pass", "; ".join(["says when it was cut short", *quirks]))
 
 
-async def _cut(patient: Patient, allowed: int) -> Seen:
+async def _cut(patient: ProbedModel, allowed: int) -> Exchange:
     poem = "Write a long poem about the sea, of at least twenty lines."
     return await patient.ask(poem, max_tokens=allowed, stream=False)
 
 
-def _takes_one(patient: Patient) -> bool:
+def _takes_one(patient: ProbedModel) -> bool:
     return patient.wire != "openai_responses"
 
 
-def _ends(seen: Seen) -> str:
+def _ends(seen: Exchange) -> str:
     found = ENDS.findall(seen.raw)
     return found[-1].decode() if found else ""
 
 
-async def image(patient: Patient) -> Finding:
+async def image(patient: ProbedModel) -> Finding:
     """Is a picture taken?"""
     said = Message("user", (Text("Which colour is this? One word."), Image(RED)))
     seen = await patient.ask([said], stream=False)
@@ -73,7 +73,7 @@ async def image(patient: Patient) -> Finding:
     return Finding("", "pass", detail, facts={"images": True})
 
 
-async def count_tokens(patient: Patient) -> Finding:
+async def count_tokens(patient: ProbedModel) -> Finding:
     """Is there a way to count tokens without asking?"""
     request = Request([Message("user", (Text(HELLO),))], Frame("Be brief.", (), Settings()))
     count = await patient.within(patient.model.count_tokens(request))
@@ -84,7 +84,7 @@ async def count_tokens(patient: Patient) -> Finding:
     return Finding("", "pass", f"{count} tokens counted", facts={"counts_tokens": True})
 
 
-async def completion(patient: Patient) -> Finding:
+async def completion(patient: ProbedModel) -> Finding:
     """Does it go on with a text, and fill a gap?"""
     settings = Settings(max_tokens=16, stream=False)
     gap = Completion("def add(a, b):\n    return ", "\n\nprint(add(1, 2))\n", settings=settings)
@@ -97,19 +97,19 @@ async def completion(patient: Patient) -> Finding:
     return Finding("", "pass", f"fills a gap: {reply.text.strip()[:30]!r}")
 
 
-async def bad_model(patient: Patient) -> Finding:
+async def bad_model(patient: ProbedModel) -> Finding:
     """Is a model that does not exist an error that we know?"""
     return await _must_fail(patient, "name", "any name is served")
 
 
-async def bad_key(patient: Patient) -> Finding:
+async def bad_key(patient: ProbedModel) -> Finding:
     """Is a wrong key an error that we know?"""
     if isinstance(patient.model, HttpModel) and not patient.model.secrets:
         return Finding("", "pass", "no key is needed")
     return await _must_fail(patient, "api_key", "any key is taken")
 
 
-async def _must_fail(patient: Patient, what: str, otherwise: str) -> Finding:
+async def _must_fail(patient: ProbedModel, what: str, otherwise: str) -> Finding:
     other = patient.make(NOBODY) if what == "name" else patient.make(api_key=WRONG_KEY)
     try:
         await patient.ask(HELLO, model=other, stream=False, max_tokens=16)

@@ -42,7 +42,7 @@ class Finding(msgspec.Struct, frozen=True):
     facts: dict[str, Any] = {}  # fields of the capability row that this proves
 
 
-class Seen(msgspec.Struct, frozen=True):
+class Exchange(msgspec.Struct, frozen=True):
     """A reply, and how it came."""
 
     response: Response
@@ -62,7 +62,7 @@ class Make(Protocol):
     def __call__(self, name: str | None = None, api_key: str | None = None) -> Model: ...
 
 
-class Patient:
+class ProbedModel:
     """Asks the model: `seen = await patient.ask("Say hello.", stream=False)`."""
 
     def __init__(self, make: Make, *, timeout: float, max_usd: float) -> None:
@@ -109,7 +109,7 @@ class Patient:
         tools: tuple[ToolSpec, ...] = (),
         model: Model | None = None,
         **settings: Any,
-    ) -> Seen:
+    ) -> Exchange:
         """Ask once; what can pass is asked for once more."""
         messages = [_user(said)] if isinstance(said, str) else list(said)
         settings.setdefault("max_tokens", self.reply_tokens)
@@ -118,7 +118,7 @@ class Patient:
             chosen = Settings(timeout=min(LONGEST, left), **settings)
             request = Request(messages, Frame(system, tools, chosen))
             try:
-                return await self._asked(model or self.model, request)
+                return await self._call_model(model or self.model, request)
             except ModelError as error:
                 if attempt == 2 or error.category not in ("rate_limit", "overloaded"):
                     raise
@@ -157,12 +157,12 @@ class Patient:
             raise Enough(f"the next call could pass ${self.max_usd:g}")
         return left
 
-    async def _asked(self, model: Model, request: Request) -> Seen:
+    async def _call_model(self, model: Model, request: Request) -> Exchange:
         tee, events = self.tee, list[LiveEvent]()
         tee.clear()
         if isinstance(model, HttpModel):
             model = copy.copy(model)
-            tee.inner = model._transport or transport_base.shared()  # pyright: ignore[reportPrivateUsage]
+            tee.inner = model._transport or transport_base.shared_transport()  # pyright: ignore[reportPrivateUsage]
             model._transport = tee  # pyright: ignore[reportPrivateUsage]
         self.calls += 1
         started = seams.monotonic()
@@ -170,7 +170,7 @@ class Patient:
         total = seams.monotonic() - started
         self.charge(response.usage)
         first = None if tee.first is None else tee.first - started
-        return Seen(response, events, bytes(tee.raw), first, total)
+        return Exchange(response, events, bytes(tee.raw), first, total)
 
     def charge(self, usage: Usage) -> None:
         """Count what was used."""
@@ -204,7 +204,7 @@ class Tee:
         assert self.inner is not None
         reply = await self.inner.send(method, url, headers, body, connect=connect)
         self.status = reply.status
-        return _Kept(reply, self._keep)
+        return _RecordedReply(reply, self._keep)
 
     async def aclose(self) -> None:
         """The connections belong to the other."""
@@ -216,7 +216,7 @@ class Tee:
             self.raw += piece
 
 
-class _Kept:
+class _RecordedReply:
     def __init__(self, reply: HttpReply, keep: Callable[[bytes], None]) -> None:
         self.reply, self.keep = reply, keep
         self.status, self.headers = reply.status, reply.headers

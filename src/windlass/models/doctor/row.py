@@ -38,7 +38,7 @@ def write(path: Path, provider: str, model: str, row: Mapping[str, Any]) -> str:
     The file is replaced whole or not at all, and only by what is still TOML.
     """
     old = _read(path)
-    new, done = merged(old, provider, model, row, path)
+    new, done = merge_row(old, provider, model, row, path)
     try:
         tomllib.loads(new)
     except tomllib.TOMLDecodeError as error:
@@ -50,14 +50,14 @@ def write(path: Path, provider: str, model: str, row: Mapping[str, Any]) -> str:
     return done
 
 
-def merged(
+def merge_row(
     text: str, provider: str, model: str, row: Mapping[str, Any], path: Path
 ) -> tuple[str, str]:
     """The text with the row in it, and what was done: added, replaced or unchanged."""
     newline = "\r\n" if "\r\n" in text else "\n"
-    name = f"{provider}/{_quoted(model)}"
+    name = f"{provider}/{_printable_name(model)}"
     body = as_toml(provider, model, row)
-    block = _marked(name, body).replace("\n", newline)
+    block = _add_markers(name, body).replace("\n", newline)
     begin, end = re.escape(f"# >>> windlass models doctor: {name} ("), re.escape(_end(name))
     found = re.search(rf"^{begin}(\w+)\)\r?\n(.*?)^{end}[ \t]*(?:\r?\n|\Z)", text, re.S | re.M)
     if found is None:
@@ -74,7 +74,7 @@ def merged(
     return new, "unchanged" if new == text else "replaced"
 
 
-def shadowed(path: Path, provider: str, model: str) -> str | None:
+def find_shadowing_glob(path: Path, provider: str, model: str) -> str | None:
     """The glob of a row that stands above the doctor's and is about the same model: it wins."""
     rows = tomllib.loads(_read(path)).get("capabilities", {}).get("provider", {}).get(provider, [])
     for row in rows:
@@ -86,7 +86,7 @@ def shadowed(path: Path, provider: str, model: str) -> str | None:
     return None
 
 
-def _marked(name: str, body: str) -> str:
+def _add_markers(name: str, body: str) -> str:
     return f"# >>> windlass models doctor: {name} ({_digest(body)})\n{body}{_end(name)}\n"
 
 
@@ -98,7 +98,7 @@ def _digest(body: str) -> str:
     return sha256(body.replace("\r\n", "\n").encode()).hexdigest()[:12]
 
 
-def _quoted(model: str) -> str:
+def _printable_name(model: str) -> str:
     """A name that can stand in a comment: a model's name comes from the command line."""
     return "".join(c if c.isprintable() else "?" for c in model)
 

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from windlass import seams
-from windlass.errors import ConfigError, ModelError, nearest, said
+from windlass.errors import ConfigError, ModelError, error_text, nearest
 from windlass.models.base import Model
 from windlass.models.doctor import answers, edges
 from windlass.models.doctor import tools as calls
@@ -17,14 +17,14 @@ from windlass.models.doctor.model import (
     Enough,
     Finding,
     Make,
-    Patient,
+    ProbedModel,
 )
 from windlass.models.registry.capabilities import Capabilities
 from windlass.models.registry.capability_rows import ABILITIES
 from windlass.models.wires.base import HttpModel
 from windlass.usage import Usage
 
-Probe: TypeAlias = Callable[[Patient], Awaitable[Finding]]
+Probe: TypeAlias = Callable[[ProbedModel], Awaitable[Finding]]
 
 #: In the order of asking; what comes first is what the rest stands on.
 PROBES: dict[str, Probe] = {
@@ -95,7 +95,7 @@ async def examine(
     for name in only or ():
         if name not in PROBES:
             raise ConfigError(f"there is no probe {name!r}{nearest(name, PROBES)}")
-    patient = Patient(make, timeout=timeout, max_usd=max_usd)
+    patient = ProbedModel(make, timeout=timeout, max_usd=max_usd)
     patient.model.check()
     started = seams.monotonic()
     findings: list[Finding] = []
@@ -103,7 +103,9 @@ async def examine(
     for name, probe in PROBES.items():
         if only is not None and name not in only and name != "reach":
             continue
-        finding = Finding(name, "skipped", reason) if reason else await _found(name, probe, patient)
+        finding = (
+            Finding(name, "skipped", reason) if reason else await _run_probe(name, probe, patient)
+        )
         findings.append(finding)
         tell(finding)
         if name == "reach" and finding.status != "pass":
@@ -125,23 +127,23 @@ def _has_price(model: Model) -> bool:
     return own or bool(model.price(A_MILLION))
 
 
-async def _found(name: str, probe: Probe, patient: Patient) -> Finding:
+async def _run_probe(name: str, probe: Probe, patient: ProbedModel) -> Finding:
     started = seams.monotonic()
     try:
         found = await probe(patient)
     except Enough as enough:
         found = Finding(name, "skipped", str(enough))
     except ModelError as error:
-        found = _refused(name, error)
+        found = _finding_of_error(name, error)
     except ConfigError as error:  # the wire itself says that this cannot be asked
-        found = Finding(name, "unsupported", said(error, 200))
+        found = Finding(name, "unsupported", error_text(error, 200))
     took = seams.monotonic() - started
     return msgspec.structs.replace(found, name=name, seconds=took)
 
 
-def _refused(name: str, error: ModelError) -> Finding:
+def _finding_of_error(name: str, error: ModelError) -> Finding:
     """A refusal is an answer; anything else that went wrong is a failure."""
-    words = " ".join(said(error, 200).split())
+    words = " ".join(error_text(error, 200).split())
     # some servers call it their own failure that they cannot do a thing
     polite = error.category == "server_error" and re.search(r"not support|unsupported", words, re.I)
     if error.category in ("bad_request", "refused") or polite:
@@ -174,11 +176,11 @@ def _row(findings: Sequence[Finding], known: Capabilities) -> dict[str, Any]:
         for key in ABILITIES:
             value: Any = getattr(known, key)
             if value != getattr(_NOTHING, key):
-                facts.setdefault(key, _listed(value))
+                facts.setdefault(key, _to_list(value))
     return {key: facts[key] for key in Capabilities.__struct_fields__ if key in facts}
 
 
-def _listed(value: Any) -> Any:
+def _to_list(value: Any) -> Any:
     return [*value] if isinstance(value, tuple) else value  # pyright: ignore[reportUnknownVariableType]
 
 
@@ -195,7 +197,7 @@ def contradictions(row: dict[str, Any], known: Capabilities) -> list[str]:
         same = list(said_now) == value if isinstance(value, list) else said_now == value
         if not same and key not in _MATTERS_LITTLE:
             found.append(
-                f"{key}: the row says {_shown(said_now)}, the doctor found {_shown(value)}"
+                f"{key}: the row says {_to_json(said_now)}, the doctor found {_to_json(value)}"
             )
     return found
 
@@ -204,5 +206,5 @@ def contradictions(row: dict[str, Any], known: Capabilities) -> list[str]:
 _MATTERS_LITTLE = frozenset({"structured", "thinking_modes", "efforts", "lowering"})
 
 
-def _shown(value: Any) -> str:
+def _to_json(value: Any) -> str:
     return msgspec.json.encode(value).decode()

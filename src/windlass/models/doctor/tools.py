@@ -7,7 +7,7 @@ from typing import Any
 
 from windlass.errors import ModelError
 from windlass.messages import Message, Text, ToolCall, ToolResult, ToolSpec
-from windlass.models.doctor.model import Finding, Patient, Seen
+from windlass.models.doctor.model import Exchange, Finding, ProbedModel
 
 LOOK_UP = ToolSpec(
     "look_up",
@@ -41,7 +41,7 @@ PIECES = {
 }
 
 
-async def tools(patient: Patient) -> Finding:
+async def tools(patient: ProbedModel) -> Finding:
     """Is a tool called, with arguments that fit?"""
     seen = await patient.ask(ASK_ONE, tools=(LOOK_UP,), stream=False)
     forced = ""
@@ -61,13 +61,13 @@ async def tools(patient: Patient) -> Finding:
     return Finding("", "pass", f"called{right}{forced}", facts=facts)
 
 
-async def loop(patient: Patient) -> Finding:
+async def loop(patient: ProbedModel) -> Finding:
     """Does it go on from a tool's result, also when another provider named the call?"""
     refusal: ModelError | None = None
     for facts in ({}, *NEEDS.get(patient.wire, ())):
         model = patient.with_caps(**facts) if facts else patient.model
         try:
-            seen = await patient.ask(_answered(FOREIGN), tools=(LOOK_UP,), model=model)
+            seen = await patient.ask(_call_history(FOREIGN), tools=(LOOK_UP,), model=model)
         except ModelError as error:
             if error.category != "bad_request":
                 raise
@@ -85,7 +85,7 @@ async def loop(patient: Patient) -> Finding:
     )
 
 
-def _answered(call_id: str) -> list[Message]:
+def _call_history(call_id: str) -> list[Message]:
     return [
         Message("user", (Text(ASK_ONE),)),
         Message("assistant", (ToolCall(call_id, "look_up", {"order": "A-1"}),)),
@@ -93,7 +93,7 @@ def _answered(call_id: str) -> list[Message]:
     ]
 
 
-async def parallel(patient: Patient) -> Finding:
+async def parallel(patient: ProbedModel) -> Finding:
     """Are there several calls in one reply?"""
     seen = await patient.ask(ASK_TWO, tools=(LOOK_UP,), stream=False)
     called = whole_calls(seen)
@@ -106,9 +106,9 @@ async def parallel(patient: Patient) -> Finding:
     return Finding("", "pass", f"{len(called)} calls in one reply")
 
 
-async def streamed_arguments(patient: Patient) -> Finding:
+async def streamed_arguments(patient: ProbedModel) -> Finding:
     """Does a streamed call come whole?"""
-    seen = await _forced(patient, stream=True)
+    seen = await _ask_for_call(patient, stream=True)
     called = whole_calls(seen)
     if not called:
         return Finding("", "unsupported", "a streamed reply brought no call")
@@ -120,14 +120,14 @@ async def streamed_arguments(patient: Patient) -> Finding:
     return Finding("", "pass", f"the arguments came {how}")
 
 
-async def _forced(patient: Patient, *, stream: bool) -> Seen:
+async def _ask_for_call(patient: ProbedModel, *, stream: bool) -> Exchange:
     seen = await patient.ask(ASK_ONE, tools=(LOOK_UP,), stream=stream)
     if whole_calls(seen):
         return seen
     return await patient.ask(ASK_ONE, tools=(LOOK_UP,), stream=stream, tool_choice="required")
 
 
-async def choice_required(patient: Patient) -> Finding:
+async def choice_required(patient: ProbedModel) -> Finding:
     """`tool_choice="required"` forces a call."""
     model = patient.with_caps(forces_calls=True)
     seen = await patient.ask(
@@ -138,7 +138,7 @@ async def choice_required(patient: Patient) -> Finding:
     return Finding("", "unsupported", "taken, but no call came")
 
 
-async def choice_named(patient: Patient) -> Finding:
+async def choice_named(patient: ProbedModel) -> Finding:
     """`tool_choice={"name": …}` forces this one."""
     model = patient.with_caps(forces_calls=True)
     named = {"name": "clock"}
@@ -153,7 +153,7 @@ async def choice_named(patient: Patient) -> Finding:
     return Finding("", "pass", "the one that was named was called")
 
 
-def whole_calls(seen: Seen) -> list[ToolCall]:
+def whole_calls(seen: Exchange) -> list[ToolCall]:
     """The calls; one that was cut short because the reply grew too long says nothing about a server."""
     cut = seen.response.stop_reason == "max_tokens"
     return [call for call in seen.response.message.tool_calls if not (cut and call.raw is not None)]

@@ -13,16 +13,16 @@ import msgspec
 from windlass.config.loader import (
     Config,
     Document,
-    checked,
+    check_document,
     read_file,
     read_package,
     read_text,
     user_file,
 )
-from windlass.errors import ConfigError, shown
+from windlass.errors import ConfigError, safe_repr
 from windlass.models.registry.capabilities import Wire
 from windlass.models.registry.capability_rows import glob_problem, matches
-from windlass.models.registry.defaults import shipped, shipped_variables, variables_of
+from windlass.models.registry.defaults import read_shipped_tables, shipped_variables, variables_of
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -163,12 +163,12 @@ class LlmConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def _variables_of_shipped(name: str) -> set[str]:
-    return variables_of(shipped().data["llm"]["providers"].get(name, {}))
+    return variables_of(read_shipped_tables().data["llm"]["providers"].get(name, {}))
 
 
 def _alias_widens(name: str, value: object, weaker: Mapping[str, Any]) -> bool:
     """Does the name mean something already, or is it for a provider that only the project knows?"""
-    ships = shipped().data["llm"]
+    ships = read_shipped_tables().data["llm"]
     known = {"mock", *ships["providers"], *weaker.get("providers", {})}
     if name in ships.get("aliases", {}) or name in weaker.get("aliases", {}):
         return True
@@ -186,7 +186,7 @@ def _alias_widens(name: str, value: object, weaker: Mapping[str, Any]) -> bool:
 
 def _is_known_model(name: str, weaker: Mapping[str, Any]) -> bool:
     """Is it the name of a model: by a rule of ours or of the user's, or in the catalog?"""
-    rules = [*weaker.get("inference", ()), *shipped().data["llm"].get("inference", ())]
+    rules = [*weaker.get("inference", ()), *read_shipped_tables().data["llm"].get("inference", ())]
     if any(matches(rule["match"].lower(), name.lower()) for rule in rules):
         return True
     return name in _catalog_names()
@@ -210,7 +210,7 @@ MOST_PACKAGES: Final = 100  # a folder can be a download, and every command read
 Layouts = Mapping[str, type[msgspec.Struct]]
 
 
-def installed(config: Config, layouts: Layouts) -> Iterator[Document]:
+def installed_documents(config: Config, layouts: Layouts) -> Iterator[Document]:
     """The user's providers file, then what packages bring, each laid over the one before."""
     if (path := _providers_file(config)) is not None:
         told = read_file(path, layouts["llm"])
@@ -258,5 +258,5 @@ def _from_point(point: EntryPoint, layouts: Layouts) -> Document:
     if isinstance(told, str):
         return read_text(told, label, layouts)
     if isinstance(told, dict):
-        return checked(cast("dict[str, Any]", told), lambda _at: label, layouts)
-    raise ConfigError(f"{label}: it gives {shown(told)}, not a table, TOML or a path")
+        return check_document(cast("dict[str, Any]", told), lambda _at: label, layouts)
+    raise ConfigError(f"{label}: it gives {safe_repr(told)}, not a table, TOML or a path")

@@ -11,7 +11,7 @@ from windlass.config.loader import Document
 
 
 @cache
-def shipped() -> Document:
+def read_shipped_tables() -> Document:
     """What `providers.toml` and `capabilities.toml` of this package say; tests have checked them."""
     folder = files("windlass.models.registry")
     told = {
@@ -25,7 +25,7 @@ def shipped() -> Document:
 def shipped_variables() -> dict[str, str]:
     """Every environment variable that a shipped provider reads, and that provider."""
     found: dict[str, str] = {}
-    providers: dict[str, Any] = shipped().data["llm"]["providers"]
+    providers: dict[str, Any] = read_shipped_tables().data["llm"]["providers"]
     for name, provider in providers.items():
         for variable in variables_of(provider):
             found.setdefault(variable, name)

@@ -120,7 +120,7 @@ def lookup(provider: str, model: str) -> ModelInfo | None:
     `us.vendor.name`; a second door to the same models at the first.
     """
     provider = _SAME_MODELS.get(provider, provider)
-    if (info := listed(provider, model)) is not None:
+    if (info := find_model_info(provider, model)) is not None:
         return info
     vendor, slash, name = model.partition("/")
     if slash and vendor in models() and vendor != provider:
@@ -133,7 +133,7 @@ def lookup(provider: str, model: str) -> ModelInfo | None:
     return None
 
 
-def listed(provider: str, model: str) -> ModelInfo | None:
+def find_model_info(provider: str, model: str) -> ModelInfo | None:
     """The entry that the provider has of its own for this name."""
     for info in models().get(provider, ()):
         if any(pattern == model or fnmatchcase(model, pattern) for pattern in info.match):
@@ -165,10 +165,10 @@ def price(provider: str, model: str, usage: Usage) -> float:
     """Dollars for this usage: as billed where the provider said so, 0 where nobody knows."""
     if usage.cost_usd is not None:
         return usage.cost_usd
-    return priced(tariff(provider, model), provider, model, usage)
+    return price_usage(tariff(provider, model), provider, model, usage)
 
 
-def priced(tariff: Tariff, provider: str, model: str, usage: Usage) -> float:
+def price_usage(tariff: Tariff, provider: str, model: str, usage: Usage) -> float:
     """Dollars by a tariff; one that nobody knows is said to be so, once for each model."""
     if not tariff.known and (provider, model) not in _unpriced:
         _unpriced.add((provider, model))

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, Final, cast
 
-from windlass.errors import ConfigError, nearest, shown
+from windlass.errors import ConfigError, nearest, safe_repr
 from windlass.models.base import Model
 from windlass.models.registry import prices, scope
 from windlass.models.registry.matrix import capabilities_of
@@ -49,11 +49,11 @@ def resolve(
         return model
     for what, given in (("model", model), ("provider", provider), ("model_tier", tier)):
         if given is not None and not isinstance(cast("object", given), str):
-            raise ConfigError(f"{what} is a name or a Model object, not {shown(given)}")
+            raise ConfigError(f"{what} is a name or a Model object, not {safe_repr(given)}")
     env = scope.environ() if environ is None else environ
     if model is None and provider is None:
         model, provider = env.get("WINDLASS_MODEL"), env.get("WINDLASS_PROVIDER")
-    meant, provider, key = _meant(model or None, provider or None, tier)
+    meant, provider, key = _resolve_alias(model or None, provider or None, tier)
     try:
         provider, name = _split(meant, provider, base_url)
     except ConfigError as error:
@@ -95,7 +95,7 @@ def _wire(endpoint: Endpoint, name: str) -> Callable[..., Model]:
     return getattr(import_module(module), made)
 
 
-def _meant(
+def _resolve_alias(
     model: str | None, provider: str | None, tier: str | None
 ) -> tuple[str | None, str | None, tuple[str, ...] | None]:
     """The model and provider that an alias or a tier stands for, and which setting says so."""
@@ -120,7 +120,7 @@ def _of_tier(tier: str, provider: str | None, book: Book) -> tuple[str, tuple[st
     """The model of a tier, the provider's own or else the one for all, and where that is said."""
     if tier not in TIERS:
         hint = nearest(tier, TIERS) or f"; there is {', '.join(TIERS)}"
-        raise ConfigError(f"model_tier {shown(tier)} is not known{hint}")
+        raise ConfigError(f"model_tier {safe_repr(tier)} is not known{hint}")
     own = book.tiers.get(provider) if provider is not None else None
     if isinstance(own, dict) and provider is not None and (found := own.get(tier)) is not None:
         return found, ("tiers", provider, tier)
@@ -150,16 +150,16 @@ def _split(model: str | None, provider: str | None, base_url: str | None) -> tup
         return "local", model
     if colon:
         hint = nearest(head, [*ENDPOINTS, "mock"]) or _nearest_model(rest)
-        raise ConfigError(f"provider {shown(head)} is not known{hint}")
+        raise ConfigError(f"provider {safe_repr(head)} is not known{hint}")
     raise ConfigError(
-        f"model {shown(model)} is not known{_nearest_model(model) or '; write provider:name'}"
+        f"model {safe_repr(model)} is not known{_nearest_model(model) or '; write provider:name'}"
     )
 
 
 def _home(model: str) -> str | None:
     """The provider of a bare name."""
     for provider in prices.models():
-        if prices.listed(provider, model):
+        if prices.find_model_info(provider, model):
             return provider
     return current().home(model)
 
@@ -181,7 +181,7 @@ def _endpoint(provider: str, base_url: str | None) -> Endpoint:
     if base_url is not None:  # a server of the user's own, spoken to as OpenAI would be
         return Endpoint(provider, "openai_chat", base_url, (f"{provider.upper()}_API_KEY",))
     raise ConfigError(
-        f"provider {shown(provider)} is not known{nearest(provider, [*ENDPOINTS, 'mock'])}"
+        f"provider {safe_repr(provider)} is not known{nearest(provider, [*ENDPOINTS, 'mock'])}"
     )
 
 

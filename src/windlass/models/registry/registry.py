@@ -30,9 +30,9 @@ from windlass.models.registry.config import (
     Names,
     Provider,
     Rate,
-    installed,
+    installed_documents,
 )
-from windlass.models.registry.defaults import shipped
+from windlass.models.registry.defaults import read_shipped_tables
 from windlass.models.registry.endpoint import Endpoint
 from windlass.models.registry.scope import current_book
 
@@ -84,7 +84,7 @@ class Book:
         found: dict[str, Any] = {}
         for glob, options in self._defaults.items():
             if _names(glob, provider, model):
-                found = {**_told(options), **found}
+                found = {**_to_dict(options), **found}
         return found
 
     def rate(self, provider: str, model: str) -> Rate | None:
@@ -121,12 +121,12 @@ class Book:
             name,
             told.wire or "openai_chat",
             told.base_url,
-            _listed(told.auth_env),
-            _listed(told.base_url_env),
+            _to_tuple(told.auth_env),
+            _to_tuple(told.base_url_env),
             told.default_model,
             told.model_env,
             told.dialect or "plain",
-            {word: _listed(names) for word, names in (told.also_env or {}).items()},
+            {word: _to_tuple(names) for word, names in (told.also_env or {}).items()},
             told.key_word or "api_key",
             told.chat_endpoint or "",
             told.completion_endpoint or "",
@@ -183,7 +183,9 @@ class Book:
         """What is wrong with the names that stand for models."""
         for name, alias in self.aliases.items():
             path = ("aliases", name)
-            if (home := alias.provider or _named(alias.id)) is not None and home not in known:
+            if (
+                home := alias.provider or _provider_prefix(alias.id)
+            ) is not None and home not in known:
                 yield path, _unknown(home, known)
             if name in known:
                 yield path, "an alias may not have the name of a provider"
@@ -197,11 +199,11 @@ class Book:
                     yield ("tiers", name), _unknown(name, known)
             elif name not in TIERS:
                 yield ("tiers", name), f"there is no such tier{nearest(name, TIERS)}"
-            elif (home := _named(tier)) is not None and home not in known:
+            elif (home := _provider_prefix(tier)) is not None and home not in known:
                 yield ("tiers", name), _unknown(home, known)
 
 
-def _named(model: str) -> str | None:
+def _provider_prefix(model: str) -> str | None:
     """The provider that a name begins with."""
     head, colon, _ = model.partition(":")
     return head if colon else None
@@ -225,23 +227,23 @@ def _over(weaker: dict[str, Any], stronger: dict[str, Any]) -> dict[str, Any]:
             value = {**value, **{glob: told for glob, told in below.items() if glob not in value}}
         elif isinstance(below, dict) and isinstance(value, dict):
             below, value = cast("dict[str, Any]", below), cast("dict[str, Any]", value)
-            value = _over(_kept(below, value), value)
+            value = _over(_without_wire_settings(below, value), value)
         merged[key] = value
     return merged
 
 
-def _kept(weaker: dict[str, Any], stronger: dict[str, Any]) -> dict[str, Any]:
+def _without_wire_settings(weaker: dict[str, Any], stronger: dict[str, Any]) -> dict[str, Any]:
     """What stays of a provider: what one wire is told means nothing to another."""
     if stronger.get("wire", weaker.get("wire")) == weaker.get("wire"):
         return weaker
     return {word: told for word, told in weaker.items() if word not in _OF_WIRE}
 
 
-def _listed(names: Names | None) -> tuple[str, ...]:
+def _to_tuple(names: Names | None) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(names or ())
 
 
-def _told(options: Defaults) -> dict[str, Any]:
+def _to_dict(options: Defaults) -> dict[str, Any]:
     return msgspec.to_builtins(options)
 
 
@@ -271,9 +273,11 @@ def current() -> Book:
 
 def book_of(config: Config) -> Book:
     """The book that a configuration makes, with the files and packages that it leads to."""
-    return Book([shipped(), *installed(config, LAYOUTS), config.document(*LAYOUTS)])
+    return Book(
+        [read_shipped_tables(), *installed_documents(config, LAYOUTS), config.document(*LAYOUTS)]
+    )
 
 
 @cache
 def _shipped_rules() -> Table:
-    return msgspec.convert(shipped().data["capabilities"], Table)
+    return msgspec.convert(read_shipped_tables().data["capabilities"], Table)

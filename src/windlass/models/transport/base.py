@@ -165,7 +165,7 @@ forbid: Exception | None = None
 _shared: Transport | None = None
 
 
-def shared() -> Transport:
+def shared_transport() -> Transport:
     """The process's own transport: one pool of connections for each event loop."""
     global _shared
     if _shared is None:

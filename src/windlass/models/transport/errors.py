@@ -134,7 +134,7 @@ def from_http(status: int, headers: Mapping[str, str], body: bytes, source: Sour
     if 300 <= status < 400:
         where = headers.get("location", "elsewhere")
         fields = {"message": f"the server redirects to {where}; set base_url to that address"}
-    return _made(fields, status, headers, text, source)
+    return _build_error(fields, status, headers, text, source)
 
 
 def from_stream(error: object, source: Source, request_id: str | None = None) -> ModelError:
@@ -143,7 +143,7 @@ def from_stream(error: object, source: Source, request_id: str | None = None) ->
     status = fields.get("status_code", fields.get("code"))
     if not isinstance(status, int) or not 400 <= status < 600:
         status = None
-    failure = _made(fields, status, {}, "", source)
+    failure = _build_error(fields, status, {}, "", source)
     failure.request_id = failure.request_id or request_id
     return failure
 
@@ -168,7 +168,7 @@ def error_fields(parsed: object) -> dict[str, Any]:
     return {}
 
 
-def _made(
+def _build_error(
     fields: dict[str, Any],
     status: int | None,
     headers: Mapping[str, str],

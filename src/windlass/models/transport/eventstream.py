@@ -53,8 +53,8 @@ class EventStreamDecoder:
             total, described = _sizes(chunk[:_HEAD])
             if total == len(chunk) <= self._limit and crc32(chunk[:-4]) == _number(chunk[-4:]):
                 start = _HEAD + described  # one whole frame, as Amazon sends them
-                return [(_named(chunk[_HEAD:start]), chunk[start:-4])]
-        return self._split(chunk, _named)
+                return [(_event_name(chunk[_HEAD:start]), chunk[start:-4])]
+        return self._split(chunk, _event_name)
 
     def frames(self, chunk: bytes) -> list[tuple[Headers, bytes]]:
         """The frames that this chunk completes, with all their headers."""
@@ -99,7 +99,7 @@ def _sizes(prelude: bytes) -> tuple[int, int]:
 
 
 @lru_cache(maxsize=64)
-def _named(described: bytes) -> str:
+def _event_name(described: bytes) -> str:
     """The name in these headers. A stream says the same few again and again."""
     return _name(_headers(described))
 

@@ -193,12 +193,14 @@ class _Pool:
             return None
         parts = urlsplit(url)
         host = parts.hostname or ""
-        if host in _LOCAL or (proxy_bypass(host) if given is None else _passed(host, proxies)):
+        if host in _LOCAL or (
+            proxy_bypass(host) if given is None else _bypasses_proxy(host, proxies)
+        ):
             return None
         return proxies.get(parts.scheme) or proxies.get("all")
 
 
-def _passed(host: str, proxies: Mapping[str, str]) -> bool:
+def _bypasses_proxy(host: str, proxies: Mapping[str, str]) -> bool:
     """Is the host among those of `no_proxy`?"""
     names = [name.strip().lstrip(".").lower() for name in proxies.get("no", "").split(",")]
     return any(name in ("*", host) or host.endswith(f".{name}") for name in names if name)
@@ -225,7 +227,9 @@ class _Reply:
 
     async def read(self) -> bytes:
         try:
-            piece = await (self._content.readany() if self._inflate is None else self._unpacked())
+            piece = await (
+                self._content.readany() if self._inflate is None else self._read_inflated()
+            )
         except aiohttp.ClientPayloadError as error:
             raise StreamBroken("the reply was cut off") from error
         except (aiohttp.ClientError, ConnectionError, TimeoutError) as error:
@@ -235,7 +239,7 @@ class _Reply:
             raise BadReply(f"the reply is larger than {MAX_REPLY:,} bytes")
         return piece
 
-    async def _unpacked(self) -> bytes:
+    async def _read_inflated(self) -> bytes:
         inflate = self._inflate
         assert inflate is not None
         while not inflate.done:

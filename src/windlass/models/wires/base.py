@@ -36,7 +36,7 @@ from windlass.models.view import pieces
 from windlass.models.wires.decoder import Decoder
 from windlass.models.wires.json_values import (
     as_dict,
-    joined,
+    join_url,
     loads,
     safe_name,
 )
@@ -51,7 +51,7 @@ _ERROR_BODY: Final = 1024 * 1024
 _T = TypeVar("_T")
 
 
-class Framed(msgspec.Struct, frozen=True):
+class EncodedFrame(msgspec.Struct, frozen=True):
     """A frame as a wire writes it, up to the first message."""
 
     head: bytes
@@ -105,7 +105,7 @@ class HttpModel(Model):
             self.context_window = self.info.context_window
         self.base_url = base_url or endpoint.base_url
         chat = endpoint.chat_endpoint
-        self.url = joined(self.base_url, chat, when=str) if chat else self._url(self.base_url)
+        self.url = join_url(self.base_url, chat, when=str) if chat else self._url(self.base_url)
         self.headers: dict[str, str | Secret] = {
             key.lower(): Secret(value) if key.lower() in _AUTH or looks_secret(key) else value
             for key, value in {**endpoint.headers, **(access.get("headers") or {})}.items()
@@ -119,7 +119,7 @@ class HttpModel(Model):
         self._origin = Origin(self.provider, name)
         # encoded messages are kept under this: another row writes the same message in another way
         self._cached = f"{self.wire}/{self.provider}/{name}/{hash(self.caps)}"
-        self._frames: dict[int, tuple[ref[Frame], Framed]] = {}
+        self._frames: dict[int, tuple[ref[Frame], EncodedFrame]] = {}
 
     @classmethod
     def _endpoint(cls, provider: str, base_url: str | None) -> Endpoint:
@@ -184,7 +184,7 @@ class HttpModel(Model):
         """The message and a comma, or nothing at all."""
         raise NotImplementedError
 
-    def _hoisted(self, messages: Sequence[Message]) -> int:
+    def _count_system_messages(self, messages: Sequence[Message]) -> int:
         """How many of the first messages belong into the system prompt."""
         return 0
 
@@ -197,7 +197,11 @@ class HttpModel(Model):
     def encode(self, request: Request) -> list[bytes]:
         """The request's body in pieces: `b"".join(model.encode(request))` is JSON."""
         messages, frame = request.messages, request.frame
-        skip = self._hoisted(messages) if messages and messages[0].role == "system" else 0
+        skip = (
+            self._count_system_messages(messages)
+            if messages and messages[0].role == "system"
+            else 0
+        )
         if skip:
             said = [frame.system or "", *(message.text for message in messages[:skip])]
             frame = msgspec.structs.replace(frame, system="\n\n".join(filter(None, said)))
@@ -209,7 +213,7 @@ class HttpModel(Model):
                 lambda message: b"" if id(message) in above else self._message(message),
             )
         else:
-            head = self.framed(frame).head
+            head = self.encode_frame(frame).head
             body = self._pieces(messages)
         body.insert(0, head)
         body += self._tail(request)
@@ -227,7 +231,7 @@ class HttpModel(Model):
     def _tail(self, request: Request) -> list[bytes]:
         return [self._message(message) for message in request.tail]
 
-    def framed(self, frame: Frame) -> Framed:
+    def encode_frame(self, frame: Frame) -> EncodedFrame:
         """The frame's bytes, made once as long as somebody holds the frame."""
         key = id(frame)
         found = self._frames.get(key)
@@ -237,9 +241,9 @@ class HttpModel(Model):
         self._frames[key] = (ref(frame, lambda _gone: self._frames.pop(key, None)), framed)
         return framed
 
-    def _make(self, frame: Frame) -> Framed:
+    def _make(self, frame: Frame) -> EncodedFrame:
         names = {safe: t.name for t in frame.tools if (safe := safe_name(t.name)) != t.name}
-        return Framed(self._head(frame), names)
+        return EncodedFrame(self._head(frame), names)
 
     # ----------------------------------------------------------------------- the call
 
@@ -292,9 +296,9 @@ class HttpModel(Model):
         request_id: str | None = None
         try:
             with Deadline(total=total, idle=idle, first=self._patience(total)) as deadline:
-                url, headers = await self._addressed(settings, body, at)
+                url, headers = await self._address_request(settings, body, at)
                 try:
-                    reply = await (self._transport or transport.shared()).send(
+                    reply = await (self._transport or transport.shared_transport()).send(
                         "POST", url, headers, body, connect=self.timeouts.connect
                     )
                 except asyncio.CancelledError:  # or out of time: the provider may be at work
@@ -353,13 +357,13 @@ class HttpModel(Model):
         """How long the first event may take: a model may think, or read a long prompt, in silence."""
         return total if self.caps.thinking or not self.endpoint.key_env else self.timeouts.first
 
-    async def _addressed(
+    async def _address_request(
         self, settings: Settings, body: Sequence[bytes], at: str | None = None
     ) -> tuple[str, dict[str, str]]:
         """Where this request goes and under which headers: a wire may sign, or fetch a token."""
         return at or self.url, self._headers()
 
-    def _keyed(self, key: str) -> dict[str, str]:
+    def _key_headers(self, key: str) -> dict[str, str]:
         """The key in its header: as the provider is configured, else as the wire has it."""
         told = self.endpoint.auth(key)
         return self._auth(key) if told is None else told
@@ -389,7 +393,7 @@ class HttpModel(Model):
         """Dollars, as billed or else by the catalog."""
         if usage.cost_usd is not None:
             return usage.cost_usd
-        return prices.priced(self.tariff, self.provider, self.name, usage)
+        return prices.price_usage(self.tariff, self.provider, self.name, usage)
 
     def unpriced(self) -> Model | None:
         """Itself, unless the catalog or `[llm.prices]` knows it; a server of one's own is free."""

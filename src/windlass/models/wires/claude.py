@@ -25,8 +25,8 @@ _FORMATS: Final = frozenset(
 _SILENT: Final = frozenset({"$schema", "$id", "$comment", "examples", "additionalProperties"})
 
 
-def closed(schema: dict[str, Any], path: str = "the schema") -> dict[str, Any]:
-    """The schema with every object closed: `closed({"type": "object", "properties": {…}})`.
+def close_objects(schema: dict[str, Any], path: str = "the schema") -> dict[str, Any]:
+    """The schema with every object closed: `close_objects({"type": "object", "properties": {…}})`.
 
     Raises `ConfigError` for an object whose keys the schema does not name: closed, it could only be
     empty.
@@ -36,7 +36,7 @@ def closed(schema: dict[str, Any], path: str = "the schema") -> dict[str, Any]:
             f"{problem} has keys that the schema does not name, which Claude's structured output"
             " cannot say: name its properties, or make it a list of pairs"
         )
-    return _closed(schema)
+    return _close_schema(schema)
 
 
 def open_object(schema: dict[str, Any], path: str = "the schema") -> str | None:
@@ -75,7 +75,7 @@ def _parts(schema: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     return [(at, cast("dict[str, Any]", one)) for at, one in found if isinstance(one, dict)]
 
 
-def _closed(schema: dict[str, Any]) -> dict[str, Any]:
+def _close_schema(schema: dict[str, Any]) -> dict[str, Any]:
     out: dict[str, Any] = {}
     untold: list[str] = []
     for word, value in schema.items():
@@ -83,14 +83,16 @@ def _closed(schema: dict[str, Any]) -> dict[str, Any]:
             case "properties" | "$defs" | "definitions":
                 inner = cast("dict[str, Any]", value)
                 out[word] = {
-                    name: _closed(cast("dict[str, Any]", part)) if isinstance(part, dict) else part
+                    name: _close_schema(cast("dict[str, Any]", part))
+                    if isinstance(part, dict)
+                    else part
                     for name, part in inner.items()
                 }
             case "anyOf" | "oneOf" | "allOf":
-                inner = [_closed(part) for part in cast("list[dict[str, Any]]", value)]
+                inner = [_close_schema(part) for part in cast("list[dict[str, Any]]", value)]
                 out["anyOf" if word == "oneOf" else word] = inner
             case "items" if isinstance(value, dict):
-                out[word] = _closed(cast("dict[str, Any]", value))
+                out[word] = _close_schema(cast("dict[str, Any]", value))
             case "format" if value in _FORMATS:
                 out[word] = value
             case "minItems" if value in (0, 1):
@@ -171,13 +173,15 @@ def claude_thinking(
     elif asked is False or options.get("mode") == "disabled" or options.get("effort") == "none":
         return Thinks(None if caps.always_thinks else OFF)
     else:
-        thinks = _lowered(caps, options, settings, limit)
+        thinks = _lower_thinking(caps, options, settings, limit)
     if forced and thinks.budgeted:
         return Thinks(OFF, thinks.effort)
     return thinks
 
 
-def _lowered(caps: Capabilities, options: dict[str, Any], settings: Settings, limit: int) -> Thinks:
+def _lower_thinking(
+    caps: Capabilities, options: dict[str, Any], settings: Settings, limit: int
+) -> Thinks:
     modes = caps.thinking_modes or ("enabled",)  # a model that nobody knows: the oldest way
     asked, budget = options.get("effort"), options.get("budget_tokens")
     effort = nearest_level(asked, caps.efforts)

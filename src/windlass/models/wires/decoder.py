@@ -75,7 +75,7 @@ class Decoder:
         body = self._json(text)
         if body.get("error") or body.get("type") == "error":
             raise from_stream(body.get("error") or error_fields(body), self.source)
-        return self._told(self._whole(body))
+        return self._emit_whole_reply(self._whole(body))
 
     def partial(self) -> Response | None:
         """What came of a reply that was cut: its blocks and its usage so far; None: nothing."""
@@ -128,7 +128,7 @@ class Decoder:
             raise from_stream(chunk, self.source)
         return chunk
 
-    def _told(self, response: Response) -> Response:
+    def _emit_whole_reply(self, response: Response) -> Response:
         """Emit a reply that came whole, as if it had been streamed."""
         for block in response.message.content:
             if type(block) is Text:

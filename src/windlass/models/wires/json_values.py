@@ -48,13 +48,13 @@ def arguments(raw: object) -> tuple[dict[str, Any], str | None]:
         if isinstance(value, str):
             if not value.strip():
                 return {}, None
-            value = _parsed(value)
+            value = _parse_json(value)
     if isinstance(value, dict):
         return cast("dict[str, Any]", value), None
     return ({}, None) if value is None else ({}, raw)
 
 
-def _parsed(text: str) -> object:
+def _parse_json(text: str) -> object:
     """The JSON value, or `NotImplemented` for what is none."""
     try:
         return msgspec.json.decode(text)
@@ -141,7 +141,7 @@ def safe_name(name: str, limit: int = 64) -> str:
     return f"{stem}-x{mark}"
 
 
-def joined(base: str, path: str, *, when: Callable[[str], str]) -> str:
+def join_url(base: str, path: str, *, when: Callable[[str], str]) -> str:
     """`base` with `path` after what `when` makes of its own path; a query stays at the end."""
     parts = urlsplit(base)
     own = parts.path.rstrip("/")

@@ -31,13 +31,13 @@ def told_not_to_think(request: Request, caps: Capabilities) -> Request:
     if caps.lowering != "no_think" or not thinks_not(request.frame.settings.thinking):
         return request
     return Request(
-        derive(request.messages, "no_think", marked),
+        derive(request.messages, "no_think", append_no_think),
         request.frame,
-        tuple([marked(message) for message in request.tail]),
+        tuple([append_no_think(message) for message in request.tail]),
     )
 
 
-def marked(message: Message) -> Message:
+def append_no_think(message: Message) -> Message:
     """A user's message with the words behind its own: `"Why?"` -> `"Why? /no_think"`."""
     if message.role != "user" or message.text.rstrip().endswith(WORDS):
         return message

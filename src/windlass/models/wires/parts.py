@@ -15,7 +15,7 @@ Choice: TypeAlias = Literal["auto", "none", "required", "tool"]
 _TEXT_LIKE: Final = ("text/", "application/json", "application/xml")
 
 
-def given(body: dict[str, Any], **values: Any) -> None:
+def set_given(body: dict[str, Any], **values: Any) -> None:
     """Set what is not None."""
     body.update({key: value for key, value in values.items() if value is not None})
 

@@ -18,8 +18,8 @@ IN_WORDS: Final = (
 )
 
 
-class Fitted(Holding):
-    """`Fitted(claude, like=gpt)` answers what `gpt` was to be asked."""
+class AdaptedModel(Holding):
+    """`AdaptedModel(claude, like=gpt)` answers what `gpt` was to be asked."""
 
     def __init__(self, model: Model, like: Model) -> None:
         super().__init__(model)

@@ -68,7 +68,7 @@ class Holding(Model):
         await self.model.aclose()
 
 
-class Shown:
+class EmitTracker:
     """An emit that remembers whether anything was shown: who asks again must take it back."""
 
     __slots__ = ("anything", "emit")
@@ -81,7 +81,7 @@ class Shown:
         self.emit(event)
 
 
-def ended(error: ModelError) -> bool:
+def is_final(error: ModelError) -> bool:
     """Has a caller named the status that the run is to end with? Then nobody asks again."""
     return error.status not in (None, "provider_error")
 

@@ -26,7 +26,7 @@ EMPTY: Final = "empty_completion"  # the purpose under which an empty reply is o
 RETRIES: Final = 1  # a budget reserves one call at a time: it may be crossed by one, not by two
 
 
-def written(call: ToolCall) -> bool:
+def is_text_call(call: ToolCall) -> bool:
     """Did the model write this call as text?"""
     return call.origin is None and call.opaque == WRITTEN
 

@@ -9,11 +9,11 @@ from typing import Literal, TypeAlias, get_args
 import msgspec
 
 from windlass import seams
-from windlass.errors import ConfigError, ModelError, nearest, shown
+from windlass.errors import ConfigError, ModelError, nearest, safe_repr
 from windlass.events import StreamRestarted
 from windlass.models.base import Emit, Model, Request, Response
 from windlass.models.meter import begin_request, fail_request
-from windlass.models.wrappers.base import Holding, Shown, ended
+from windlass.models.wrappers.base import EmitTracker, Holding, is_final
 
 Backoff: TypeAlias = Literal["exponential", "linear", "constant", "none"]
 
@@ -47,7 +47,7 @@ class Retrying(Holding):
         if backoff not in get_args(Backoff):
             known = get_args(Backoff)
             raise ConfigError(
-                f"backoff is one of {known}, not {shown(backoff)}{nearest(str(backoff), known)}"
+                f"backoff is one of {known}, not {safe_repr(backoff)}{nearest(str(backoff), known)}"
             )
         super().__init__(model)
         self.remote = False  # it is tried again already
@@ -60,7 +60,7 @@ class Retrying(Holding):
         attempt, asked = 1, self.model.respond
         in_vain = 0  # what is held may try more than once itself
         while attempt < self.attempts:
-            watched = Shown(emit)
+            watched = EmitTracker(emit)
             try:
                 if attempt == 1:
                     return await asked(request, watched)
@@ -96,7 +96,7 @@ class Retrying(Holding):
         return msgspec.structs.replace(response, attempts=in_vain + response.attempts)
 
     def _worth_it(self, error: ModelError) -> bool:
-        if ended(error):
+        if is_final(error):
             return False
         return error.transient if self.on is None else error.category in self.on
 

@@ -64,7 +64,7 @@ class CallBlock(NamedTuple):
     alone: bool  # nothing but blocks stands on its lines
 
 
-class Written(msgspec.Struct):
+class CallBody(msgspec.Struct):
     """The body of a block."""
 
     name: str
@@ -269,9 +269,9 @@ def _find_spans(text: str, scan: _Scan, *, paragraphs: bool) -> Slices[list[tupl
         if steps % STEPS == 0:
             yield
         place = run.start()
-        if _covered(place, fences, scan.fences):
+        if _is_covered(place, fences, scan.fences):
             continue
-        within = _covered(place, blocks, scan.blocks)
+        within = _is_covered(place, blocks, scan.blocks)
         runs.append((place, len(run[0]), bisect_right(blank, place), not within))
     following: dict[tuple[int, int], int] = {}
     matched: list[int | None] = [None] * len(runs)
@@ -303,7 +303,7 @@ def _find_places(pattern: re.Pattern[str], text: str) -> Slices[list[int]]:
     return places
 
 
-def _covered(
+def _is_covered(
     place: int, starts: Sequence[int], ranges: Sequence[tuple[int, ...] | CallBlock]
 ) -> bool:
     at = bisect_right(starts, place) - 1
@@ -320,7 +320,7 @@ def _outside_backticks(
     for paragraphs in (True, False):
         spans = yield from _find_spans(text, scan, paragraphs=paragraphs)
         starts = [span[0] for span in spans]
-        left = [block for block in left if not _covered(block.start, starts, spans)]
+        left = [block for block in left if not _is_covered(block.start, starts, spans)]
         yield
     return left
 
@@ -365,10 +365,10 @@ def _after_thought(text: str, blocks: list[CallBlock]) -> list[CallBlock]:
     return [block for block in blocks if block.start > mark.start()]
 
 
-def read_body(body: str) -> Written | None:
+def read_body(body: str) -> CallBody | None:
     """Read the JSON of a block; None: it cannot be read."""
     try:
-        return msgspec.json.decode(body.strip(), type=Written)
+        return msgspec.json.decode(body.strip(), type=CallBody)
     except (msgspec.DecodeError, msgspec.ValidationError, RecursionError, UnicodeEncodeError):
         return None
 

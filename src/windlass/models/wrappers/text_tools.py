@@ -92,7 +92,9 @@ def as_text(request: Request) -> Request:
     """The request for a model that knows only text."""
     frame = request.frame
     system = frame.system
-    if frame.tools and described(frame.tools) not in (system or ""):  # else somebody has said it
+    if frame.tools and describe_tools(frame.tools) not in (
+        system or ""
+    ):  # else somebody has said it
         system = (system or "") + contract(frame.tools)
     settings = msgspec.structs.replace(frame.settings, tool_choice=None, parallel_tool_calls=None)
     return Request(
@@ -104,10 +106,10 @@ def as_text(request: Request) -> Request:
 
 def contract(tools: tuple[ToolSpec, ...]) -> str:
     """How to call tools in writing, and which there are."""
-    return "\n\n" + CONTRACT.replace("{tools}", described(tools))
+    return "\n\n" + CONTRACT.replace("{tools}", describe_tools(tools))
 
 
-def described(tools: tuple[ToolSpec, ...]) -> str:
+def describe_tools(tools: tuple[ToolSpec, ...]) -> str:
     """The tools in writing, one to a line."""
     return "\n".join([msgspec.json.encode(_bare(tool)).decode() for tool in tools])
 

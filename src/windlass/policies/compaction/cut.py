@@ -20,7 +20,7 @@ from windlass.messages import (
     characters,
 )
 from windlass.policies.rounds import PINNED, between, round_at
-from windlass.policies.rounds import unanswered as fresh
+from windlass.policies.rounds import unanswered_start as fresh
 
 SUMMARY: Final = "summary"  # the kind of a message that stands for others
 BULKY: Final = 2_000  # characters of a result that is worth a reference
@@ -91,7 +91,7 @@ def _arguments(call: ToolCall) -> int:
     return size
 
 
-def pinned(messages: Sequence[Message]) -> frozenset[int]:
+def find_pinned(messages: Sequence[Message]) -> frozenset[int]:
     """The places of what the caller said first and last, of instructions, and of what is pinned."""
     stay: set[int] = set()
     first = last = None
@@ -126,7 +126,7 @@ def cut_of(
     near = range(min(stop, len(messages) - 1), max(start, stop - keep_last - 1), -1)
     stop = next((at for at in near if _speaks(messages[at])), stop)
     stop = round_at(messages, stop)
-    stay = pinned(messages) if stay is None else stay
+    stay = find_pinned(messages) if stay is None else stay
     while start < stop and start in stay:
         start += 1  # the front of the view stays as it is, and so does what a provider cached of it
     if all(at in stay for at in range(start, stop)):
@@ -138,11 +138,11 @@ def _speaks(message: Message) -> bool:
     return message.role == "user" and message.kind != SUMMARY
 
 
-def archived(
+def messages_to_archive(
     messages: Sequence[Message], cut: Cut, stay: frozenset[int] | None = None
 ) -> list[Message]:
     """The messages that go."""
-    stay = pinned(messages) if stay is None else stay
+    stay = find_pinned(messages) if stay is None else stay
     gone = list(messages[cut.start : cut.stop])
     for at in sorted(stay, reverse=True):
         if cut.start <= at < cut.stop:
@@ -150,11 +150,11 @@ def archived(
     return gone
 
 
-def replaced(
+def build_replacement(
     messages: Sequence[Message], cut: Cut, summary: str, stay: frozenset[int] | None = None
 ) -> list[Message]:
     """What stands in their place: what is pinned, word for word, and the summary."""
-    stay = pinned(messages) if stay is None else stay
+    stay = find_pinned(messages) if stay is None else stay
     kept = [messages[at] for at in sorted(stay) if cut.start <= at < cut.stop]
     return [*kept, Message("user", (Text(summary),), SUMMARY)]
 
@@ -274,7 +274,7 @@ def _findings(text: str) -> str:
 # --------------------------------------------------------------------------- in words
 
 
-def rendered(messages: Sequence[Message], room: int, longest: int = 4_000) -> str:
+def render_messages(messages: Sequence[Message], room: int, longest: int = 4_000) -> str:
     """Messages in words, in at most about `room` characters: of very many the first and the last."""
     longest = max(200, min(longest, room // 4))
     head, size = _upto(messages, room // 2, longest)
@@ -289,7 +289,7 @@ def _upto(messages: Sequence[Message], room: int, longest: int) -> tuple[list[st
     taken: list[str] = []
     size = 0
     for message in messages:
-        part = said(message, longest)
+        part = render_message(message, longest)
         if size + len(part) > room:
             break
         taken.append(part)
@@ -297,7 +297,7 @@ def _upto(messages: Sequence[Message], room: int, longest: int) -> tuple[list[st
     return taken, size
 
 
-def said(message: Message, longest: int) -> str:
+def render_message(message: Message, longest: int) -> str:
     """One message in words; of a long text its beginning and its end."""
     lines: list[str] = []
     content: Any = message.content
@@ -331,7 +331,7 @@ def _short(text: str, longest: int) -> str:
 _MOST, _EACH = 15, 500
 
 
-def truncated(messages: Sequence[Message]) -> str:
+def truncate_messages(messages: Sequence[Message]) -> str:
     """A summary that nobody has to write: the first messages, each cut short."""
     lines = [_shortest(message) for message in messages[:_MOST]]
     if len(messages) > _MOST:
@@ -340,5 +340,5 @@ def truncated(messages: Sequence[Message]) -> str:
 
 
 def _shortest(message: Message) -> str:
-    text = " ".join(said(message, 2 * _EACH).split())
+    text = " ".join(render_message(message, 2 * _EACH).split())
     return text if len(text) <= _EACH else f"{text[: _EACH - 1]}…"

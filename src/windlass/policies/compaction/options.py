@@ -7,7 +7,7 @@ from typing import Any, TypedDict, cast
 
 import msgspec
 
-from windlass.errors import ConfigError, shown
+from windlass.errors import ConfigError, safe_repr
 from windlass.loop.policy import Policy
 from windlass.models.base import Model
 from windlass.options.checks import (
@@ -21,7 +21,7 @@ from windlass.options.checks import (
     texts,
 )
 from windlass.options.prompts import words_of
-from windlass.policies.compaction.policy import STRATEGIES, Compacting, Strategy
+from windlass.policies.compaction.policy import STRATEGIES, Compactor, Strategy
 from windlass.policies.compaction.summary_prompt import RULES, TASK, CompactionPolicy
 
 
@@ -74,7 +74,7 @@ def _compaction(name: str, value: Any) -> Compaction | None:
     if isinstance(value, str):
         return Compaction(strategy=_strategy(name, value))
     if value is not None and not isinstance(value, (bool, Mapping, Compaction)):
-        raise ConfigError(f"{name} is a strategy, a dict, True or False, not {shown(value)}")
+        raise ConfigError(f"{name} is a strategy, a dict, True or False, not {safe_repr(value)}")
     return _fields(name, value)
 
 
@@ -91,14 +91,14 @@ CHECKS: dict[str, _Check] = {
 
 # --------------------------------------------------------------------------- the policy
 
-_USUAL = Compacting()  # frozen, and shared by all that say nothing else
+_USUAL = Compactor()  # frozen, and shared by all that say nothing else
 _NAMES = (
     "compaction", "auto_compact", "compact_strategy", "compact_threshold", "compact_keep_first",
     "compact_keep_last", "compact_callback",
 )  # fmt: skip
 
 
-def bounded(model: Model) -> bool:
+def has_context_limit(model: Model) -> bool:
     """Is there a limit to what the model takes? One of this process that names none has none."""
     return model.remote or model.context_window is not None or model.provider == "mock"
 
@@ -108,7 +108,7 @@ def usual(bound: bool) -> list[Policy[Any]]:
     return [_USUAL] if bound else []
 
 
-def compacting(options: Mapping[str, Any], bound: bool) -> Compacting | None:
+def compacting(options: Mapping[str, Any], bound: bool) -> Compactor | None:
     """The policy that keeps the view small; None: it is off."""
     given = {name: options[name] for name in _NAMES if options.get(name) is not None}
     task = words_of(options, "agent.compaction_system", TASK)
@@ -117,12 +117,12 @@ def compacting(options: Mapping[str, Any], bound: bool) -> Compacting | None:
         if not bound:
             return None
         ours = task is TASK and rules is RULES
-        return _USUAL if ours else Compacting(task=task, rules=rules)
+        return _USUAL if ours else Compactor(task=task, rules=rules)
     wanted: dict[str, Compaction] = {
         name: given[name] for name in ("compaction", "auto_compact") if name in given
     }
     strategies = {f"{name}.strategy": each.strategy for name, each in wanted.items()}
-    strategy = _agreed({"compact_strategy": given.get("compact_strategy"), **strategies})
+    strategy = _single_value({"compact_strategy": given.get("compact_strategy"), **strategies})
     if strategy == "none":
         _nothing_else(given)
         return None
@@ -136,19 +136,19 @@ def compacting(options: Mapping[str, Any], bound: bool) -> Compacting | None:
     strategy = "custom" if callback is not None else strategy or "hybrid"
     lasts = {f"{name}.keep_last_n": each.keep_last_n for name, each in wanted.items()}
     policies = {f"{name}.policy": each.policy for name, each in wanted.items()}
-    return Compacting(
+    return Compactor(
         cast("Strategy", strategy),
         threshold=given.get("compact_threshold"),
         keep_first=given.get("compact_keep_first", 0),
-        keep_last=_agreed({"compact_keep_last": given.get("compact_keep_last"), **lasts}),
-        policy=_agreed(policies),
+        keep_last=_single_value({"compact_keep_last": given.get("compact_keep_last"), **lasts}),
+        policy=_single_value(policies),
         callback=callback,
         task=task,
         rules=rules,
     )
 
 
-def _agreed(said: Mapping[str, Any]) -> Any:
+def _single_value(said: Mapping[str, Any]) -> Any:
     """The one value that these options name; two that differ are refused."""
     named = {name: value for name, value in said.items() if value is not None}
     values = list(named.values())
@@ -175,7 +175,7 @@ def compaction_policy(
     options: Mapping[str, Any] | None = None, /, **fields: Any
 ) -> CompactionPolicy:
     """What summaries are to keep, checked: `compaction_policy(preserve=["open questions"])`."""
-    return _made(CompactionPolicy(), options, fields)
+    return _build_policy(CompactionPolicy(), options, fields)
 
 
 def compact_for_bug_fix_resumption(
@@ -185,28 +185,28 @@ def compact_for_bug_fix_resumption(
 
     What you give is added to its lists, and takes the place of its texts.
     """
-    return _made(_BUG_FIX, options, fields)
+    return _build_policy(_BUG_FIX, options, fields)
 
 
 def compact_preserving_test_failures(
     options: Mapping[str, Any] | None = None, /, **fields: Any
 ) -> CompactionPolicy:
     """For work on failing tests: `compact_preserving_test_failures(drop=["passing tests"])`."""
-    return _made(_FAILURES, options, fields)
+    return _build_policy(_FAILURES, options, fields)
 
 
 def compact_retaining_current_plan(
     options: Mapping[str, Any] | None = None, /, **fields: Any
 ) -> CompactionPolicy:
     """For work along a plan: `compact_retaining_current_plan(author="host")`."""
-    return _made(_PLAN, options, fields)
+    return _build_policy(_PLAN, options, fields)
 
 
-def _made(
+def _build_policy(
     usual: CompactionPolicy, options: Mapping[str, Any] | None, fields: Mapping[str, Any]
 ) -> CompactionPolicy:
     if options is not None and not isinstance(cast("object", options), Mapping):
-        raise ConfigError(f"the fields of a compaction policy are a dict, not {shown(options)}")
+        raise ConfigError(f"the fields of a compaction policy are a dict, not {safe_repr(options)}")
     given = {**(options or {}), **fields}
     own: CompactionPolicy = policy_of("compaction_policy", given)
     changed = {name: getattr(own, name) for name in given}

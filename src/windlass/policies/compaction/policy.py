@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias, cast, g
 import msgspec
 
 from windlass.detach import detach
-from windlass.errors import BudgetExceeded, ConfigError, ContextOverflow, ModelError, shown
+from windlass.errors import BudgetExceeded, ConfigError, ContextOverflow, ModelError, safe_repr
 from windlass.events import Compacted, TranscriptCompacted
 from windlass.loop.policy import Policy, TryAgain
 from windlass.loop.run import Run
@@ -23,25 +23,25 @@ from windlass.options.prompt_text import Words, text_of
 from windlass.policies.compaction import rewrite
 from windlass.policies.compaction.cut import (
     Cut,
-    archived,
     cut_of,
     fresh,
+    messages_to_archive,
     shed,
     shed_until,
     tokens,
-    truncated,
+    truncate_messages,
 )
 from windlass.policies.compaction.recall import recall_tool
 from windlass.policies.compaction.rewrite import (
     PURPOSE,
     Compactions,
     Work,
-    filled,
     filled_at,
     frame_tokens,
-    happened,
+    has_compacted,
+    is_after_overflow,
+    is_window_full,
     on_the_way,
-    overflowed,
     recalling,
     so_far,
     view_tokens,
@@ -54,9 +54,9 @@ from windlass.policies.compaction.summary_prompt import (
     asking,
     mode_of,
     on_record,
+    render_summary,
     source_of,
     system_of,
-    worded,
 )
 from windlass.tools.tool import Tool
 
@@ -88,7 +88,7 @@ class _Bounds(NamedTuple):
     filled: int  # tokens of a turn, as its provider counts them, that fill the window
 
 
-class Compacting(Policy[Compactions]):
+class Compactor(Policy[Compactions]):
     """Keep the view below a threshold. `threshold=None`: what the model's window and price advise."""
 
     memory = Compactions
@@ -121,7 +121,7 @@ class Compacting(Policy[Compactions]):
 
     async def start(self, run: Run) -> Sequence[Tool] | None:
         """A session that was compacted before has its way back to what is no longer shown."""
-        if not happened(run):
+        if not has_compacted(run):
             return None
         name = recalling(run)
         return None if name is None else [recall_tool(run.journal.entries, name)]
@@ -140,7 +140,7 @@ class Compacting(Policy[Compactions]):
         if size < soft and counted < bounds.filled:
             return request
         hard = bounds.hard
-        full = hard is not None and (size >= hard or filled(run))
+        full = hard is not None and (size >= hard or is_window_full(run))
         if size < soft and not full:
             return request
         if memory is not None and size < memory.after * _GROWN:
@@ -166,7 +166,7 @@ class Compacting(Policy[Compactions]):
 
     async def on_model_error(self, run: Run, error: ModelError) -> TryAgain | None:
         """The provider says that it is too much: once in a turn, make it less and ask again."""
-        if not isinstance(error, ContextOverflow) or overflowed(run):
+        if not isinstance(error, ContextOverflow) or is_after_overflow(run):
             return None
         size = view_tokens(run)
         memory: Compactions = run.recall(self)
@@ -209,7 +209,7 @@ class Compacting(Policy[Compactions]):
         if cut is None:
             return True
         frame = frame_tokens(request.frame)
-        gone, left, spent = tokens(archived(request.messages, cut)), WORDS * 2, 0.0
+        gone, left, spent = tokens(messages_to_archive(request.messages, cut)), WORDS * 2, 0.0
         slim = shed(request.messages, cut, None) if self.strategy == "hybrid" else None
         if slim is not None and tokens(slim) * 2 < gone:
             left = tokens(slim)  # references, and those are free
@@ -235,14 +235,14 @@ class Compacting(Policy[Compactions]):
         cut = self._cut(work)
         engine = None
         if self.strategy == "hybrid" and cut is not None:
-            engine = self._slimmed(work, cut, recall)
+            engine = self._shed_results(work, cut, recall)
         if engine is None and cut is not None and self._worth(work, cut):
-            engine = await self._summarised(run, work, cut)
+            engine = await self._summarize_cut(run, work, cut)
         if work.too_long or (work.size > limit * _CLOSE and self.strategy == "hybrid"):
             engine = self._last_resort(work, recall, engine)
         if engine is None or not work.progress:
-            return self._stopped(run, reason, limit)
-        self._recorded(run, work, reason, engine, recall)
+            return self._note_stopped(run, reason, limit)
+        self._record_compaction(run, work, reason, engine, recall)
         return True
 
     def _cut(self, work: Work) -> Cut | None:
@@ -263,7 +263,7 @@ class Compacting(Policy[Compactions]):
             size += min(WORDS * 2, hard // 4) - work.gone_tokens(cut)
         return size < hard
 
-    def _slimmed(self, work: Work, cut: Cut, recall: str | None) -> str | None:
+    def _shed_results(self, work: Work, cut: Cut, recall: str | None) -> str | None:
         """Are bulky results all there is to it? Then nobody has to write a summary."""
         could = work.could_shed(cut)
         if not could or not self._slim_enough(work, cut, work.size - could):
@@ -284,18 +284,18 @@ class Compacting(Policy[Compactions]):
             return True
         return work.gone_tokens(cut) > min(work.limit, work.before) // 10
 
-    async def _summarised(self, run: Run, work: Work, cut: Cut) -> str | None:
-        gone = work.gone(cut)
+    async def _summarize_cut(self, run: Run, work: Work, cut: Cut) -> str | None:
+        gone = work.messages_to_archive(cut)
         # where even the estimate is in doubt, the writer is given half of what should fit
         room = work.limit * (4 if work.hard is None else 2)
         text, engine, usd = await self._summary(run, gone, room)
         work.spent += usd
-        new = work.with_summary(cut, worded(text, len(gone), self.policy))
+        new = work.with_summary(cut, render_summary(text, len(gone), self.policy))
         most = work.limit if self.strategy == "hybrid" else work.hard
         over = -1 if most is None else work.size_with(cut, new) - most
         if over >= 0:
             text = text[: max(200, len(text) - 4 * over - 8)]
-            new = work.with_summary(cut, worded(text, len(gone), self.policy))
+            new = work.with_summary(cut, render_summary(text, len(gone), self.policy))
         work.archived = len(gone)
         return work.put(cut, new, engine)
 
@@ -305,13 +305,13 @@ class Compacting(Policy[Compactions]):
             case "truncate":
                 text, engine, usd = "", "truncate", 0.0
             case "custom":
-                text, engine, usd = await self._called(run, gone), "custom", 0.0
+                text, engine, usd = await self._call_back(run, gone), "custom", 0.0
             case _:
-                text, usd = await self._asked(run, gone, room)
+                text, usd = await self._ask_model(run, gone, room)
                 engine = "llm"
-        return (text, engine, usd) if text else (truncated(gone), "truncate", usd)
+        return (text, engine, usd) if text else (truncate_messages(gone), "truncate", usd)
 
-    async def _called(self, run: Run, gone: list[Message]) -> str:
+    async def _call_back(self, run: Run, gone: list[Message]) -> str:
         assert self.callback is not None
         reminders = [one.message for one in run.reminders]
         answer = self.callback(detach(gone), reminders, self.policy or CompactionPolicy())
@@ -319,7 +319,7 @@ class Compacting(Policy[Compactions]):
             answer = await answer
         return summary_in(answer)
 
-    async def _asked(self, run: Run, gone: list[Message], room: int) -> tuple[str, float]:
+    async def _ask_model(self, run: Run, gone: list[Message], room: int) -> tuple[str, float]:
         """Ask the model, unless its answer to the same is on record already."""
         known = on_the_way(run)
         if known is None:
@@ -354,7 +354,9 @@ class Compacting(Policy[Compactions]):
 
     # ----------------------------------------------------------------- on the record
 
-    def _recorded(self, run: Run, work: Work, reason: str, engine: str, recall: str | None) -> None:
+    def _record_compaction(
+        self, run: Run, work: Work, reason: str, engine: str, recall: str | None
+    ) -> None:
         memory: Compactions = run.recall(self)
         policy, frame = self.policy, frame_tokens(run.frame)
         start, stop, new = work.change()
@@ -394,7 +396,7 @@ class Compacting(Policy[Compactions]):
             old = run.frame
             run.reframe(Frame(old.system, (*old.tools, tool.spec), old.settings), PURPOSE)
 
-    def _stopped(self, run: Run, reason: str, limit: int) -> bool:
+    def _note_stopped(self, run: Run, reason: str, limit: int) -> bool:
         """Say once that nothing can be done."""
         memory: Compactions = run.recall(self)
         size = view_tokens(run)
@@ -414,10 +416,10 @@ def summary_in(answer: object) -> str:
     if isinstance(answer, Mapping):
         said = cast("Mapping[object, object]", answer)
         if unknown := [key for key in said if key != "summary"]:
-            raise ConfigError(f"compact_callback answers no {shown(unknown[0])}, but summary")
+            raise ConfigError(f"compact_callback answers no {safe_repr(unknown[0])}, but summary")
         answer = said.get("summary")
     if answer is not None and not isinstance(answer, str):
         raise ConfigError(
-            f"compact_callback answers a text or {{'summary': text}}, not {shown(answer)}"
+            f"compact_callback answers a text or {{'summary': text}}, not {safe_repr(answer)}"
         )
     return (answer or "").strip()

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from windlass.events import JournalEntry, Replied, Said, SessionReset, ToolResulted
 from windlass.messages import Message, Text, ToolCall, ToolResult
-from windlass.policies.compaction.cut import SUMMARY, said
+from windlass.policies.compaction.cut import SUMMARY, render_message
 from windlass.tools.tool import Retry, Tool
 
 NAMES: Final = ("recall", "recall_earlier")  # the second where a tool of yours has the first
@@ -47,13 +47,13 @@ def recall_tool(entries: Sequence[JournalEntry], name: str = NAMES[0]) -> Tool:
             return _places(entries, query, name, args.get("start", 0))
         raise Retry("give the id of a call, or words to look for as query")
 
-    tool = copy.copy(_offered(name))
+    tool = copy.copy(_build_tool(name))
     tool.handler = recall
     return tool
 
 
 @functools.cache
-def _offered(name: str) -> Tool:
+def _build_tool(name: str) -> Tool:
     """The tool as a model sees it: its schema is read once, and not for every run."""
 
     async def nowhere(args: dict[str, Any]) -> str:
@@ -106,7 +106,7 @@ class _Place(NamedTuple):
     text: str
     at: int
 
-    def shown(self, around: int) -> str:
+    def render(self, around: int) -> str:
         start = max(0, self.at - _AROUND)
         return f"{self.where}:\n{self.text[start : self.at + around]}"
 
@@ -126,7 +126,7 @@ def _places(entries: Sequence[JournalEntry], query: str, own: str, start: int) -
     found: list[_Place] = []
     for score in sorted({score for score, _ in once}, reverse=True):
         found += _from_both_ends([p for p in once.values() if p.score == score])
-    shown = [place.shown(len(query) + _AROUND) for place in found[start : start + _FOUND]]
+    shown = [place.render(len(query) + _AROUND) for place in found[start : start + _FOUND]]
     left = len(found) - start - len(shown)
     if left > 0:
         shown.append(f"[{left:,} places more from start={start + len(shown)}]")
@@ -193,5 +193,5 @@ def _message(message: Message, own: str) -> Iterator[tuple[str, str]]:
     if message.kind == SUMMARY:
         return
     blocks = tuple([b for b in message.content if type(b) is not ToolCall or b.name != own])
-    if text := said(Message(message.role, blocks), 1_000_000):
+    if text := render_message(Message(message.role, blocks), 1_000_000):
         yield message.role, text

@@ -14,12 +14,12 @@ from windlass.messages import Message
 from windlass.models.base import Frame, Model
 from windlass.policies.compaction.cut import (
     Cut,
-    archived,
+    build_replacement,
     could_shed,
     cut_of,
+    find_pinned,
+    messages_to_archive,
     pile,
-    pinned,
-    replaced,
     tokens,
 )
 from windlass.policies.compaction.recall import NAMES
@@ -62,7 +62,7 @@ class Work:
     def stay(self) -> frozenset[int]:
         """The places of what is pinned."""
         if self._stay is None:
-            self._stay = pinned(self.messages)
+            self._stay = find_pinned(self.messages)
         return self._stay
 
     def span(self, start: int, stop: int) -> int:
@@ -74,9 +74,9 @@ class Work:
         """What may go when so many messages are kept at both ends."""
         return cut_of(self.messages, keep_first, keep_last, self.stay)
 
-    def gone(self, cut: Cut) -> list[Message]:
+    def messages_to_archive(self, cut: Cut) -> list[Message]:
         """The messages that go with the cut."""
-        return archived(self.messages, cut, self.stay)
+        return messages_to_archive(self.messages, cut, self.stay)
 
     def gone_tokens(self, cut: Cut) -> int:
         """What they come to."""
@@ -89,7 +89,7 @@ class Work:
 
     def with_summary(self, cut: Cut, summary: str) -> list[Message]:
         """What would stand in place of the cut."""
-        return replaced(self.messages, cut, summary, self.stay)
+        return build_replacement(self.messages, cut, summary, self.stay)
 
     def size_with(self, cut: Cut, new: Sequence[Message]) -> int:
         """The size of the view if these stood in place of the cut."""
@@ -149,7 +149,7 @@ def frame_tokens(frame: Frame) -> int:
     return chars // 4
 
 
-def happened(run: Run) -> bool:
+def has_compacted(run: Run) -> bool:
     """Has anything left the view of this session for good?"""
     memory: Compactions | None = run.memory.get(PURPOSE)
     if memory is not None and memory.times:
@@ -160,7 +160,7 @@ def happened(run: Run) -> bool:
     return any(type(e) is Reshaped and e.why == PURPOSE for e in entries)
 
 
-def filled(run: Run) -> bool:
+def is_window_full(run: Run) -> bool:
     """Did the last request and its reply fill the window, by the provider's own count?"""
     turn, most = run.turn, filled_at(run)
     if turn is None or most is None:
@@ -174,7 +174,7 @@ def filled_at(run: Run) -> int | None:
     return None if window is None else window - min(run.plan.reply_tokens, window // 4)
 
 
-def overflowed(run: Run) -> bool:
+def is_after_overflow(run: Run) -> bool:
     """Was this turn's request made smaller for that already?"""
     entry = _since(run, Compacted)
     return isinstance(entry, Compacted) and entry.reason == "overflow"

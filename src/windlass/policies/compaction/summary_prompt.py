@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from windlass.messages import Message
-from windlass.policies.compaction.cut import rendered
+from windlass.policies.compaction.cut import render_messages
 
 WORDS: Final = 600  # of a summary
 #: Scopes whose instructions the model may read beside the summary; any other is the host's alone.
@@ -61,12 +61,12 @@ def system_of(
     parts = [task]
     if policy is None or policy.extend_default_instructions or policy.empty:
         parts.append(rules)
-    if policy is not None and (asked := written(policy)):
+    if policy is not None and (asked := render_policy(policy)):
         parts.append(asked)
     return "\n\n".join([*parts, _MANNER.format(words=words)])
 
 
-def written(policy: CompactionPolicy) -> str:
+def render_policy(policy: CompactionPolicy) -> str:
     """The policy in words."""
     lines: list[str] = []
     if policy.instructions:
@@ -79,13 +79,13 @@ def written(policy: CompactionPolicy) -> str:
 
 def asking(messages: Sequence[Message], room: int) -> str:
     """The question to whoever writes the summary, in about `room` characters."""
-    return f"<conversation>\n{rendered(messages, room)}\n</conversation>\n\nWrite the notes."
+    return f"<conversation>\n{render_messages(messages, room)}\n</conversation>\n\nWrite the notes."
 
 
-def worded(summary: str, count: int, policy: CompactionPolicy | None) -> str:
+def render_summary(summary: str, count: int, policy: CompactionPolicy | None) -> str:
     """A summary as the model reads it. What a host says to the writer alone stays out."""
     parts = [f"[Notes on the {count} earlier messages that are no longer shown]", summary]
-    if policy is not None and policy.visible and (asked := written(policy)):
+    if policy is not None and policy.visible and (asked := render_policy(policy)):
         parts.append(f"[What these notes were asked to do]\n{asked}")
     return "\n\n".join(parts)
 

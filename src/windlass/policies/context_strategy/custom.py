@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias, cast
 import msgspec
 
 from windlass.detach import detach
-from windlass.errors import ConfigError, said, shown
+from windlass.errors import ConfigError, error_text, safe_repr
 from windlass.events import HistoryRepaired
 from windlass.loop.plan import keepable
 from windlass.loop.policy import Policy
@@ -17,23 +17,23 @@ from windlass.loop.run import Run
 from windlass.messages import Message, as_messages
 from windlass.models.base import Request
 from windlass.models.history import repair
-from windlass.policies.rounds import estimated, under_way
+from windlass.policies.rounds import estimate_view, under_way
 
 CUSTOM: Final = "custom"  # why the view changes
 #: `(messages, estimated_tokens)` -> the messages that the model is to see.
 Compress: TypeAlias = Callable[[list[Message], int], Any | Awaitable[Any]]
 
 
-class Asked(msgspec.Struct, frozen=True):
+class LastAsked(msgspec.Struct, frozen=True):
     """The turn in which the function was asked last: what it answered then stands."""
 
     turn: int = 0
 
 
-class Compressing(Policy[Asked]):
+class Compressing(Policy[LastAsked]):
     """Ask `compress` what the view should be."""
 
-    memory = Asked
+    memory = LastAsked
 
     def __init__(self, compress: Compress) -> None:
         self.compress = compress
@@ -44,35 +44,35 @@ class Compressing(Policy[Asked]):
 
     async def before_model(self, run: Run, request: Request) -> Request:
         """Once in a turn, from the second on; what it answers is on the record."""
-        asked: Asked = run.recall(self)
+        asked: LastAsked = run.recall(self)
         if asked.turn == run.number or not under_way(run):
             return request
         before = list(run.strand.items)
-        answer = self.compress(detach(before), estimated(run))
+        answer = self.compress(detach(before), estimate_view(run))
         if inspect.isawaitable(answer):
             answer = await answer
-        after, problems = repair(taken(answer))
-        run.remember(self, Asked(run.number))
+        after, problems = repair(parse_messages(answer))
+        run.remember(self, LastAsked(run.number))
         if not after:
             raise ConfigError(
                 f"context_strategy.compress leaves nothing that can be sent: {problems[0]}"
             )
         if problems:  # a call without its result, say: no provider would take it
             run.note(HistoryRepaired(tuple(problems)))
-        start, stop, new = changed(before, after)
+        start, stop, new = find_changed_span(before, after)
         if start == stop and not new:
             return request
         run.reshape((start, stop), new, CUSTOM)
         return msgspec.structs.replace(request, messages=run.strand.snapshot())
 
 
-def taken(answer: object) -> list[Message]:
+def parse_messages(answer: object) -> list[Message]:
     """What the function answered, as messages; anything else fails the run."""
     items = cast("Sequence[object]", answer) if isinstance(answer, (list, tuple)) else ()
     if not items or not all(isinstance(item, (Message, Mapping)) for item in items):
         raise ConfigError(
             "context_strategy.compress returns a list of messages that is not empty, "
-            f"not {shown(cast('object', answer))}"
+            f"not {safe_repr(cast('object', answer))}"
         )
     try:
         messages = [message for item in items for message in as_messages(item)]
@@ -80,10 +80,14 @@ def taken(answer: object) -> list[Message]:
         # what was put together by hand may hold anything: it is checked as if it had been stored
         return msgspec.convert(msgspec.to_builtins(messages), list[Message])
     except (TypeError, ValueError, RecursionError, ConfigError) as error:
-        raise ConfigError(f"context_strategy.compress returns no messages: {said(error)}") from None
+        raise ConfigError(
+            f"context_strategy.compress returns no messages: {error_text(error)}"
+        ) from None
 
 
-def changed(old: Sequence[Message], new: Sequence[Message]) -> tuple[int, int, Sequence[Message]]:
+def find_changed_span(
+    old: Sequence[Message], new: Sequence[Message]
+) -> tuple[int, int, Sequence[Message]]:
     """The one span of the old that differs, and what stands there in the new."""
     most, start, end = min(len(old), len(new)), 0, 0
     while start < most and _same(old[start], new[start]):

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias, TypedDict, cast
 
 import msgspec
 
-from windlass.errors import ConfigError, shown
+from windlass.errors import ConfigError, safe_repr
 from windlass.loop.policy import Policy
 from windlass.models.base import Model
 from windlass.options.checks import (
@@ -60,7 +60,7 @@ def _model(name: str, value: Any) -> Any:
 
 def _function(name: str, value: Any) -> Any:
     if not callable(value):
-        raise ConfigError(f"{name} is a function, not {shown(value)}")
+        raise ConfigError(f"{name} is a function, not {safe_repr(value)}")
     return value
 
 
@@ -82,7 +82,9 @@ def _strategy(name: str, value: Any) -> ContextStrategy | None:
         if isinstance(value, kind):
             return shaped(kind, fields, flag=False)(name, value)
     if not isinstance(value, Mapping):
-        raise ConfigError(f"{name} is a dict with a type, or a ContextStrategy, not {shown(value)}")
+        raise ConfigError(
+            f"{name} is a dict with a type, or a ContextStrategy, not {safe_repr(value)}"
+        )
     given = dict(cast("Mapping[Any, Any]", value))
     if "type" not in given:
         known = ", ".join(map(repr, _FIELDS))

@@ -27,11 +27,11 @@ from windlass.messages import (
 )
 from windlass.models.base import Frame, Model, Request, Settings
 from windlass.policies.rounds import (
-    estimated,
+    estimate_view,
     first_said,
     round_at,
     staying,
-    unanswered,
+    unanswered_start,
     under_way,
 )
 
@@ -48,7 +48,7 @@ _ASKED: Final = (
 _FEWEST: Final = 4  # messages of a view that is worth it
 
 
-class Looked(msgspec.Struct, frozen=True):
+class LastLook(msgspec.Struct, frozen=True):
     """The turn in which the view was looked at last: once in a turn is enough."""
 
     turn: int = 0
@@ -63,10 +63,10 @@ class Half(msgspec.Struct, frozen=True):
     old: tuple[Message, ...]
 
 
-class Summarizing(Policy[Looked]):
+class Summarizing(Policy[LastLook]):
     """Above `most` tokens the older half becomes a summary. `model`: who writes it, if another."""
 
-    memory = Looked
+    memory = LastLook
     brief: ClassVar[bool] = True
 
     def __init__(self, most: int, model: Model | None = None) -> None:
@@ -79,16 +79,16 @@ class Summarizing(Policy[Looked]):
 
     async def before_model(self, run: Run, request: Request) -> Request:
         """From the second turn on, where the view is longer than it may be."""
-        if len(run.strand.items) < _FEWEST or estimated(run) <= self.most or not under_way(run):
+        if len(run.strand.items) < _FEWEST or estimate_view(run) <= self.most or not under_way(run):
             return request
-        looked: Looked = run.recall(self)
+        looked: LastLook = run.recall(self)
         if looked.turn == run.number:
             return request  # the process ended before the model answered, or it is asked again
         half = older_half(run.strand.items)
         if half is None:
             return request
         text = await self._summary(run, half.old)
-        run.remember(self, Looked(run.number))
+        run.remember(self, LastLook(run.number))
         if text is None:
             return request
         summary = Message("user", (Text(f"{_HEAD}\n{text}" if text else _NONE),), SUMMARY)
@@ -97,9 +97,9 @@ class Summarizing(Policy[Looked]):
 
     async def _summary(self, run: Run, old: Sequence[Message]) -> str | None:
         """The summary; None: nobody could write one, and the view stays as it is."""
-        lines = b"\n".join([_encode(shown(message)) for message in old]).decode()
+        lines = b"\n".join([_encode(to_summary_input(message)) for message in old]).decode()
         question = Message("user", (Text(_ASKED), Text(f"\n\nConversation:\n{lines}")))
-        known = _answered(run, question)
+        known = _find_earlier_reply(run, question)
         if known is not None:
             return known.message.text.strip()
         frame = Frame(run.frame.system, (), _settings(run, self.model))
@@ -119,7 +119,7 @@ def older_half(messages: Sequence[Message]) -> Half | None:
     rest = [at for at in range(first + 1, len(messages)) if at not in stay]
     size = max(2, len(rest) // 2)
     edge = rest[size] if size < len(rest) else len(messages)
-    stop = round_at(messages, min(edge, unanswered(messages)))
+    stop = round_at(messages, min(edge, unanswered_start(messages)))
     places = [at for at in rest if at < stop]
     if all(messages[at].kind == SUMMARY for at in places):
         return None  # also where there are none; a summary of a summary says nothing new
@@ -128,7 +128,7 @@ def older_half(messages: Sequence[Message]) -> Half | None:
     return Half(start, stop, kept, tuple([messages[at] for at in places]))
 
 
-def shown(message: Message) -> dict[str, Any]:
+def to_summary_input(message: Message) -> dict[str, Any]:
     """A message as whoever summarises it sees it: no thoughts, and no pictures but their digests."""
     blocks: list[Any] = []
     for block in message.content:
@@ -141,7 +141,7 @@ def shown(message: Message) -> dict[str, Any]:
                 failed = {"failed": True} if block.is_error else {}
                 blocks.append({"result_of": block.name, **failed, "content": _content(block)})
             case Image() | Document():
-                blocks.append(_named(block))
+                blocks.append(_describe_media(block))
             case Thinking() | Opaque():
                 pass
     return {"role": message.role, "content": blocks}
@@ -150,16 +150,18 @@ def shown(message: Message) -> dict[str, Any]:
 def _content(result: ToolResult) -> Any:
     if isinstance(result.content, str):
         return result.content
-    return [part.text if isinstance(part, Text) else _named(part) for part in result.content]
+    return [
+        part.text if isinstance(part, Text) else _describe_media(part) for part in result.content
+    ]
 
 
-def _named(part: Image | Document) -> dict[str, str]:
+def _describe_media(part: Image | Document) -> dict[str, str]:
     """By what it is: two that differ are never taken for the same."""
     digest = blake2b((part.url or part.data or "").encode(), digest_size=8).hexdigest()
     return {type(part).__name__.lower(): f"{part.media_type} {digest}"}
 
 
-def _answered(run: Run, question: Message) -> Replied | None:
+def _find_earlier_reply(run: Run, question: Message) -> Replied | None:
     """The reply that this very question got before, in whichever run of the session."""
     for entry in reversed(run.journal.entries):
         if type(entry) is Replied and entry.purpose == SUMMARY and entry.rewritten == (question,):

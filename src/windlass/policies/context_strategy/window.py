@@ -15,7 +15,7 @@ from windlass.loop.policy import Policy
 from windlass.loop.run import Run
 from windlass.messages import Message, Text
 from windlass.models.base import Request
-from windlass.policies.rounds import round_at, staying, unanswered, under_way
+from windlass.policies.rounds import round_at, staying, unanswered_start, under_way
 
 WINDOW: Final = "window"  # why the view changes, and the kind of the notice
 _NOTICE: Final = "[Earlier conversation history truncated — {} turn(s) removed]"
@@ -47,14 +47,14 @@ class SlidingWindow(Policy[None]):
         items = run.strand.items
         if len(items) <= self.most or not under_way(run):
             return request
-        slide = slid(items, self.most)
+        slide = plan_slide(items, self.most)
         if slide is None:
             return request
         run.reshape((slide.start, slide.stop), slide.messages, WINDOW)
         return msgspec.structs.replace(request, messages=run.strand.snapshot())
 
 
-def slid(messages: Sequence[Message], most: int) -> Slide | None:
+def plan_slide(messages: Sequence[Message], most: int) -> Slide | None:
     """What gives way so that `most` messages are left beside what stays; None: nothing.
 
     A round at the edge is kept whole, and what the model has not answered yet is kept anyhow.
@@ -67,18 +67,18 @@ def slid(messages: Sequence[Message], most: int) -> Slide | None:
     ]  # fmt: skip
     if len(moving) <= most:
         return None
-    stop = round_at(messages, min(moving[-most], unanswered(messages)))
+    stop = round_at(messages, min(moving[-most], unanswered_start(messages)))
     gone = [at for at in moving if at < stop]
     if not gone:
         return None
     start = next(at for at in range(stop) if at not in stay)
     kept = [messages[at] for at in range(start, stop) if at in stay]
     turns = sum(messages[at].role == "assistant" for at in gone)
-    turns += sum(_removed(message) for message in messages[:stop] if message.kind == WINDOW)
+    turns += sum(_removed_count(message) for message in messages[:stop] if message.kind == WINDOW)
     notice = [Message("user", (Text(_NOTICE.format(turns)),), WINDOW)] if turns else []
     return Slide(start, stop, [*kept, *notice])
 
 
-def _removed(notice: Message) -> int:
+def _removed_count(notice: Message) -> int:
     found = _TOLD.search(notice.text)
     return int(found[1]) if found is not None else 0

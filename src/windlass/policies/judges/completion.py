@@ -67,11 +67,11 @@ class Verification(Policy[None]):
         if gates(run).attempts >= self.max_attempts:
             return Stop("verify_exhausted", finish.reason)
         if self.check is not None or self.checks:
-            decision = await self._checked(run, turn, finish)
+            decision = await self._run_checks(run, turn, finish)
             if decision.verdict != "done":
                 return self._veto(run, decision)
         for judge in (self.judge, self.done):
-            verdict = None if judge is None else await self._judged(run, turn, finish, judge)
+            verdict = None if judge is None else await self._ask_judge(run, turn, finish, judge)
             if verdict is not None:
                 return verdict
         return None
@@ -90,7 +90,7 @@ class Verification(Policy[None]):
 
     # ----------------------------------------------------------------- gates
 
-    async def _checked(self, run: Run, turn: Turn, finish: Finish) -> JudgeDecision:
+    async def _run_checks(self, run: Run, turn: Turn, finish: Finish) -> JudgeDecision:
         """Your function's word, or what the checks found."""
         counted = tally(run)
         if (known := counted.decisions.get(_GATE)) is not None:
@@ -112,7 +112,7 @@ class Verification(Policy[None]):
         run.note(decision)
         return decision
 
-    async def _judged(
+    async def _ask_judge(
         self, run: Run, turn: Turn, finish: Finish, judge: Judge
     ) -> KeepGoing | Stop | None:
         decision = tally(run).decisions.get(judge.gate)

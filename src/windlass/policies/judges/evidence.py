@@ -12,11 +12,11 @@ from typing import Any, cast
 import msgspec
 
 from windlass import seams
-from windlass.errors import ConfigError, said, shown, whole_text
+from windlass.errors import ConfigError, error_text, safe_repr, whole_text
 from windlass.events import CheckRan
 from windlass.loop.run import Run
 from windlass.messages import Message
-from windlass.policies.judges.judge import shortened
+from windlass.policies.judges.judge import shorten_text
 
 _LONGEST = 16_000  # characters of what a check says
 FALLBACK = "The task is not finished yet. Go on with what is missing."
@@ -46,7 +46,7 @@ async def evidence(run: Run, checks: tuple[Check, ...], proposal: Proposal) -> s
         try:
             problem = await problem_of(run, check, proposal)
         except Exception as error:  # a check that breaks has not passed
-            problem = f"{type(error).__name__}: {said(error)}"
+            problem = f"{type(error).__name__}: {error_text(error)}"
         took = (seams.monotonic() - started) * 1000
         run.note(CheckRan(run.iteration, name, problem is None, problem, took))
         if problem is not None:
@@ -71,8 +71,10 @@ async def problem_of(run: Run, check: Check, proposal: Proposal) -> str | None:
         return FALLBACK
     if isinstance(given, str):
         # what a program printed may be a book, and hold bytes that are no text
-        return shortened(whole_text(given), _LONGEST) or None
-    raise ConfigError(f"verify_completion answers None, True, False or a text, not {shown(given)}")
+        return shorten_text(whole_text(given), _LONGEST) or None
+    raise ConfigError(
+        f"verify_completion answers None, True, False or a text, not {safe_repr(given)}"
+    )
 
 
 def _is_async(check: Check) -> bool:

@@ -17,7 +17,7 @@ from windlass.loop.run import Run
 from windlass.messages import Message, Text, ToolCall, ToolResult
 from windlass.models.base import Frame, Model, Request, Settings
 from windlass.models.json_text import json_values
-from windlass.models.structured_output import asking, forced, means_of
+from windlass.models.structured_output import asking, can_force_call, means_of
 from windlass.options.prompt_text import Words, text_of
 from windlass.policies.facts import tally
 
@@ -35,15 +35,15 @@ async def consult(
     tries = 1 + (run.plan.metadata or {}).get("schema_retries", 0)
     known = tally(run).asides.get(purpose)
     if known is not None:  # it answered, and the process ended before anybody listened
-        heard = spoken(known.message, schema)
+        heard = parse_verdict(known.message, schema)
         if heard or tries == 1:
             return heard, known.duration_ms
-    question = Message("user", (Text(f"The conversation:\n\n{rendered(run.messages)}"),))
+    question = Message("user", (Text(f"The conversation:\n\n{render_conversation(run.messages)}"),))
     request = Request((question,), _frame(model or run.model, await text_of(system), schema))
     started = seams.monotonic()
     heard: dict[str, Any] = {}
     while not heard and tries:  # a judge that cannot be understood is asked once more
-        heard = spoken((await run.ask(request, purpose, model)).message, schema)
+        heard = parse_verdict((await run.ask(request, purpose, model)).message, schema)
         tries -= 1
     return heard, (seams.monotonic() - started) * 1000
 
@@ -51,10 +51,10 @@ async def consult(
 def _frame(judge: Model, system: str, schema: dict[str, Any]) -> Frame:
     frame, caps = Frame(system, (), _SETTINGS), judge.capabilities
     means = means_of(caps, frame, schema)
-    return asking(frame, means, schema, _TOOL, force=forced(caps, frame))
+    return asking(frame, means, schema, _TOOL, force=can_force_call(caps, frame))
 
 
-def spoken(message: Message, schema: dict[str, Any]) -> dict[str, Any]:
+def parse_verdict(message: Message, schema: dict[str, Any]) -> dict[str, Any]:
     """The answer in a judge's reply: the first object that has a key of the form; else nothing."""
     for value in _values(message):
         if isinstance(value, dict) and not schema["properties"].keys().isdisjoint(value):
@@ -74,12 +74,12 @@ def _values(message: Message) -> Iterator[Any]:
 def words(answer: dict[str, Any], name: str) -> str | None:
     """A text of the answer, if it has one."""
     value = answer.get(name)
-    return shortened(whole_text(value.strip())) or None if isinstance(value, str) else None
+    return shorten_text(whole_text(value.strip())) or None if isinstance(value, str) else None
 
 
-def rendered(messages: Sequence[Message]) -> str:
+def render_conversation(messages: Sequence[Message]) -> str:
     """A conversation in words; of a very long one the beginning and the end."""
-    parts = [shortened(_said(message), _ROUND) for message in messages]
+    parts = [shorten_text(_render_message(message), _ROUND) for message in messages]
     if sum(map(len, parts)) > _MOST and len(parts) > 2:
         room = _MOST - len(parts[0])
         kept: list[str] = []
@@ -93,24 +93,24 @@ def rendered(messages: Sequence[Message]) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def _said(message: Message) -> str:
+def _render_message(message: Message) -> str:
     lines: list[str] = []
     for block in message.content:
         match block:
             case Text(text):
-                lines.append(f"{message.role.upper()}: {shortened(text)}")
+                lines.append(f"{message.role.upper()}: {shorten_text(text)}")
             case ToolCall(_, name, arguments):
                 written = msgspec.json.encode(arguments, enc_hook=str).decode()
-                lines.append(f"CALL {name}: {shortened(written)}")
+                lines.append(f"CALL {name}: {shorten_text(written)}")
             case ToolResult():
                 mark = " (failed)" if block.is_error else ""
-                lines.append(f"RESULT {block.name}{mark}: {shortened(block.text)}")
+                lines.append(f"RESULT {block.name}{mark}: {shorten_text(block.text)}")
             case _:
                 pass  # a judge hears what was said and done, not what was thought or shown
     return "\n".join(lines)
 
 
-def shortened(text: str, most: int = _LONGEST) -> str:
+def shorten_text(text: str, most: int = _LONGEST) -> str:
     """The text, or its beginning and its end."""
     if len(text) <= most:
         return text

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from windlass.errors import ModelError, said
+from windlass.errors import ModelError, error_text
 from windlass.events import StepJudgeDecision
 from windlass.loop.policy import Policy
 from windlass.loop.run import Run
@@ -57,9 +57,9 @@ class Vetoes(Reading):
 
     def takes(self) -> Mapping[type, Take]:
         """What takes an entry into account, for each kind that matters."""
-        return {StepJudgeDecision: self._decided}
+        return {StepJudgeDecision: self._read_decision}
 
-    def _decided(self, entry: StepJudgeDecision) -> None:
+    def _read_decision(self, entry: StepJudgeDecision) -> None:
         if entry.verdict is not None:
             self.count = self.count + 1 if entry.verdict == "revise" else 0
 
@@ -95,7 +95,7 @@ class StepJudging(Policy[None]):
         try:
             answer, took = await consult(run, self.system, VERDICT, "step_judge", self.model)
         except ModelError as error:  # who only advises must not end the run
-            return StepJudgeDecision(session, number, error=said(error))
+            return StepJudgeDecision(session, number, error=error_text(error))
         passed = str(answer.get("verdict", "")).strip().lower() in _PASSES
         return StepJudgeDecision(
             session,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict, cast
 
 import msgspec
 
-from windlass.errors import ConfigError, shown
+from windlass.errors import ConfigError, safe_repr
 from windlass.loop.plan import Plan
 from windlass.loop.policy import Policy, moments_of
 
@@ -39,7 +39,7 @@ def _plan(name: str, value: Any) -> dict[str, Any] | None:
         return {"session_id": value.session_id, "id": value.id}
     raise ConfigError(
         f'{name} is a plan (`out.plan` of a run with dry_run="plan") or the id of its session, '
-        f"not {shown(value)}"
+        f"not {safe_repr(value)}"
     )
 
 
@@ -82,18 +82,18 @@ def foreseeing(policies: Sequence[Policy[Any]], mode: Mapping[str, Any]) -> list
 def _quiet(policy: Policy[Any]) -> Policy[Any]:
     from windlass.policies.approval import Approval
     from windlass.policies.consent import Consent
-    from windlass.policies.permissions import Permitted
+    from windlass.policies.permissions import PermissionCheck
     from windlass.policies.preview.policy import Beforehand
     from windlass.policies.taint.policy import ThirdLeg
 
     if isinstance(policy, Approval):
         rules = msgspec.structs.replace(policy.policy, request_permission=None)
         return Beforehand(policy, Approval(rules, policy.name))
-    if isinstance(policy, Permitted):
+    if isinstance(policy, PermissionCheck):
         lists = policy.permissions
         if lists.on_escalation is not None:
             lists = msgspec.structs.replace(lists, on_escalation=_later)
-        return Beforehand(policy, Permitted(lists, policy.name))
+        return Beforehand(policy, PermissionCheck(lists, policy.name))
     return Beforehand(policy, policy) if isinstance(policy, (ThirdLeg, Consent)) else policy
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from windlass import seams
-from windlass.errors import shown
+from windlass.errors import safe_repr
 from windlass.events import (
     EffectPlanned,
     JournalEntry,
@@ -179,7 +179,7 @@ async def compare_rows(
     if seen.result.is_error:
         if seen.result.outcome == "denied":
             return None  # and it will be, when it runs
-        words = shown(seen.result.text, 200)
+        words = safe_repr(seen.result.text, 200)
         return RowsDiffer(f"it would fail now: {words}", {"error": seen.result.text})
     if effect.rows is None:  # a plan of before these were kept
         same = digest_of(seen.diff) == digest_of(effect.diff)
@@ -224,4 +224,4 @@ def _words(diff: Sequence[Mapping[str, Any]]) -> str:
         ]
         parts.append(f"{row['verb']} {row['resource']} {row['id']!r}: {', '.join(fields)}")
     more = f" and {len(diff) - 3} rows more" if len(diff) > 3 else ""
-    return shown("; ".join(parts), 300) + more
+    return safe_repr("; ".join(parts), 300) + more

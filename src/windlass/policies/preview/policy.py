@@ -81,20 +81,20 @@ class Beforehand(Policy[Any]):
         answer = await self.silent.before_tool(run, call)
         if not isinstance(answer, Suspend):
             return answer
-        _unasked(run).setdefault(call.id, []).append((self.name, answer))
+        _open_questions(run).setdefault(call.id, []).append((self.name, answer))
         return None
 
     async def after_tool(self, run: Run, call: ToolCall, result: ToolResult) -> Any:
         return await self.inner.after_tool(run, call, result)
 
 
-def _unasked(run: Run) -> dict[str, list[tuple[str, Suspend]]]:
+def _open_questions(run: Run) -> dict[str, list[tuple[str, Suspend]]]:
     return run.readings.setdefault(Beforehand, {})
 
 
 def _asks(run: Run, call: ToolCall) -> tuple[dict[str, Any], ...]:
     """Who would have asked about this call."""
-    held = _unasked(run).pop(call.id, [])
+    held = _open_questions(run).pop(call.id, [])
     return tuple(
         {
             "rule": name,
@@ -130,15 +130,15 @@ class Preview(Policy[None]):
         root = self.root or run
         earlier = await self._earlier(root, run)
         if tool.effect == "read_only":
-            seen = await _rehearsed(run, tool, call, list(earlier.values())) if earlier else None
+            seen = await _preview_call(run, tool, call, list(earlier.values())) if earlier else None
             return None if seen is None else seen.result
         key = f"{run.session_id}:{call.id}"
         if key in earlier:  # a sub-agent that was killed meets its call again
             return earlier[key].result
-        seen = await _rehearsed(run, tool, call, list(earlier.values()))
+        seen = await _preview_call(run, tool, call, list(earlier.values()))
         if seen is not None and seen.result.is_error:
             return seen.result  # nothing would have happened
-        if not any(_key(root, entry) == key for entry in _planned(root)):
+        if not any(_key(root, entry) == key for entry in _planned_effects(root)):
             root.record(
                 EffectPlanned(
                     call.id, tool.name, version(tool), call.arguments, digest_of(call.arguments),
@@ -159,14 +159,14 @@ class Preview(Policy[None]):
     async def _earlier(self, root: Run, run: Run) -> dict[str, Rehearsal]:
         """What was rehearsed so far; a run that goes on after a crash rehearses it once more."""
         known: dict[str, Rehearsal] = root.readings.setdefault(Preview, {})
-        for entry in _planned(root):
+        for entry in _planned_effects(root):
             key = _key(root, entry)
             tool = run.tools.get(entry.tool) or root.tools.get(entry.tool)
             if key in known or tool is None or not entry.diff:
                 continue
             arguments = {**entry.arguments, **(entry.pinned or {})}
             again = ToolCall(entry.call_id, entry.tool, arguments)
-            seen = await _rehearsed(root, tool, again, list(known.values()))
+            seen = await _preview_call(root, tool, again, list(known.values()))
             if seen is not None and seen.changes:
                 known[key] = seen
         return known
@@ -176,12 +176,12 @@ class Preview(Policy[None]):
             return outcome
         entries = run.journal.entries[run.first_entry :]
         begun = next(entry for entry in entries if type(entry) is RunStarted)
-        effects = [effect_of(entry) for entry in _planned(run)]
+        effects = [effect_of(entry) for entry in _planned_effects(run)]
         run.record(PlanMade(bound_to(run.session_id, begun, effects), len(effects), outcome.status))
         return outcome
 
 
-def _planned(root: Run) -> list[EffectPlanned]:
+def _planned_effects(root: Run) -> list[EffectPlanned]:
     entries = root.journal.entries[root.first_entry :]
     return [entry for entry in entries if type(entry) is EffectPlanned]
 
@@ -190,7 +190,7 @@ def _key(root: Run, entry: EffectPlanned) -> str:
     return f"{entry.session_id or root.session_id}:{entry.call_id}"
 
 
-async def _rehearsed(
+async def _preview_call(
     run: Run, tool: Tool, call: ToolCall, earlier: Sequence[Rehearsal]
 ) -> Rehearsal | None:
     ctx: ToolContext[Any] = ToolContext(
@@ -349,7 +349,7 @@ class ByPlan(Policy[Claims]):
         else:
             why = ""
         if at is not None:
-            why = _unusable(plan, root) or await self._claimed(root, plan)
+            why = _unusable(plan, root) or await self._claim_plan(root, plan)
         if at is None or why:
             return _not_planned(call, plan, why, asks)
         if key not in claims.calls:
@@ -357,7 +357,7 @@ class ByPlan(Policy[Claims]):
             root.remember(policy, claims)
             await _first_there(root, run)
         own = frozenset(claims.calls)
-        differ = await compare_rows(run, tool, call, plan.effects[at], own, _rehearsed)
+        differ = await compare_rows(run, tool, call, plan.effects[at], own, _preview_call)
         if differ is not None:
             return _not_planned(call, plan, differ.why, asks, differ)
         why = f"effect {at} of plan {plan.id[:12]}"
@@ -368,7 +368,7 @@ class ByPlan(Policy[Claims]):
         }
         return Granted(why, plan.approved_by, receipt=told)
 
-    async def _claimed(self, run: Run, plan: EffectPlan) -> str:
+    async def _claim_plan(self, run: Run, plan: EffectPlan) -> str:
         """Make the plan this run's own, on the record of the session that made it. "": it is."""
         if plan.is_used_by(run.session_id, run.run_id):
             return ""

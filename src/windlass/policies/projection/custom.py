@@ -13,10 +13,10 @@ from windlass.loop.run import Run
 from windlass.models.base import Request
 from windlass.policies.compaction.rewrite import view_tokens
 from windlass.policies.view_rewrite import (
+    is_unchanged,
     lend,
     read,
     take_back,
-    untouched,
     whole,
 )
 
@@ -61,7 +61,7 @@ class CustomProjection(Policy[None]):
             raise ConfigError(
                 f"{WHO} answers a list of messages; to leave them, answer them as they are"
             )
-        if untouched(answer, request.messages):
+        if is_unchanged(answer, request.messages):
             return request
         given = read(run, answer, WHO)
         return Request(whole(given, request.messages, request.tail), request.frame, request.tail)

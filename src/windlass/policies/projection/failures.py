@@ -40,7 +40,7 @@ class Chain(NamedTuple):
     then: Round | None = None  # None: the model spoke, or nothing came after them yet
 
 
-def failed(result: ToolResult) -> bool:
+def is_failure(result: ToolResult) -> bool:
     """Did the call come to nothing?"""
     return result.is_error or result.outcome != "ok"
 
@@ -113,8 +113,8 @@ def _went_well(answer: Message) -> bool:
 def _round(items: Sequence[Message], at: int) -> Round:
     results = [block for block in items[at + 1].content if type(block) is ToolResult]
     answered = items[at + 1].role == "tool" and len(results) == len(items[at].tool_calls)
-    bad = tuple([one.name for one in results if failed(one)])
-    good = tuple([one.name for one in results if not failed(one)])
+    bad = tuple([one.name for one in results if is_failure(one)])
+    good = tuple([one.name for one in results if not is_failure(one)])
     grave = not answered or any(one.outcome not in HARMLESS for one in results)
     # one that begins the view, or goes on with a turn that its provider paused, does not go alone
     alone = at > 0 and items[at - 1].role != "assistant"
@@ -130,7 +130,7 @@ _SAID: Final = 160  # characters of an error that stay
 _MANY: Final = 4  # rounds of a row that has no end yet
 
 
-def squashed(
+def squash_failures(
     view: Sequence[Message], failures: Failures, stop: int, keep_last: int, tool: str | None
 ) -> list[Edit]:
     """The failed rounds before `stop`, each row of them one note; `tool` brings them back."""
@@ -144,12 +144,12 @@ def squashed(
     for row in rows:
         for group in _adjacent(row):
             start, end = group[0].start, group[-1].stop
-            note = Message("user", (Text(_noted(view[start:end], tool)),), NOTE)
+            note = Message("user", (Text(_squash_note(view[start:end], tool)),), NOTE)
             edits.append(edit(view, start, end, (note,), end + keep_last))
     for one in failures.mixed:
         if one.stop <= stop:
             at = one.stop - 1
-            slim = _shortened(view[at], tool)
+            slim = _shorten_failures(view[at], tool)
             edits.append(edit(view, at, at + 1, (slim,), one.stop + keep_last))
     return sorted(one for one in edits if one is not None)
 
@@ -165,27 +165,29 @@ def _adjacent(row: Sequence[Round]) -> list[list[Round]]:
     return groups
 
 
-def _noted(messages: Sequence[Message], tool: str | None) -> str:
+def _squash_note(messages: Sequence[Message], tool: str | None) -> str:
     results = [b for m in messages for b in m.content if type(b) is ToolResult]
     counted = Counter(result.name for result in results)
     names = ", ".join(f"{name} ×{n}" if n > 1 else name for name, n in counted.items())
     how = "1 call that failed is" if len(results) == 1 else f"{len(results)} calls that failed are"
     last = results[-1]
     where = f' {tool}(id="{last.id}") shows it.' if tool is not None else ""
-    return f"[{how} no longer shown: {names}. The last said: {_said(last)}{where}]"
+    return f"[{how} no longer shown: {names}. The last said: {_shorten_result(last)}{where}]"
 
 
-def _said(result: ToolResult) -> str:
+def _shorten_result(result: ToolResult) -> str:
     text = " ".join(result.text[: 2 * _SAID].split())
     return text if len(text) <= _SAID else f"{text[: _SAID - 1]}…"
 
 
-def _shortened(message: Message, tool: str | None) -> Message:
+def _shorten_failures(message: Message, tool: str | None) -> Message:
     blocks: list[Block] = []
     for block in message.content:
-        if type(block) is ToolResult and failed(block) and len(block.text) > 2 * _SAID:
+        if type(block) is ToolResult and is_failure(block) and len(block.text) > 2 * _SAID:
             where = f'; {tool}(id="{block.id}") shows all of it' if tool is not None else ""
-            block = msgspec.structs.replace(block, content=f"[failed{where}] {_said(block)}")
+            block = msgspec.structs.replace(
+                block, content=f"[failed{where}] {_shorten_result(block)}"
+            )
         blocks.append(block)
     return msgspec.structs.replace(message, content=tuple(blocks))
 
@@ -193,11 +195,11 @@ def _shortened(message: Message, tool: str | None) -> Message:
 # `clean_tool_repair`: a call that failed and was mended is shown as if it had been right at once.
 
 
-def repaired(view: Sequence[Message], failures: Failures) -> list[Edit]:
+def remove_repaired(view: Sequence[Message], failures: Failures) -> list[Edit]:
     """The failed rounds go, where the round after them did with success what they had tried."""
     edits: list[Edit] = []
     for chain in failures.chains:
-        if chain.then is None or not _mended(view, chain):
+        if chain.then is None or not _is_repaired(view, chain):
             continue
         for one in chain.rounds:
             found = edit(view, one.start, one.stop, (), chain.then.stop)
@@ -206,7 +208,7 @@ def repaired(view: Sequence[Message], failures: Failures) -> list[Edit]:
     return edits
 
 
-def _mended(view: Sequence[Message], chain: Chain) -> bool:
+def _is_repaired(view: Sequence[Message], chain: Chain) -> bool:
     """Did every tool that failed work in the next round? One that does not exist had another name."""
     then = chain.then
     if then is None or not then.worked:

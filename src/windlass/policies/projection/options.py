@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypedDict, cast
 
-from windlass.errors import ConfigError, shown
+from windlass.errors import ConfigError, safe_repr
 from windlass.loop.policy import Policy
 from windlass.options.checks import (
     boolean,
@@ -18,7 +18,12 @@ from windlass.options.checks import (
     texts,
 )
 from windlass.policies.build import About
-from windlass.policies.projection.settings import DEFAULTS, POLICIES, TranscriptProjection, filled
+from windlass.policies.projection.settings import (
+    DEFAULTS,
+    POLICIES,
+    TranscriptProjection,
+    with_defaults,
+)
 
 
 class ShapingOptions(TypedDict, total=False):
@@ -56,7 +61,9 @@ def _projection(name: str, value: Any) -> TranscriptProjection | None:
         value = {"policy": _policy(name, value)}
     if isinstance(value, Mapping) and "policy" not in value:
         known = ", ".join(map(repr, POLICIES))
-        raise ConfigError(f"{name} needs a policy: one of {known}, not {shown(cast('Any', value))}")
+        raise ConfigError(
+            f"{name} needs a policy: one of {known}, not {safe_repr(cast('Any', value))}"
+        )
     given: TranscriptProjection | None = _fields(name, value)
     if given is None:
         return None
@@ -74,7 +81,7 @@ def _projection(name: str, value: Any) -> TranscriptProjection | None:
         raise ConfigError(
             f'{name}: policy "custom" needs a function as project: (messages, context) -> list'
         )
-    return filled(given)
+    return with_defaults(given)
 
 
 CHECKS: dict[str, _Check] = {
@@ -111,6 +118,6 @@ def _projecting(projection: TranscriptProjection) -> Policy[Any]:
         from windlass.policies.projection.custom import CustomProjection
 
         return CustomProjection(projection.project)
-    from windlass.policies.projection.policy import Projecting
+    from windlass.policies.projection.policy import Projection
 
-    return Projecting(projection)
+    return Projection(projection)

@@ -22,19 +22,19 @@ from windlass.policies.compaction.cut import fresh, weigh
 from windlass.policies.compaction.recall import recall_tool
 from windlass.policies.compaction.rewrite import (
     frame_tokens,
-    happened,
+    has_compacted,
     recalling,
     view_tokens,
 )
-from windlass.policies.projection.failures import Failures, repaired, squashed
-from windlass.policies.projection.prefix import prefixed
+from windlass.policies.projection.failures import Failures, remove_repaired, squash_failures
+from windlass.policies.projection.prefix import summarize_prefix
 from windlass.policies.projection.reachability import (
     Bodies,
-    collected,
+    collect_unreachable,
     roots_of,
     shed_by,
 )
-from windlass.policies.projection.settings import Edit, TranscriptProjection, chosen
+from windlass.policies.projection.settings import Edit, TranscriptProjection, choose_edits
 from windlass.tools.tool import Tool
 
 NAME: Final = "transcript_projection"
@@ -49,7 +49,7 @@ class Projections(msgspec.Struct, frozen=True):
     version: int = 0  # of the scratchpad when results were last collected
 
 
-class Projecting(Policy[Projections]):
+class Projection(Policy[Projections]):
     """Take out of the view what its settings name."""
 
     memory = Projections
@@ -69,7 +69,7 @@ class Projecting(Policy[Projections]):
         name = recalling(run)
         if name is None or not run.tools:
             return None
-        if happened(run) and any(policy.name == "compaction" for policy in run.plan.policies):
+        if has_compacted(run) and any(policy.name == "compaction" for policy in run.plan.policies):
             return None  # compaction brings it
         return [recall_tool(run.journal.entries, name)]
 
@@ -77,12 +77,12 @@ class Projecting(Policy[Projections]):
         messages = request.messages
         if type(messages) is not View or messages.strand is not run.strand:
             return request  # somebody shows other messages for this call
-        edits = self._proposed(run)
+        edits = self._propose_edits(run)
         if not edits:
             return request
         view = run.strand.items
         begin = fresh(view)
-        part = chosen(view, edits, begin, self.least)
+        part = choose_edits(view, edits, begin, self.least)
         if not part:
             return request
         effect = self._effect(run, request, part, begin)
@@ -97,35 +97,35 @@ class Projecting(Policy[Projections]):
 
     # ----------------------------------------------------------------- what could go
 
-    def _proposed(self, run: Run) -> Sequence[Edit]:
+    def _propose_edits(self, run: Run) -> Sequence[Edit]:
         match self.policy:
             case "clean_tool_repair" | "squash_failed_calls":
-                return self._failed(run)
+                return self._edits_of_failures(run)
             case "summary_prefix":
                 if view_tokens(run) < self.least:
                     return ()
                 tool = recalling(run)
-                return prefixed(
+                return summarize_prefix(
                     run.strand.items, self.keep_last, self.least, self.settings.summary, tool
                 )
             case _:
-                return self._unreached(run)
+                return self._edits_of_unreachable(run)
 
-    def _failed(self, run: Run) -> Sequence[Edit]:
+    def _edits_of_failures(self, run: Run) -> Sequence[Edit]:
         failures: Failures = run.readings.setdefault(Failures, Failures()).upto_now(run)
         if not failures.chains and not failures.open and not failures.mixed:
             return ()
         view = run.strand.items
         if self.policy == "clean_tool_repair":
-            edits = repaired(view, failures)
+            edits = remove_repaired(view, failures)
         else:
             stop = min(len(view) - self.keep_last, fresh(view))
-            edits = squashed(view, failures, stop, self.keep_last, recalling(run))
+            edits = squash_failures(view, failures, stop, self.keep_last, recalling(run))
         if edits and len(view) % _LATER and edits[-1].since + _NEW < len(view):
             return ()  # looked at before
         return edits
 
-    def _unreached(self, run: Run) -> Sequence[Edit]:
+    def _edits_of_unreachable(self, run: Run) -> Sequence[Edit]:
         """Looked for when the scratchpad has changed; without one, after every few turns."""
         pad: Any = run.memory.get("scratchpad")
         version: int = 0 if pad is None else pad.version
@@ -145,7 +145,7 @@ class Projecting(Policy[Projections]):
         kept = None if pad is None else pad.pad
         texts = self.settings.roots or ()
         roots = roots_of(view, stop, kept, run.journal.entries, texts)
-        return collected(view, bodies, roots, stop, recalling(run))
+        return collect_unreachable(view, bodies, roots, stop, recalling(run))
 
     # ----------------------------------------------------------------- and goes
 

@@ -13,13 +13,13 @@ from typing import Final
 from windlass.messages import Message, ToolResult
 from windlass.policies.compaction.cut import (
     SUMMARY,
-    archived,
+    build_replacement,
     cut_of,
-    replaced,
+    messages_to_archive,
     tokens,
     weigh,
 )
-from windlass.policies.projection.failures import failed
+from windlass.policies.projection.failures import is_failure
 from windlass.policies.projection.settings import Edit, edit
 
 _ROOM: Final = 6_000  # characters of the notes
@@ -27,18 +27,18 @@ _HEAD: Final = "[Notes on what is no longer shown"
 _USER, _MODEL, _REMINDER = 400, 160, 200  # characters of each
 
 
-def prefixed(
+def summarize_prefix(
     view: Sequence[Message], keep_last: int, least: int, summary: str | None, tool: str | None
 ) -> list[Edit]:
     """One edit, where at least `least` tokens are new in what can go; else none."""
     cut = cut_of(view, 0, keep_last)
     if cut is None:
         return []
-    gone = archived(view, cut)
+    gone = messages_to_archive(view, cut)
     if tokens([message for message in gone if message.kind != SUMMARY]) < least:
         return []
     notes = _notes(gone, summary, tool)
-    found = edit(view, cut.start, cut.stop, replaced(view, cut, notes))
+    found = edit(view, cut.start, cut.stop, build_replacement(view, cut, notes))
     return [] if found is None else [found]
 
 
@@ -92,7 +92,10 @@ def _short(text: str, most: int) -> str:
 
 def _calls(gone: Sequence[Message]) -> str:
     results = [b for m in gone for b in m.content if type(b) is ToolResult]
-    counted, bad = Counter(r.name for r in results), Counter(r.name for r in results if failed(r))
+    counted, bad = (
+        Counter(r.name for r in results),
+        Counter(r.name for r in results if is_failure(r)),
+    )
     told = [
         f"{name} ×{n}" + (f" ({bad[name]} failed)" if bad[name] else "")
         for name, n in counted.most_common(12)

@@ -16,12 +16,12 @@ from windlass.loop.run import Run
 from windlass.messages import Block, Message, ToolCall, ToolResult
 from windlass.models.view import Strand
 from windlass.policies.compaction.cut import (
+    find_pinned,
     is_reference,
-    pinned,
     reference,
     weigh,
 )
-from windlass.policies.projection.failures import failed
+from windlass.policies.projection.failures import is_failure
 from windlass.policies.projection.settings import Edit, edit
 
 _TELLING: Final = (4, 200)  # characters of an argument that can name what a result is about
@@ -68,7 +68,7 @@ class Bodies:
         return self
 
 
-def collected(
+def collect_unreachable(
     view: Sequence[Message], bodies: Bodies, roots: Roots, stop: int, tool: str | None
 ) -> list[Edit]:
     """The messages before `stop` whose results nobody reaches, with these by reference."""
@@ -103,7 +103,7 @@ def collected(
 def _collectable(result: ToolResult, min_chars: int) -> bool:
     content = result.content
     size = len(content) if isinstance(content, str) else weigh((Message("tool", (result,)),))
-    return size >= min_chars and not failed(result) and not is_reference(result)
+    return size >= min_chars and not is_failure(result) and not is_reference(result)
 
 
 def _by_reference(result: ToolResult, tool: str | None) -> ToolResult:
@@ -135,7 +135,7 @@ def roots_of(
     texts: Sequence[str],
 ) -> Roots:
     """The roots: the messages from `stop` on, pinned ones, the pad with its refs, and your texts."""
-    stay = pinned(view)
+    stay = find_pinned(view)
     words = [*texts]
     for at, message in enumerate(view):
         if at >= stop or at in stay:

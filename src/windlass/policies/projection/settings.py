@@ -51,7 +51,7 @@ DEFAULTS: Final[dict[str, dict[str, Any]]] = {
 }
 
 
-def filled(given: TranscriptProjection) -> TranscriptProjection:
+def with_defaults(given: TranscriptProjection) -> TranscriptProjection:
     """With the defaults of its policy."""
     usual = DEFAULTS[given.policy]
     missing = {key: value for key, value in usual.items() if getattr(given, key) is None}
@@ -85,7 +85,7 @@ def edit(
     return Edit(start, stop, tuple(new), saved, since) if saved > 0 else None
 
 
-def chosen(
+def choose_edits(
     view: Sequence[Message], edits: Sequence[Edit], fresh: int, least: int
 ) -> Sequence[Edit]:
     """The edits worth making: all of them, or the last ones, behind which little is sent anew.

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, cast
 import msgspec
 
 from windlass.access.caller import Caller
-from windlass.errors import ConfigError, nearest, shown
+from windlass.errors import ConfigError, nearest, safe_repr
 from windlass.events import Replied
 from windlass.events.policy import Reminder
 from windlass.loop.policy import Policy
@@ -31,16 +31,16 @@ class SessionStart(NamedTuple):
     messages: Sequence[Message]  # what the session begins with
 
 
-class Begun(msgspec.Struct, frozen=True):
+class ReminderMemory(msgspec.Struct, frozen=True):
     """Has the session begun?"""
 
     asked: bool = False
 
 
-class OnSessionStart(Policy[Begun]):
+class OnSessionStart(Policy[ReminderMemory]):
     """Remind the model of what a function says at the beginning, or of what was given."""
 
-    memory = Begun
+    memory = ReminderMemory
     keeps = "session"
 
     def __init__(
@@ -73,7 +73,7 @@ class OnSessionStart(Policy[Begun]):
                 answer = await answer
         for reminder in reminders_in("on_session_start", answer):
             run.remind(reminder, "session_start")
-        run.remember(self, Begun(True))
+        run.remember(self, ReminderMemory(True))
 
 
 def _under_way(run: Run) -> bool:
@@ -97,13 +97,13 @@ def _one(name: str, given: object) -> Reminder:
         return Reminder(given)
     if not isinstance(given, Mapping):
         raise ConfigError(
-            f"{name} says reminders: system_reminder(…), a text or a dict, not {shown(given)}"
+            f"{name} says reminders: system_reminder(…), a text or a dict, not {safe_repr(given)}"
         )
     fields = cast("Mapping[Any, Any]", given)
     for key in fields:
         if key not in _KEYS:
             hint = nearest(key, _KEYS) if isinstance(key, str) else ""
-            raise ConfigError(f"{name}: a reminder has no {shown(key)}{hint}")
+            raise ConfigError(f"{name}: a reminder has no {safe_repr(key)}{hint}")
     if "text" not in fields:
         raise ConfigError(f"{name}: a reminder needs its text")
     return Reminder(**fields)

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from windlass.events import AgentScratchpad, InboxTaken, JournalEntry, Remembered
-from windlass.policies.scratchpad.pad import NAME, BadPad, Scratch, read_pad, told
+from windlass.policies.scratchpad.pad import NAME, BadPad, Scratch, pad_entry, read_pad
 from windlass.store.base import InboxItem
 
 
@@ -24,7 +24,7 @@ def standing(entries: Sequence[JournalEntry], mail: Iterable[InboxItem] = ()) ->
             state = scratch_of(entry.value)
             break
     for item in edits_in(mail):
-        state, _ = edited(state, item.fields)
+        state, _ = apply_edit(state, item.fields)
     return state
 
 
@@ -47,26 +47,26 @@ def edit(action: str, pad: Any = None, expected_version: int | None = None) -> d
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def edited(state: Scratch, fields: Mapping[str, Any]) -> tuple[Scratch, AgentScratchpad]:
+def apply_edit(state: Scratch, fields: Mapping[str, Any]) -> tuple[Scratch, AgentScratchpad]:
     """What an edit makes of the pad; one that cannot be leaves it as it is, and says why."""
     expected = fields.get("expected_version")
     if expected is not None and expected != state.version:
         why = f"it is at version {state.version}, and the edit is of version {expected}"
-        return state, told("refused", state, why)
+        return state, pad_entry("refused", state, why)
     if fields.get("action") == "clear":
         state = Scratch(None, state.version + 1)
-        return state, told("clear", state)
+        return state, pad_entry("clear", state)
     try:
         pad = read_pad(fields.get("pad"))
     except BadPad as error:  # posted by a hand that is not ours
-        return state, told("refused", state, str(error))
+        return state, pad_entry("refused", state, str(error))
     state = Scratch(pad, state.version + 1)
-    return state, told("set", state)
+    return state, pad_entry("set", state)
 
 
-def recorded(item: InboxItem, state: Scratch) -> tuple[Scratch, list[JournalEntry]]:
+def edit_entries(item: InboxItem, state: Scratch) -> tuple[Scratch, list[JournalEntry]]:
     """The pad after the edit, and the entries that put it on record."""
-    after, entry = edited(state, item.fields)
+    after, entry = apply_edit(state, item.fields)
     taken = InboxTaken(item.id, item.kind, item.payload)
     if entry.action == "refused":
         return state, [taken, entry]

@@ -7,7 +7,7 @@ from typing import Any, TypedDict
 
 import msgspec
 
-from windlass.errors import ConfigError, shown
+from windlass.errors import ConfigError, safe_repr
 from windlass.loop.policy import Policy
 from windlass.models.base import Model
 from windlass.options.checks import (
@@ -76,7 +76,7 @@ _fields: Callable[[str, Any], Any] = shaped(
 
 def _scratchpad(name: str, value: Any) -> Scratchpad | None:
     if isinstance(value, (str, int)) and not isinstance(value, bool):
-        raise ConfigError(f"{name} is True, False, a dict or a Scratchpad, not {shown(value)}")
+        raise ConfigError(f"{name} is True, False, a dict or a Scratchpad, not {safe_repr(value)}")
     return _fields(name, value)
 
 

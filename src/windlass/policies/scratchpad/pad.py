@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, TypeAlias, cast
 
 import msgspec
 
-from windlass.errors import ConfigError, nearest, shown, whole_text
+from windlass.errors import ConfigError, nearest, safe_repr, whole_text
 from windlass.events import AgentScratchpad
 
 NAME: Final = "scratchpad"  # of the policy, of its memory, and of its model calls
@@ -88,7 +88,7 @@ def size_of(pad: Pad) -> int:
     return len(_encode(pad))
 
 
-def told(action: Any, state: Scratch, reason: str | None = None) -> AgentScratchpad:
+def pad_entry(action: Any, state: Scratch, reason: str | None = None) -> AgentScratchpad:
     """The entry that says what became of the pad."""
     pad = state.pad or _EMPTY
     size = size_of(state.pad) if state.pad is not None else 0
@@ -113,13 +113,13 @@ def read_pad(value: object, name: str = "scratchpad") -> Pad:
     if isinstance(value, Pad):
         value = msgspec.to_builtins(value)
     if not isinstance(value, Mapping):
-        raise BadPad(f"{name} is a dict with {', '.join(_FIELDS[1:])}, not {shown(value)}")
+        raise BadPad(f"{name} is a dict with {', '.join(_FIELDS[1:])}, not {safe_repr(value)}")
     given = cast("Mapping[Any, Any]", value)
     for key in given:
         if key not in _FIELDS:
-            raise BadPad(f"{name} has no key {shown(key)}{_hint(key, _FIELDS)}")
+            raise BadPad(f"{name} has no key {safe_repr(key)}{_hint(key, _FIELDS)}")
     if given.get("schema", SCHEMA) != SCHEMA:
-        raise BadPad(f"{name}.schema is {SCHEMA!r}, not {shown(given['schema'])}")
+        raise BadPad(f"{name}.schema is {SCHEMA!r}, not {safe_repr(given['schema'])}")
     refs = [_ref(one, f"{name}.refs[{at}]") for at, one in enumerate(_list(given, "refs", name))]
     known = {ref.id for ref in refs}
     if len(known) < len(refs):
@@ -128,7 +128,7 @@ def read_pad(value: object, name: str = "scratchpad") -> Pad:
     if INITIAL not in known and any(item.source_ref == INITIAL for item in pad.items):
         pad = msgspec.structs.replace(pad, refs=(Ref(INITIAL, "user"), *pad.refs))
         known.add(INITIAL)
-    cited(pad, known, name)
+    check_citations(pad, known, name)
     return within(pad, name)
 
 
@@ -145,7 +145,7 @@ def parts(
     return read["goals"], read["open_items"], read["facts"]
 
 
-def cited(pad: Pad, known: Iterable[str], name: str) -> None:
+def check_citations(pad: Pad, known: Iterable[str], name: str) -> None:
     """Refuse a fact that cites nothing, and whatever cites what is not known."""
     for part in _PARTS:
         for at, item in enumerate(cast("Items", getattr(pad, part))):
@@ -153,7 +153,7 @@ def cited(pad: Pad, known: Iterable[str], name: str) -> None:
                 raise BadPad(f"{name}.facts[{at}] has no source_ref: a fact cites a ref", "ref")
             if item.source_ref is not None and item.source_ref not in known:
                 raise BadPad(
-                    f"{name}.{part}[{at}] cites {shown(item.source_ref)}, which is no known ref"
+                    f"{name}.{part}[{at}] cites {safe_repr(item.source_ref)}, which is no known ref"
                     f"{nearest(item.source_ref, known)}",
                     "ref",
                 )
@@ -164,7 +164,7 @@ def _list(given: Mapping[Any, Any], part: str, name: str) -> Sequence[Any]:
     if value is None:
         return ()
     if not isinstance(value, (list, tuple)):
-        raise BadPad(f"{name}.{part} is a list, not {shown(value)}")
+        raise BadPad(f"{name}.{part} is a list, not {safe_repr(value)}")
     return cast("Sequence[Any]", value)
 
 
@@ -192,11 +192,11 @@ def _ref(value: object, name: str) -> Ref:
 
 def _fields(value: object, name: str, known: tuple[str, ...]) -> Mapping[Any, Any]:
     if not isinstance(value, Mapping):
-        raise BadPad(f"{name} is a dict with {' and '.join(known[:2])}, not {shown(value)}")
+        raise BadPad(f"{name} is a dict with {' and '.join(known[:2])}, not {safe_repr(value)}")
     fields = cast("Mapping[Any, Any]", value)
     for key in fields:
         if key not in known:
-            raise BadPad(f"{name} has no key {shown(key)}{_hint(key, known)}")
+            raise BadPad(f"{name} has no key {safe_repr(key)}{_hint(key, known)}")
     return fields
 
 
@@ -205,7 +205,7 @@ def _text(value: object, name: str) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str):
-        raise BadPad(f"{name} is a text, not {shown(value)}")
+        raise BadPad(f"{name} is a text, not {safe_repr(value)}")
     return whole_text(str.__str__(value)).strip() or None
 
 

@@ -9,7 +9,7 @@ from typing import ClassVar, Final
 
 import msgspec
 
-from windlass.errors import StoreError, TestBroken, said
+from windlass.errors import StoreError, TestBroken, error_text
 from windlass.events import AgentScratchpad, Said
 from windlass.loop.policy import Policy
 from windlass.loop.run import Run
@@ -17,7 +17,7 @@ from windlass.loop.verdict import Outcome
 from windlass.messages import Message
 from windlass.models.base import Model, Request
 from windlass.options.prompt_text import Words
-from windlass.policies.scratchpad.inbox import edits_in, recorded
+from windlass.policies.scratchpad.inbox import edit_entries, edits_in
 from windlass.policies.scratchpad.pad import (
     INITIAL,
     NAME,
@@ -27,12 +27,12 @@ from windlass.policies.scratchpad.pad import (
     Pad,
     Ref,
     Scratch,
-    told,
+    pad_entry,
     within,
 )
 from windlass.policies.scratchpad.recent import Recents, refs_of
-from windlass.policies.scratchpad.render import SYSTEM, excerpt, recited
-from windlass.policies.scratchpad.reorganize import past_of, rewritten
+from windlass.policies.scratchpad.render import SYSTEM, excerpt, render_pad
+from windlass.policies.scratchpad.reorganize import past_of, rewrite_pad
 
 _TASK: Final = 4_000  # bytes of a task that is a goal; all of it stands in the view
 
@@ -68,8 +68,8 @@ class Scratchpads(Policy[Scratch]):
         """A session that has no pad gets one; what was edited meanwhile holds."""
         self._take_edits(run)
         state: Scratch = run.recall(self)
-        if state.pad is None and not _touched(run):
-            self._keep(run, _begun(run, self.initial), "init")
+        if state.pad is None and not _has_pad_entries(run):
+            self._keep(run, _initial_pad(run, self.initial), "init")
 
     async def before_model(self, run: Run, request: Request) -> Request:
         """Write it anew where that is due, and say it at the end of the request."""
@@ -84,7 +84,7 @@ class Scratchpads(Policy[Scratch]):
             return request
         known: tuple[Pad, Message | None] | None = run.readings.get(_RECITED)
         if known is None or known[0] is not state.pad:
-            known = run.readings[_RECITED] = (state.pad, recited(state.pad))
+            known = run.readings[_RECITED] = (state.pad, render_pad(state.pad))
         words = known[1]
         return request if words is None else Request(
             request.messages, request.frame, (*request.tail, words)
@@ -103,7 +103,7 @@ class Scratchpads(Policy[Scratch]):
         state: Scratch = run.recall(self)
         state = Scratch(pad, state.version + 1)
         run.remember(self, state)
-        run.note(told(action, state))
+        run.note(pad_entry(action, state))
 
     def _take_edits(self, run: Run) -> None:
         for item in edits_in(run.journal.mail):
@@ -111,7 +111,7 @@ class Scratchpads(Policy[Scratch]):
             run.journal.take(item)
             if run.redactor is not None:
                 item = run.redactor.value(item)
-            after, entries = recorded(item, state)
+            after, entries = edit_entries(item, state)
             for entry in entries:
                 run.record(entry)
             if after is not state:
@@ -126,20 +126,20 @@ class Scratchpads(Policy[Scratch]):
         recent = recents.up_to(run.journal.entries)
         known = refs_of(state.pad, recent)
         if past.failed is not None:  # and the process ended before that was said
-            run.note(told("failed", state, past.failed))
+            run.note(pad_entry("failed", state, past.failed))
             return
         try:
-            pad = await rewritten(
+            pad = await rewrite_pad(
                 run, state.pad, recent, known, self.retries, self.model, self.system
             )
             if run.redactor is not None:  # a secret may be hidden in an escape until it is read
                 pad = within(run.redactor.value(pad))
         except BadPad as error:
-            run.note(told("rejected", state, f"{error.wrong}: {said(error, 400)}"))
+            run.note(pad_entry("rejected", state, f"{error.wrong}: {error_text(error, 400)}"))
         except (StoreError, TestBroken):
             raise
         except Exception as error:  # memory only helps: a run does not end for want of it
-            run.note(told("failed", state, said(error, 400) or type(error).__name__))
+            run.note(pad_entry("failed", state, error_text(error, 400) or type(error).__name__))
         else:
             self._keep(run, pad, "reorganize")
 
@@ -147,20 +147,20 @@ class Scratchpads(Policy[Scratch]):
 _RECITED: Final = (NAME, "recited")
 
 
-def _touched(run: Run) -> bool:
+def _has_pad_entries(run: Run) -> bool:
     """Has this run had a pad, or seen it cleared?"""
     entries = run.journal.entries
     return any(type(e) is AgentScratchpad for e in entries[run.first_entry :])
 
 
-def _begun(run: Run, initial: Pad | None) -> Pad:
+def _initial_pad(run: Run, initial: Pad | None) -> Pad:
     """The pad that a session begins with: as it was given, else the task as the only goal."""
     task = _task(run)
     if initial is not None:
         pad = initial if run.redactor is None else run.redactor.value(initial)
         if task is None or all(ref.id != INITIAL or ref.excerpt for ref in pad.refs):
             return pad
-        refs = [_cited(task) if ref.id == INITIAL else ref for ref in pad.refs]
+        refs = [_task_ref(task) if ref.id == INITIAL else ref for ref in pad.refs]
         fuller = msgspec.structs.replace(pad, refs=tuple(refs))
         try:
             return within(fuller)
@@ -169,10 +169,10 @@ def _begun(run: Run, initial: Pad | None) -> Pad:
     if task is None:
         return Pad()
     goal = Item(_cut(task), INITIAL)
-    return Pad(SCHEMA, (goal,), (), (), (_cited(task),))
+    return Pad(SCHEMA, (goal,), (), (), (_task_ref(task),))
 
 
-def _cited(task: str) -> Ref:
+def _task_ref(task: str) -> Ref:
     return Ref(INITIAL, "user", None, excerpt(task) or None)
 
 

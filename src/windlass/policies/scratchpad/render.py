@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from windlass.messages import Message, Text, ToolCall, ToolResult
-from windlass.policies.judges.judge import shortened
+from windlass.policies.judges.judge import shorten_text
 from windlass.policies.scratchpad.pad import Item, Pad
 
 KIND: Final = "scratchpad"  # of the message at the tail
@@ -28,13 +28,13 @@ BLOCKS: Final = 40  # of one message that the reorganiser is shown
 _ROUND: Final = 8_000  # characters of one message with all its blocks
 
 
-def recited(pad: Pad) -> Message | None:
+def render_pad(pad: Pad) -> Message | None:
     """The pad as it stands at the tail of a request; None: there is nothing in it."""
     lines = [_HEAD]
     for title, part in _PARTS:
         items: Sequence[Item] = getattr(pad, part)
         if items:
-            lines += [f"{title}:", *[_noted(item) for item in items]]
+            lines += [f"{title}:", *[_render_item(item) for item in items]]
     if len(lines) == 1:
         return None
     if pad.refs:
@@ -48,7 +48,7 @@ def recited(pad: Pad) -> Message | None:
     return Message("user", (Text("\n".join(lines)),), KIND)
 
 
-def _noted(item: Item) -> str:
+def _render_item(item: Item) -> str:
     source = f" [{plainly(item.source_ref)}]" if item.source_ref else ""
     return f"- {plainly(item.text)}{source}"
 
@@ -89,7 +89,7 @@ def asking(pad: Pad | None, recent: Sequence[tuple[str, Message]], known: Iterab
     if recent:
         lines.append("The last messages, the oldest first, one JSON object on each line:")
         for ref, message in recent:
-            lines += [_json(said) for said in _said(ref, message)]
+            lines += [_json(said) for said in _render_message(ref, message)]
         lines.append("")
     names = ", ".join([_json(id) for id in known]) or "nothing"
     return "\n".join([*lines, f"These may be cited: {names}"])
@@ -100,23 +100,23 @@ def again(question: str, why: str) -> str:
     return f"{question}\n\nYour last answer could not be used: {plainly(why)}. Give the whole scratchpad."
 
 
-def _said(ref: str, message: Message) -> list[dict[str, Any]]:
+def _render_message(ref: str, message: Message) -> list[dict[str, Any]]:
     told: list[dict[str, Any]] = []
     blocks = message.content[:BLOCKS]
     most = min(_LINE, max(_EXCERPT, _ROUND // max(1, len(blocks))))
     for block in blocks:
         match block:
             case Text(text):
-                told.append({"ref": ref, "role": message.role, "text": shortened(text, most)})
+                told.append({"ref": ref, "role": message.role, "text": shorten_text(text, most)})
             case ToolCall(id, name, arguments):
-                words = shortened(_json(arguments), most)
+                words = shorten_text(_json(arguments), most)
                 told.append(
                     {"ref": ref, "role": message.role, "calls": name, "as": id, "with": words}
                 )
             case ToolResult():
                 result = {"ref": ref, "result_of": block.id, "tool": block.name}
                 failed = {"failed": True} if block.is_error else {}
-                told.append({**result, **failed, "text": shortened(block.text, most)})
+                told.append({**result, **failed, "text": shorten_text(block.text, most)})
             case _:
                 pass  # what was thought or shown cannot be noted down
     return told

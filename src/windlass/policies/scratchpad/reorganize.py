@@ -14,10 +14,10 @@ from windlass.loop.run import Run
 from windlass.messages import Message, Text
 from windlass.models.base import Emit, Frame, Model, Request, Response, Settings
 from windlass.models.structured_output import asking as asking_for
-from windlass.models.structured_output import forced, means_of
+from windlass.models.structured_output import can_force_call, means_of
 from windlass.models.wrappers.base import Holding
 from windlass.options.prompt_text import Words, text_of
-from windlass.policies.judges.judge import spoken
+from windlass.policies.judges.judge import parse_verdict
 from windlass.policies.scratchpad.pad import (
     INITIAL,
     MOST,
@@ -26,7 +26,7 @@ from windlass.policies.scratchpad.pad import (
     BadPad,
     Pad,
     Ref,
-    cited,
+    check_citations,
     parts,
     size_of,
     within,
@@ -122,7 +122,7 @@ def past_of(entries: Sequence[JournalEntry]) -> Past:
     return Past(False, replies, failed)
 
 
-async def rewritten(
+async def rewrite_pad(
     run: Run,
     pad: Pad | None,
     recent: Sequence[tuple[str, Message]],
@@ -145,7 +145,7 @@ async def rewritten(
             )
             message = (await run.ask(request, NAME, writer)).message
         try:
-            return taken(spoken(message, FORM), known)
+            return parse_pad(parse_verdict(message, FORM), known)
         except BadPad as error:
             wrong = error
             if error.wrong != "shape":
@@ -157,17 +157,19 @@ async def rewritten(
 
 def _frame(model: Model, system: str) -> Frame:
     frame, caps = Frame(system, (), _SETTINGS), model.capabilities
-    return asking_for(frame, means_of(caps, frame, FORM), FORM, _TOOL, force=forced(caps, frame))
+    return asking_for(
+        frame, means_of(caps, frame, FORM), FORM, _TOOL, force=can_force_call(caps, frame)
+    )
 
 
-def taken(answer: Mapping[str, Any], known: Mapping[str, Ref]) -> Pad:
+def parse_pad(answer: Mapping[str, Any], known: Mapping[str, Ref]) -> Pad:
     """The pad in an answer. What a source says is what we know of it, whatever the answer claims."""
     if not answer:
         raise BadPad("there is no scratchpad in the answer")
     given = {name: _without_extras(answer[name]) for name in FORM["properties"] if name in answer}
     pad = Pad(SCHEMA, *parts(given, NAME, whole=True), ())
-    cited(pad, known, NAME)
-    labels = _listed(answer.get("refs"), known)
+    check_citations(pad, known, NAME)
+    labels = _parse_refs(answer.get("refs"), known)
     wanted = {item.source_ref for item in pad.items} | labels.keys() | {INITIAL}
     wanted = with_results(wanted, known)
     kept = [ref for id, ref in known.items() if id in wanted]
@@ -177,10 +179,10 @@ def taken(answer: Mapping[str, Any], known: Mapping[str, Ref]) -> Pad:
         else ref
         for ref in kept
     ]
-    return _fitted(msgspec.structs.replace(pad, refs=tuple(refs)))
+    return _fit_pad(msgspec.structs.replace(pad, refs=tuple(refs)))
 
 
-def _fitted(pad: Pad) -> Pad:
+def _fit_pad(pad: Pad) -> Pad:
     """The pad, with less said of its sources where there is no room for all of it."""
     if size_of(pad) > MOST:
         bare = [msgspec.structs.replace(ref, excerpt=None) for ref in pad.refs]
@@ -203,7 +205,7 @@ def _without_extras(value: Any) -> Any:
     ]
 
 
-def _listed(value: Any, known: Mapping[str, Ref]) -> dict[str, str]:
+def _parse_refs(value: Any, known: Mapping[str, Ref]) -> dict[str, str]:
     """The refs that an answer lists, with its names for them."""
     found: dict[str, str] = {}
     if value is None:

@@ -40,11 +40,11 @@ _PARAMETERS: dict[str, Any] = {
 }
 
 
-class Refused(Exception):
+class FileRefused(Exception):
     """A file is not read; the words are for the model."""
 
 
-def listed(folder: str) -> tuple[tuple[str, ...], bool]:
+def list_files(folder: str) -> tuple[tuple[str, ...], bool]:
     """The files in a folder, by their paths in it, and whether these are all. No link is followed."""
     found: list[str] = []
     todo, seen, whole = [("", 0)], 0, True
@@ -81,20 +81,20 @@ def read(folder: str, path: str, start: int = 0, most: int = _PAGE) -> tuple[byt
     """
     parts = path.replace("\\", "/").split("/")
     if path.startswith("/") or os.path.isabs(path) or "\0" in path or ".." in parts:
-        raise Refused(f"{path[:200]!r} is not a path within the skill's folder")
+        raise FileRefused(f"{path[:200]!r} is not a path within the skill's folder")
     parts = [part for part in parts if part not in ("", ".")]
     if not parts:
-        raise Refused("give the path of a file")
+        raise FileRefused("give the path of a file")
     try:
-        handle = _opened(folder, parts)
+        handle = _open_file(folder, parts)
     except FileNotFoundError:
-        raise Refused(f"there is no file {path[:200]!r}") from None
+        raise FileRefused(f"there is no file {path[:200]!r}") from None
     except (OSError, ValueError):
-        raise Refused(f"{path[:200]!r} cannot be read: it is a link, or no file") from None
+        raise FileRefused(f"{path[:200]!r} cannot be read: it is a link, or no file") from None
     try:
         about = os.fstat(handle)
         if not stat.S_ISREG(about.st_mode):
-            raise Refused(f"{path[:200]!r} is no file")
+            raise FileRefused(f"{path[:200]!r} is no file")
         with os.fdopen(handle, "rb", closefd=False) as file:
             file.seek(start)
             return file.read(most), about.st_size
@@ -102,7 +102,7 @@ def read(folder: str, path: str, start: int = 0, most: int = _PAGE) -> tuple[byt
         os.close(handle)
 
 
-def _opened(folder: str, parts: Sequence[str]) -> int:
+def _open_file(folder: str, parts: Sequence[str]) -> int:
     if not _BY_STEPS:
         return _opened_whole(folder, parts)
     place = os.open(folder, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
@@ -140,8 +140,8 @@ def file_tool(registry: SkillRegistry, name: str = NAMES[0]) -> Tool:
             having = [one.name for one in registry if one.files]
             raise Retry(f"no skill {args['skill']!r} has files{nearest(args['skill'], having)}")
         try:
-            return _told(skill, args["path"], args.get("start", 0))
-        except Refused as refused:
+            return _read_for_model(skill, args["path"], args.get("start", 0))
+        except FileRefused as refused:
             hint = nearest(args["path"], skill.files)
             raise Retry(f"{refused}{hint}") from None
 
@@ -155,7 +155,7 @@ def file_tool(registry: SkillRegistry, name: str = NAMES[0]) -> Tool:
     )
 
 
-def _told(skill: Skill, path: str, start: int) -> str:
+def _read_for_model(skill: Skill, path: str, start: int) -> str:
     assert skill.folder is not None
     inside = path.strip("/") + "/" if path.strip("./") else ""
     below = [one for one in skill.files if one.startswith(inside)]

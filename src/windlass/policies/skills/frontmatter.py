@@ -138,9 +138,9 @@ class _Reader:
                 return self.block(depth + 1)
             return None
         if (header := _BLOCK.fullmatch(rest)) is not None:
-            return self._written(header[1], header[2], indent)
+            return self._read_block_text(header[1], header[2], indent)
         if rest[0] in "\"'":
-            return self._quoted(rest)
+            return self._read_quoted(rest)
         if rest[0] in "[{":
             return self._flow(rest, depth)
         if _MACHINERY.match(rest):
@@ -148,7 +148,7 @@ class _Reader:
         return self._plain(rest, indent)
 
     def _plain(self, rest: str, indent: int) -> str | None:
-        words = _uncommented(rest)
+        words = _strip_comment(rest)
         while self.at < len(self.lines):
             line = self.lines[self.at]
             text = line.strip()
@@ -161,11 +161,11 @@ class _Reader:
             elif inner <= indent or text.startswith("#"):
                 break
             else:
-                words += ("" if words.endswith("\n") else " ") + _uncommented(text)
+                words += ("" if words.endswith("\n") else " ") + _strip_comment(text)
             self.at += 1
         return None if words in ("~", "null", "Null", "NULL") else words
 
-    def _written(self, style: str, how: str, indent: int) -> str:
+    def _read_block_text(self, style: str, how: str, indent: int) -> str:
         """Text over several lines, as it stands (`|`) or in paragraphs (`>`)."""
         lines: list[str] = []
         given = next((int(one) for one in how if one.isdigit()), None)
@@ -183,12 +183,12 @@ class _Reader:
         ended = len(cut)
         while ended and not cut[ended - 1]:
             ended -= 1
-        text = "\n".join(cut[:ended]) if style == "|" else _folded(cut[:ended])
+        text = "\n".join(cut[:ended]) if style == "|" else _fold_lines(cut[:ended])
         if "-" in how or not text:
             return text
         return text + "\n" * (len(cut) - ended + 1 if "+" in how else 1)
 
-    def _quoted(self, rest: str) -> str:
+    def _read_quoted(self, rest: str) -> str:
         began = self.at - 1
         end = _closing(rest)
         if end is None:
@@ -197,14 +197,14 @@ class _Reader:
         if end is None:
             raise self.bad(f"a text that begins with {rest[0]} never ends", began)
         self._past(rest, end, began)
-        return _unquoted(rest[: end + 1], self, began)
+        return _unquote(rest[: end + 1], self, began)
 
     def _flow(self, rest: str, depth: int) -> Any:
         began = self.at - 1
-        found = _bracketed(rest)
+        found = _read_brackets(rest)
         if found is None:
             rest = self._onwards(rest)
-            found = _bracketed(rest)
+            found = _read_brackets(rest)
         if found is None:
             raise self.bad(f"what begins with {rest[0]} never ends", began)
         text, end = found
@@ -286,7 +286,7 @@ class _Flow:
             self.skip()
             if self.text[self.at : self.at + 1] not in (*ends, ""):
                 raise self.reader.bad("something stands behind a quoted text", self.line)
-            return _unquoted(quoted, self.reader, self.line)
+            return _unquote(quoted, self.reader, self.line)
         start = self.at
         while self.at < len(self.text) and self.text[self.at] not in ends:
             self.at += 1
@@ -318,7 +318,7 @@ def _key(text: str) -> tuple[str, str] | None:
     return None if at < 1 else (text[:at].strip(), text[at + 1 :].strip())
 
 
-def _uncommented(text: str) -> str:
+def _strip_comment(text: str) -> str:
     """The text without a comment behind it."""
     return text.partition(" #")[0].strip()
 
@@ -338,7 +338,7 @@ def _closing(text: str) -> int | None:
     return None
 
 
-def _bracketed(text: str) -> tuple[str, int] | None:
+def _read_brackets(text: str) -> tuple[str, int] | None:
     """A list or map in brackets, on one line and without comments, and where it ends."""
     made: list[str] = []
     depth = at = 0
@@ -363,9 +363,9 @@ def _bracketed(text: str) -> tuple[str, int] | None:
     return None
 
 
-def _unquoted(text: str, reader: _Reader, line: int) -> str:
+def _unquote(text: str, reader: _Reader, line: int) -> str:
     quote, inner = text[0], text[1:-1]
-    inner = _folded([one.strip() for one in inner.split("\n")]) if "\n" in inner else inner
+    inner = _fold_lines([one.strip() for one in inner.split("\n")]) if "\n" in inner else inner
     if quote == "'":
         return inner.replace("''", "'")
     made: list[str] = []
@@ -391,7 +391,7 @@ def _unquoted(text: str, reader: _Reader, line: int) -> str:
     return "".join(made)
 
 
-def _folded(lines: list[str]) -> str:
+def _fold_lines(lines: list[str]) -> str:
     """Lines as paragraphs: one break is a blank, more are breaks; what is set in keeps its own."""
     text, breaks, before, begun = "", 0, False, False
     for line in lines:

@@ -51,7 +51,7 @@ class Glob:
         self.pattern = pattern
         if len(pattern) > LONGEST:
             raise ValueError(f"a pattern has up to {LONGEST} characters")
-        self.ways = [_pieces(one) for one in _unbraced(pattern.removeprefix("./"))]
+        self.ways = [_pieces(one) for one in _expand_braces(pattern.removeprefix("./"))]
 
     def matches(self, path: str) -> bool:
         """Is it the whole of this path, from its beginning?"""
@@ -66,7 +66,7 @@ def tidy(path: str) -> str:
     return path if not path.startswith("./") else _HERE.sub("", path, count=1)
 
 
-def _unbraced(pattern: str) -> list[str]:
+def _expand_braces(pattern: str) -> list[str]:
     """The patterns that `{a,b}` stands for."""
     todo, done = [pattern], list[str]()
     while todo:

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, cast
 
 import msgspec
 
-from windlass.errors import ConfigError, shown
+from windlass.errors import ConfigError, safe_repr
 from windlass.policies.skills import files, frontmatter
 from windlass.policies.skills.globs import Glob
 from windlass.policies.skills.skill import Skill, check_allowed, fits_name
@@ -31,23 +31,23 @@ _OPEN = "name description license compatibility metadata allowed_tools".split()
 _OURS = "when_to_use paths disable_model_invocation user_invocable mcp".split()
 
 
-class Found(NamedTuple):
+class LoadedSkills(NamedTuple):
     """The skills of a folder, and what was wrong."""
 
     skills: list[Skill]
     problems: list[str]
 
 
-def skills_in(path: str) -> Found:
+def skills_in(path: str) -> LoadedSkills:
     """The skills of a folder of folders, or the one whose folder this is."""
     if "\0" in path:
-        raise ConfigError(f"skills: no folder has a name like {shown(path)}")
+        raise ConfigError(f"skills: no folder has a name like {safe_repr(path)}")
     path = os.path.realpath(os.path.expanduser(path))
     if os.path.basename(path) in _NAMES:
         path = os.path.dirname(path)
     if not os.path.isdir(path):
         raise ConfigError(f"skills: there is no folder {path}")
-    found = Found([], [])
+    found = LoadedSkills([], [])
     folders = _folders(path, found.problems)
     if not folders:
         found.problems.append(f"{path}: there is no SKILL.md in it, nor in the folders in it")
@@ -55,7 +55,7 @@ def skills_in(path: str) -> Found:
         skill = _skill(folder, name, found.problems)
         if skill is not None:
             found.skills.append(skill)
-    return Found(_told_apart(found.skills, found.problems), found.problems)
+    return LoadedSkills(_told_apart(found.skills, found.problems), found.problems)
 
 
 def _told_apart(skills: list[Skill], problems: list[str]) -> list[Skill]:
@@ -120,27 +120,27 @@ def _skill(folder: str, name: str, problems: list[str]) -> Skill | None:
             raise frontmatter.BadFrontmatter("it is not UTF-8 text")
         head, body = frontmatter.split(text)
         keys = {} if head is None else frontmatter.read(head)
-    except (files.Refused, frontmatter.BadFrontmatter) as error:
+    except (files.FileRefused, frontmatter.BadFrontmatter) as error:
         problems.append(f"{place}: {error}; the skill is left out")
         return None
     own: list[str] = []
     if head is None:
         own.append("it has no head with a name and a description")
     fields = _fields(keys, own)
-    fields = _named(fields, os.path.basename(folder), own)
+    fields = _with_name(fields, os.path.basename(folder), own)
     if not fields.get("description"):
         own.append("it has no description; its first words are taken for one")
         fields["description"] = _first_words(body)
     elif len(fields["description"]) > _DESCRIPTION:
         own.append(f"its description has more than {_DESCRIPTION} characters")
-    beside, whole = files.listed(folder)
+    beside, whole = files.list_files(folder)
     if not whole:
         own.append(f"it has many files; {len(beside)} of them are listed")
     problems += [f"{place}: {one}" for one in own]
     return Skill(prompt=body.strip(), folder=folder, files=beside, **fields)
 
 
-def _named(fields: dict[str, Any], folder: str, problems: list[str]) -> dict[str, Any]:
+def _with_name(fields: dict[str, Any], folder: str, problems: list[str]) -> dict[str, Any]:
     given = fields.get("name")
     usual = re.sub(r'[\x00-\x1f\x7f<>"&\\]', "-", folder).strip()[:128]
     usual = usual if fits_name(usual) else "skill"
@@ -182,7 +182,7 @@ def _fields(keys: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
             else:
                 fields[field] = read
     if "allowed_tools" in fields:
-        fields["allowed_tools"] = _allowed(fields["allowed_tools"], problems)
+        fields["allowed_tools"] = _parse_allowed_tools(fields["allowed_tools"], problems)
     if "paths" in fields:
         fields["paths"] = _globs(fields["paths"], problems)
     for flag, closed in (("disable_model_invocation", True), ("user_invocable", False)):
@@ -191,7 +191,7 @@ def _fields(keys: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
     return {**fields, "extra": extra} if extra else fields
 
 
-def _allowed(entries: tuple[str, ...], problems: list[str]) -> tuple[str, ...]:
+def _parse_allowed_tools(entries: tuple[str, ...], problems: list[str]) -> tuple[str, ...]:
     """Tools' names; `Bash(git:*)` is a tool with a pattern, of which we know only the tool."""
     names: list[str] = []
     for entry in entries:

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast
 
-from windlass.errors import TestBroken, said, shown
+from windlass.errors import TestBroken, error_text, safe_repr
 from windlass.events.policy import SkillScore
 from windlass.policies.skills.globs import Glob, tidy
 from windlass.policies.skills.skill import Scoring, Skill, SkillMatch, SkillQuery, SkillRegistry
@@ -35,7 +35,7 @@ _COMMON = frozenset(
 )
 
 
-class _Known(NamedTuple):
+class _MatchedSkill(NamedTuple):
     """A skill as it is matched."""
 
     skill: Skill
@@ -56,10 +56,10 @@ class Matcher:
         self.skills = [one for one in registry if not one.disable_model_invocation]
 
     @functools.cached_property
-    def known(self) -> list[_Known]:
+    def known(self) -> list[_MatchedSkill]:
         """What does not change from prompt to prompt."""
         return [
-            _Known(
+            _MatchedSkill(
                 skill,
                 frozenset(_words(skill.description)),
                 frozenset(_words(skill.when_to_use)),
@@ -75,7 +75,7 @@ class Matcher:
         globs = [Glob(pattern) for pattern in skill.paths]
         return tuple([g.pattern for g in globs if any(map(g.matches, self.working_files))])
 
-    def ranked(self, prompt: str) -> list[SkillScore]:
+    def rank_skills(self, prompt: str) -> list[SkillScore]:
         """The best first; of equals the first in the registry. Nobody is here who scored nothing."""
         if len(prompt) > 2 * _HALF:
             prompt = f"{prompt[:_HALF]} {prompt[-_HALF:]}"
@@ -84,7 +84,9 @@ class Matcher:
         scores = [one for known in self.known if (one := _score(known, words, line)) is not None]
         return sorted(scores, key=lambda one: -one.score)
 
-    async def asked(self, prompt: str, active: tuple[str, ...]) -> tuple[list[SkillScore], str]:
+    async def call_matcher(
+        self, prompt: str, active: tuple[str, ...]
+    ) -> tuple[list[SkillScore], str]:
         """What the matcher of yours says, and what was wrong with it; a failure is raised."""
         assert self.match.matcher is not None
         shown_ = tuple(
@@ -100,18 +102,18 @@ class Matcher:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            raise Unmatched("it was cancelled") from error
-        except (TestBroken, Unmatched):
+            raise MatcherFailed("it was cancelled") from error
+        except (TestBroken, MatcherFailed):
             raise
         except Exception as error:
-            raise Unmatched(said(error)) from error
+            raise MatcherFailed(error_text(error)) from error
 
 
-class Unmatched(Exception):
+class MatcherFailed(Exception):
     """A matcher failed, or gave no answer that makes sense."""
 
 
-def _score(known: _Known, words: frozenset[str], line: str) -> SkillScore | None:
+def _score(known: _MatchedSkill, words: frozenset[str], line: str) -> SkillScore | None:
     hits = len(words & known.description) + len(words & known.when_to_use)
     score, reasons = 0.0, list[str]()
     if hits:
@@ -155,7 +157,7 @@ def _read(answer: object, names: set[str]) -> tuple[list[SkillScore], str]:
     elif isinstance(answer, Iterable):
         items = cast("Iterable[Any]", answer)
     else:
-        raise Unmatched(f"it answered {shown(answer)}, not scores by name")
+        raise MatcherFailed(f"it answered {safe_repr(answer)}, not scores by name")
     found: dict[str, SkillScore] = {}
     unknown: list[str] = []
     for item in items:
@@ -165,8 +167,10 @@ def _read(answer: object, names: set[str]) -> tuple[list[SkillScore], str]:
         elif one.score >= 0:
             found.setdefault(one.name, one)
         if len(found) + len(unknown) > 10_000:
-            raise Unmatched("its answer has no end")
-    warning = f"the matcher named {shown(unknown[0])}, which is no skill here" if unknown else ""
+            raise MatcherFailed("its answer has no end")
+    warning = (
+        f"the matcher named {safe_repr(unknown[0])}, which is no skill here" if unknown else ""
+    )
     return sorted(found.values(), key=lambda one: -one.score), warning
 
 
@@ -184,8 +188,8 @@ def _one(item: Any) -> SkillScore:
     if isinstance(name, (Skill, Scoring)):
         name = name.name
     if not isinstance(name, str) or not isinstance(reason, str):
-        raise Unmatched(f"it answered {shown(given)}, not scores by name")
+        raise MatcherFailed(f"it answered {safe_repr(given)}, not scores by name")
     number = isinstance(score, (int, float)) and not isinstance(score, bool)
     if not number or not abs(score) < math.inf:
-        raise Unmatched(f"its score for {shown(name)} is {shown(score)}, not a number")
+        raise MatcherFailed(f"its score for {safe_repr(name)} is {safe_repr(score)}, not a number")
     return SkillScore(name, float(score), reason)

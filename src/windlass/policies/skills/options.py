@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, TypedDict, cast
 
-from windlass.errors import ConfigError, nearest, shown
+from windlass.errors import ConfigError, nearest, safe_repr
 from windlass.loop.policy import Policy
 from windlass.options.checks import (
     boolean,
@@ -64,15 +64,15 @@ def skill_define(name: str, options: Mapping[str, Any] | None = None, /, **field
     Keys may be written as in a SKILL.md: `skill_define("ship", {"allowed-tools": ["deploy"]})`.
     """
     if options is not None and not isinstance(cast("object", options), Mapping):
-        raise ConfigError(f"the keys of a skill are a dict, not {shown(options)}")
+        raise ConfigError(f"the keys of a skill are a dict, not {safe_repr(options)}")
     given = {**(options or {}), **fields}
     if given.setdefault("name", name) != name:
         raise ConfigError(
-            f"a skill has one name, not both {shown(name)} and {shown(given['name'])}"
+            f"a skill has one name, not both {safe_repr(name)} and {safe_repr(given['name'])}"
         )
     if not fits_name(name):
         raise ConfigError(
-            f"a skill's name has up to 128 characters, none of them < > \" & / or \\, not {shown(name)}"
+            f"a skill's name has up to 128 characters, none of them < > \" & / or \\, not {safe_repr(name)}"
         )
     return _DEFINED(f"skill {name!r}", given)
 
@@ -109,7 +109,7 @@ def _collect(name: str, value: Any, found: list[Skill], problems: list[str], dep
         case Mapping():
             keys = cast("Mapping[str, Any]", value)
             if "name" not in keys:
-                raise ConfigError(f"{name}: a skill needs a name, and {shown(keys)} has none")
+                raise ConfigError(f"{name}: a skill needs a name, and {safe_repr(keys)} has none")
             found.append(skill_define(keys["name"], keys))
         case list() | tuple() if depth < 8:
             for one in cast("Sequence[Any]", value):
@@ -117,7 +117,7 @@ def _collect(name: str, value: Any, found: list[Skill], problems: list[str], dep
         case _:
             raise ConfigError(
                 f"{name} is a registry, a skill, a list of skills, or the path of a folder of them, "
-                f"not {shown(value)}"
+                f"not {safe_repr(value)}"
             )
 
 
@@ -133,13 +133,13 @@ def _paths(name: str, value: Any) -> tuple[str, ...]:
         try:
             Glob(pattern)
         except ValueError as error:
-            raise ConfigError(f"{name}: {shown(pattern)}: {error}") from None
+            raise ConfigError(f"{name}: {safe_repr(pattern)}: {error}") from None
     return patterns
 
 
 def _dict(name: str, value: Any) -> dict[str, Any]:
     if not isinstance(value, Mapping):
-        raise ConfigError(f"{name} is a dict, not {shown(value)}")
+        raise ConfigError(f"{name} is a dict, not {safe_repr(value)}")
     return dict(cast("Mapping[str, Any]", value))
 
 

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Final, cast
 
 import msgspec
 
-from windlass.errors import TestBroken, said
+from windlass.errors import TestBroken, error_text
 from windlass.events import (
     IterationStart,
     JournalEntry,
@@ -35,8 +35,8 @@ from windlass.messages import Message, ToolCall, ToolResult
 from windlass.models.base import Frame, Request
 from windlass.policies.facts import Reading, Take, reading
 from windlass.policies.skills.files import NAMES, file_tool
-from windlass.policies.skills.match import Matcher, Unmatched
-from windlass.policies.skills.scope import Surface, framed
+from windlass.policies.skills.match import Matcher, MatcherFailed
+from windlass.policies.skills.scope import Surface, with_skills
 from windlass.policies.skills.skill import Hook, Skill, SkillMatch, SkillRegistry
 from windlass.tools.tool import Tool
 
@@ -77,7 +77,7 @@ class Standing:
     def names(self) -> tuple[str, ...]:
         return tuple([skill.name for skill in self.skills])
 
-    def framed(self, run: Run, frame: Frame) -> Frame:
+    def with_skills(self, run: Run, frame: Frame) -> Frame:
         """The frame as these skills want it: the same object for as long as nothing changes."""
         if frame is not self.seen:
             self.seen, self.frames = frame, {}
@@ -85,7 +85,7 @@ class Standing:
         made = self.frames.get(names)
         if made is None:
             tool = run.tools.get(self.policy.reader.name) if self.policy.reader else None
-            made = framed(frame, self.skills, self.hidden, None if tool is None else tool.spec)
+            made = with_skills(frame, self.skills, self.hidden, None if tool is None else tool.spec)
             self.frames[names] = made
         return made
 
@@ -97,9 +97,9 @@ class LastWord(Reading):
         self.text: str | None = None
 
     def takes(self) -> Mapping[type, Take]:
-        return {Said: self._said}
+        return {Said: self._read_message}
 
-    def _said(self, entry: Said) -> None:
+    def _read_message(self, entry: Said) -> None:
         if _speaks(entry.message):
             self.text = entry.message.text
 
@@ -150,7 +150,7 @@ class Skills(Policy[Active]):
         state = self.standing(run)
         if state.number != run.number and (state.number == 0 or not self.match.sticky):
             await self._pass(run, state)
-        frame = state.framed(run, request.frame)
+        frame = state.with_skills(run, request.frame)
         if frame is request.frame:
             return request
         return Request(request.messages, frame, request.tail)
@@ -172,7 +172,7 @@ class Skills(Policy[Active]):
         elif self.match.sticky and state.skills and self._invoked_are_in(state):
             target = tuple([one for one in state.active if one.name in self.registry])
         else:
-            matched = await self._matched(run, state)
+            matched = await self._match_skills(run, state)
             run.note(matched)
             target = matched.chosen
         await self._move(run, state, target)
@@ -190,7 +190,7 @@ class Skills(Policy[Active]):
     def _invoked_are_in(self, state: Standing) -> bool:
         return set(self.match.invoke) <= set(state.names)
 
-    async def _matched(self, run: Run, state: Standing) -> SkillMatched:
+    async def _match_skills(self, run: Run, state: Standing) -> SkillMatched:
         match, warning, strategy = self.match, None, "metadata"
         ranked: list[SkillScore] | None = None
         prompt = _prompt(run)
@@ -198,8 +198,8 @@ class Skills(Policy[Active]):
             strategy = match.strategy
             run.journal.flush()  # it may take its time: what is known is handed on before
             try:
-                ranked, warning = await self.matcher.asked(prompt, state.names)
-            except Unmatched as error:
+                ranked, warning = await self.matcher.call_matcher(prompt, state.names)
+            except MatcherFailed as error:
                 strategy, warning = (
                     "metadata",
                     f"the matcher failed, and words were matched: {error}",
@@ -207,7 +207,7 @@ class Skills(Policy[Active]):
                 log.warning("skills: %s", warning)
         if ranked is None:
             if state.ranked is None or state.ranked[0] != prompt:
-                state.ranked = (prompt, self.matcher.ranked(prompt))
+                state.ranked = (prompt, self.matcher.rank_skills(prompt))
             ranked = state.ranked[1]
         invoked = [SkillScore(name, 0.0, _INVOKED) for name in match.invoke]
         free = [one for one in ranked if one.name not in match.invoke][: match.top_n]
@@ -292,7 +292,7 @@ class Skills(Policy[Active]):
             raise
         except Exception as error:
             failed = error
-        words = said(failed) or type(failed).__name__
+        words = error_text(failed) or type(failed).__name__
         log.warning("skill %r: %s failed: %s", event.name, which, words)
         run.note("skill_hook_failed", {"name": event.name, "hook": which, "error": words})
 

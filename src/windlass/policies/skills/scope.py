@@ -51,7 +51,7 @@ def _allows(entries: Sequence[str], tool: Tool) -> bool:
     return False
 
 
-def framed(
+def with_skills(
     frame: Frame, skills: Sequence[Skill], hidden: frozenset[str], reader: ToolSpec | None
 ) -> Frame:
     """The frame with the skills' words and without the tools that they hide.

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from windlass.errors import ConfigError, nearest, shown
+from windlass.errors import ConfigError, nearest, safe_repr
 
 Hook = Callable[..., Any]
 
@@ -57,7 +57,7 @@ def check_allowed(whose: str, entries: Iterable[str]) -> tuple[str, ...]:
     for entry in checked:
         if ":" in entry and not (entry.startswith(NAMESPACE) and entry != NAMESPACE):
             raise ConfigError(
-                f"{whose} is a list of tools' names, '*' or 'namespace:<tag>', not {shown(entry)}"
+                f"{whose} is a list of tools' names, '*' or 'namespace:<tag>', not {safe_repr(entry)}"
             )
     return checked
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from windlass.errors import ConfigError, shown
+from windlass.errors import ConfigError, safe_repr
 from windlass.events import LoopDetected, StallWarning
 from windlass.loop.plan import digest_of
 from windlass.loop.policy import Policy
@@ -113,7 +113,7 @@ class Stall(Policy[None]):
         fields = dict(outcome.fields)
         entries = run.journal.entries[run.first_entry :]
         if self.diagnostics is not None:
-            warnings = [_shown(entry) for entry in entries if type(entry) is StallWarning]
+            warnings = [_to_fields(entry) for entry in entries if type(entry) is StallWarning]
             fields["repeated_tool_calls"] = repeats(run, self.exempt).streak.repeated
             fields["stall_warnings"] = warnings
             fields["suspected_loop"] = bool(warnings)
@@ -169,11 +169,11 @@ async def _action(asked: Action | Handler, info: LoopDetectionInfo) -> str:
     if answer is None:
         return "continue"
     if answer not in ACTIONS:
-        raise ConfigError(f"on_loop_detected answers {', '.join(ACTIONS)}, not {shown(answer)}")
+        raise ConfigError(f"on_loop_detected answers {', '.join(ACTIONS)}, not {safe_repr(answer)}")
     return answer
 
 
-def _shown(entry: StallWarning) -> dict[str, Any]:
+def _to_fields(entry: StallWarning) -> dict[str, Any]:
     fields = msgspec.to_builtins(entry)
     fields.pop("kind", None)
     return fields

@@ -75,7 +75,7 @@ class Repeats(Reading):
             IterationStart: self._turn,
             Replied: self._reply,
             ToolResulted: self._result,
-            LoopDetected: self._found,
+            LoopDetected: self._read_loop,
             IterationEnd: self._turn_over,
         }
 
@@ -85,7 +85,7 @@ class Repeats(Reading):
         self.detected = None
         self.calls, self.streaks, self.count_of = {}, {}, {}
 
-    def _found(self, entry: LoopDetected) -> None:
+    def _read_loop(self, entry: LoopDetected) -> None:
         self.detected = entry
 
     def _turn_over(self, entry: IterationEnd) -> None:

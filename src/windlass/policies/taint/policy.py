@@ -9,8 +9,8 @@ import msgspec
 
 from windlass.access.taint import (
     Label,
-    Tainted,
-    assumed,
+    TaintState,
+    assume_labels,
     from_the_prompt,
     labels_of,
 )
@@ -35,10 +35,10 @@ class Taint(msgspec.Struct, frozen=True, kw_only=True):
     unlabelled: Literal["cautious", "harmless"] = "cautious"  # tools that say nothing of this
 
 
-class ThirdLeg(Policy[Tainted]):
+class ThirdLeg(Policy[TaintState]):
     """Follow what a session touches; ask before it has all three, and before it sends then."""
 
-    memory = Tainted
+    memory = TaintState
     keeps = "session"
     decides = True
 
@@ -46,11 +46,11 @@ class ThirdLeg(Policy[Tainted]):
         self,
         rules: Taint,
         name: str = NAME,
-        before: Tainted | None = None,
+        before: TaintState | None = None,
         spoken: str | None = None,
     ) -> None:
         self.rules, self._name = rules, name
-        self.before = before or Tainted()  # what whoever hands the work on has touched
+        self.before = before or TaintState()  # what whoever hands the work on has touched
         self.spoken = spoken  # what the caller said to them; None: they speak to us
 
     @property
@@ -66,7 +66,7 @@ class ThirdLeg(Policy[Tainted]):
         for entry in run.journal.entries:
             if type(entry) is Said and entry.message.role == "assistant":
                 for call in entry.message.tool_calls:
-                    self._touched(run, self._handed_in(run.tools.get(call.name)), call.name)
+                    self._add_labels(run, self._handed_in(run.tools.get(call.name)), call.name)
 
     def _handed_in(self, tool: Tool | None) -> frozenset[Label]:
         if tool is not None:
@@ -85,20 +85,22 @@ class ThirdLeg(Policy[Tainted]):
                 call.arguments, self._words(run), tool.parameters
             )
             if not trusted:
-                return self._held(call, known, labels)
-        self._touched(run, labels, call.name)
+                return self._hold_call(call, known, labels)
+        self._add_labels(run, labels, call.name)
         return None
 
     async def after_tool(self, run: Run, call: ToolCall, result: ToolResult) -> ToolResult:
         """A call that somebody said yes to has happened; a sub-agent's touches are its parent's."""
         tool = run.tools.get(call.name)
         if tool is not None and result.outcome not in ("denied", "not_run"):
-            self._touched(run, self._labels(tool), call.name)
+            self._add_labels(run, self._labels(tool), call.name)
             if tool.annotations.get("kind") == "agent":
                 await self._learn(run, child_session_id(run.session_id, call.id))
         return result
 
-    def _held(self, call: ToolCall, known: Tainted, labels: frozenset[Label]) -> Refused | Suspend:
+    def _hold_call(
+        self, call: ToolCall, known: TaintState, labels: frozenset[Label]
+    ) -> Refused | Suspend:
         why = known.story(call.name, labels)
         receipt: dict[str, Any] = {"action": "ask", "rule": "trifecta", "rationale": why}
         if self.rules.mode == "refuse":
@@ -110,14 +112,16 @@ class ThirdLeg(Policy[Tainted]):
         said = labels_of(tool.annotations)
         if said is not None:
             return said
-        return assumed(tool.annotations) if self.rules.unlabelled == "cautious" else frozenset()
+        return (
+            assume_labels(tool.annotations) if self.rules.unlabelled == "cautious" else frozenset()
+        )
 
-    def _so_far(self, run: Run) -> Tainted:
-        mine: Tainted = run.recall(self)
-        return mine.joined(self.before)
+    def _so_far(self, run: Run) -> TaintState:
+        mine: TaintState = run.recall(self)
+        return mine.merge(self.before)
 
-    def _touched(self, run: Run, labels: Iterable[Label], tool: str) -> None:
-        mine: Tainted = run.recall(self)
+    def _add_labels(self, run: Run, labels: Iterable[Label], tool: str) -> None:
+        mine: TaintState = run.recall(self)
         known = mine.with_(labels, tool)
         if known is not mine:
             new = tuple([label for label in known.by if label not in mine.by])
@@ -126,8 +130,8 @@ class ThirdLeg(Policy[Tainted]):
 
     async def _learn(self, run: Run, session_id: str) -> None:
         touched = touched_in(await run.store.read(session_id))
-        mine: Tainted = run.recall(self)
-        known = mine.joined(touched)
+        mine: TaintState = run.recall(self)
+        known = mine.merge(touched)
         if known is not mine:
             run.remember(self, known)
 
@@ -137,12 +141,12 @@ class ThirdLeg(Policy[Tainted]):
         return spoken_in(run.journal.entries)
 
 
-def touched_in(entries: Iterable[JournalEntry]) -> Tainted:
+def touched_in(entries: Iterable[JournalEntry]) -> TaintState:
     """What a session has touched, by its journal."""
-    found = Tainted()
+    found = TaintState()
     for entry in entries:
         if type(entry) is Remembered and entry.policy.rpartition(".")[2] == NAME:
-            found = found.joined(msgspec.convert(entry.value, Tainted))
+            found = found.merge(msgspec.convert(entry.value, TaintState))
     return found
 
 

@@ -25,7 +25,7 @@ from windlass.tools.search.options import ToolSearch
 from windlass.tools.tool import Tool
 
 
-class Disclosure(msgspec.Struct, frozen=True):
+class ToolSearchPlan(msgspec.Struct, frozen=True):
     """How the tools of a call or a run are disclosed."""
 
     tools: tuple[Tool, ...]  # all that can be called, sooner or later
@@ -35,7 +35,7 @@ class Disclosure(msgspec.Struct, frozen=True):
     policy: Policy[Any]
     listing: str | None = None
 
-    def framed(self, system: str | None, settings: Settings) -> tuple[str | None, Settings]:
+    def add_to_frame(self, system: str | None, settings: Settings) -> tuple[str | None, Settings]:
         """System prompt and settings with what belongs to the search in them."""
         if self.listing is not None:
             system = f"{system}\n\n{self.listing}" if system else self.listing
@@ -44,9 +44,9 @@ class Disclosure(msgspec.Struct, frozen=True):
         return system, settings
 
 
-def disclosed(
+def plan_tool_search(
     options: Mapping[str, Any], tools: tuple[Tool, ...], model: Model, *, text: bool
-) -> Disclosure | None:
+) -> ToolSearchPlan | None:
     """How these tools are disclosed to this model; None where none is held back.
 
     `text`: tools are written into the prompt, and no provider searches there.
@@ -62,13 +62,13 @@ def disclosed(
     forced = bool(own.get("force_native_tool_search"))
     native = _native(search, model, text=text, forced=forced)
     try:
-        return _made(tools, search, native)
+        return _build_plan(tools, search, native)
     except TypeError:  # a callback that cannot be hashed
-        return _made.__wrapped__(tools, search, native)
+        return _build_plan.__wrapped__(tools, search, native)
 
 
 @functools.lru_cache(maxsize=64)
-def _made(tools: tuple[Tool, ...], search: ToolSearch, native: str | None) -> Disclosure:
+def _build_plan(tools: tuple[Tool, ...], search: ToolSearch, native: str | None) -> ToolSearchPlan:
     """Kept for a while: agents are made again and again with the same tools, and an index takes time."""
     parts = sort(tools, search)
     if native is not None and native != "client":
@@ -76,12 +76,12 @@ def _made(tools: tuple[Tool, ...], search: ToolSearch, native: str | None) -> Di
         offered = tuple(tool.spec if tool.name in held else plain(tool.spec) for tool in tools)
         how = "Search for one" if search.include_stub_listing else None
         shown = listing(parts.deferred, how) if how else None
-        return Disclosure(tools, offered, native, None, NativeVault(), shown)
+        return ToolSearchPlan(tools, offered, native, None, NativeVault(), shown)
     vault = Vault(parts, search, by_provider=native is not None)
     shown = listing(parts.deferred, f"Find one with {search.name}")
-    return Disclosure(
+    return ToolSearchPlan(
         (*tools, vault.tool),
-        vault.offered(),
+        vault.initial_specs(),
         native,
         vault,
         ClientVault(vault),

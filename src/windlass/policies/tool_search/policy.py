@@ -22,19 +22,19 @@ from windlass.tools.tool import Tool
 Searched = tuple[ToolSearchQueried, ToolSearchResulted]
 
 
-class Promoted(msgspec.Struct, frozen=True):
+class PromotedTools(msgspec.Struct, frozen=True):
     """The tools that searches have let out, in the order in which they were."""
 
     names: tuple[str, ...] = ()
 
 
-class ClientVault(Policy[Promoted]):
+class ClientVault(Policy[PromotedTools]):
     """The search that Windlass runs. What it finds stays for the rest of the session.
 
     Found tools join the frame behind all others, so that what stood there before stays in place.
     """
 
-    memory = Promoted
+    memory = PromotedTools
     keeps = "session"
 
     def __init__(self, vault: Vault) -> None:
@@ -55,7 +55,7 @@ class ClientVault(Policy[Promoted]):
 
     def _disclose(self, run: Run) -> None:
         vault, frame = self.vault, run.frame
-        known: Promoted = run.recall(self)
+        known: PromotedTools = run.recall(self)
         names = [name for name in known.names if name in vault.deferred]
         if not vault.by_provider:
             others = [spec for spec in frame.tools if spec.name not in vault.deferred]
@@ -74,15 +74,15 @@ class ClientVault(Policy[Promoted]):
         whole = turn.results[call.id]  # another policy may have cut what the model sees
         if whole.outcome not in ("ok", "error", "timeout"):
             return result  # it did not come to a search
-        known: Promoted = run.recall(self)
+        known: PromotedTools = run.recall(self)
         promotion = vault.promote(known.names, read(whole.text))
-        for entry in searched(vault, call, promotion):
+        for entry in search_entries(vault, call, promotion):
             run.record(entry)
         if promotion.promoted != known.names:
-            run.remember(self, Promoted(promotion.promoted))
+            run.remember(self, PromotedTools(promotion.promoted))
         if whole.is_error:
             return result
-        content = vault.written(promotion.found)
+        content = vault.render_result(promotion.found)
         return (
             whole if content == whole.content else msgspec.structs.replace(whole, content=content)
         )
@@ -98,14 +98,14 @@ class NativeVault(Policy[None]):
     async def after_reply(self, run: Run, turn: Turn) -> None:
         """The reply tells of its searches; a drive that begins here again finds them recorded."""
         found = searched_natively(turn.message, run.tools)
-        known = set(_recorded(run.journal.entries)) if found else ()
+        known = set(_recorded_searches(run.journal.entries)) if found else ()
         for query, result in found:
             if query.search_id not in known:
                 run.record(query)
                 run.record(result)
 
 
-def searched(vault: Vault, call: ToolCall, promotion: Promotion) -> Searched:
+def search_entries(vault: Vault, call: ToolCall, promotion: Promotion) -> Searched:
     """A search that we ran, for the record."""
     mode = "native" if vault.by_provider else "client"
     found = promotion.found
@@ -130,7 +130,7 @@ def searched_natively(message: Message, tools: Iterable[str]) -> list[Searched]:
     ]
 
 
-def _recorded(entries: Sequence[JournalEntry]) -> Iterable[str]:
+def _recorded_searches(entries: Sequence[JournalEntry]) -> Iterable[str]:
     """The searches that are on record since the last reply."""
     for entry in reversed(entries):
         if type(entry) is Replied and entry.purpose is None:

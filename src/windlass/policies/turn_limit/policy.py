@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, cast
 
 import msgspec
 
-from windlass.errors import ConfigError, nearest, shown
+from windlass.errors import ConfigError, nearest, safe_repr
 from windlass.events import LoopControlDecision
 from windlass.loop.policy import Policy
 from windlass.loop.run import Run
@@ -36,9 +36,9 @@ class Controls(Reading):
 
     def takes(self) -> Mapping[type, Take]:
         """What takes an entry into account, for each kind that matters."""
-        return {LoopControlDecision: self._decided}
+        return {LoopControlDecision: self._read_decision}
 
-    def _decided(self, entry: LoopControlDecision) -> None:
+    def _read_decision(self, entry: LoopControlDecision) -> None:
         self.decisions.append(entry)
         self.extensions += entry.action == "extend"
 
@@ -99,13 +99,13 @@ class LoopControl(Policy[None]):
             return None
         if inspect.isawaitable(answer):
             answer = await answer
-        command = _checked(answer)
+        command = _parse_command(answer)
         action, reason = command.get("action", "none"), command.get("reason")
         old = new = standing.current_limit
         if action == "stop":
             status = command.get("status") or "stopped"
             decision = LoopControlDecision(run.iteration, "stop", old, old, reason, status)
-        elif action == "extend" and (new := self._raised(command, old)) > old:
+        elif action == "extend" and (new := self._extended_limit(command, old)) > old:
             decision = LoopControlDecision(run.iteration, "extend", old, new, reason)
         else:
             return None
@@ -117,7 +117,7 @@ class LoopControl(Policy[None]):
             return self.control(state)
         return _default(state) if self.turns.mode == "adaptive" else None
 
-    def _raised(self, command: Mapping[str, Any], old: int) -> int:
+    def _extended_limit(self, command: Mapping[str, Any], old: int) -> int:
         until, by = command.get("until"), command.get("by")
         if until is None:
             step = by if isinstance(by, int) and by > 0 else self.turns.extend_by
@@ -139,11 +139,11 @@ def _default(state: LoopState) -> Mapping[str, Any]:
     return {}
 
 
-def _checked(answer: object) -> Mapping[str, Any]:
+def _parse_command(answer: object) -> Mapping[str, Any]:
     if answer is None:
         return {}
     if not isinstance(answer, Mapping):
-        raise ConfigError(f"loop_control answers a dict or None, not {shown(answer)}")
+        raise ConfigError(f"loop_control answers a dict or None, not {safe_repr(answer)}")
     command = cast("Mapping[str, Any]", answer)
     for key in command:
         if key not in _KEYS:
@@ -151,16 +151,16 @@ def _checked(answer: object) -> Mapping[str, Any]:
     action = command.get("action", "none")
     if action not in _ACTIONS:
         raise ConfigError(
-            f"loop_control answers an action of {', '.join(_ACTIONS)}, not {shown(action)}"
+            f"loop_control answers an action of {', '.join(_ACTIONS)}, not {safe_repr(action)}"
         )
     for key in ("by", "until"):
         value = command.get(key)
         if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
-            raise ConfigError(f"loop_control: {key} is a whole number, not {shown(value)}")
+            raise ConfigError(f"loop_control: {key} is a whole number, not {safe_repr(value)}")
     for key in ("reason", "status"):
         value = command.get(key)
         if value is not None and not isinstance(value, str):
-            raise ConfigError(f"loop_control: {key} is a text, not {shown(value)}")
+            raise ConfigError(f"loop_control: {key} is a text, not {safe_repr(value)}")
     return command
 
 

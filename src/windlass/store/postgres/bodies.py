@@ -121,7 +121,7 @@ class Tx:
         given = list(parameters)
         if not given:
             return Rows([], 0)
-        text, names = self._allowed(sql, isinstance(given[0], Mapping), own=False)
+        text, names = self._check_statement(sql, isinstance(given[0], Mapping), own=False)
         self._answer(self._many(text, [_values(row, names) for row in given]))
         return Rows([], -1)
 
@@ -159,11 +159,11 @@ class Tx:
 
     def _do(self, sql: str, parameters: Any, own: bool) -> Rows:
         self.check()
-        text, names = self._allowed(sql, isinstance(parameters, Mapping), own)
+        text, names = self._check_statement(sql, isinstance(parameters, Mapping), own)
         rows, status = self._answer(self._one(text, _values(parameters, names)))
         return Rows([tuple(row) for row in rows], _count(status))
 
-    def _allowed(self, sql: str, named: bool, own: bool) -> tuple[str, tuple[str, ...]]:
+    def _check_statement(self, sql: str, named: bool, own: bool) -> tuple[str, tuple[str, ...]]:
         found = read(sql, named)
         if found.refused is not None and (found.refused_to_all or not own):
             raise StoreError(f"a body may not {found.refused}")
@@ -248,9 +248,9 @@ async def run_body(
         return value
     except (BodyRaised, StoreError) as error:
         broken = tx.broken
-        if broken is not None and _outdated(broken):
+        if broken is not None and _is_outdated(broken):
             prepared.clear()
-            raise Outdated from broken
+            raise OutdatedStatement from broken
         if broken is not None and passing(broken):
             raise broken from None  # whatever the body made of it
         raise error if isinstance(error, BodyRaised) else BodyRaised(error) from error
@@ -262,13 +262,13 @@ async def run_body(
                         took * 1000, limits.LIMIT_SECONDS * 1000)  # fmt: skip
 
 
-class Outdated(Exception):
+class OutdatedStatement(Exception):
     """A table has changed under a prepared statement; prepared anew, it will do."""
 
     sqlstate = "40001"
 
 
-def _outdated(error: Exception) -> bool:
+def _is_outdated(error: Exception) -> bool:
     return type(error).__name__ in ("InvalidCachedStatementError", "OutdatedSchemaCacheError")
 
 

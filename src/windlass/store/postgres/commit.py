@@ -17,8 +17,8 @@ from windlass.store.postgres.connection import (
     Pool,
     code_of,
     conflicting,
+    is_unfinished,
     passing,
-    unfinished,
 )
 
 T = TypeVar("T")
@@ -27,7 +27,7 @@ CONFLICTS = 20  # that a transaction is run again after
 FIRST_PAUSE, LONGEST_PAUSE, CONFLICT_PAUSE = 0.005, 0.25, 0.02
 
 
-class Left(StoreError):
+class CallerLeft(StoreError):
     """Whoever asked for it has left, and nothing of it is stored."""
 
 
@@ -81,10 +81,10 @@ async def once(
     last: Trial | None = None  # whose commit was asked for
     while True:
         if last is None and abandoned is not None and abandoned():
-            raise Left("the caller was cancelled before anything was stored")
+            raise CallerLeft("the caller was cancelled before anything was stored")
         try:
             async with pool.take() as connection:
-                if last is not None and await _committed(connection, last):
+                if last is not None and await _was_committed(connection, last):
                     return value
                 last, trial = None, Trial()
                 trial.begun = await connection.execute(begin)
@@ -132,7 +132,7 @@ async def commit(connection: Connection) -> None:
 
 async def roll_back(connection: Connection, error: BaseException) -> None:
     """Undo what the error has passed through, if the connection can still be spoken to."""
-    if unfinished(error) or connection.is_closed() or not connection.is_in_transaction():
+    if is_unfinished(error) or connection.is_closed() or not connection.is_in_transaction():
         return
     try:
         await connection.execute("ROLLBACK")
@@ -140,7 +140,7 @@ async def roll_back(connection: Connection, error: BaseException) -> None:
         connection.terminate()
 
 
-async def _committed(connection: Connection, trial: Trial) -> bool:
+async def _was_committed(connection: Connection, trial: Trial) -> bool:
     """Has it been committed? One that is still at work is waited for."""
     if trial.xid is None or trial.happened is None:
         return False  # it has changed nothing
@@ -165,12 +165,12 @@ async def _leave_token(connection: Connection, trial: Trial) -> None:
         seams.now(),
     )
 
-    async def happened(connection: Connection) -> bool:
+    async def has_token(connection: Connection) -> bool:
         found = await connection.fetchval("SELECT 1 FROM windlass_tokens WHERE token = $1", token)
         return found is not None
 
     if trial.xid is not None:
-        trial.happened, trial.token = happened, token
+        trial.happened, trial.token = has_token, token
 
 
 async def _tidy(pool: Pool, token: str) -> None:

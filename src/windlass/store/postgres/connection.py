@@ -154,7 +154,7 @@ class Pool:
                 yield connection
             except BaseException as error:
                 gone = connection.is_closed()  # a driver asked about its transaction then has none
-                if not gone and (unfinished(error) or connection.is_in_transaction()):
+                if not gone and (is_unfinished(error) or connection.is_in_transaction()):
                     connection.terminate()
                 raise
             finally:
@@ -214,7 +214,7 @@ def code_of(error: BaseException) -> str:
     return code if isinstance(code, str) else ""
 
 
-def unfinished(error: BaseException) -> bool:
+def is_unfinished(error: BaseException) -> bool:
     """The connection may still be at work on what was asked, or be gone."""
     return isinstance(error, asyncio.CancelledError) or away(error)
 

@@ -55,7 +55,7 @@ class Mail:
         self._opening += 1
         await self._tried.wait()  # without it mail comes late: no reason to keep a session shut
 
-    def opened(self, line: Line | None, items: list[InboxItem]) -> None:
+    def on_opened(self, line: Line | None, items: list[InboxItem]) -> None:
         """The session is open and its writer has these items; or it is not, after all."""
         self._opening -= 1
         if line is not None:
@@ -98,9 +98,9 @@ class Mail:
                 self._tried.clear()
                 connection = await connect(self._address, self._patience, {})
                 await self._ready(connection)
-                connection.add_termination_listener(self._lost)
+                connection.add_termination_listener(self._on_connection_lost)
                 channel = await connection.fetchval(f"SELECT {CHANNEL}")
-                await connection.add_listener(channel, self._heard)
+                await connection.add_listener(channel, self._on_notify)
                 self._told.update(self._lines)
                 self._listening = True
                 self._tried.set()
@@ -130,23 +130,23 @@ class Mail:
             self._told.update(self._lines)
         self._wake.clear()
 
-    def _lost(self, *_: object) -> None:
+    def _on_connection_lost(self, *_: object) -> None:
         self._wake.set()
 
-    def _heard(self, _connection: object, _pid: int, _channel: str, payload: str) -> None:
+    def _on_notify(self, _connection: object, _pid: int, _channel: str, payload: str) -> None:
         if payload.isdecimal():
-            self.heard(int(payload))
+            self.check_session(int(payload))
 
-    def heard(self, sid: int) -> None:
+    def check_session(self, sid: int) -> None:
         """Something was posted to this session, perhaps one that is open here."""
         if self._opening:
             self._missed.add(sid)
         if sid in self._lines:
             self.look(sid)
 
-    async def posted(self, sid: int) -> None:
+    async def wait_for_delivery(self, sid: int) -> None:
         """We have posted to this session: if it is open here, its writer has the item on return."""
-        self.heard(sid)
+        self.check_session(sid)
         if sid in self._lines and self._listening:
             looked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append(looked)

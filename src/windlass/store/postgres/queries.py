@@ -9,7 +9,7 @@ from windlass.errors import Corrupt, NoSuchSession, nearest
 from windlass.events import JournalEntry
 from windlass.store import codec as written
 from windlass.store.base import Head, InboxItem, Row, SessionInfo
-from windlass.store.model_calls import ModelCall, Which, chosen
+from windlass.store.model_calls import ModelCall, Which, check_filters
 from windlass.store.postgres.connection import Connection
 from windlass.store.postgres.rows import plain
 from windlass.store.sqlite import model_calls as books
@@ -17,7 +17,7 @@ from windlass.store.sqlite.queries import (
     INFO,
     info_of,
     item_of,
-    joined,
+    join_row,
     places_of,
 )
 from windlass.store.threaded.jobs import Place
@@ -28,7 +28,7 @@ _BACKWARDS = 32  # rows at a time
 # --------------------------------------------------------------------------- sessions
 
 
-class Found:
+class SessionRow:
     """A session's row: its number, its writer's epoch, and where it stands."""
 
     __slots__ = ("epoch", "sid", "stands")
@@ -42,14 +42,14 @@ class Found:
 STANDS = "sid, epoch, rows, entries, head, run"
 
 
-async def find(connection: Connection, session_id: str) -> Found:
+async def find(connection: Connection, session_id: str) -> SessionRow:
     """The session, or `NoSuchSession` with the nearest that is."""
     row = await connection.fetchrow(
         f"SELECT {STANDS} FROM windlass_sessions WHERE id = $1", plain(session_id)
     )
     if row is None:
         raise await unknown(connection, session_id)
-    return Found(row)
+    return SessionRow(row)
 
 
 async def unknown(connection: Connection, session_id: str) -> NoSuchSession:
@@ -103,7 +103,7 @@ async def silences(connection: Connection) -> dict[str, float]:
 _ROWS = "SELECT seq, first, at, payload, cuts, hash FROM windlass_rows WHERE sid = $1"
 
 
-async def rows(connection: Connection, session_id: str) -> tuple[list[Row], Found]:
+async def rows(connection: Connection, session_id: str) -> tuple[list[Row], SessionRow]:
     """The session's rows with their large values back in place, and its own row."""
     found = await find(connection, session_id)
     rows = await connection.fetch(f"{_ROWS} ORDER BY seq", found.sid)
@@ -123,7 +123,7 @@ async def entries(connection: Connection, session_id: str) -> list[JournalEntry]
     """What a new writer starts from."""
     found, session = await rows(connection, session_id)
     stands = session.stands
-    return written.restored(found, session_id, Head(stands[0], stands[2]), stands[1])
+    return written.restore_entries(found, session_id, Head(stands[0], stands[2]), stands[1])
 
 
 async def backwards(connection: Connection, session_id: str) -> AsyncIterator[Row]:
@@ -154,7 +154,7 @@ async def _whole(connection: Connection, session_id: str, found: list[Any]) -> l
     whole: list[Row] = []
     for seq, first, at, payload, _cuts, hash_ in found:
         if seq in cuts:
-            payload = joined(session_id, seq, payload, cuts[seq], blobs.get)
+            payload = join_row(session_id, seq, payload, cuts[seq], blobs.get)
         whole.append(Row(seq, first, at, payload, hash_))
     return whole
 
@@ -180,7 +180,7 @@ async def inbox(connection: Connection, session_id: str) -> list[InboxItem]:
     return (await mail(connection, {sid: session_id}))[sid]
 
 
-async def spent(connection: Connection, since: float) -> tuple[int, float]:
+async def sum_spending(connection: Connection, since: float) -> tuple[int, float]:
     """The tokens and dollars of all calls from this time on."""
     [row] = await connection.fetch(f"{books.SPENT}$1", plain(since))
     return int(row[0]), float(row[1])
@@ -190,7 +190,7 @@ async def calls(connection: Connection, which: Which) -> list[ModelCall]:
     """The calls that are asked for, the oldest first."""
     wheres: list[str] = []
     values: list[Any] = []
-    for name, value in chosen(which).items():
+    for name, value in check_filters(which).items():
         test = {"since": "at >= ", "until": "at < "}.get(name, f"{name} = ")
         values.append(plain(value))
         wheres.append(f"{test}${len(values)}")

@@ -81,7 +81,7 @@ class Batch:
                     line.asks = asks
                     raise SecondResult
                 fresh.add(call_id)
-            head = written.chained(head, seq, at, payload)
+            head = written.chain_hash(head, seq, at, payload)
             payload, cuts, found = sqlite_queries.split(payload)
             blobs += [(line.sid, name, data) for name, data in found]
             rows.append((line.sid, seq, count, at, payload, cuts, head))
@@ -200,7 +200,7 @@ def begin(line: Line) -> str:
     )
 
 
-def stored(line: Line, place: Place) -> Callable[[Connection], Awaitable[bool]]:
+def build_stored_check(line: Line, place: Place) -> Callable[[Connection], Awaitable[bool]]:
     """Looks whether the row that puts the session there is in its journal."""
 
     async def look(connection: Connection) -> bool:
@@ -232,7 +232,7 @@ def _statement(runs: bool, calls: bool, takes: bool, blobs: bool) -> str:
     def names(columns: str, prefix: str = "") -> str:
         return ", ".join(prefix + column.split()[0] for column in columns.split(", "))
 
-    def copied(into: str, columns: str, more: str = "") -> str:
+    def insert_from(into: str, columns: str, more: str = "") -> str:
         source = table("v", columns if columns.startswith("sid ") else f"sid bigint, {columns}")
         return (
             f"INSERT INTO {into} ({names(columns)}) SELECT {names(columns, 'v.')}"
@@ -248,12 +248,12 @@ def _statement(runs: bool, calls: bool, takes: bool, blobs: bool) -> str:
         f" title = coalesce(s.title, w.title) FROM {table('w', _FENCE)}"
         " WHERE s.sid = w.sid AND s.epoch = w.epoch AND s.rows = w.rows AND s.head = w.head"
         " RETURNING s.sid)",
-        f"added AS ({copied('windlass_rows', _ROW)})",
+        f"added AS ({insert_from('windlass_rows', _ROW)})",
     ]
     if runs:
-        steps.append(f"begun AS ({copied('windlass_runs', _RUN)})")
+        steps.append(f"begun AS ({insert_from('windlass_runs', _RUN)})")
     if calls:
-        steps.append(f"paid AS ({copied('windlass_calls', _CALL)})")
+        steps.append(f"paid AS ({insert_from('windlass_calls', _CALL)})")
     if takes:
         steps.append(
             f"taken AS (DELETE FROM windlass_inbox AS i USING {table('v', _TAKE)}, fenced"

@@ -19,7 +19,7 @@ from windlass.store.model_calls import ModelCall
 from windlass.store.postgres.connection import Connection
 from windlass.store.postgres.queries import (
     STANDS,
-    Found,
+    SessionRow,
     backwards,
     inbox,
     info,
@@ -59,7 +59,7 @@ async def become_writer(connection: Connection, opening: Opening) -> None:
     opening.mail = (await mail(connection, {line.sid: line.session_id}))[line.sid]
 
 
-async def _next_epoch(connection: Connection, opening: Opening) -> Found | None:
+async def _next_epoch(connection: Connection, opening: Opening) -> SessionRow | None:
     row = await connection.fetchrow(
         "UPDATE windlass_sessions SET epoch = epoch + 1,"
         " updated_at = greatest(updated_at, $2), holder = $3"
@@ -78,7 +78,7 @@ async def _next_epoch(connection: Connection, opening: Opening) -> Found | None:
             opening.at,
             opening.line.holder,
         )
-    return None if row is None else Found(row)
+    return None if row is None else SessionRow(row)
 
 
 async def _may_replace(connection: Connection, opening: Opening) -> bool:
@@ -124,10 +124,10 @@ async def _insert(
     at: float,
     numbers: Numbers | None,
     holder: str | None = None,
-) -> Found | None:
+) -> SessionRow | None:
     """A new session with its first row; None when the id is taken."""
     payload = written.encode(entries, opened.session_id)
-    hash_ = written.chained(written.genesis(opened.session_id), 0, at, payload)
+    hash_ = written.chain_hash(written.genesis(opened.session_id), 0, at, payload)
     notes = written.notes_of(entries)
     metadata = written.encode_value(opened.metadata, "metadata").decode()
     run = 0 if numbers is None else await _last_run(connection, opened.session_id, entries, numbers)
@@ -142,7 +142,7 @@ async def _insert(
     )  # fmt: skip
     if row is None:
         return None
-    found = Found(row)
+    found = SessionRow(row)
     payload, cuts, blobs = split(payload)
     if blobs:
         await connection.execute(share_values())

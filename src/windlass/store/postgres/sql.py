@@ -89,7 +89,7 @@ def read(sql: str, named: bool = False) -> Sql:
         pieces.append(piece)
         at = end
     pieces.append(sql[at:])
-    refused, to_all = _refused(sql, words, own, coded)
+    refused, to_all = _find_refusal(sql, words, own, coded)
     return Sql("".join(pieces), tuple(names), refused, to_all)
 
 
@@ -103,7 +103,7 @@ def _comment_end(sql: str, at: int) -> int:
     return len(sql)
 
 
-def _refused(sql: str, words: list[str], own: str, coded: bool) -> tuple[str | None, bool]:
+def _find_refusal(sql: str, words: list[str], own: str, coded: bool) -> tuple[str | None, bool]:
     first = words[0] if words else ""
     if first not in _MAY:
         return _NEVER.get(first, f"run {first.upper() or 'nothing'}"), True

@@ -18,7 +18,7 @@ from windlass.identifiers import check_identifier
 from windlass.store import codec as written
 from windlass.store.base import Head, InboxItem, InboxKind, Row, SessionInfo
 from windlass.store.memory import result_in
-from windlass.store.model_calls import ModelCall, Which, chosen
+from windlass.store.model_calls import ModelCall, Which, check_filters
 from windlass.store.postgres import queries as reading
 from windlass.store.postgres import sessions as changes
 from windlass.store.postgres.address import Address
@@ -157,7 +157,7 @@ class PostgresStore(ServedStore):
         """Run the body in a transaction of its own, outside of any session."""
         context = contextvars.copy_context()
         left = threading.Event()
-        finished = self._asked(lambda writer: writer.run_free(body, context, left.is_set))
+        finished = self._submit(lambda writer: writer.run_free(body, context, left.is_set))
         return await to_the_end(finished, left.set)
 
     async def consult(self, body: Callable[[Any], T]) -> T:
@@ -167,12 +167,12 @@ class PostgresStore(ServedStore):
 
     async def calls(self, **which: Unpack[Which]) -> list[ModelCall]:
         """The books, as far as they are stored."""
-        chosen(which)
+        check_filters(which)
         return await self._look(lambda db: reading.calls(db, which))
 
     async def spent(self, since: float) -> tuple[int, float]:
         """The tokens and dollars of the calls on the books from this time on."""
-        return await self._look(lambda db: reading.spent(db, since))
+        return await self._look(lambda db: reading.sum_spending(db, since))
 
     async def record_calls(self, calls: Sequence[ModelCall]) -> None:
         """Put calls on the books that no journal holds."""
@@ -182,19 +182,19 @@ class PostgresStore(ServedStore):
 
     # ----------------------------------------------------------------------- the thread
 
-    def _asked(self, work: Callable[[Writer], Awaitable[T]]) -> asyncio.Future[T]:
+    def _submit(self, work: Callable[[Writer], Awaitable[T]]) -> asyncio.Future[T]:
         self.check_usable()
         finished: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self.put(Call(work, finished, None))
         return finished
 
     async def _ask(self, work: Callable[[Writer], Awaitable[T]]) -> T:
-        return await self._asked(work)
+        return await self._submit(work)
 
     async def _look(self, work: Callable[[Connection], Awaitable[T]]) -> T:
-        return await self._asked(lambda writer: look(writer.pool, work))
+        return await self._submit(lambda writer: look(writer.pool, work))
 
     async def _change(self, work: Callable[[Connection, Writer], Awaitable[T]]) -> T:
-        return await self._asked(
+        return await self._submit(
             lambda writer: once(writer.pool, lambda db, _trial: work(db, writer))
         )

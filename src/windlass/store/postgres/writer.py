@@ -24,7 +24,7 @@ from windlass.store.holder import BEAT_SECONDS
 from windlass.store.postgres.address import Address
 from windlass.store.postgres.bodies import BodyRaised, run_body
 from windlass.store.postgres.commit import (
-    Left,
+    CallerLeft,
     Patience,
     Trial,
     look,
@@ -44,9 +44,9 @@ from windlass.store.postgres.rows import (
     Batch,
     Numbers,
     begin,
+    build_stored_check,
     leading,
     share_values,
-    stored,
 )
 from windlass.store.postgres.schema import Schema
 from windlass.store.postgres.sessions import (
@@ -294,7 +294,7 @@ class Writer:
                     if len(group) > 1 and not passing(last):  # one of them spoils it for all
                         each = [await self._write([one], counted) for one in group]
                         return all(each)
-                    self._failed(meaning(last, self.address), [line for line, _ in group])
+                    self._fail_lines(meaning(last, self.address), [line for line, _ in group])
                     return False
         for line, appends in group:
             if line not in batch.places:
@@ -336,11 +336,11 @@ class Writer:
                 self.bodies,
                 lambda c, trial: self._run_body(c, trial, line, job),
                 begin(line),
-                job.abandoned,
+                job.is_abandoned,
             )
-        except Left as error:
+        except CallerLeft as error:
             job.error, job.entries = error, ()
-            self.news.tell(line.loop, line.owner.committed, job)
+            self.news.tell(line.loop, line.owner.on_committed, job)
             if pending:
                 line.backlog[0] = job.pending  # its row goes as any other
             else:
@@ -353,7 +353,7 @@ class Writer:
         except BodyRaised as raised:
             job.error, job.entries, job.value = raised.error, (), None
         except Exception as error:
-            self._failed(meaning(error, self.address), [line])
+            self._fail_lines(meaning(error, self.address), [line])
             return
         else:
             self._settle(line, job)
@@ -367,9 +367,9 @@ class Writer:
         job.entries, job.value = (), None
         if trial.begun != "SELECT 1":
             raise stale(line)  # before the body, whose effects would be undone
-        job.ours = job.ours or job.claimed()
+        job.ours = job.ours or job.try_claim()
         if not job.ours:
-            raise Left("the caller was cancelled before the body began")
+            raise CallerLeft("the caller was cancelled before the body began")
         value = await run_body(connection, self._statements(connection), job.body, job.context)
         batch = Batch()
         try:
@@ -389,7 +389,7 @@ class Writer:
             if line.sid not in fenced:
                 raise stale(line)
             job.place, job.fresh = batch.places[line], batch.fresh[line]
-            trial.happened = stored(line, job.place)
+            trial.happened = build_stored_check(line, job.place)
         job.value = value
 
     def _statements(self, connection: Connection) -> dict[str, Statement]:
@@ -410,14 +410,14 @@ class Writer:
         if not line.backlog:
             self._lines.pop(line, None)
         if line.awaited > before:
-            self.news.tell(line.loop, line.owner.settled, line.done, None, False)
+            self.news.tell(line.loop, line.owner.on_settled, line.done, None, False)
 
     def _settle(self, line: Line, job: Commit) -> None:
         """The commit at the head of the backlog has ended."""
         if job.place is not None and job.error is None:
             line.stands, job.place = job.place, None
             line.results |= job.fresh
-        self.news.tell(line.loop, line.owner.committed, job)
+        self.news.tell(line.loop, line.owner.on_committed, job)
         self._advance(line, 1)
 
     def _lose(self, line: Line, error: StoreError) -> None:
@@ -425,19 +425,19 @@ class Writer:
         for job in line.backlog:
             if isinstance(job, Commit):
                 job.error, job.entries = job.error or error, ()
-                self.news.tell(line.loop, line.owner.committed, job)
+                self.news.tell(line.loop, line.owner.on_committed, job)
         line.backlog.clear()
         self._lines.pop(line, None)
-        self.news.tell(line.loop, line.owner.settled, line.done, error, True)
+        self.news.tell(line.loop, line.owner.on_settled, line.done, error, True)
 
-    def _failed(self, error: StoreError, lines: list[Line]) -> None:
+    def _fail_lines(self, error: StoreError, lines: list[Line]) -> None:
         """Nothing was written."""
         for line in lines:
             self._lines.pop(line, None)
             self.news.not_written(line, error)
 
     def _deliver(self, line: Line, items: list[InboxItem]) -> None:
-        self.news.tell(line.loop, line.owner.delivered, items)
+        self.news.tell(line.loop, line.owner.on_delivered, items)
 
     # ----------------------------------------------------------------------- all else
 
@@ -456,7 +456,7 @@ class Writer:
             if self._beating is None:
                 self._beating = asyncio.get_running_loop().create_task(self._beat())
         finally:
-            self.mail.opened(line, opening.mail)
+            self.mail.on_opened(line, opening.mail)
             opening.ended.set()
 
     async def undo(self, opening: Opening) -> None:
@@ -482,7 +482,7 @@ class Writer:
     async def post(self, session_id: str, item: tuple[str, InboxKind, bytes, float]) -> None:
         """Leave an item; a writer in this process has it when this returns, as on every store."""
         sid = await once(self.pool, lambda c, _trial: post(c, session_id, item))
-        await self.mail.posted(sid)
+        await self.mail.wait_for_delivery(sid)
 
     async def run_free(
         self, body: Callable[[Any], T], context: contextvars.Context, left: Callable[[], bool]
@@ -527,4 +527,4 @@ class Writer:
                     self.news.tell(job.loop, job.settle)
                 elif isinstance(job, (Append, Commit)):
                     job.line.backlog.append(job)
-                    self._failed(closed, [job.line])
+                    self._fail_lines(closed, [job.line])

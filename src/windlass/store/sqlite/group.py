@@ -103,7 +103,7 @@ def _append_rows(
                 earliest = at
             if at > latest:
                 latest = at
-            head = written.chained(head, seq, at, payload)
+            head = written.chain_hash(head, seq, at, payload)
             cuts = None
             if len(payload) > sqlite_queries.BLOB_BYTES:
                 payload, cuts, found = sqlite_queries.split(payload)
@@ -177,7 +177,7 @@ def _run_body(
 ) -> list[Append]:
     """Run the body; the row to append: what was pending, and the record if it succeeded."""
     pending = [job.pending] if job.pending.count else []
-    job.ours = job.ours or job.claimed()
+    job.ours = job.ours or job.try_claim()
     if job.error is not None or not job.ours:
         return pending
     try:

@@ -15,7 +15,7 @@ from windlass.events import JournalEntry, Replied, ReplyFailed, RunStarted
 from windlass.store.model_calls import (
     ModelCall,
     Which,
-    chosen,
+    check_filters,
     via_of,
 )
 from windlass.store.threaded.jobs import Line
@@ -203,7 +203,7 @@ def calls(connection: sqlite3.Connection, which: Which) -> list[ModelCall]:
     """The calls that are asked for, the oldest first."""
     wheres: list[str] = []
     values: list[Any] = []
-    for name, value in chosen(which).items():
+    for name, value in check_filters(which).items():
         test = {"since": "at >= ?", "until": "at < ?"}.get(name, f"{name} = ?")
         wheres.append(test)
         values.append(value)
@@ -218,7 +218,7 @@ SPENT = (
 )
 
 
-def spent(connection: sqlite3.Connection, since: float) -> tuple[int, float]:
+def sum_spending(connection: sqlite3.Connection, since: float) -> tuple[int, float]:
     """The tokens and dollars of all calls from this time on."""
     tokens, usd = connection.execute(f"{SPENT}?", (since,)).fetchone()
     return int(tokens), float(usd)

@@ -185,7 +185,7 @@ def _row(
     if not (type(first) is int and type(at) is float and _bytes(payload) and _bytes(hash_)):
         raise Corrupt(f"session {session_id!r}, row {seq}: its columns are not what they were")
     if cuts is not None:
-        payload = _joined(connection, session_id, seq, payload, cuts)
+        payload = _join_row(connection, session_id, seq, payload, cuts)
     return Row(seq, first, at, payload, hash_)
 
 
@@ -221,7 +221,7 @@ def split(payload: bytes) -> tuple[bytes, str | None, list[tuple[bytes, bytes]]]
     return b"".join(kept), msgspec.json.encode(cuts).decode(), blobs
 
 
-def _joined(
+def _join_row(
     connection: sqlite3.Connection, session_id: str, seq: int, payload: bytes, cuts: str
 ) -> bytes:
     def data(name: bytes) -> object:
@@ -230,7 +230,7 @@ def _joined(
         ).fetchone()
         return None if found is None else found[0]
 
-    return joined(session_id, seq, payload, places_of(session_id, seq, cuts), data)
+    return join_row(session_id, seq, payload, places_of(session_id, seq, cuts), data)
 
 
 def places_of(session_id: str, seq: int, cuts: str) -> list[tuple[int, bytes]]:
@@ -244,7 +244,7 @@ def places_of(session_id: str, seq: int, cuts: str) -> list[tuple[int, bytes]]:
         ) from error
 
 
-def joined(
+def join_row(
     session_id: str,
     seq: int,
     payload: bytes,

@@ -20,7 +20,7 @@ from windlass.store import codec as written
 from windlass.store.answers import check_for
 from windlass.store.base import Head, InboxItem, InboxKind, Row, SessionInfo
 from windlass.store.memory import result_in
-from windlass.store.model_calls import ModelCall, Which, chosen
+from windlass.store.model_calls import ModelCall, Which, check_filters
 from windlass.store.sqlite import (
     model_calls,
     schema,
@@ -226,12 +226,12 @@ class SqliteStore(ServedStore):
 
     async def calls(self, **which: Unpack[Which]) -> list[ModelCall]:
         """The books, as far as they are on disk."""
-        chosen(which)
+        check_filters(which)
         return await self._read(lambda db: model_calls.calls(db, which))
 
     async def spent(self, since: float) -> tuple[int, float]:
         """The tokens and dollars of the calls on the books from this time on."""
-        return await self._read(lambda db: model_calls.spent(db, since))
+        return await self._read(lambda db: model_calls.sum_spending(db, since))
 
     async def record_calls(self, calls: Sequence[ModelCall]) -> None:
         """Put calls on the books that no journal holds."""
@@ -323,4 +323,4 @@ def _entries(db: sqlite3.Connection, session_id: str) -> list[JournalEntry]:
             sqlite_queries.find(db, session_id)[3],
         ),
     )
-    return written.restored(rows, session_id, head, count)
+    return written.restore_entries(rows, session_id, head, count)

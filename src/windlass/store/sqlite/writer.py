@@ -184,7 +184,7 @@ class Writer:
         careful = False
         while True:
             try:
-                connection, guard = self._connected()
+                connection, guard = self._connect()
                 connection.execute(schema.BEGIN)
                 lost = fill(connection, guard, lines, calls, careful)
                 schema.commit(connection)
@@ -193,10 +193,10 @@ class Writer:
                 careful = True
             except Exception as error:
                 self._roll_back()
-                self._failed(schema.meaning(error, self.path), lines, calls)
+                self._fail_lines(schema.meaning(error, self.path), lines, calls)
                 return
             else:
-                self._succeeded(lines, calls, lost)
+                self._settle_lines(lines, calls, lost)
                 return
 
     def _beat(self) -> None:
@@ -215,7 +215,7 @@ class Writer:
 
     # ----------------------------------------------------------------------- what came of it
 
-    def _succeeded(
+    def _settle_lines(
         self, lines: list[Line], calls: list[Call], lost: dict[Line, StoreError]
     ) -> None:
         for line in lines:
@@ -229,17 +229,17 @@ class Writer:
                     if type(job) is Commit:
                         if error is not None:
                             job.error, job.entries = error, ()
-                        self._news.tell(line.loop, line.owner.committed, job)
+                        self._news.tell(line.loop, line.owner.on_committed, job)
                 line.bodies = False
             line.backlog.clear()
             if error is not None or line.awaited > before:
-                self._news.tell(line.loop, line.owner.settled, line.done, error, True)
+                self._news.tell(line.loop, line.owner.on_settled, line.done, error, True)
         for call in calls:
             if call.error is None and call.after is not None:
                 call.after(call.value)
             self._news.tell(call.loop, call.settle)
 
-    def _failed(self, error: StoreError, lines: list[Line], calls: list[Call]) -> None:
+    def _fail_lines(self, error: StoreError, lines: list[Line], calls: list[Call]) -> None:
         """Nothing was written."""
         for line in lines:
             self._news.not_written(line, error)
@@ -270,7 +270,7 @@ class Writer:
             log.warning("%s: cannot look for mail now: %s", self.path, error)
             return
         for line, items in found.items():
-            self._news.tell(line.loop, line.owner.delivered, items)
+            self._news.tell(line.loop, line.owner.on_delivered, items)
 
     def _name(self, sid: int) -> str | None:
         line = self.lines.get(sid)
@@ -288,16 +288,16 @@ class Writer:
                 found = self._queue.get_nowait()
                 for job in found if isinstance(found, list) else [found]:
                     if type(job) is Call:
-                        self._failed(closed, [], [job])
+                        self._fail_lines(closed, [], [job])
                     elif type(job) is Append or type(job) is Commit:
                         job.line.backlog.append(job)
-                        self._failed(closed, [job.line], [])
+                        self._fail_lines(closed, [job.line], [])
         except Empty:
             self._news.say()
 
     # ----------------------------------------------------------------------- the connection
 
-    def _connected(self) -> tuple[sqlite3.Connection, Guard]:
+    def _connect(self) -> tuple[sqlite3.Connection, Guard]:
         if self.connection is None or self._guard is None:
             if self.read_only:
                 raise StoreError(f"{self.path}: this store was opened for reading only")

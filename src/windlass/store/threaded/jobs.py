@@ -44,11 +44,11 @@ class Line:
 class Owner(Protocol):
     """The journal on its event loop; the writer calls these through it, never directly."""
 
-    def settled(self, done: int, error: StoreError | None, final: bool) -> None: ...
+    def on_settled(self, done: int, error: StoreError | None, final: bool) -> None: ...
 
-    def committed(self, job: Commit) -> None: ...
+    def on_committed(self, job: Commit) -> None: ...
 
-    def delivered(self, items: list[InboxItem]) -> None: ...
+    def on_delivered(self, items: list[InboxItem]) -> None: ...
 
 
 class Append:
@@ -104,7 +104,7 @@ class Commit:
         """Whose commit it is."""
         return self.pending.line
 
-    def claimed(self) -> bool:
+    def try_claim(self) -> bool:
         """True for the one who asks first."""
         try:
             self.claim.pop()
@@ -112,7 +112,7 @@ class Commit:
             return False
         return True
 
-    def abandoned(self) -> bool:
+    def is_abandoned(self) -> bool:
         """Has the caller left? For the writer to ask, who need not begin then, or begin again."""
         return self.unwanted or not (self.ours or self.claim)
 

@@ -1,6 +1,6 @@
 """A session as its writer holds it, where a thread writes: rows are closed here and handed to it.
 
-What becomes of them comes back through `settled`, `committed` and `delivered`, on the event loop.
+What becomes of them comes back through `on_settled`, `on_committed` and `on_delivered`, on the event loop.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ class HandedJournal:
         try:
             return await asyncio.shield(finished)
         except asyncio.CancelledError:
-            if job.claimed():
+            if job.try_claim():
                 finished.cancel()
             else:
                 job.unwanted = True
@@ -190,7 +190,7 @@ class HandedJournal:
 
     # ----------------------------------------------------------------------- from the writer
 
-    def settled(self, done: int, error: StoreError | None, final: bool) -> None:
+    def on_settled(self, done: int, error: StoreError | None, final: bool) -> None:
         """So many rows are on disk, or why not."""
         if error is None:
             self._stalled = False
@@ -209,7 +209,7 @@ class HandedJournal:
             else:
                 self._waiting.append((needed, finished))
 
-    def committed(self, job: Commit) -> None:
+    def on_committed(self, job: Commit) -> None:
         """A commit has ended: its record takes the place it has on disk."""
         recorded, at = job.entries, job.index
         place = self._commits.index(job)
@@ -228,7 +228,7 @@ class HandedJournal:
         else:
             job.finished.set_exception(job.error)
 
-    def delivered(self, items: list[InboxItem]) -> None:
+    def on_delivered(self, items: list[InboxItem]) -> None:
         """Mail has come."""
         self.mail += items
         if self.on_mail is not None:

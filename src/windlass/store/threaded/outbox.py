@@ -50,7 +50,7 @@ class Outbox:
             self._put(rows)
         except StoreError as error:  # closed meanwhile: whoever waits must hear of it
             for line in dict.fromkeys(row.line for row in rows):
-                line.owner.settled(line.done, error, True)
+                line.owner.on_settled(line.done, error, True)
 
     def _stay(self) -> None:
         if self._going is not None:

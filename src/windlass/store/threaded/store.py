@@ -75,7 +75,7 @@ class Opening:
         if self.take_over or holder is None or stored == self.line.holder:
             return
         if is_alive(holder, self.line.session_id, silent):
-            raise holders.held(self.line.session_id, holder, last_active)
+            raise holders.session_held_error(self.line.session_id, holder, last_active)
 
 
 class ServedStore:
@@ -268,7 +268,7 @@ def is_alive(holder: Holder, session_id: str, silent: float | None) -> bool:
 def _held_by(journal: HandedJournal) -> SessionHeld:
     holder = holders.decode(journal.line.holder)
     assert holder is not None
-    return holders.held(journal.session_id, holder, journal.touched)
+    return holders.session_held_error(journal.session_id, holder, journal.touched)
 
 
 _living: weakref.WeakSet[ServedStore] = weakref.WeakSet()

@@ -51,13 +51,13 @@ class News:
                 kept.append(job)
                 continue
             job.error, job.entries = job.error or error, ()
-            self.tell(line.loop, line.owner.committed, job)
+            self.tell(line.loop, line.owner.on_committed, job)
             if job.pending.count:
                 kept.append(job.pending)
             else:
                 line.done += 1
         line.backlog, line.bodies = deque() if final else kept, False
-        self.tell(line.loop, line.owner.settled, line.done, error, final)
+        self.tell(line.loop, line.owner.on_settled, line.done, error, final)
 
 
 class SteppedNews(News):

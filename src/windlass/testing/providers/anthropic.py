@@ -112,14 +112,14 @@ def _shell(asked: Asked) -> Data:
 
 
 def _blocks(asked: Asked, reply: Reply) -> list[Data]:
-    blocks: list[Data] = _resumed(asked)
+    blocks: list[Data] = _resume_blocks(asked)
     if reply.thinking:
         sign = signature(reply.thinking)
         blocks.append({"type": "thinking", "thinking": reply.thinking, "signature": sign})
     if reply.text:
         blocks.append({"type": "text", "text": reply.text})
     for number, (name, arguments) in enumerate(reply.tool_calls):
-        blocks += _found(asked, name, number)
+        blocks += _search_blocks(asked, name, number)
         call_id = _id(asked, f"{number}")
         blocks.append(
             {"type": "tool_use", "id": f"toolu_01{call_id}", "name": name, "input": arguments}
@@ -135,7 +135,7 @@ def _id(asked: Asked, what: str) -> str:
     return hashlib.sha256(f"{asked.seed}:{what}".encode()).hexdigest()[:22]
 
 
-def _resumed(asked: Asked) -> list[Data]:
+def _resume_blocks(asked: Asked) -> list[Data]:
     """What came of a tool of the provider's own that was still at work when the turn paused."""
     last: Data = asked.json["messages"][-1]
     if last["role"] != "assistant":
@@ -151,12 +151,12 @@ def _resumed(asked: Asked) -> list[Data]:
     ]
 
 
-def _found(asked: Asked, name: str, number: int) -> list[Data]:
+def _search_blocks(asked: Asked, name: str, number: int) -> list[Data]:
     """The search that a model needs before it can call a tool that was kept from it."""
     tools: list[Data] = asked.json.get("tools", [])
     search = next((t for t in tools if t.get("type", "").startswith("tool_search_tool_")), None)
     deferred = any(t.get("name") == name and t.get("defer_loading") for t in tools)
-    if search is None or not deferred or name in _known(asked):
+    if search is None or not deferred or name in _found_tools(asked):
         return []
     id = f"srvtoolu_01{_id(asked, f'search {number}')}"
     reference = {"type": "tool_reference", "tool_name": name}
@@ -172,7 +172,7 @@ def _found(asked: Asked, name: str, number: int) -> list[Data]:
     ]
 
 
-def _known(asked: Asked) -> set[str]:
+def _found_tools(asked: Asked) -> set[str]:
     """The deferred tools that a search in the history has found."""
     return {
         one["tool_name"]

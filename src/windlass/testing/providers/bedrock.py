@@ -43,8 +43,8 @@ ERRORS: dict[int, tuple[str, str]] = {
 CODES = {"context_length_exceeded": "Input is too long for requested model."}
 
 
-def framed(payload: bytes, **headers: str) -> bytes:
-    """One frame of an event stream: `framed(b"{}", message_type="event", event_type="ping")`."""
+def encode_frame(payload: bytes, **headers: str) -> bytes:
+    """One frame of an event stream: `encode_frame(b"{}", message_type="event", event_type="ping")`."""
     described = b"".join(
         pack(">B", len(name) + 1) + b":" + name.replace("_", "-").encode() + b"\x07"
         + pack(">H", len(value.encode())) + value.encode()
@@ -67,7 +67,7 @@ class FakeBedrock(FakeServer):
     wire = "bedrock"
     path = "/model/{id}/converse"
     base = ""
-    ping = framed(b"{}", event_type="initial-response", message_type="event")
+    ping = encode_frame(b"{}", event_type="initial-response", message_type="event")
     media = "application/vnd.amazon.eventstream"
     rewrites = REWRITES
     reframes = REFRAMES
@@ -84,9 +84,9 @@ class FakeBedrock(FakeServer):
         payload = data.encode() if isinstance(data, str) else data
         name = frame.event or "contentBlockDelta"
         if name.startswith("!"):
-            return framed(payload, exception_type=name[1:], message_type="exception")
+            return encode_frame(payload, exception_type=name[1:], message_type="exception")
         kind = "application/json"
-        return framed(payload, event_type=name, content_type=kind, message_type="event")
+        return encode_frame(payload, event_type=name, content_type=kind, message_type="event")
 
     def check(self, asked: Asked) -> None:
         bedrock_rules.check(asked, self.api_key)
@@ -110,7 +110,7 @@ class FakeBedrock(FakeServer):
 
     def frames(self, asked: Asked, reply: Reply) -> list[Frame]:
         frames = [Frame({"role": "assistant"}, "messageStart")]
-        for at, block in enumerate(_streamed(asked, reply)):
+        for at, block in enumerate(_stream_blocks(asked, reply)):
             for event, data in block:
                 frames.append(Frame({"contentBlockIndex": at, **data}, event))
             frames.append(Frame({"contentBlockIndex": at}, "contentBlockStop"))
@@ -135,7 +135,7 @@ class FakeBedrock(FakeServer):
         return {"x-amzn-requestid": f"00000000-0000-0000-0000-{asked.index:012d}"}
 
 
-def _streamed(asked: Asked, reply: Reply) -> Iterator[list[tuple[str, Data]]]:
+def _stream_blocks(asked: Asked, reply: Reply) -> Iterator[list[tuple[str, Data]]]:
     """The blocks in their pieces. Only a call has a start."""
     if reply.thinking:
         thoughts: list[Data] = [{"text": piece} for piece in cut(reply.thinking)]

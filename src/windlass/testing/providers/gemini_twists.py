@@ -103,7 +103,7 @@ def _plain(change: Callable[[list[Data]], None]) -> Rewrite:
     return rewrite
 
 
-def _streamed(change: Callable[[list[Data]], None]) -> Reframe:
+def _change_frames(change: Callable[[list[Data]], None]) -> Reframe:
     def reframe(frames: list[Frame]) -> list[Frame]:
         change([cast("Data", frame.data) for frame in frames])
         return frames
@@ -117,7 +117,7 @@ REWRITES: dict[str, Rewrite] = {
     "error_after_200": lambda _answer: _ERROR,
 }
 REFRAMES: dict[str, Reframe] = {
-    **{name: _streamed(change) for name, change in _BOTH.items()},
+    **{name: _change_frames(change) for name, change in _BOTH.items()},
     "error_after_200": lambda frames: [*frames[: len(frames) // 2], Frame(_ERROR)],
     "no_end": lambda frames: frames[:-1],  # there is no other end than a finishReason
     "crlf": with_crlf,

@@ -31,7 +31,7 @@ def check(asked: Asked) -> None:
 def plain(asked: Asked, reply: Reply) -> Data:
     """The whole text as one object."""
     if asked.path == "/infill":
-        return _infilled(asked, reply, reply.text, last=True)
+        return _infill_chunk(asked, reply, reply.text, last=True)
     message = {"role": "assistant", "content": reply.text, "tool_calls": None}
     choice = {"text": reply.text, "logprobs": None} if _is_text(asked) else {"message": message}
     return {
@@ -45,8 +45,8 @@ def frames(asked: Asked, reply: Reply) -> list[Frame]:
     """The text in pieces. llama.cpp's own stream ends in a piece that says so, and in nothing else."""
     pieces = cut(reply.text)
     if asked.path == "/infill":
-        told = [_infilled(asked, reply, piece, last=False) for piece in pieces]
-        return [Frame(piece) for piece in [*told, _infilled(asked, reply, "", last=True)]]
+        told = [_infill_chunk(asked, reply, piece, last=False) for piece in pieces]
+        return [Frame(piece) for piece in [*told, _infill_chunk(asked, reply, "", last=True)]]
     chunks: list[Data] = [
         {
             **_shell(asked),
@@ -96,7 +96,7 @@ def _usage(asked: Asked, reply: Reply) -> Data:
     }
 
 
-def _infilled(asked: Asked, reply: Reply, text: str, *, last: bool) -> Data:
+def _infill_chunk(asked: Asked, reply: Reply, text: str, *, last: bool) -> Data:
     if not last:
         return {"index": 0, "content": text, "stop": False}
     usage = usage_of(asked, reply)

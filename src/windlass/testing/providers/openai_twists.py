@@ -206,11 +206,11 @@ def _error_event(frames: list[Frame]) -> list[Frame]:
 
 def _without_end(frames: list[Frame]) -> list[Frame]:
     """Everything before the finish."""
-    last = next(n for n, f in enumerate(frames) if _finished(f))
+    last = next(n for n, f in enumerate(frames) if _is_last(f))
     return frames[:last]
 
 
-def _finished(frame: Frame) -> bool:
+def _is_last(frame: Frame) -> bool:
     if isinstance(frame.data, str):
         return True
     return any(choice["finish_reason"] is not None for choice in frame.data["choices"])

@@ -92,7 +92,7 @@ class FakeResponses(FakeOpenAI):
             {"type": "response.in_progress", "response": begun},
         ]
         for index, item in enumerate(answer["output"]):
-            events += [{**event, "output_index": index} for event in _told(item)]
+            events += [{**event, "output_index": index} for event in _item_events(item)]
         events.append({"type": f"response.{answer['status']}", "response": answer})
         return [
             Frame({**deepcopy(event), "sequence_number": number}, event["type"])
@@ -111,7 +111,7 @@ class FakeResponses(FakeOpenAI):
                 thought["encrypted_content"] = signature(reply.thinking)
             items.append(thought)
         if reply.text:
-            items.append(self._spoken(asked, reply))
+            items.append(self._message_item(asked, reply))
         for number, (name, arguments) in enumerate(reply.tool_calls):
             mark = hashlib.sha256(f"{asked.seed}:{number}".encode()).hexdigest()[:24]
             items += searches.before(asked.json, name, arguments, mark)
@@ -130,7 +130,7 @@ class FakeResponses(FakeOpenAI):
             )
         return items
 
-    def _spoken(self, asked: Asked, reply: Reply) -> Data:
+    def _message_item(self, asked: Asked, reply: Reply) -> Data:
         part: Data = {
             "type": "output_text",
             "annotations": [],
@@ -151,14 +151,14 @@ class FakeResponses(FakeOpenAI):
         return item
 
 
-def _told(item: Data) -> list[Data]:
+def _item_events(item: Data) -> list[Data]:
     """The events that bring an item."""
     begun: Data = {**item, "status": "in_progress"}
     match item["type"]:
         case "function_call":
-            begun["arguments"], body = "", _written(item)
+            begun["arguments"], body = "", _argument_events(item)
         case "message":
-            begun["content"], body = [], _said(item)
+            begun["content"], body = [], _text_events(item)
         case "tool_search_call" | "tool_search_output":
             body: list[Data] = []
         case _:
@@ -171,7 +171,7 @@ def _told(item: Data) -> list[Data]:
     ]
 
 
-def _written(item: Data) -> list[Data]:
+def _argument_events(item: Data) -> list[Data]:
     kind, text = "response.function_call_arguments", item["arguments"]
     return [
         *({"type": f"{kind}.delta", "delta": piece, "obfuscation": "x"} for piece in cut(text)),
@@ -179,7 +179,7 @@ def _written(item: Data) -> list[Data]:
     ]
 
 
-def _said(item: Data) -> list[Data]:
+def _text_events(item: Data) -> list[Data]:
     part: Data = item["content"][0]
     field = "refusal" if part["type"] == "refusal" else "text"
     kind = f"response.{part['type']}"

@@ -16,7 +16,7 @@ def before(body: Data, name: str, arguments: dict[str, Any], mark: str) -> list[
         asks = {"type": "tool_search_call", "execution": "client", "status": "completed"}
         return [{"id": f"tsc_{mark}", **asks, "call_id": f"call_{mark}", "arguments": arguments}]
     found = [(tool, space) for tool, space in _tools(body) if tool.get("name") == name]
-    if not found or not found[0][0].get("defer_loading") or name in _loaded(body):
+    if not found or not found[0][0].get("defer_loading") or name in _found_tools(body):
         return []
     tool, space = found[0]
     shared = {"execution": "server", "call_id": None, "status": "completed"}
@@ -44,7 +44,7 @@ def _tools(body: Data) -> Iterator[tuple[Data, Data | None]]:
             yield tool, None
 
 
-def _loaded(body: Data) -> set[str]:
+def _found_tools(body: Data) -> set[str]:
     """The tools that earlier searches have found."""
     names: set[str] = set()
     for item in cast("list[Data]", body["input"]):

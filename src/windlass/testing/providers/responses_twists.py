@@ -82,7 +82,7 @@ def _unknown(answer: Data) -> Data:
     return {**answer, "output": [novelty, *answer["output"]], "moderation": None}
 
 
-def _failed(answer: Data) -> Data:
+def _to_failed(answer: Data) -> Data:
     error = {"code": "server_error", "message": "The model had an error."}
     return {**answer, "status": "failed", "error": error, "output": [], "usage": None}
 
@@ -105,7 +105,7 @@ REWRITES: dict[str, Rewrite] = {
     "no_ids": _all_calls(_no_id),
     "no_usage": _without_usage,
     "unknown_things": _unknown,
-    "error_after_200": _failed,
+    "error_after_200": _to_failed,
     "no_finish": _status(None),
     "finish_empty": _status(""),
     "no_arguments": _all_calls(_no_arguments),
@@ -133,13 +133,13 @@ def _items(change: Change) -> Reframe:
             begun: Data = data.get("item", {})
             if begun.get("type") == "function_call":
                 change(data["output_index"], begun)
-        _ended(_all_calls(change))(frames)
+        _change_last(_all_calls(change))(frames)
         return frames
 
     return reframe
 
 
-def _ended(rewrite: Rewrite) -> Reframe:
+def _change_last(rewrite: Rewrite) -> Reframe:
     """Change the object in the last event, and the event's name with its status."""
 
     def reframe(frames: list[Frame]) -> list[Frame]:
@@ -165,7 +165,7 @@ def _then(*steps: Reframe) -> Reframe:
     return reframe
 
 
-def _indexed(change: Callable[[Data], object]) -> Reframe:
+def _change_indexed(change: Callable[[Data], object]) -> Reframe:
     def reframe(frames: list[Frame]) -> list[Frame]:
         for frame in frames:
             if "output_index" in (data := _data(frame)):
@@ -181,12 +181,12 @@ def _unknown_frames(frames: list[Frame]) -> list[Frame]:
         _data(frame).update(mood=None, obfuscation="xyz")
     novelty = Frame({"type": "response.weather", "sky": "blue"}, "response.weather")
     novelty.before = ": still here\n\n"
-    rest = _ended(_unknown)(frames[1:])
+    rest = _change_last(_unknown)(frames[1:])
     return [frames[0], novelty, *rest]
 
 
 def _failed_midway(frames: list[Frame]) -> list[Frame]:
-    last = _ended(_failed)(frames)[-1]
+    last = _change_last(_to_failed)(frames)[-1]
     return [*frames[: len(frames) // 2], last]
 
 
@@ -197,7 +197,7 @@ def _error_event(frames: list[Frame]) -> list[Frame]:
 
 def _cut_frames(frames: list[Frame]) -> list[Frame]:
     """The limit fell in the last call: half of its arguments, then a proper end."""
-    frames = _ended(_cut_short)(frames)
+    frames = _change_last(_cut_short)(frames)
     output: list[Data] = _data(frames[-1])["response"]["output"]
     if not output or output[-1]["type"] != "function_call":
         return frames
@@ -209,22 +209,24 @@ def _cut_frames(frames: list[Frame]) -> list[Frame]:
     return [f for f in frames if not any(f is one for one in gone)]
 
 
-EMPTY: Reframe = _ended(lambda answer: {**answer, "output": []})
+EMPTY: Reframe = _change_last(lambda answer: {**answer, "output": []})
 REFRAMES: dict[str, Reframe] = {
     "same_ids": _items(_same_id),
     "reused_ids": _items(_reused_id),
     "no_ids": _items(_no_id),
-    "no_usage": _ended(_without_usage),
+    "no_usage": _change_last(_without_usage),
     "unknown_things": _unknown_frames,
     "error_after_200": _failed_midway,
     "error_event": _error_event,
     "no_end": lambda frames: frames[: len(frames) // 2],
     "no_last_event": lambda frames: frames[:-1],
-    "no_finish": _ended(_status(None)),
-    "finish_empty": _ended(_status("")),
-    "index_zero": _then(_indexed(lambda data: data.update(output_index=0)), EMPTY),
-    "no_index": _indexed(lambda data: data.pop("output_index")),
-    "index_gaps": _indexed(lambda data: data.update(output_index=3 + data["output_index"] * 4)),
+    "no_finish": _change_last(_status(None)),
+    "finish_empty": _change_last(_status("")),
+    "index_zero": _then(_change_indexed(lambda data: data.update(output_index=0)), EMPTY),
+    "no_index": _change_indexed(lambda data: data.pop("output_index")),
+    "index_gaps": _change_indexed(
+        lambda data: data.update(output_index=3 + data["output_index"] * 4)
+    ),
     "whole_calls": _without(ARGUMENTS),
     "no_arguments": _then(_without(ARGUMENTS), _items(_no_arguments)),
     "null_arguments": _then(_without(ARGUMENTS), _items(_arguments(lambda _: None))),
@@ -238,16 +240,16 @@ REFRAMES: dict[str, Reframe] = {
     "no_item_done": _then(
         _without("response.output_item.done", f"{ARGUMENTS}.done", "response.content_part"), EMPTY
     ),
-    "no_names": _then(_indexed(lambda data: _unnamed(data)), EMPTY),
+    "no_names": _then(_change_indexed(lambda data: _remove_item_id(data)), EMPTY),
     "only_items": _without(ARGUMENTS, "response.output_text", "response.content_part"),
     "only_the_end": lambda frames: frames[-1:],
     "done_marker": lambda frames: [*frames, Frame("[DONE]")],
     "only_a_marker": lambda frames: [*frames[:-1], Frame("[DONE]")],
-    "ids_change": _then(_indexed(lambda data: _renamed(data)), EMPTY),
+    "ids_change": _then(_change_indexed(lambda data: _change_item_id(data)), EMPTY),
 }
 
 
-def _renamed(data: Data) -> None:
+def _change_item_id(data: Data) -> None:
     """Some proxies give one item another id in every event."""
     fresh = f"x_{data['sequence_number']}"
     if "item_id" in data:
@@ -256,7 +258,7 @@ def _renamed(data: Data) -> None:
         data["item"]["id"] = fresh
 
 
-def _unnamed(data: Data) -> None:
+def _remove_item_id(data: Data) -> None:
     """Neither a place nor an id: only the order tells."""
     for key in ("output_index", "item_id"):
         data.pop(key, None)

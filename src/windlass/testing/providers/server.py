@@ -266,9 +266,9 @@ class FakeServer:
             case Body("bad_utf8"):
                 return [_with_bad_byte(chunk) for chunk in self._right(asked, reply, None)]
             case Body("gzip"):
-                return _packed(self._right(asked, reply, None))
+                return _compress(self._right(asked, reply, None))
             case Body("cut_gzip"):
-                packed = _packed(self._right(asked, reply, None))
+                packed = _compress(self._right(asked, reply, None))
                 return packed[: len(packed) // 2]
             case Body("ignores_stream"):
                 return [msgspec.json.encode(self.plain(asked, reply))]
@@ -286,11 +286,11 @@ class FakeServer:
         if not self.streams(asked):
             answer = self.plain(asked, reply)
             if twist is not None:
-                answer = _named(twist, self.rewrites)(answer)
+                answer = _find_twist(twist, self.rewrites)(answer)
             return [msgspec.json.encode(answer)]
         frames = self.frames(asked, reply)
         if twist is not None:
-            frames = _named(twist, self.reframes)(frames)
+            frames = _find_twist(twist, self.reframes)(frames)
         return [self.written(frame) for frame in frames]
 
     async def _act(
@@ -374,7 +374,7 @@ class FakeServer:
             pass
 
 
-def _named(twist: str, known: Mapping[str, T]) -> T:
+def _find_twist(twist: str, known: Mapping[str, T]) -> T:
     if twist not in known:
         raise LookupError(f"no twist {twist!r} in this mode{errors.nearest(twist, known)}")
     return known[twist]
@@ -393,7 +393,7 @@ def _with_cut_frame(frames: list[Frame]) -> list[Frame]:
     return frames
 
 
-def _packed(chunks: list[bytes]) -> list[bytes]:
+def _compress(chunks: list[bytes]) -> list[bytes]:
     """As gzip, flushed after each chunk so that a stream still flows."""
     pack = zlib.compressobj(wbits=zlib.MAX_WBITS | 16)
     packed = [pack.compress(chunk) + pack.flush(zlib.Z_SYNC_FLUSH) for chunk in chunks]

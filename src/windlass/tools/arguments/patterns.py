@@ -87,32 +87,36 @@ def has_long_key(value: Any, longest: int = LONGEST_LOOK) -> bool:
     return False
 
 
-def respelt(schema: Any) -> Any:
+def rewrite_anchors(schema: Any) -> Any:
     """The schema with its anchors written as the quick validator reads them."""
     if isinstance(schema, list):
-        return [respelt(item) for item in cast("list[Any]", schema)]
+        return [rewrite_anchors(item) for item in cast("list[Any]", schema)]
     if not isinstance(schema, dict):
         return schema
     made: dict[str, Any] = {}
     for key, value in cast("dict[str, Any]", schema).items():
         if key == "patternProperties" and isinstance(value, dict):
             fields = cast("dict[str, Any]", value)
-            made[key] = {translated(name): respelt(one) for name, one in fields.items()}
+            made[key] = {
+                to_ecma_pattern(name): rewrite_anchors(one) for name, one in fields.items()
+            }
         elif key == "pattern" and isinstance(value, str):
-            made[key] = translated(value)
+            made[key] = to_ecma_pattern(value)
         else:
-            made[key] = value if key in _VALUES else respelt(value)
+            made[key] = value if key in _VALUES else rewrite_anchors(value)
     return made
 
 
-def guarded(schema: Any) -> Any:
+def limit_slow_patterns(schema: Any) -> Any:
     """The schema, but a pattern that is not matched in linear time is tried on short texts only."""
     if isinstance(schema, list):
-        return [guarded(item) for item in cast("list[Any]", schema)]
+        return [limit_slow_patterns(item) for item in cast("list[Any]", schema)]
     if not isinstance(schema, dict):
         return schema
     node = cast("dict[str, Any]", schema)
-    made = {key: value if key in _VALUES else guarded(value) for key, value in node.items()}
+    made = {
+        key: value if key in _VALUES else limit_slow_patterns(value) for key, value in node.items()
+    }
     pattern = node.get("pattern")
     if isinstance(pattern, str) and (
         _POSSESSIVE.search(pattern) or linear({"pattern": pattern}) is None
@@ -132,7 +136,7 @@ def _keep_short(node: dict[str, Any]) -> None:
     node["allOf"] = [*cast("list[Any]", others), test] if isinstance(others, list) else [test]
 
 
-def translated(pattern: str) -> str:
+def to_ecma_pattern(pattern: str) -> str:
     r"""The pattern as ECMA 262 would write it, as far as that is a matter of `\A` and `\Z`."""
     if "(?" in pattern and re.search(r"\(\?[a-z-]*m", pattern):
         return pattern  # where ^ and $ mean lines
@@ -156,7 +160,7 @@ def longest_text(pattern: str) -> int | None:
 
 @lru_cache(maxsize=256)
 def _key_matcher(pattern: str) -> Callable[[str], bool]:
-    if (quick := linear({"pattern": translated(pattern)})) is not None:
+    if (quick := linear({"pattern": to_ecma_pattern(pattern)})) is not None:
         return quick.is_valid
     try:
         compiled, longest = re.compile(pattern), longest_text(pattern) or 0

@@ -28,7 +28,7 @@ class _Mender:
         self.root, self.notes = root, notes
 
     def value(self, value: Any, schema: Any, path: tuple[str | int, ...]) -> Any:
-        schema = self._resolved(schema, value)
+        schema = self._resolve_schema(schema, value)
         kinds = _kinds(schema)
         if not kinds and "properties" not in schema:
             return value
@@ -74,7 +74,7 @@ class _Mender:
             for index, item in enumerate(value)
         ]
 
-    def _resolved(self, schema: Any, value: Any) -> dict[str, Any]:
+    def _resolve_schema(self, schema: Any, value: Any) -> dict[str, Any]:
         """The schema behind references, and the one member of a union that is not null."""
         for _ in range(32):
             if not isinstance(schema, dict):

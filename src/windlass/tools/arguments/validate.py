@@ -11,21 +11,21 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple, Protocol, cast
 
-from windlass.errors import ConfigError, nearest, shown
+from windlass.errors import ConfigError, nearest, safe_repr
 from windlass.tools.arguments.patterns import (
     Effort,
     effort_to_look,
     effort_to_repeat,
     find_longest_key,
-    guarded,
     has_long_key,
     has_patterns,
+    limit_slow_patterns,
     linear,
     longest_text,
     looks_at_keys,
     may_match,
     patterns_in,
-    respelt,
+    rewrite_anchors,
 )
 
 MOST_PROBLEMS = 20
@@ -196,11 +196,11 @@ def _compile(schema: dict[str, Any], whose: str) -> _Engine:
     try:
         if not has_patterns(schema):
             return _Rust(jsonschema_rs.validator_for(schema, offline=True), schema)
-        spelt = respelt(schema)
+        spelt = rewrite_anchors(schema)
         quick = linear(spelt)
         if quick is not None:
             return _Rust(quick, schema)
-        slow = jsonschema_rs.validator_for(guarded(spelt), offline=True)
+        slow = jsonschema_rs.validator_for(limit_slow_patterns(spelt), offline=True)
         return _Rust(slow, schema, effort_to_look(schema))
     except jsonschema_rs.ValidationError as error:
         if 'is not a "regex"' in error.message:
@@ -286,11 +286,11 @@ def _python(schema: dict[str, Any], whose: str, why: str) -> _Engine:
             safe = longest_text(pattern) is not None
         except (re.error, RecursionError, OverflowError) as error:
             raise ConfigError(
-                f"{whose}: its JSON Schema is wrong: the pattern {shown(pattern)}: {error}"
+                f"{whose}: its JSON Schema is wrong: the pattern {safe_repr(pattern)}: {error}"
             ) from None
         if not safe:
             raise ConfigError(
-                f"{whose}: the pattern {shown(pattern)} may take for ever on some texts; "
+                f"{whose}: the pattern {safe_repr(pattern)} may take for ever on some texts; "
                 "write it in ECMA 262 style, which is checked in linear time"
             )
     try:
@@ -302,7 +302,7 @@ def _python(schema: dict[str, Any], whose: str, why: str) -> _Engine:
             "or `pip install jsonschema`, which knows more of them"
         ) from None
     cls: Any = cast("Any", validators).validator_for(schema, default=Draft202012Validator)
-    cls = _guarded(cls)
+    cls = _limit_patterns(cls)
     try:
         cls.check_schema(schema)
     except SchemaError as error:
@@ -312,7 +312,7 @@ def _python(schema: dict[str, Any], whose: str, why: str) -> _Engine:
     return _Python(cls(schema, registry=cast("Any", Registry)()), effort, find_longest_key(schema))
 
 
-def _guarded(cls: Any) -> Any:
+def _limit_patterns(cls: Any) -> Any:
     """The validator, but a pattern is tried only on texts that are not too long for it."""
     from jsonschema import ValidationError, validators
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from windlass.tools.middleware.base import Held
+from windlass.tools.middleware.base import ToolWrapper
 from windlass.tools.tool import Tool
 
 
@@ -14,6 +14,6 @@ class AgentTool(Tool):
 
 def delegates(tool: Tool) -> bool:
     """Does the tool, whatever is around it, hand its work to an agent?"""
-    while isinstance(tool, Held):
+    while isinstance(tool, ToolWrapper):
         tool = tool.inner
     return isinstance(tool, AgentTool)

@@ -9,7 +9,7 @@ from windlass.messages import ToolResult
 from windlass.tools.middleware.preview import Rehearsal
 from windlass.tools.tool import (
     Parked,
-    Prepared,
+    PreparedArguments,
     Tool,
     ToolContext,
     Validation,
@@ -18,7 +18,7 @@ from windlass.tools.tool import (
 _SAME = tuple(name for name in Tool.__slots__ if not name.startswith("__"))
 
 
-class Held(Tool):
+class ToolWrapper(Tool):
     """A tool that holds another; what it does not change is the other's."""
 
     __slots__ = ("inner",)
@@ -28,7 +28,7 @@ class Held(Tool):
             setattr(self, name, getattr(inner, name))
         self.inner = inner
 
-    def prepare(self, arguments: dict[str, Any], mode: Validation = "strict") -> Prepared:
+    def prepare(self, arguments: dict[str, Any], mode: Validation = "strict") -> PreparedArguments:
         """As the held tool does: what is approved is what it will get."""
         return self.inner.prepare(arguments, mode)
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from windlass.messages import ToolResult
-from windlass.tools.middleware.base import Held
+from windlass.tools.middleware.base import ToolWrapper
 from windlass.tools.middleware.call_info import asked_call
 from windlass.tools.render import to_text
 from windlass.tools.tool import Parked, Tool, ToolContext
@@ -17,7 +17,7 @@ from windlass.tools.tool import Parked, Tool, ToolContext
 HARMLESS = frozenset({"read", "search", "fetch", "think"})  # kinds of tools that change nothing
 
 
-class DryRun(Held):
+class DryRun(ToolWrapper):
     """A tool that is not run. Whatever became of a rehearsal, it may be held again."""
 
     __slots__ = ("words",)
@@ -26,7 +26,7 @@ class DryRun(Held):
         super().__init__(inner)
         self.words = words
         self.effect, self.keyed, self.transactional = "read_only", False, False
-        self.handler, self.is_async = inner.handler or _rehearsed, True
+        self.handler, self.is_async = inner.handler or _do_nothing, True
 
     async def call(self, arguments: dict[str, Any], ctx: ToolContext[Any]) -> ToolResult | Parked:
         """What would have happened, in words."""
@@ -40,10 +40,10 @@ class DryRun(Held):
             answer = words(asked_call(self.inner, arguments, ctx))
             return self._finish(await answer if isawaitable(answer) else answer)
         except Exception as error:
-            return self._failed(error)
+            return self._error_result(error)
 
 
-def _rehearsed(_arguments: dict[str, Any]) -> None:
+def _do_nothing(_arguments: dict[str, Any]) -> None:
     """The handler of a tool that the host would have run."""
 
 

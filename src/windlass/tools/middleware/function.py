@@ -8,9 +8,9 @@ from contextvars import ContextVar
 from inspect import isawaitable
 from typing import Any, NamedTuple, cast
 
-from windlass.errors import ConfigError, TestBroken, shown
+from windlass.errors import ConfigError, TestBroken, safe_repr
 from windlass.messages import ToolResult
-from windlass.tools.middleware.base import Held
+from windlass.tools.middleware.base import ToolWrapper
 from windlass.tools.middleware.call_info import asked_call
 from windlass.tools.tool import Parked, Tool, ToolContext
 
@@ -26,7 +26,7 @@ class _AtWork(NamedTuple):
 _at_work: ContextVar[_AtWork | None] = ContextVar("windlass_tool_call", default=None)
 
 
-class Behind(Held):
+class Behind(ToolWrapper):
     """A tool behind `function(call)`. What the function raises is the call's error result."""
 
     __slots__ = ("function",)
@@ -47,11 +47,11 @@ class Behind(Held):
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            return self._failed(error)
+            return self._error_result(error)
         except (KeyboardInterrupt, GeneratorExit, TestBroken):
             raise
         except BaseException as error:
-            return self._failed(error)
+            return self._error_result(error)
         finally:
             _at_work.reset(before)
 
@@ -67,7 +67,7 @@ async def run_next(
     if work is None:
         raise ConfigError("a tool caller runs inside a run: hand it over as tool_caller=…")
     if not isinstance(cast("object", call), Mapping):
-        raise ConfigError(f"a tool caller is asked with a call, not {shown(call)}")
+        raise ConfigError(f"a tool caller is asked with a call, not {safe_repr(call)}")
     if call.get("name") != work.tool.name or call.get("arguments") != work.arguments:
         raise ConfigError(
             "a tool caller runs a call as it was decided; a policy's before_tool may change it"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, cast
 
-from windlass.errors import ConfigError, nearest, shown
+from windlass.errors import ConfigError, nearest, safe_repr
 from windlass.tools.middleware.dry_run import DryRun, changes_something
 from windlass.tools.middleware.stack import ToolLayer, Wrapping
 from windlass.tools.tool import Tool
@@ -83,12 +83,12 @@ def with_rate_limit(
     `with_rate_limit(max_calls=20)` or `with_rate_limit({"max_calls": 20})`. For model calls there
     is `windlass.callers.with_rate_limit`.
     """
-    given = _merged("with_rate_limit", options, max_calls=max_calls, message=message)
+    given = _merge_options("with_rate_limit", options, max_calls=max_calls, message=message)
     most, words = given["max_calls"], given["message"]
     if isinstance(most, bool) or not isinstance(most, int) or not 0 <= most <= 10**12:
-        raise ConfigError(f"max_calls is a whole number of at least 0, not {shown(most)}")
+        raise ConfigError(f"max_calls is a whole number of at least 0, not {safe_repr(most)}")
     if words is not None and (not isinstance(words, str) or not words.strip()):
-        raise ConfigError(f"message is a text that is not empty, not {shown(words)}")
+        raise ConfigError(f"message is a text that is not empty, not {safe_repr(words)}")
     return WithRateLimit(most, words)
 
 
@@ -104,15 +104,17 @@ def with_dry_run(
     `tools` names those instead; `answer` is what the model reads, a text or a function of the call:
     `with_dry_run(tools=["deploy"], answer=lambda call: f"deployed {call.arguments['service']}")`.
     """
-    given = _merged("with_dry_run", options, tools=tools, answer=answer)
+    given = _merge_options("with_dry_run", options, tools=tools, answer=answer)
     names, words = given["tools"], given["answer"]
     if names is not None:
         listed = cast("Sequence[Any]", names if isinstance(names, (list, tuple)) else (None,))
         if not all(isinstance(name, str) and name for name in listed):
-            raise ConfigError(f"tools is a list of tools' names, not {shown(cast('Any', names))}")
+            raise ConfigError(
+                f"tools is a list of tools' names, not {safe_repr(cast('Any', names))}"
+            )
         names = tuple(listed)
     if words is not None and not isinstance(words, str) and not callable(words):
-        raise ConfigError(f"answer is a text or a function of the call, not {shown(words)}")
+        raise ConfigError(f"answer is a text or a function of the call, not {safe_repr(words)}")
     return WithDryRun(names, cast("Any", words))
 
 
@@ -144,18 +146,20 @@ def with_handoff_sink(sink: ToolSink) -> ToolLayer:
 
 def _function(door: str, value: Any) -> Any:
     if not callable(value) or isinstance(value, type):
-        raise ConfigError(f"{door} takes a function, not {shown(value)}")
+        raise ConfigError(f"{door} takes a function, not {safe_repr(value)}")
     return value
 
 
-def _merged(door: str, options: object, **named: Any) -> dict[str, Any]:
+def _merge_options(door: str, options: object, **named: Any) -> dict[str, Any]:
     if options is None:
         return named
     if not isinstance(options, Mapping):
-        raise ConfigError(f"{door} takes its options by name or as a dict, not {shown(options)}")
+        raise ConfigError(
+            f"{door} takes its options by name or as a dict, not {safe_repr(options)}"
+        )
     given = cast("Mapping[str, Any]", options)
     for name in given:
         if name not in named:
             hint = nearest(name, named) if isinstance(cast("object", name), str) else ""
-            raise ConfigError(f"{door} has no option {shown(name)}{hint}")
+            raise ConfigError(f"{door} has no option {safe_repr(name)}{hint}")
     return {**named, **given}

@@ -41,7 +41,7 @@ def handler_of(whose: str, option: str, value: Any, shape: str) -> Callable[...,
     raise ConfigError(f"{whose}: {option} is a function {shape}, not {value!r:.80}")
 
 
-async def previewed(preview: Callable[..., Any], arguments: dict[str, Any], ctx: Any) -> Any:
+async def call_preview(preview: Callable[..., Any], arguments: dict[str, Any], ctx: Any) -> Any:
     """What a tool's own `preview` answers."""
     mine = own(arguments)
     both = takes_context(preview, f"tool {ctx.tool_name!r}: preview")

@@ -13,14 +13,14 @@ from typing import Any
 
 from windlass import seams
 from windlass.messages import ToolResult
-from windlass.tools.middleware.base import Held
+from windlass.tools.middleware.base import ToolWrapper
 from windlass.tools.result import timed_out
 from windlass.tools.tool import Parked, Tool, ToolContext
 
 _DOUBLINGS = 4  # the fifth pause and all after it are as long as sixteen of the first
 
 
-class Retrying(Held):
+class Retrying(ToolWrapper):
     """A tool with `retries` more attempts, after pauses of `backoff` seconds that double."""
 
     __slots__ = ("backoff", "limit", "retries")

@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from windlass.errors import ConfigError, shown
+from windlass.errors import ConfigError, safe_repr
 from windlass.messages import ToolResult
 from windlass.tools.middleware.function import Behind, run_next
 from windlass.tools.tool import Parked, Tool
@@ -31,9 +31,9 @@ class ToolCaller:
                 raise ConfigError(
                     f"{layer.name} inside a function is not seen: use compose([…, {layer.name}(…)])"
                 )
-        return await run_next(call, self._wrapped)
+        return await run_next(call, self._wrap)
 
-    def _wrapped(self, tool: Tool) -> Tool:
+    def _wrap(self, tool: Tool) -> Tool:
         for layer in reversed(self.layers):
             assert isinstance(layer, Wrapping)
             tool = layer.wrap(tool)
@@ -90,7 +90,7 @@ class Stack(ToolLayer):
             if isinstance(layer, ToolLayer):
                 caller = layer(caller)
             else:  # a function of the next caller: what it makes goes around what is there
-                caller = ToolCaller((Function(_made(layer)), *caller.layers))
+                caller = ToolCaller((Function(_build_caller(layer)), *caller.layers))
         return caller
 
 
@@ -115,16 +115,16 @@ def as_tool_caller(given: object) -> ToolCaller:
     if isinstance(given, (type, Tool)) or about_models or not callable(given):
         raise ConfigError(
             "a tool_caller is a function of a call or compose([…])(default_tool_caller()), "
-            f"not {shown(given)}"
+            f"not {safe_repr(given)}"
         )
     return ToolCaller((Function(given),))
 
 
-def _made(layer: Callable[..., Any]) -> Callable[..., Any]:
+def _build_caller(layer: Callable[..., Any]) -> Callable[..., Any]:
     made: object = layer(run_next)
     if isinstance(made, ToolCaller) or not callable(made):
         raise ConfigError(
-            f"a layer is a function of the next caller that returns a caller, not {shown(made)}"
+            f"a layer is a function of the next caller that returns a caller, not {safe_repr(made)}"
         )
     return made
 

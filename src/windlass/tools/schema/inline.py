@@ -68,7 +68,7 @@ def _refs(node: Any) -> Iterator[str]:
                 for one in cast("Json", value).values():
                     yield from _refs(one)
             elif key == "discriminator":  # its mapping names definitions, so they must stay
-                yield from (name for _ in range(2) for name in _mapped(value))
+                yield from (name for _ in range(2) for name in _mapped_definitions(value))
             elif key not in _DATA:
                 yield from _refs(value)
     elif isinstance(node, list):
@@ -76,7 +76,7 @@ def _refs(node: Any) -> Iterator[str]:
             yield from _refs(item)
 
 
-def _mapped(discriminator: Any) -> Iterator[str]:
+def _mapped_definitions(discriminator: Any) -> Iterator[str]:
     if isinstance(discriminator, dict):
         mapping = cast("Json", discriminator).get("mapping")
         if isinstance(mapping, dict):

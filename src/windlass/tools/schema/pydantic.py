@@ -30,7 +30,7 @@ def pydantic_shape(hint: Any, defs: dict[str, Json], free_name: Callable[[str], 
         first = str(error).splitlines()[0]
         raise Unsupported(hint, f"pydantic cannot make a schema of it: {first}") from None
     theirs: dict[str, Json] = {
-        name: _untitled(definition) for name, definition in schema.pop("$defs", {}).items()
+        name: _strip_titles(definition) for name, definition in schema.pop("$defs", {}).items()
     }
     names = {
         name: name if defs.get(name, definition) == definition else free_name(name)
@@ -38,7 +38,7 @@ def pydantic_shape(hint: Any, defs: dict[str, Json], free_name: Callable[[str], 
     }
     for name, definition in theirs.items():
         defs[names[name]] = rename(definition, names)
-    return Shape(rename(_untitled(schema), names), _converter(adapter))
+    return Shape(rename(_strip_titles(schema), names), _converter(adapter))
 
 
 def _converter(adapter: TypeAdapter[Any]) -> Callable[[Any], Any]:
@@ -54,10 +54,10 @@ def _converter(adapter: TypeAdapter[Any]) -> Callable[[Any], Any]:
     return convert
 
 
-def _untitled(schema: Any) -> Any:
+def _strip_titles(schema: Any) -> Any:
     """Without the titles pydantic derives from names: they cost tokens and say nothing."""
     if isinstance(schema, list):
-        return [_untitled(item) for item in cast("list[Any]", schema)]
+        return [_strip_titles(item) for item in cast("list[Any]", schema)]
     if not isinstance(schema, dict):
         return schema
     plain: Json = {}
@@ -65,9 +65,9 @@ def _untitled(schema: Any) -> Any:
         if key == "title" and isinstance(value, str):
             continue
         if key in ("properties", "$defs") and isinstance(value, dict):
-            plain[key] = {name: _untitled(one) for name, one in cast("Json", value).items()}
+            plain[key] = {name: _strip_titles(one) for name, one in cast("Json", value).items()}
         elif key in ("default", "enum", "const", "examples"):
             plain[key] = value
         else:
-            plain[key] = _untitled(value)
+            plain[key] = _strip_titles(value)
     return plain

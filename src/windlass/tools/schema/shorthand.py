@@ -27,7 +27,7 @@ def as_parameters(given: Any, whose: str) -> Json:
             f"{whose}: parameters is a JSON Schema or {{name: {{'type': …}}}}, "
             f"not {type(given).__name__}"
         )
-    copy = _copied(cast("Mapping[str, Any]", given), whose)
+    copy = _copy_schema(cast("Mapping[str, Any]", given), whose)
     return _whole(copy, whose) if _is_schema(copy) else _from_shorthand(copy, whose)
 
 
@@ -36,7 +36,7 @@ def as_returns(given: Any, whose: str) -> Json | None:
     if given is None:
         return None
     if isinstance(given, Mapping):
-        return _copied(cast("Mapping[str, Any]", given), whose)
+        return _copy_schema(cast("Mapping[str, Any]", given), whose)
     shapes = Shapes()
     try:
         return shapes.finish(shapes.of(given).schema)
@@ -49,14 +49,14 @@ def as_returns(given: Any, whose: str) -> Json | None:
 
 def as_schema(given: Mapping[str, Any], whose: str) -> Json:
     """A JSON Schema of anything, whose own copy it is; the shorthand stands for an object."""
-    copy = _copied(given, whose)
+    copy = _copy_schema(given, whose)
     plain = not copy or isinstance(copy.get("enum"), list) or isinstance(copy.get("not"), dict)
     if plain or ("const" in copy and not isinstance(copy["const"], dict)):
         return copy
     return copy if _is_schema(copy) else _from_shorthand(copy, whose)
 
 
-def _copied(given: Mapping[str, Any], whose: str) -> Json:
+def _copy_schema(given: Mapping[str, Any], whose: str) -> Json:
     try:
         return msgspec.json.decode(msgspec.json.encode(dict(given)))
     except (TypeError, ValueError, RecursionError, OverflowError) as error:

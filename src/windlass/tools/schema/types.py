@@ -69,7 +69,7 @@ _ALL_LISTS = (*_LISTS, collections.deque, *_SETS)
 _ALL_DICTS = (*_DICTS, collections.OrderedDict)
 
 
-def _parsed(what: str, like: str, parse: Callable[[str], Any]) -> Convert:
+def _converter(what: str, like: str, parse: Callable[[str], Any]) -> Convert:
     def convert(value: Any) -> Any:
         try:
             return parse(value)
@@ -82,33 +82,33 @@ def _parsed(what: str, like: str, parse: Callable[[str], Any]) -> Convert:
 _SCALARS: dict[Any, Shape] = {
     datetime: Shape(
         {"type": "string", "format": "date-time"},
-        _parsed("a date and time", "2025-01-31T09:30:00Z", datetime.fromisoformat),
+        _converter("a date and time", "2025-01-31T09:30:00Z", datetime.fromisoformat),
     ),
     date: Shape(
-        {"type": "string", "format": "date"}, _parsed("a date", "2025-01-31", date.fromisoformat)
+        {"type": "string", "format": "date"}, _converter("a date", "2025-01-31", date.fromisoformat)
     ),
     time: Shape(
-        {"type": "string", "format": "time"}, _parsed("a time", "09:30:00", time.fromisoformat)
+        {"type": "string", "format": "time"}, _converter("a time", "09:30:00", time.fromisoformat)
     ),
     timedelta: Shape(
         {"type": "string", "format": "duration"},
-        _parsed("a duration", "PT1H30M", lambda text: msgspec.convert(text, timedelta)),
+        _converter("a duration", "PT1H30M", lambda text: msgspec.convert(text, timedelta)),
     ),
     uuid.UUID: Shape(
         {"type": "string", "format": "uuid"},
-        _parsed("a UUID", "00000000-0000-0000-0000-000000000000", uuid.UUID),
+        _converter("a UUID", "00000000-0000-0000-0000-000000000000", uuid.UUID),
     ),
     Decimal: Shape(
         {"type": ["number", "string"]},
-        _parsed("a decimal number", "12.50", lambda value: Decimal(str(value))),
+        _converter("a decimal number", "12.50", lambda value: Decimal(str(value))),
     ),
     bytes: Shape(
         {"type": "string", "contentEncoding": "base64"},
-        _parsed("base64", "aGVsbG8=", lambda text: base64.b64decode(text, validate=True)),
+        _converter("base64", "aGVsbG8=", lambda text: base64.b64decode(text, validate=True)),
     ),
     bytearray: Shape(
         {"type": "string", "contentEncoding": "base64"},
-        _parsed(
+        _converter(
             "base64", "aGVsbG8=", lambda text: bytearray(base64.b64decode(text, validate=True))
         ),
     ),
@@ -142,7 +142,7 @@ class Shapes:
             return scope[hint] if hint in scope else self._variable(hint, scope)
         origin = typing.get_origin(hint)
         if origin is typing.Annotated:
-            return self._annotated(hint, scope)
+            return self._annotated_shape(hint, scope)
         if origin is typing.Union or origin is types.UnionType:
             return union([self.of(arg, scope) for arg in typing.get_args(hint)], self.defs)
         if origin is typing.Literal:
@@ -173,16 +173,16 @@ class Shapes:
         given = [self.of(arg, scope) for arg in typing.get_args(hint)]
         inner = {**scope, **dict(zip(alias.__type_params__, given, strict=False))}
         key = (alias, *map(id, given))
-        return self.named(key, alias.__name__, lambda: self.of(alias.__value__, inner))
+        return self.define_shape(key, alias.__name__, lambda: self.of(alias.__value__, inner))
 
-    def _annotated(self, hint: Any, scope: Scope) -> Shape:
+    def _annotated_shape(self, hint: Any, scope: Scope) -> Shape:
         base, *metadata = typing.get_args(hint)
         if any(_of_pydantic(item) for item in metadata):
             shape = self.pydantic(hint)
         else:
             shape = self.of(base, scope)
             for item in metadata:
-                shape = _constrained(shape, item, base)
+                shape = _add_constraints(shape, item, base)
                 if isinstance(item, msgspec.Meta):
                     self.unsure |= bool(item.pattern or item.extra_json_schema)
         words = [item for item in metadata if isinstance(item, str)]
@@ -241,10 +241,10 @@ class Shapes:
         if found is not None:
             meant = [self.of(arg, scope) for arg in args]
             variables = getattr(cls, "__parameters__", ())
-            inner = self._inherited(cls, dict(zip(variables, meant, strict=False)))
+            inner = self._bind_base_variables(cls, dict(zip(variables, meant, strict=False)))
             name = "_".join([cls.__name__, *[re.sub(r"\W+", "_", str(_name(arg))) for arg in args]])
             key = (cls, *map(id, meant))
-            return self.named(key, name, lambda: shape_of(cls, found, self.of, inner))
+            return self.define_shape(key, name, lambda: shape_of(cls, found, self.of, inner))
         if issubclass(cls, PurePath):
             return Shape({"type": "string", "format": "path"}, cls)
         for plain in (str, int, float):
@@ -252,7 +252,7 @@ class Shapes:
                 return Shape(dict(_PLAIN[plain].schema), cls)
         raise Unsupported(hint)
 
-    def _inherited(self, cls: type, scope: dict[Any, Shape]) -> dict[Any, Shape]:
+    def _bind_base_variables(self, cls: type, scope: dict[Any, Shape]) -> dict[Any, Shape]:
         """What the type variables of generic bases stand for: `class Ints(Page[int])`."""
         for klass in cls.__mro__:
             for base in klass.__dict__.get("__orig_bases__", ()):
@@ -262,7 +262,7 @@ class Shapes:
                         scope[variable] = self.of(arg, scope)
         return scope
 
-    def named(self, key: Any, name: str, build: Callable[[], Shape]) -> Shape:
+    def define_shape(self, key: Any, name: str, build: Callable[[], Shape]) -> Shape:
         """A shape kept in `$defs`, so that it may refer to itself."""
         if key not in self._named:
             unique = self.free_name(name)
@@ -423,7 +423,7 @@ _BOUNDS = {"gt": "exclusiveMinimum", "ge": "minimum", "lt": "exclusiveMaximum", 
 _LENGTHS = {"string": "Length", "array": "Items", "object": "Properties"}
 
 
-def _constrained(shape: Shape, item: Any, base: Any) -> Shape:
+def _add_constraints(shape: Shape, item: Any, base: Any) -> Shape:
     """The shape with what `msgspec.Meta` or annotated_types say about it."""
     if not (isinstance(item, msgspec.Meta) or type(item).__module__ == "annotated_types"):
         return shape

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import msgspec
 
-from windlass.errors import ConfigError, TestBroken, nearest, said, shown
+from windlass.errors import ConfigError, TestBroken, error_text, nearest, safe_repr
 from windlass.messages import ToolSpec
 from windlass.tools.render import clean
 from windlass.tools.search.index import (
@@ -21,8 +21,8 @@ from windlass.tools.search.index import (
     LONGEST_PATTERN,
     LONGEST_QUERY,
     MOST,
-    Found,
     Index,
+    SearchResult,
 )
 from windlass.tools.search.options import Strategy, ToolSearch
 from windlass.tools.tool import Tool, ToolContext
@@ -32,14 +32,14 @@ _LONGEST_LINE = 120  # of a tool in a listing
 _MOST_ANSWERS = 10_000  # of a host's search that are looked at
 
 
-class Sorted(msgspec.Struct, frozen=True):
+class ToolPartition(msgspec.Struct, frozen=True):
     """The tools of a run, by whether the model sees them from the start."""
 
     loaded: tuple[Tool, ...]
     deferred: tuple[Tool, ...]
 
 
-def sort(tools: Sequence[Tool], search: ToolSearch) -> Sorted:
+def sort(tools: Sequence[Tool], search: ToolSearch) -> ToolPartition:
     """Which tools are held back; refuses what no provider would take."""
     names = [tool.name for tool in tools]
     for name in search.always_loaded:
@@ -57,14 +57,14 @@ def sort(tools: Sequence[Tool], search: ToolSearch) -> Sorted:
             "every tool is deferred, and a model must see at least one: "
             "leave defer_loading off one tool, or name one in tool_search.always_loaded"
         )
-    return Sorted(loaded, deferred)
+    return ToolPartition(loaded, deferred)
 
 
 class Promotion(msgspec.Struct, frozen=True):
     """What a search came to: all that is let out now, what was found, and what had to go."""
 
     promoted: tuple[str, ...]
-    found: Found
+    found: SearchResult
     evicted: tuple[str, ...] = ()
 
 
@@ -76,7 +76,9 @@ class Vault:
     tools of its next turn.
     """
 
-    def __init__(self, tools: Sorted, search: ToolSearch, *, by_provider: bool = False) -> None:
+    def __init__(
+        self, tools: ToolPartition, search: ToolSearch, *, by_provider: bool = False
+    ) -> None:
         self.search, self.loaded, self.by_provider = search, tools.loaded, by_provider
         self.deferred = {tool.name: tool for tool in tools.deferred}
         if any(tool.name == search.name for tool in (*tools.loaded, *tools.deferred)):
@@ -119,11 +121,11 @@ class Vault:
 
     async def _handle(self, arguments: dict[str, Any], ctx: ToolContext[Any]) -> str:
         found = await self.find(arguments["query"], arguments.get("limit"), ctx)
-        return self.written(found)
+        return self.render_result(found)
 
     async def find(
         self, query: str, limit: int | None = None, ctx: ToolContext[Any] | None = None
-    ) -> Found:
+    ) -> SearchResult:
         """The tools that a query finds, by whichever strategy was chosen."""
         way, limit = self.search.way, limit or LIMIT
         if way == "bm25":
@@ -138,7 +140,9 @@ class Vault:
             task = asyncio.current_task()
             if isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling()):
                 raise
-            return Found((), f"The search failed: {type(error).__name__}: {said(error, 300)}")
+            return SearchResult(
+                (), f"The search failed: {type(error).__name__}: {error_text(error, 300)}"
+            )
         return _host_found(answer, self.deferred, max(1, min(limit, MOST)))
 
     async def _ask_host(self, query: str, ctx: ToolContext[Any] | None) -> Any:
@@ -152,7 +156,7 @@ class Vault:
         answer = await loop.run_in_executor(pool, search, query, specs)
         return await answer if inspect.isawaitable(answer) else answer
 
-    def promote(self, before: Sequence[str], found: Found) -> Promotion:
+    def promote(self, before: Sequence[str], found: SearchResult) -> Promotion:
         """Let out what was found, as far as the budget reaches; the oldest go to make room.
 
         What this search has found stays: it does not push out its own better finds.
@@ -161,7 +165,7 @@ class Vault:
         names = tuple(dict.fromkeys(name for name in found.tool_names if name in self.deferred))
         if self.search.budget_tokens is None:
             new = tuple(name for name in names if name not in current)
-            return Promotion((*current, *new), Found(names, found.diagnostic))
+            return Promotion((*current, *new), SearchResult(names, found.diagnostic))
         room = _Room(self.search.budget_tokens, self.cost, current, names)
         for name in names:
             if name not in current:
@@ -169,20 +173,20 @@ class Vault:
         kept = tuple(name for name in names if name in room.kept)
         notes = [found.diagnostic] if found.diagnostic else []
         note = " ".join([*notes, *room.notes()])
-        return Promotion(tuple(room.current), Found(kept, note or None), tuple(room.evicted))
+        return Promotion(tuple(room.current), SearchResult(kept, note or None), tuple(room.evicted))
 
     def cost(self, name: str) -> int:
         """Roughly the tokens of a tool's schema."""
         return len(msgspec.json.encode(self.specs[name]).decode()) // 4 + 1
 
-    def offered(self) -> tuple[ToolSpec, ...]:
+    def initial_specs(self) -> tuple[ToolSpec, ...]:
         """What a model is shown at first. Where the provider has words for a search, it stands first."""
         loaded = tuple(plain(tool.spec) for tool in self.loaded)
         if self.by_provider:
             return (self.tool.spec, *loaded, *(tool.spec for tool in self.deferred.values()))
         return (*loaded, self.tool.spec)
 
-    def written(self, found: Found) -> str:
+    def render_result(self, found: SearchResult) -> str:
         """A search's answer as the model reads it: `{"tool_names": […], "diagnostic": "…"}`."""
         answer: dict[str, Any] = {"tool_names": list(found.tool_names)}
         if found.diagnostic:
@@ -243,12 +247,12 @@ def plain(spec: ToolSpec) -> ToolSpec:
     return msgspec.structs.replace(spec, defer_loading=False)
 
 
-def read(text: str) -> Found:
+def read(text: str) -> SearchResult:
     """What was written; words that are no such answer are a diagnostic."""
     try:
-        return msgspec.json.decode(text, type=Found)
+        return msgspec.json.decode(text, type=SearchResult)
     except (msgspec.DecodeError, RecursionError):
-        return Found((), text[:_LONGEST_NOTE])
+        return SearchResult((), text[:_LONGEST_NOTE])
 
 
 def listing(tools: Sequence[Tool], how: str) -> str:
@@ -278,26 +282,28 @@ def _description(way: Strategy, tools: Sequence[Tool]) -> str:
     )
 
 
-def _host_found(answer: Any, known: Mapping[str, Tool], limit: int) -> Found:
+def _host_found(answer: Any, known: Mapping[str, Tool], limit: int) -> SearchResult:
     """What a host's search answered, whatever that is."""
     note: Any = None
     names: Any = answer
-    if isinstance(answer, Found):
+    if isinstance(answer, SearchResult):
         names, note = answer.tool_names, answer.diagnostic
     elif isinstance(answer, Mapping):
         fields = cast("Mapping[str, Any]", answer)
         names, note = fields.get("tool_names", ()), fields.get("diagnostic")
     if not isinstance(names, (list, tuple)):
-        return Found((), f"The search answered {shown(names)}, which is no list of names.")
+        return SearchResult(
+            (), f"The search answered {safe_repr(names)}, which is no list of names."
+        )
     given = cast("Sequence[object]", names)[:_MOST_ANSWERS]
     right = [name for name in given if isinstance(name, str) and name in known]
     notes = [clean(note)[:_LONGEST_NOTE]] if isinstance(note, str) and note else []
     if len(right) < len(given):
         wrong = next(n for n in given if not isinstance(n, str) or n not in known)
         notes.append(
-            f"{len(given) - len(right)} of the names found are of no such tool, {clean(shown(wrong))} "
+            f"{len(given) - len(right)} of the names found are of no such tool, {clean(safe_repr(wrong))} "
             "for one."
         )
     if not given and not notes:
         notes.append("No tool was found. Try other words for what the tool should do or work on.")
-    return Found(tuple(dict.fromkeys(right))[:limit], " ".join(notes) or None)
+    return SearchResult(tuple(dict.fromkeys(right))[:limit], " ".join(notes) or None)

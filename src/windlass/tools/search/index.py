@@ -16,10 +16,10 @@ from typing import Any, cast
 import msgspec
 
 from windlass.messages import ToolSpec
-from windlass.tools.arguments.patterns import translated
+from windlass.tools.arguments.patterns import to_ecma_pattern
 from windlass.tools.search.vocabulary import (
     FUNCTION_WORDS,
-    related,
+    related_stems,
     resemblance,
     stem,
     trigrams,
@@ -40,7 +40,7 @@ _PROGRAM = 100_000  # bytes of a compiled pattern: time is its size times the le
 _BEYOND = re.compile(r"\(\?<?[=!]|\\[1-9]|\(\?P=|\(\?>|\(\?\(")
 
 
-class Found(msgspec.Struct, frozen=True, omit_defaults=True):
+class SearchResult(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a search found, the best first; where that is little, `diagnostic` says what to do."""
 
     tool_names: tuple[str, ...] = ()
@@ -80,40 +80,42 @@ class Index:
 
     # ----------------------------------------------------------------- in words
 
-    def bm25(self, query: str, limit: int = LIMIT) -> Found:
+    def bm25(self, query: str, limit: int = LIMIT) -> SearchResult:
         """The tools whose words fit the query best."""
-        wanted = _wanted(query[:LONGEST_QUERY])
+        wanted = _query_stems(query[:LONGEST_QUERY])
         if not wanted:
-            return Found((), f"Say in a few words what the tool should do. {self._how_many()}")
+            return SearchResult(
+                (), f"Say in a few words what the tool should do. {self._how_many()}"
+            )
         scores: dict[int, float] = {}
         for term in wanted:
             for place, score in self._matches(term).items():
                 scores[place] = scores.get(place, 0.0) + score
         ranked = sorted(scores, key=lambda place: (-scores[place], self.names[place]))
         if not ranked:
-            return Found(
+            return SearchResult(
                 (),
                 f"No tool fits these words. {self._how_many()} "
                 "Try other words for what the tool should do or work on.",
             )
         least = scores[ranked[0]] * _BEHIND
-        best = [place for place in ranked[: _capped(limit)] if scores[place] >= least]
-        return Found(tuple(self.names[place] for place in best))
+        best = [place for place in ranked[: _cap_limit(limit)] if scores[place] >= least]
+        return SearchResult(tuple(self.names[place] for place in best))
 
     def _matches(self, term: str) -> dict[int, float]:
         """How well each tool fits one word: by its best match, so that synonyms do not add up."""
         best: dict[int, float] = {}
         own = self._postings.get(term)
         ways = [(term, 1.0)] if own is not None else []
-        ways += [(near, _RELATED) for near in sorted(related(term))]
+        ways += [(near, _RELATED) for near in sorted(related_stems(term))]
         if own is None and not any(near in self._postings for near, _ in ways):
             ways = [(near, _ALIKE) for near in self._lookalikes(term)]
         for way, weight in ways:
-            for place, score in self._scored(way):
+            for place, score in self._score_term(way):
                 best[place] = max(best.get(place, 0.0), weight * score)
         return best
 
-    def _scored(self, term: str) -> Iterator[tuple[int, float]]:
+    def _score_term(self, term: str) -> Iterator[tuple[int, float]]:
         postings = self._postings.get(term)
         if postings is None:
             return
@@ -157,37 +159,37 @@ class Index:
 
     # ----------------------------------------------------------------- by pattern
 
-    def regex(self, pattern: str, limit: int = LIMIT) -> Found:
+    def regex(self, pattern: str, limit: int = LIMIT) -> SearchResult:
         """The tools whose text matches, upper and lower case alike; a match in the name comes first."""
         matches = _matcher(pattern)
         if isinstance(matches, str):
-            return Found((), matches)
+            return SearchResult((), matches)
         found = [
             (not matches(name), name)
             for name, text in zip(self.names, self.texts, strict=True)
             if matches(text)
         ]
         if not found:
-            return Found(
+            return SearchResult(
                 (),
                 f"No tool matches this pattern. {self._how_many()} It is matched against names, "
                 "descriptions and parameters: try something shorter, such as a single word.",
             )
-        return Found(tuple(name for _, name in sorted(found)[: _capped(limit)]))
+        return SearchResult(tuple(name for _, name in sorted(found)[: _cap_limit(limit)]))
 
     def _how_many(self) -> str:
         count = len(self.names)
         return f"There {'is' if count == 1 else 'are'} {count} to search."
 
 
-def _wanted(query: str) -> list[str]:
+def _query_stems(query: str) -> list[str]:
     """The stems of a query, each once; words that say nothing count only when there are no others."""
     said = words(query)
     telling = [word for word in said if word not in FUNCTION_WORDS] or said
     return list(dict.fromkeys(stem(word) for word in telling))
 
 
-def _capped(limit: int) -> int:
+def _cap_limit(limit: int) -> int:
     return max(1, min(limit, MOST))
 
 
@@ -201,7 +203,7 @@ def _matcher(pattern: str) -> Any:
         return f"The pattern is longer than {LONGEST_PATTERN} characters: give a shorter one."
     try:
         return jsonschema_rs.validator_for(
-            {"pattern": f"(?i){translated(pattern)}"},
+            {"pattern": f"(?i){to_ecma_pattern(pattern)}"},
             offline=True,
             pattern_options=jsonschema_rs.RegexOptions(
                 size_limit=_PROGRAM, dfa_size_limit=_PROGRAM

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 
 import msgspec
 
-from windlass.errors import ConfigError, nearest, shown
+from windlass.errors import ConfigError, nearest, safe_repr
 from windlass.tools.tool import NAME
 
 Variant: TypeAlias = Literal["bm25", "regex"]
@@ -45,12 +45,12 @@ class ToolSearch(msgspec.Struct, frozen=True):
         budget = cast("object", self.budget_tokens)
         if budget is not None and (type(budget) is not int or budget < 1):
             raise ConfigError(
-                f"tool_search.budget_tokens is a whole number of at least 1, not {shown(budget)}"
+                f"tool_search.budget_tokens is a whole number of at least 1, not {safe_repr(budget)}"
             )
         if type(cast("object", self.include_stub_listing)) is not bool:
             raise ConfigError(
                 "tool_search.include_stub_listing is True or False, "
-                f"not {shown(self.include_stub_listing)}"
+                f"not {safe_repr(self.include_stub_listing)}"
             )
         self._check_search()
 
@@ -58,7 +58,7 @@ class ToolSearch(msgspec.Struct, frozen=True):
         if not isinstance(cast("object", self.name), str) or not NAME.fullmatch(self.name):
             raise ConfigError(
                 "tool_search.name is a tool's name, 1 to 128 letters, digits and `_ - . :`, "
-                f"not {shown(self.name)}"
+                f"not {safe_repr(self.name)}"
             )
         if self.asks_host and self.search is None:
             raise ConfigError(
@@ -67,7 +67,7 @@ class ToolSearch(msgspec.Struct, frozen=True):
             )
         if self.search is not None:
             if not callable(cast("object", self.search)) or isinstance(self.search, type):
-                raise ConfigError(f"tool_search.search is a function, not {shown(self.search)}")
+                raise ConfigError(f"tool_search.search is a function, not {safe_repr(self.search)}")
             if not self.asks_host:
                 raise ConfigError(
                     "tool_search.search goes with strategy 'semantic' or 'host': say which"
@@ -110,16 +110,16 @@ def as_tool_search(name: str, value: Any) -> ToolSearch | None:
         for key in fields:
             if not isinstance(key, str) or key not in ToolSearch.__struct_fields__:
                 hint = nearest(key, ToolSearch.__struct_fields__) if isinstance(key, str) else ""
-                raise ConfigError(f"{name} has no key {shown(key)}{hint}")
+                raise ConfigError(f"{name} has no key {safe_repr(key)}{hint}")
         return ToolSearch(**fields)
-    raise ConfigError(f"{name} is True, False, 'bm25', 'regex' or a dict, not {shown(value)}")
+    raise ConfigError(f"{name} is True, False, 'bm25', 'regex' or a dict, not {safe_repr(value)}")
 
 
 def _one_of(name: str, value: Any, known: tuple[Any, ...]) -> Any:
     if not isinstance(value, str) or value not in known:
         hint = nearest(value, known) if isinstance(value, str) else ""
         raise ConfigError(
-            f"{name} is one of {', '.join(map(repr, known))}, not {shown(value)}{hint}"
+            f"{name} is one of {', '.join(map(repr, known))}, not {safe_repr(value)}{hint}"
         )
     return value
 
@@ -130,6 +130,6 @@ def _names(value: object) -> tuple[str, ...]:
         isinstance(name, str) for name in cast("list[object]", names)
     ):
         raise ConfigError(
-            f"tool_search.always_loaded is a list of tools' names, not {shown(value)}"
+            f"tool_search.always_loaded is a list of tools' names, not {safe_repr(value)}"
         )
     return tuple(cast("list[str]", names))

@@ -216,8 +216,8 @@ def _meanings() -> dict[str, frozenset[str]]:
     return {word: frozenset(group - {word}) for word, group in near.items()}
 
 
-def related(stemmed: str) -> frozenset[str]:
-    """Stems of words that mean much the same: `related(stem("bill"))` has that of `invoice`."""
+def related_stems(stemmed: str) -> frozenset[str]:
+    """Stems of words that mean much the same: `related_stems(stem("bill"))` has that of `invoice`."""
     return _meanings().get(stemmed, frozenset())
 
 

@@ -30,7 +30,7 @@ def mark_of(settings: Settings, caching: bool) -> dict[str, Any] | None:
     return _PLAIN if wanted else None
 
 
-def marked(piece: bytes, mark: dict[str, Any]) -> bytes:
+def add_cache_mark(piece: bytes, mark: dict[str, Any]) -> bytes:
     """An encoded message (or several) with the mark on its last block."""
     end = b"}]}," if piece.endswith(b",") else b"}]}"
     return piece.removesuffix(end) + b',"cache_control":' + dumps(mark) + end
@@ -45,7 +45,7 @@ def mark_before(body: list[bytes], after: int, mark: dict[str, Any]) -> None:
         size = len(body[at])
         if after < size:
             cut = size - after
-            body[at] = marked(body[at][:cut], mark) + body[at][cut:]
+            body[at] = add_cache_mark(body[at][:cut], mark) + body[at][cut:]
             return
         after -= size
 

@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from windlass.errors import BadReply, ConfigError, shown
+from windlass.errors import BadReply, ConfigError, safe_repr
 from windlass.messages import (
     Block,
     Document,
@@ -28,23 +28,23 @@ from windlass.messages import (
 from windlass.models.base import Emit, Frame, Request, Settings
 from windlass.models.wires.anthropic.cache import (
     LOOK_BACK,
+    add_cache_mark,
     last_answered,
     mark_before,
     mark_of,
-    marked,
 )
 from windlass.models.wires.anthropic.reply import MessagesDecoder
 from windlass.models.wires.base import HttpModel
 from windlass.models.wires.claude import (
     claude_betas,
     claude_thinking,
-    closed,
+    close_objects,
     is_forced,
     open_object,
     opener,
 )
-from windlass.models.wires.json_values import as_dict, dumps, joined, loads, safe_name, whole
-from windlass.models.wires.parts import given, inline, schema, wanted_tool
+from windlass.models.wires.json_values import as_dict, dumps, join_url, loads, safe_name, whole
+from windlass.models.wires.parts import inline, schema, set_given, wanted_tool
 
 # Parts of a Messages request: results, pictures and documents.
 
@@ -133,7 +133,7 @@ class AnthropicMessages(HttpModel):
     wire = home = "anthropic"
 
     def _url(self, base: str) -> str:
-        return joined(
+        return join_url(
             base, "/messages", when=lambda own: own if own.endswith("/v1") else own + "/v1"
         )
 
@@ -143,10 +143,10 @@ class AnthropicMessages(HttpModel):
     def _headers(self) -> dict[str, str]:
         return {"anthropic-version": VERSION, **super()._headers()}
 
-    async def _addressed(
+    async def _address_request(
         self, settings: Settings, body: Sequence[bytes], at: str | None = None
     ) -> tuple[str, dict[str, str]]:
-        url, headers = await super()._addressed(settings, body, at)
+        url, headers = await super()._address_request(settings, body, at)
         forced = is_forced(settings)
         thinks = claude_thinking(self.caps, settings, MAX_TOKENS, forced=forced)
         if names := claude_betas(self.caps, settings, on=thinks.on):
@@ -156,7 +156,7 @@ class AnthropicMessages(HttpModel):
 
     def decoder(self, request: Request, emit: Emit) -> MessagesDecoder:
         """The decoder of one reply: `feed` it bytes, then `finish`."""
-        names = self.framed(request.frame).names
+        names = self.encode_frame(request.frame).names
         return MessagesDecoder(self._source(), self._origin, names, emit)
 
     async def count_tokens(self, request: Request) -> int | None:
@@ -186,19 +186,23 @@ class AnthropicMessages(HttpModel):
             bare = msgspec.structs.replace(request.frame.settings, thinking=False)
             frame = msgspec.structs.replace(request.frame, settings=bare)
             request = Request(request.messages, frame, request.tail)
-        body = self._marked(super().encode(request), request)
+        body = self._add_cache_marks(super().encode(request), request)
         if next(filter(None, body[1:-1]), b"").startswith(_MODEL_FIRST):
             body.insert(1, _OPENING)
         return body
 
-    def _marked(self, body: list[bytes], request: Request) -> list[bytes]:
+    def _add_cache_marks(self, body: list[bytes], request: Request) -> list[bytes]:
         """The body with its cache marks, where the prompt is to be cached."""
         settings = request.frame.settings
         mark = mark_of(settings, self.caps.prompt_caching)
         if mark is None:
             return body
         messages = request.messages
-        skip = self._hoisted(messages) if messages and messages[0].role == "system" else 0
+        skip = (
+            self._count_system_messages(messages)
+            if messages and messages[0].role == "system"
+            else 0
+        )
         tail = len(body) - 1 - len(request.tail)
         held = body[1:tail]
         self._mark_far(held, messages, skip, mark)
@@ -228,7 +232,7 @@ class AnthropicMessages(HttpModel):
                 if messages[at].role == "assistant":
                     return  # it goes on with its own words, of which not every block takes a mark
                 place = next(n for n in range(len(held) - 1, -1, -1) if held[n])
-                held[place] = marked(held[place], mark)
+                held[place] = add_cache_mark(held[place], mark)
                 return
 
     def _mark_far(
@@ -286,8 +290,8 @@ class AnthropicMessages(HttpModel):
             body["output_config"] = config
         if self.caps.sampling:
             if not thinks.on:  # a thinking model sets its own temperature
-                given(body, temperature=settings.temperature, top_k=settings.top_k)
-            given(body, top_p=settings.top_p)
+                set_given(body, temperature=settings.temperature, top_k=settings.top_k)
+            set_given(body, top_p=settings.top_p)
         if settings.stop:
             body["stop_sequences"] = settings.stop
         _add(body, settings.extra or {})
@@ -299,14 +303,14 @@ class AnthropicMessages(HttpModel):
         if search is not None:
             if search not in _SEARCHES:
                 raise ConfigError(
-                    f"{self.provider} searches tools by 'bm25' or 'regex', not {shown(search)}"
+                    f"{self.provider} searches tools by 'bm25' or 'regex', not {safe_repr(search)}"
                 )
             kind = f"tool_search_tool_{search}"
             tools.append({"type": f"{kind}_20251119", "name": kind})
         for tool in frame.tools:
             parameters, strict = schema(tool.parameters), False
             if tool.strict and self.caps.strict_tools and open_object(parameters) is None:
-                parameters, strict = closed(parameters), True
+                parameters, strict = close_objects(parameters), True
             spec: dict[str, Any] = {
                 "name": safe_name(tool.name),
                 "description": tool.description,
@@ -328,7 +332,7 @@ class AnthropicMessages(HttpModel):
 
     # ----------------------------------------------------------------------- messages
 
-    def _hoisted(self, messages: Sequence[Message]) -> int:
+    def _count_system_messages(self, messages: Sequence[Message]) -> int:
         count = 0
         while count < len(messages) and messages[count].role == "system":
             count += 1
@@ -391,9 +395,9 @@ def _choice(settings: Settings, frame: Frame) -> dict[str, Any] | None:
 
 def _output(settings: Settings, effort: str | None) -> dict[str, Any]:
     config: dict[str, Any] = {}
-    given(config, effort=effort)
+    set_given(config, effort=effort)
     if settings.schema is not None:
-        config["format"] = {"type": "json_schema", "schema": closed(settings.schema)}
+        config["format"] = {"type": "json_schema", "schema": close_objects(settings.schema)}
     return config
 
 

@@ -209,15 +209,17 @@ class MessagesDecoder(Decoder):
     def _response(self) -> Response:
         for index in sorted(self._open):
             self._close(index)
-        return self._made([self._blocks[index] for index in sorted(self._blocks)])
+        return self._build_response([self._blocks[index] for index in sorted(self._blocks)])
 
     def _whole(self, body: dict[str, Any]) -> Response:
         self._about(body)
         if "content" not in body:
             raise BadReply(f"the reply holds no message: {dumps(body)[:200]!r}")
-        return self._made([self._block(dict(as_dict(b))) for b in as_list(body["content"])])
+        return self._build_response(
+            [self._block(dict(as_dict(b))) for b in as_list(body["content"])]
+        )
 
-    def _made(self, content: list[Block]) -> Response:
+    def _build_response(self, content: list[Block]) -> Response:
         if self._stop == "model_context_window_exceeded" and not any(
             type(block) is Text and block.text for block in content
         ):
@@ -235,10 +237,10 @@ class MessagesDecoder(Decoder):
         if calls and not (stop == "max_tokens" and calls[-1].raw is not None):
             stop = "tool_use"
         return Response(
-            Message("assistant", tuple(content)), self._counted(), stop, self._model, self._id
+            Message("assistant", tuple(content)), self._parse_usage(), stop, self._model, self._id
         )
 
-    def _counted(self) -> Usage:
+    def _parse_usage(self) -> Usage:
         usage = self._usage
         read = whole(usage.get("cache_read_input_tokens"))
         write = whole(usage.get("cache_creation_input_tokens"))

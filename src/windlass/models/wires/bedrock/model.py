@@ -20,7 +20,7 @@ from windlass.messages import Document, Image, Message, Opaque, Text, Thinking, 
 from windlass.models.base import Emit, Frame, Request, Settings
 from windlass.models.registry.provider_table import ENDPOINTS
 from windlass.models.registry.scope import environ
-from windlass.models.view import chained
+from windlass.models.view import encode_in_context
 from windlass.models.wires.base import Access, HttpModel
 from windlass.models.wires.bedrock.reply import ConverseDecoder
 from windlass.models.wires.bedrock.sigv4 import Signer
@@ -28,14 +28,14 @@ from windlass.models.wires.claude import (
     Thinks,
     claude_betas,
     claude_thinking,
-    closed,
+    close_objects,
     is_forced,
     nearest_level,
     open_object,
     opener,
 )
 from windlass.models.wires.json_values import as_dict, dumps, loads, safe_name
-from windlass.models.wires.parts import given, inline, schema, wanted_tool
+from windlass.models.wires.parts import inline, schema, set_given, wanted_tool
 
 # Parts of a Converse request: calls' ids, results, pictures and documents.
 
@@ -200,10 +200,10 @@ class BedrockConverse(HttpModel):
     def _auth(self, key: str) -> dict[str, str]:
         return {"authorization": f"Bearer {key}"}
 
-    async def _addressed(
+    async def _address_request(
         self, settings: Settings, body: Sequence[bytes], at: str | None = None
     ) -> tuple[str, dict[str, str]]:
-        url, headers = await super()._addressed(settings, body, at)
+        url, headers = await super()._address_request(settings, body, at)
         if settings.stream and at is None:
             path, mark, query = url.partition("?")
             url = f"{path}-stream{mark}{query}"
@@ -214,7 +214,7 @@ class BedrockConverse(HttpModel):
 
     def decoder(self, request: Request, emit: Emit) -> ConverseDecoder:
         """The decoder of one reply: `feed` it bytes, then `finish`."""
-        names = self.framed(request.frame).names
+        names = self.encode_frame(request.frame).names
         return ConverseDecoder(self._source(), self._origin, names, emit)
 
     async def count_tokens(self, request: Request) -> int | None:
@@ -247,15 +247,15 @@ class BedrockConverse(HttpModel):
         if self._began_without_thought(request):
             bare = msgspec.structs.replace(frame.settings, thinking=False)
             frame = msgspec.structs.replace(frame, settings=bare)
-        skip = self._hoisted(messages)
+        skip = self._count_system_messages(messages)
         if skip:
             said = [frame.system or "", *(message.text for message in messages[:skip])]
             frame = msgspec.structs.replace(frame, system="\n\n".join(filter(None, said)))
         if _offers(frame) or not any(map(_uses_tools, messages)):
-            head = self._head(frame) if skip else self.framed(frame).head
+            head = self._head(frame) if skip else self.encode_frame(frame).head
         else:
             head = self._head_without_tools(frame)
-        turns = chained(
+        turns = encode_in_context(
             messages,
             f"{self._cached}/{skip}",
             lambda among, at: self._turn(among, at, skip) if at >= skip else b"",
@@ -326,11 +326,11 @@ class BedrockConverse(HttpModel):
             )
         thinking, more = self._thinking(settings, forced)
         limits: dict[str, Any] = {}
-        given(limits, maxTokens=settings.max_tokens, stopSequences=settings.stop)
+        set_given(limits, maxTokens=settings.max_tokens, stopSequences=settings.stop)
         if self.caps.sampling:
-            given(limits, topP=settings.top_p)
+            set_given(limits, topP=settings.top_p)
             if not thinking:  # a thinking model sets its own temperature
-                given(limits, temperature=settings.temperature)
+                set_given(limits, temperature=settings.temperature)
         caches, body = self._caches(settings), dict[str, Any]()
         if frame.system and frame.system.strip():
             body["system"] = [{"text": frame.system}, *([_CACHE_POINT] if caches else ())]
@@ -343,8 +343,8 @@ class BedrockConverse(HttpModel):
             body["toolConfig"] = tools
         body.update(more)
         if settings.schema is not None:
-            body = _merged(body, {"outputConfig": {"textFormat": _format(settings.schema)}})
-        body = _merged(body, settings.extra or {})
+            body = _merge_body(body, {"outputConfig": {"textFormat": _format(settings.schema)}})
+        body = _merge_body(body, settings.extra or {})
         body.pop("messages", None)
         return body
 
@@ -373,7 +373,7 @@ class BedrockConverse(HttpModel):
         if caps.lowering == "claude" or "type" in as_dict(asked):
             thinks = claude_thinking(caps, settings, _LIMIT, forced=forced)
         fields: dict[str, Any] = {}
-        given(fields, thinking=thinks.thinking)
+        set_given(fields, thinking=thinks.thinking)
         if names := claude_betas(caps, settings, on=thinks.on):
             fields["anthropic_beta"] = names
         body: dict[str, Any] = {"additionalModelRequestFields": fields} if fields else {}
@@ -389,7 +389,7 @@ class BedrockConverse(HttpModel):
         for tool in frame.tools:
             parameters, strict = schema(tool.parameters), False
             if tool.strict and self.caps.strict_tools and open_object(parameters) is None:
-                parameters, strict = closed(parameters), True
+                parameters, strict = close_objects(parameters), True
             spec: dict[str, Any] = {"name": safe_name(tool.name)}
             if tool.description:
                 spec["description"] = tool.description
@@ -408,7 +408,7 @@ class BedrockConverse(HttpModel):
 
     # ----------------------------------------------------------------------- messages
 
-    def _hoisted(self, messages: Sequence[Message]) -> int:
+    def _count_system_messages(self, messages: Sequence[Message]) -> int:
         count = 0
         while count < len(messages) and messages[count].role == "system":
             count += 1
@@ -483,17 +483,17 @@ def _format(schema: dict[str, Any]) -> dict[str, Any]:
     """How the answer is to be written: the schema goes as text."""
     title = schema.get("title")
     name = safe_name(title) if isinstance(title, str) and title else "answer"
-    text = dumps(closed(schema)).decode()
+    text = dumps(close_objects(schema)).decode()
     return {"type": "json_schema", "structure": {"jsonSchema": {"schema": text, "name": name}}}
 
 
-def _merged(body: dict[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
+def _merge_body(body: dict[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
     """The body with more in it: objects are merged, and lists (system tools, say) go on."""
     out = dict(body)
     for key, value in extra.items():
         before = out.get(key)
         if isinstance(before, dict) and isinstance(value, Mapping):
-            value = _merged(cast("dict[str, Any]", before), cast("Mapping[str, Any]", value))
+            value = _merge_body(cast("dict[str, Any]", before), cast("Mapping[str, Any]", value))
         elif isinstance(before, list) and isinstance(value, (list, tuple)):
             value = [*cast("list[Any]", before), *cast("Sequence[Any]", value)]
         out[key] = value

@@ -74,7 +74,7 @@ class _Open:
         if "toolResult" in self.start:
             return {"toolResult": {**as_dict(self.start["toolResult"]), "content": self.whole}}
         if self.hidden:
-            return {"reasoningContent": {"redactedContent": _joined(self.hidden)}}
+            return {"reasoningContent": {"redactedContent": _join_base64(self.hidden)}}
         if self.thought or self.signature:
             said: dict[str, Any] = {"text": "".join(self.thought)}
             if self.signature:
@@ -227,7 +227,7 @@ class ConverseDecoder(Decoder):
             self._close(at)
         if _STOPS.get(self._stop) != "max_tokens":
             self._release()
-        return self._made([self._blocks[at] for at in sorted(self._blocks)])
+        return self._build_response([self._blocks[at] for at in sorted(self._blocks)])
 
     def _whole(self, body: dict[str, Any]) -> Response:
         message = as_dict(as_dict(body.get("output")).get("message"))
@@ -235,9 +235,11 @@ class ConverseDecoder(Decoder):
             raise BadReply(f"the reply holds no message: {dumps(body)[:200]!r}")
         self._stop = as_text(body.get("stopReason"))
         self._usage = as_dict(body.get("usage"))
-        return self._made([self._made_of(as_dict(b)) for b in as_list(message["content"])])
+        return self._build_response(
+            [self._made_of(as_dict(b)) for b in as_list(message["content"])]
+        )
 
-    def _made(self, content: list[Block]) -> Response:
+    def _build_response(self, content: list[Block]) -> Response:
         content = [block for block in content if not (type(block) is Text and not block.text)]
         if self._stop in _MALFORMED:
             raise BadReply("the model wrote what Bedrock cannot read", code=self._stop)
@@ -254,9 +256,9 @@ class ConverseDecoder(Decoder):
         calls = [block for block in content if type(block) is ToolCall]
         if calls and not (stop == "max_tokens" and calls[-1].raw is not None):
             stop = "tool_use"
-        return Response(Message("assistant", tuple(content)), self._counted(), stop)
+        return Response(Message("assistant", tuple(content)), self._parse_usage(), stop)
 
-    def _counted(self) -> Usage:
+    def _parse_usage(self) -> Usage:
         usage = self._usage
         if not usage:
             return NO_USAGE
@@ -271,7 +273,7 @@ def _native(use: dict[str, Any]) -> dict[str, Any]:
     return {"toolUse": {**use, "input": values if raw is None else use.get("input")}}
 
 
-def _joined(pieces: list[str]) -> str:
+def _join_base64(pieces: list[str]) -> str:
     """One blob of several: each piece is base64 for itself."""
     if len(pieces) == 1:
         return pieces[0]

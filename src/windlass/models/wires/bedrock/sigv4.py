@@ -53,7 +53,7 @@ class Signer:
         )
         try:
             with self._lock:
-                found = self._found(sessions)
+                found = self._find_credentials(sessions)
                 if found is None:
                     raise AuthFailed(
                         "no AWS credentials: set AWS_BEARER_TOKEN_BEDROCK or AWS_ACCESS_KEY_ID,"
@@ -65,7 +65,7 @@ class Signer:
         auth.SigV4Auth(frozen, self.service, region).add_auth(request)
         return {str(name).lower(): str(value) for name, value in request.headers.items()}
 
-    def _found(self, sessions: Any) -> Any:
+    def _find_credentials(self, sessions: Any) -> Any:
         """The credentials; where a Runtime was given variables, those of the process are not seen."""
         given = current_environ.get()
         if given is None or self.profile is not None:

@@ -27,12 +27,12 @@ from windlass.messages import (
 )
 from windlass.models.base import Emit, Frame, Request, Settings
 from windlass.models.registry.capabilities import Capabilities
-from windlass.models.wires.base import Access, Framed, HttpModel
+from windlass.models.wires.base import Access, EncodedFrame, HttpModel
 from windlass.models.wires.gemini.reply import GenerateDecoder
 from windlass.models.wires.gemini.schema import dialect
-from windlass.models.wires.json_values import as_dict, as_list, dumps, joined, safe_name
+from windlass.models.wires.json_values import as_dict, as_list, dumps, join_url, safe_name
 from windlass.models.wires.no_think import thinks_not
-from windlass.models.wires.parts import given, inline, schema, wanted_tool
+from windlass.models.wires.parts import inline, schema, set_given, wanted_tool
 
 # How a Gemini model is asked to think: by a budget, by a level, or not at all, as its row says.
 
@@ -116,12 +116,12 @@ class GeminiGenerate(HttpModel):
         super().__init__(name.removeprefix("models/"), **access)
 
     def _url(self, base: str) -> str:
-        return joined(base, self._resource, when=lambda own: own or "/v1beta")
+        return join_url(base, self._resource, when=lambda own: own or "/v1beta")
 
     def _auth(self, key: str) -> dict[str, str]:
         return {"x-goog-api-key": key}
 
-    async def _addressed(
+    async def _address_request(
         self, settings: Settings, body: Sequence[bytes], at: str | None = None
     ) -> tuple[str, dict[str, str]]:
         return at or self.asks(stream=settings.stream), self._headers()
@@ -139,7 +139,7 @@ class GeminiGenerate(HttpModel):
 
     def decoder(self, request: Request, emit: Emit) -> GenerateDecoder:
         """The decoder of one reply: `feed` it bytes, then `finish`."""
-        names = self.framed(request.frame).names
+        names = self.encode_frame(request.frame).names
         return GenerateDecoder(self._source(), self._origin, names, emit)
 
     async def count_tokens(self, request: Request) -> int | None:
@@ -147,23 +147,23 @@ class GeminiGenerate(HttpModel):
         if not self.caps.counts_tokens:
             return None
         self.check()
-        body = self._counted(self.encode(request))
+        body = self._count_body(self.encode(request))
         answer = await self._question(request.frame.settings, body, self._method("countTokens"))
         total = answer.get("totalTokens", 0)  # a count of nothing is left out
         if type(total) is not int:
             raise BadReply(f"the count of tokens is no number: {total!r:.80}")
         return total
 
-    def _counted(self, body: list[bytes]) -> list[bytes]:
+    def _count_body(self, body: list[bytes]) -> list[bytes]:
         """The request as the thing to count: as it would be asked, with the model's name in it."""
         name = dumps({"model": self._resource[1:]})
         return [b'{"generateContentRequest":', name[:-1], b",", body[0][1:], *body[1:], b"}"]
 
     # ----------------------------------------------------------------------- the frame
 
-    def _make(self, frame: Frame) -> Framed:
+    def _make(self, frame: Frame) -> EncodedFrame:
         names = {wire: t.name for t in frame.tools if (wire := wire_name(t.name)) != t.name}
-        return Framed(self._head(frame), names)
+        return EncodedFrame(self._head(frame), names)
 
     def _head(self, frame: Frame) -> bytes:
         settings = frame.settings
@@ -192,7 +192,7 @@ class GeminiGenerate(HttpModel):
 
     def _generation(self, settings: Settings) -> dict[str, Any]:
         config: dict[str, Any] = {}
-        given(
+        set_given(
             config,
             maxOutputTokens=settings.max_tokens,
             stopSequences=settings.stop or None,
@@ -202,7 +202,7 @@ class GeminiGenerate(HttpModel):
             thinkingConfig=thinking_config(settings.thinking, self.caps),
         )
         if self.caps.sampling:
-            given(
+            set_given(
                 config, temperature=settings.temperature, topP=settings.top_p, topK=settings.top_k
             )
         if settings.schema is not None:
@@ -218,12 +218,12 @@ class GeminiGenerate(HttpModel):
         """The request's body in pieces: `b"".join(model.encode(request))` is JSON."""
         body = super().encode(request)
         said = request.messages or request.tail
-        first = self._hoisted(said)
+        first = self._count_system_messages(said)
         if first == len(said) or said[first].role == "assistant":
             body.insert(1, _OPENING if any(body[1:-1]) else _OPENING[:-1])
         return body
 
-    def _hoisted(self, messages: Sequence[Message]) -> int:
+    def _count_system_messages(self, messages: Sequence[Message]) -> int:
         count = 0
         while count < len(messages) and messages[count].role == "system":
             count += 1
@@ -231,15 +231,15 @@ class GeminiGenerate(HttpModel):
 
     def _message(self, message: Message) -> bytes:
         if message.role == "assistant":
-            parts, role = self._answered(message.content), b"model"
+            parts, role = self._model_parts(message.content), b"model"
         else:
-            parts, role = self._said(message.content), b"user"
+            parts, role = self._user_parts(message.content), b"user"
         if not parts and message.role != "user":
             return b""  # a content without parts is refused
         parts = parts or [{"text": ""}]  # somebody who said nothing has still spoken
         return b'{"role":"' + role + b'","parts":' + dumps(parts) + b"},"
 
-    def _answered(self, content: Sequence[Block]) -> list[Part]:
+    def _model_parts(self, content: Sequence[Block]) -> list[Part]:
         parts: list[Part] = []
         for block in content:
             match block:
@@ -269,14 +269,14 @@ class GeminiGenerate(HttpModel):
         beside = as_dict(call.opaque) if call.origin == self._origin else {}
         return {"functionCall": function, **beside}
 
-    def _said(self, content: Sequence[Block]) -> list[Part]:
+    def _user_parts(self, content: Sequence[Block]) -> list[Part]:
         """A user's or the tools' words: all results first, then what else was said."""
         results: list[Part] = []
         others: list[Part] = []
         for block in content:
             match block:
                 case ToolResult():
-                    media = _shown(block)
+                    media = _media_parts(block)
                     function: dict[str, Any] = {
                         "name": wire_name(block.name or "tool"),
                         "response": _response(block),
@@ -380,7 +380,7 @@ def _response(result: ToolResult) -> dict[str, Any]:
     return {"output": text}
 
 
-def _shown(result: ToolResult) -> list[Part]:
+def _media_parts(result: ToolResult) -> list[Part]:
     if isinstance(result.content, str):
         return []
     media = [part for part in result.content if not isinstance(part, Text)]

@@ -81,7 +81,7 @@ class GenerateDecoder(Decoder):
         self._model = self._model or as_text(chunk.get("modelVersion")) or None
         feedback = as_dict(chunk.get("promptFeedback"))
         if reason := feedback.get("blockReason"):
-            raise self._refused(str(reason), as_text(feedback.get("blockReasonMessage")))
+            raise self._refusal_error(str(reason), as_text(feedback.get("blockReasonMessage")))
         for given in as_list(chunk.get("candidates")):
             candidate = as_dict(given)
             if candidate.get("index") or not candidate:
@@ -89,9 +89,9 @@ class GenerateDecoder(Decoder):
             self._answered = True
             for part in as_list(as_dict(candidate.get("content")).get("parts")):
                 self._part(as_dict(part))
-            self._ended(candidate)
+            self._parse_finish(candidate)
 
-    def _ended(self, candidate: dict[str, Any]) -> None:
+    def _parse_finish(self, candidate: dict[str, Any]) -> None:
         finish = candidate.get("finishReason")
         if isinstance(finish, int):
             finish = _NUMBERED[finish] if 0 <= finish < len(_NUMBERED) else "OTHER"
@@ -107,13 +107,13 @@ class GenerateDecoder(Decoder):
             self._call(part, as_dict(part["functionCall"]))
         elif isinstance(text := part.get("text"), str):
             beside = {k: v for k, v in part.items() if k not in ("text", "thought")}
-            self._said(text, part.get("thought") is True, beside)
+            self._add_text(text, part.get("thought") is True, beside)
         elif part:  # code it ran, a picture it drew, a part of tomorrow
             self._close()
             self._release()
             self._blocks.append(Opaque(self.origin, part))
 
-    def _said(self, text: str, thinks: bool, beside: dict[str, Any]) -> None:
+    def _add_text(self, text: str, thinks: bool, beside: dict[str, Any]) -> None:
         if not text and not beside:
             return
         self._release()
@@ -199,7 +199,7 @@ class GenerateDecoder(Decoder):
         elif not (stop == "max_tokens" and calls[-1].raw is not None):
             stop = "tool_use"
         message = Message("assistant", tuple(content))
-        return Response(message, self._counted(), stop, self._model, self._id)
+        return Response(message, self._parse_usage(), stop, self._model, self._id)
 
     def _fail(self, finish: str) -> None:
         """Raise for an end that is no answer."""
@@ -209,11 +209,11 @@ class GenerateDecoder(Decoder):
         if finish == "MISSING_THOUGHT_SIGNATURE":
             raise BadRequest(why or "a call went back without its thoughtSignature", code=finish)
 
-    def _refused(self, reason: str, why: str) -> Refused:
+    def _refusal_error(self, reason: str, why: str) -> Refused:
         said = f"the prompt was blocked: {why or reason}"
         return Refused(self.source.clean(said), code=reason)
 
-    def _counted(self) -> Usage:
+    def _parse_usage(self) -> Usage:
         usage = self._usage
         if not usage:
             return NO_USAGE

@@ -50,7 +50,7 @@ class _Rewriter:
             return {}  # no model fills in what lies deeper
         given = cast("Schema", schema)
         if "$ref" in given:
-            return self._referred(given, depth)
+            return self._rewrite_reference(given, depth)
         out: Schema = {}
         for key, value in given.items():
             out.update(self._keyword(key, value, depth + 1))
@@ -76,8 +76,8 @@ class _Rewriter:
             return {key: value if value is False else self._of(value, depth)}
         return {} if key == "allOf" else {key: value}
 
-    def _referred(self, schema: Schema, depth: int) -> Schema:
-        name = self._named(str(schema["$ref"]))
+    def _rewrite_reference(self, schema: Schema, depth: int) -> Schema:
+        name = self._definition_name(str(schema["$ref"]))
         others = {k: v for k, v in schema.items() if k != "$ref"}
         if name is None:
             return self._of(others, depth)
@@ -89,7 +89,7 @@ class _Rewriter:
             return beside  # Gemini has no word for "both"; what is said here is the narrower
         return {**beside, "anyOf": [alone]}
 
-    def _named(self, pointer: str) -> str | None:
+    def _definition_name(self, pointer: str) -> str | None:
         """The name under `$defs` of what a local reference leads to; None: nothing is there."""
         if pointer in self.names:
             return self.names[pointer]

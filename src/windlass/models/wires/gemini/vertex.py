@@ -13,7 +13,7 @@ from windlass.models.registry.provider_table import ENDPOINTS, Endpoint
 from windlass.models.registry.scope import environ
 from windlass.models.wires.base import Access
 from windlass.models.wires.gemini.model import GeminiGenerate
-from windlass.models.wires.json_values import dumps, joined, loads
+from windlass.models.wires.json_values import dumps, join_url, loads
 from windlass.redaction.redactor import Secret
 
 Token: TypeAlias = str | Secret | Callable[[], str | Awaitable[str]]
@@ -67,23 +67,23 @@ class VertexGenerate(GeminiGenerate):
         def under(own: str) -> str:
             return own if "/projects/" in own else (own or "/v1beta1") + place
 
-        return joined(host, f"/publishers/google{self._resource}", when=under)
+        return join_url(host, f"/publishers/google{self._resource}", when=under)
 
     def _auth(self, key: str) -> dict[str, str]:
         return {"authorization": f"Bearer {key}"}
 
-    def _counted(self, body: list[bytes]) -> list[bytes]:
+    def _count_body(self, body: list[bytes]) -> list[bytes]:
         # Vertex counts the fields of a request themselves, and refuses those that hold no tokens
         asked = loads(b"".join(body))
         return [dumps({key: asked[key] for key in _COUNTED if key in asked})]
 
-    async def _addressed(
+    async def _address_request(
         self, settings: Settings, body: Sequence[bytes], at: str | None = None
     ) -> tuple[str, dict[str, str]]:
         if self._token is not None:
             fetched = self._token()
             self._key = Secret(await fetched if isawaitable(fetched) else fetched)
-        return await super()._addressed(settings, body, at)
+        return await super()._address_request(settings, body, at)
 
 
 def _env(endpoint: Endpoint, word: str) -> str | None:

@@ -18,12 +18,12 @@ from windlass.models.wires.json_values import (
     as_dict,
     as_list,
     dumps,
-    joined,
+    join_url,
     safe_name,
 )
 from windlass.models.wires.no_think import thinks_not, told_not_to_think
 from windlass.models.wires.ollama.reply import LinesDecoder
-from windlass.models.wires.parts import given, inline, readable, said_error, schema, wanted_tool
+from windlass.models.wires.parts import inline, readable, said_error, schema, set_given, wanted_tool
 
 # what has a place of its own in a request; every other word of Ollama's is one of its options
 _TOP: Final = frozenset(
@@ -51,7 +51,7 @@ class OllamaChat(HttpModel):
 
     def _url(self, base: str) -> str:
         # an address that was meant for /v1 leads here too
-        return joined(
+        return join_url(
             base, "/api/chat", when=lambda own: own.removesuffix("/v1").removesuffix("/api")
         )
 
@@ -60,7 +60,7 @@ class OllamaChat(HttpModel):
 
     def decoder(self, request: Request, emit: Emit) -> LinesDecoder:
         """The decoder of one reply: `feed` it bytes, then `finish`."""
-        names = self.framed(request.frame).names
+        names = self.encode_frame(request.frame).names
         decoder = LinesDecoder(self._source(), self._origin, names, emit)
         decoder.streamed = request.frame.settings.stream
         return decoder
@@ -85,18 +85,20 @@ class OllamaChat(HttpModel):
         at = self.url.replace("/api/chat", "/api/generate")
         try:
             with _hints(self.name):
-                return await self._exchange(settings, [self._unfinished(completion)], decoder, at)
+                return await self._exchange(
+                    settings, [self._completion_body(completion)], decoder, at
+                )
         except BadRequest as error:
             if "does not support insert" in str(error):
                 return None
             raise
 
-    def _unfinished(self, completion: Completion) -> bytes:
+    def _completion_body(self, completion: Completion) -> bytes:
         """The text as it goes to `/api/generate`: bare, or in the model's template for a gap."""
         body = self._body(completion.settings)
         if completion.suffix:
             body |= {"prompt": completion.prefix, "suffix": completion.suffix}
-            given(body, system=completion.system)
+            set_given(body, system=completion.system)
         else:  # in the template of a chat it would be a question to answer, not a text to go on with
             told = f"{completion.system}\n\n" if completion.system else ""
             body |= {"prompt": told + completion.prefix, "raw": True}
@@ -108,7 +110,7 @@ class OllamaChat(HttpModel):
         settings = frame.settings
         body = self._body(settings)
         extra_tools = body.pop("tools", None)
-        if tools := _offered(settings, frame):
+        if tools := _select_tools(settings, frame):
             body["tools"] = [
                 {
                     "type": "function",
@@ -131,7 +133,7 @@ class OllamaChat(HttpModel):
         """What a chat and a text to go on with are asked alike."""
         extra, options = _sorted_out(settings.extra or {})
         asked: dict[str, Any] = {}
-        given(
+        set_given(
             asked,
             num_predict=settings.max_tokens,
             stop=settings.stop,
@@ -140,7 +142,7 @@ class OllamaChat(HttpModel):
             presence_penalty=settings.presence_penalty,
         )
         if self.caps.sampling:
-            given(
+            set_given(
                 asked, temperature=settings.temperature, top_p=settings.top_p, top_k=settings.top_k
             )
         body: dict[str, Any] = {
@@ -153,7 +155,7 @@ class OllamaChat(HttpModel):
         if asked or options:
             body["options"] = {**asked, **options}
         form = settings.schema or ("json" if settings.response_format == "json" else None)
-        given(body, think=self._think(settings.thinking), format=form)
+        set_given(body, think=self._think(settings.thinking), format=form)
         body.update(extra)
         return body
 
@@ -176,7 +178,7 @@ class OllamaChat(HttpModel):
             case "system":
                 parts = [{"role": "system", "content": message.text}]
             case _:
-                parts = _said(message)
+                parts = _user_messages(message)
         return b"".join([dumps(part) + b"," for part in parts])
 
     def _assistant(self, message: Message) -> list[dict[str, Any]]:
@@ -237,7 +239,7 @@ def _sorted_out(extra: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any
     return body, options | as_dict(body.pop("options", None))
 
 
-def _offered(settings: Settings, frame: Frame) -> Sequence[ToolSpec]:
+def _select_tools(settings: Settings, frame: Frame) -> Sequence[ToolSpec]:
     """The tools to show. The wire cannot force a call, but it can show less to choose from."""
     choice, name = wanted_tool(settings, frame)
     if choice == "none":
@@ -245,7 +247,7 @@ def _offered(settings: Settings, frame: Frame) -> Sequence[ToolSpec]:
     return [tool for tool in frame.tools if choice != "tool" or tool.name == name]
 
 
-def _said(message: Message) -> list[dict[str, Any]]:
+def _user_messages(message: Message) -> list[dict[str, Any]]:
     """A user's or the tools' words: one message for each result, then what else was said."""
     out: list[dict[str, Any]] = []
     others: list[Text | Image | Document] = []

@@ -31,7 +31,7 @@ _STOPS: Final[dict[str, StopReason]] = {
 }
 
 
-class _Said(msgspec.Struct, gc=False):
+class _LineMessage(msgspec.Struct, gc=False):
     content: str
     thinking: Any = None
     tool_calls: Any = None
@@ -40,7 +40,7 @@ class _Said(msgspec.Struct, gc=False):
 class _Piece(msgspec.Struct, gc=False):
     """Most of a stream is this, so it is read without a detour over dicts."""
 
-    message: _Said
+    message: _LineMessage
     done: Any = None
     error: Any = None
 
@@ -148,9 +148,11 @@ class LinesDecoder(Decoder):
             blocks.extend(self._calls)
             stop = "tool_use"
         message = Message("assistant", tuple(blocks))
-        return Response(message, self._counted(), stop, as_text(self._last.get("model")) or None)
+        return Response(
+            message, self._parse_usage(), stop, as_text(self._last.get("model")) or None
+        )
 
-    def _counted(self) -> Usage:
+    def _parse_usage(self) -> Usage:
         # a prompt that was cached as a whole is not counted by the server
         last = self._last
         read, written = last.get("prompt_eval_count"), last.get("eval_count")

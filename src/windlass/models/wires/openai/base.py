@@ -10,7 +10,7 @@ from windlass.errors import ConfigError
 from windlass.models.registry.provider_table import Endpoint
 from windlass.models.registry.scope import environ
 from windlass.models.wires.base import Access, HttpModel
-from windlass.models.wires.json_values import joined
+from windlass.models.wires.json_values import join_url
 from windlass.models.wires.openai.dialects import DIALECTS, Dialect, openai_shaped
 
 _WHOLE: Final = ("/chat/completions", "/responses")
@@ -76,7 +76,7 @@ class OpenAIShaped(HttpModel):
             if whole is not None:  # an address given whole, of the other wire perhaps
                 own = own.removesuffix(whole) or "/"
                 base = urlunsplit((parts.scheme, parts.netloc, own, parts.query, ""))
-            return joined(base, path, when=lambda own: own or "/v1")
+            return join_url(base, path, when=lambda own: own or "/v1")
         known = self.endpoint.also_env.get("api_version", ())
         found = next(filter(None, map(environ().get, known)), None)
         return azure_address(base, path, self.name, self.api_version or found)

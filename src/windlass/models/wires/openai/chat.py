@@ -22,7 +22,7 @@ from windlass.messages import (
     ToolResult,
 )
 from windlass.models.base import Completion, Emit, Frame, Request, Response, Settings
-from windlass.models.view import chained
+from windlass.models.view import encode_in_context
 from windlass.models.wires.decoder import Decoder
 from windlass.models.wires.json_values import as_dict, dumps, safe_name
 from windlass.models.wires.no_think import told_not_to_think
@@ -30,10 +30,10 @@ from windlass.models.wires.openai.base import OpenAIShaped
 from windlass.models.wires.openai.chat_reply import ChatDecoder
 from windlass.models.wires.openai.completions import TextDecoder, completion_body
 from windlass.models.wires.openai.dialects import Dialect
-from windlass.models.wires.openai.reasoning import lowered
+from windlass.models.wires.openai.reasoning import lower_thinking
 from windlass.models.wires.openai.responses import OpenAIResponses
 from windlass.models.wires.openai.tools import arguments_text, chat_tools
-from windlass.models.wires.parts import given, join, readable, said_error
+from windlass.models.wires.parts import join, readable, said_error, set_given
 from windlass.models.wires.schema import answer_format
 
 _CACHED: Final = {"type": "ephemeral"}
@@ -99,7 +99,7 @@ class OpenAIChat(OpenAIShaped):
         """The decoder of one reply: `feed` it bytes, then `finish`."""
         if (other := self._elsewhere(request.settings)) is not None:
             return other.decoder(request, emit)
-        names = self.framed(request.frame).names
+        names = self.encode_frame(request.frame).names
         return ChatDecoder(self._source(), self._origin, names, emit)
 
     async def count_tokens(self, request: Request) -> int | None:
@@ -134,25 +134,25 @@ class OpenAIChat(OpenAIShaped):
         body: dict[str, Any] = {"model": self.name, "stream": settings.stream}
         if settings.stream and dialect.usage_on_request:
             body["stream_options"] = {"include_usage": True}
-        given(body, **{caps.completion_limit: settings.max_tokens, "stop": settings.stop})
+        set_given(body, **{caps.completion_limit: settings.max_tokens, "stop": settings.stop})
         if caps.sampling:
-            given(
+            set_given(
                 body,
                 temperature=settings.temperature,
                 top_p=settings.top_p,
                 frequency_penalty=settings.frequency_penalty,
                 presence_penalty=settings.presence_penalty,
             )
-        given(body, **{dialect.seed: settings.seed})
+        set_given(body, **{dialect.seed: settings.seed})
         if dialect.top_k and caps.sampling:
-            given(body, top_k=settings.top_k)
+            set_given(body, top_k=settings.top_k)
         if (form := answer_format(settings)) is not None:
-            body["response_format"] = _wrapped(form)
+            body["response_format"] = _wrap_response_format(form)
         if frame.tools:
             body["tools"] = chat_tools(frame, caps)
-            given(body, tool_choice=_choice(settings, frame, dialect))
-            given(body, parallel_tool_calls=settings.parallel_tool_calls)
-        body.update(lowered(settings.thinking, caps, dialect.lowering))
+            set_given(body, tool_choice=_choice(settings, frame, dialect))
+            set_given(body, parallel_tool_calls=settings.parallel_tool_calls)
+        body.update(lower_thinking(settings.thinking, caps, dialect.lowering))
         if caches := self._caches(settings):
             body["cache_control"] = _CACHED  # at the end of each request, wherever that is
         join(body, settings.extra or {})
@@ -173,9 +173,9 @@ class OpenAIChat(OpenAIShaped):
     def _pieces(self, messages: Sequence[Message]) -> list[bytes]:
         if not self.dialect.alternates:
             return super()._pieces(messages)
-        return chained(messages, self._cached, self._bridged)
+        return encode_in_context(messages, self._cached, self._encode_with_bridge)
 
-    def _bridged(self, messages: Sequence[Message], at: int) -> bytes:
+    def _encode_with_bridge(self, messages: Sequence[Message], at: int) -> bytes:
         """A message, with a word of the assistant's before it where the server wants one."""
         before = at - 1
         while before >= 0 and _says_nothing(messages[before]):
@@ -188,7 +188,7 @@ class OpenAIChat(OpenAIShaped):
             return super()._tail(request)
         every = [*request.messages[-4:], *request.tail]
         first = len(every) - len(request.tail)
-        return [self._bridged(every, at) for at in range(first, len(every))]
+        return [self._encode_with_bridge(every, at) for at in range(first, len(every))]
 
     def _message(self, message: Message) -> bytes:
         match message.role:
@@ -197,7 +197,7 @@ class OpenAIChat(OpenAIShaped):
             case "system":
                 parts = [{"role": self.caps.system_role, "content": message.text}]
             case _:
-                parts = self._said(message)
+                parts = self._user_messages(message)
         return b"".join([dumps(part) + b"," for part in parts if part is not None])
 
     def _assistant(self, message: Message) -> dict[str, Any] | None:
@@ -227,7 +227,7 @@ class OpenAIChat(OpenAIShaped):
             ]
         return out
 
-    def _said(self, message: Message) -> list[dict[str, Any]]:
+    def _user_messages(self, message: Message) -> list[dict[str, Any]]:
         """A user's or the tools' words: one message for each result, then what else was said."""
         out: list[dict[str, Any]] = []
         others: list[Text | Image | Document] = []
@@ -270,7 +270,7 @@ def _ends_in_own_words(request: Request) -> bool:
     return bool(last) and last[0].role == "assistant" and bool(last[0].text)
 
 
-def _wrapped(form: dict[str, Any]) -> dict[str, Any]:
+def _wrap_response_format(form: dict[str, Any]) -> dict[str, Any]:
     """The form of an answer as this wire writes it."""
     if form["type"] != "json_schema":
         return form

@@ -127,7 +127,7 @@ class ChatDecoder(Decoder):
 
     def _delta(self, delta: dict[str, Any]) -> None:
         if content := delta.get("content"):
-            self._said(content)
+            self._add_content(content)
         if calls := delta.get("tool_calls"):
             for call in map(as_dict, as_list(calls)):
                 if call.get("type") in _SEARCH:  # the provider's own, passed on by a router
@@ -150,7 +150,7 @@ class ChatDecoder(Decoder):
         if legacy.get("name") or (legacy and self._calls):
             self._call_delta({"index": 0, "function": legacy})
 
-    def _said(self, content: object) -> None:
+    def _add_content(self, content: object) -> None:
         if isinstance(content, str):
             self._text.append(content)
             self.emit(TextDelta(content))
@@ -158,7 +158,7 @@ class ChatDecoder(Decoder):
         for part in as_list(content):  # Mistral: a list of parts, thinking among them
             part = as_dict(part)
             if text := as_text(part.get("text")):
-                self._said(text)
+                self._add_content(text)
             for thought in as_list(part.get("thinking")):
                 if text := as_text(as_dict(thought).get("text")):
                     self._field = "content"  # goes back as a part of the content
@@ -221,7 +221,7 @@ class ChatDecoder(Decoder):
     # ----------------------------------------------------------------------- the whole
 
     def _response(self) -> Response:
-        cut = self._stopped() == "max_tokens"
+        cut = self._stop_reason() == "max_tokens"
         calls: list[ToolCall] = []
         for at, call in enumerate(self._calls):
             made = self._made.get(at)
@@ -263,13 +263,13 @@ class ChatDecoder(Decoder):
         values, broken = arguments(raw)
         return ToolCall(call_id(id), self.names.get(name, name), values, broken)
 
-    def _stopped(self) -> StopReason:
+    def _stop_reason(self) -> StopReason:
         if "".join(self._refusal).strip():
             return "refusal"
         return STOPS.get(self._finish or "", "unknown")
 
     def _reply(self, calls: list[ToolCall]) -> Response:
-        stop = self._stopped()
+        stop = self._stop_reason()
         blocks: list[Block] = []
         if thinking := self._thinking():
             blocks.append(thinking)
@@ -286,7 +286,7 @@ class ChatDecoder(Decoder):
         if not blocks and not self._finish and not self._usage and stop != "refusal":
             raise BadReply("the reply is empty: neither text nor a tool call")
         message = Message("assistant", tuple(blocks))
-        return Response(message, counted(self._usage), stop, self._model, self._id)
+        return Response(message, parse_usage(self._usage), stop, self._model, self._id)
 
     def _thinking(self) -> Thinking | None:
         text = "".join(self._thought)
@@ -298,7 +298,7 @@ class ChatDecoder(Decoder):
         return Thinking(text, opaque, self.origin)
 
 
-def counted(usage: dict[str, Any]) -> Usage:
+def parse_usage(usage: dict[str, Any]) -> Usage:
     """The tokens, under whichever names a server counts them."""
     if not usage:
         return NO_USAGE

@@ -20,8 +20,8 @@ from windlass.models.wires.json_values import (
     dumps,
     whole,
 )
-from windlass.models.wires.openai.chat_reply import STOPS, counted, first_choice
-from windlass.models.wires.parts import given
+from windlass.models.wires.openai.chat_reply import STOPS, first_choice, parse_usage
+from windlass.models.wires.parts import set_given
 from windlass.usage import Usage
 
 _LIMITS: Final[dict[str, StopReason]] = {
@@ -40,21 +40,21 @@ def completion_body(
     prompt = "\n\n".join(filter(None, [completion.system, completion.prefix]))
     if caps.completes == "infill":
         body: dict[str, Any] = {"input_prefix": prompt, "input_suffix": completion.suffix or ""}
-        given(body, n_predict=settings.max_tokens)
+        set_given(body, n_predict=settings.max_tokens)
     else:
         body = {"model": model, "prompt": prompt}
-        given(body, suffix=completion.suffix, max_tokens=settings.max_tokens)
+        set_given(body, suffix=completion.suffix, max_tokens=settings.max_tokens)
     body["stream"] = settings.stream
     if settings.stream and counts and caps.completes == "completions":
         body["stream_options"] = {"include_usage": True}
     if caps.sampling:
-        given(body, temperature=settings.temperature, top_p=settings.top_p)
-        given(
+        set_given(body, temperature=settings.temperature, top_p=settings.top_p)
+        set_given(
             body,
             frequency_penalty=settings.frequency_penalty,
             presence_penalty=settings.presence_penalty,
         )
-    given(body, stop=settings.stop, **{seed: settings.seed})
+    set_given(body, stop=settings.stop, **{seed: settings.seed})
     body.update(settings.extra or {})
     return dumps(body)
 
@@ -87,9 +87,9 @@ class TextDecoder(Decoder):
         self._id = self._id or as_text(chunk.get("id")) or None
         self._model = self._model or as_text(chunk.get("model")) or None
         if usage := as_dict(chunk.get("usage")):
-            self._usage = counted(usage)
+            self._usage = parse_usage(usage)
         if "content" in chunk and "choices" not in chunk:
-            self._said(as_text(chunk["content"]))
+            self._add_text(as_text(chunk["content"]))
             if chunk.get("stop") is True:
                 self._stop = _LIMITS.get(as_text(chunk.get("stop_type")), "unknown")
                 self._usage = Usage(
@@ -97,11 +97,11 @@ class TextDecoder(Decoder):
                 )
         self._chosen, choice = first_choice(as_list(chunk.get("choices")), self._chosen)
         if choice is not None:
-            self._said(as_text(choice.get("text")))
+            self._add_text(as_text(choice.get("text")))
             if finish := as_text(choice.get("finish_reason")):
                 self._stop = STOPS.get(finish, "unknown")
 
-    def _said(self, text: str) -> None:
+    def _add_text(self, text: str) -> None:
         if text:
             self._text.append(text)
             self.emit(TextDelta(text))

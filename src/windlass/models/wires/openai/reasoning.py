@@ -18,7 +18,7 @@ Write: TypeAlias = Callable[[Asked, Capabilities], dict[str, Any]]
 _BUDGETS: Final = ((2048, "low"), (8192, "medium"))  # tokens, and the effort they stand for
 
 
-def lowered(asked: Asked | None, caps: Capabilities, usual: Lowering) -> dict[str, Any]:
+def lower_thinking(asked: Asked | None, caps: Capabilities, usual: Lowering) -> dict[str, Any]:
     """The fields of a Chat Completions request that say how to think; `usual` is the server's way."""
     if asked is None or (caps.known and not caps.thinking):
         return {}
@@ -72,7 +72,7 @@ def _openrouter(asked: Asked, caps: Capabilities) -> dict[str, Any]:
     return {"reasoning": {"enabled": True}}
 
 
-def _enabled(asked: Asked, caps: Capabilities) -> dict[str, Any]:
+def _lower_to_switch(asked: Asked, caps: Capabilities) -> dict[str, Any]:
     return {"reasoning": {"enabled": not thinks_not(asked)}}
 
 
@@ -98,7 +98,7 @@ _WAYS: Final[dict[Lowering, Write]] = {
     "effort": _effort,
     "think": _think,
     "openrouter": _openrouter,
-    "enabled": _enabled,
+    "enabled": _lower_to_switch,
     "type": _type,
     "template": _template,
     "prompt_mode": _prompt_mode,

@@ -29,7 +29,7 @@ from windlass.models.registry.provider_table import Endpoint
 from windlass.models.wires.base import Access
 from windlass.models.wires.json_values import as_dict, dumps, safe_name
 from windlass.models.wires.openai.base import OpenAIShaped
-from windlass.models.wires.openai.reasoning import lowered, over_responses
+from windlass.models.wires.openai.reasoning import lower_thinking, over_responses
 from windlass.models.wires.openai.responses_reply import ResponsesDecoder
 from windlass.models.wires.openai.tools import (
     arguments_text,
@@ -39,7 +39,7 @@ from windlass.models.wires.openai.tools import (
     search_output,
     searches_here,
 )
-from windlass.models.wires.parts import given, join, readable, said_error
+from windlass.models.wires.parts import join, readable, said_error, set_given
 from windlass.models.wires.schema import answer_format
 
 ENCRYPTED: Final = "reasoning.encrypted_content"
@@ -71,16 +71,16 @@ class OpenAIResponses(OpenAIShaped):
         self, name: str, *, api_version: str | None = None, **access: Unpack[Access]
     ) -> None:
         if (endpoint := access.get("endpoint")) is not None:
-            access["endpoint"] = _owned(endpoint)
+            access["endpoint"] = _as_openai(endpoint)
         super().__init__(name, api_version=api_version, **access)
 
     @classmethod
     def _endpoint(cls, provider: str, base_url: str | None) -> Endpoint:
-        return _owned(super()._endpoint(provider, base_url))
+        return _as_openai(super()._endpoint(provider, base_url))
 
     def decoder(self, request: Request, emit: Emit) -> ResponsesDecoder:
         """The decoder of one reply: `feed` it bytes, then `finish`."""
-        names = self.framed(request.frame).names
+        names = self.encode_frame(request.frame).names
         settings, tools = request.settings, request.tools
         search = tools[0].name if settings.tool_search == "client" and tools else None
         return ResponsesDecoder(
@@ -110,16 +110,16 @@ class OpenAIResponses(OpenAIShaped):
         limit = settings.max_tokens
         if limit is not None:
             limit = max(limit, dialect.fewest)  # less is refused
-        given(body, instructions=frame.system or None, max_output_tokens=limit)
+        set_given(body, instructions=frame.system or None, max_output_tokens=limit)
         if caps.sampling:
-            given(body, temperature=settings.temperature, top_p=settings.top_p)
+            set_given(body, temperature=settings.temperature, top_p=settings.top_p)
         if (form := answer_format(settings)) is not None:
             body["text"] = {"format": form}
         if frame.tools:
             body["tools"] = responses_tools(frame, caps)
-            given(body, tool_choice=_choice(settings, frame))
-            given(body, parallel_tool_calls=settings.parallel_tool_calls)
-        written = lowered(settings.thinking, caps, dialect.lowering)
+            set_given(body, tool_choice=_choice(settings, frame))
+            set_given(body, parallel_tool_calls=settings.parallel_tool_calls)
+        written = lower_thinking(settings.thinking, caps, dialect.lowering)
         body.update(over_responses(written, settings.thinking))
         join(body, settings.extra or {})
         body.pop("input", None)
@@ -135,7 +135,7 @@ class OpenAIResponses(OpenAIShaped):
                 said = {"role": self.caps.system_role, "content": message.text}
                 items = [said] if message.text else []
             case _:
-                items = self._said(message.content)
+                items = self._user_items(message.content)
         return b"".join([dumps(item) + b"," for item in items])
 
     def _assistant(self, content: Sequence[Block]) -> list[dict[str, Any]]:
@@ -171,7 +171,7 @@ class OpenAIResponses(OpenAIShaped):
             items.pop()  # cut off before it came to anything: refused without what follows it
         return items
 
-    def _said(self, content: Sequence[Block]) -> list[dict[str, Any]]:
+    def _user_items(self, content: Sequence[Block]) -> list[dict[str, Any]]:
         """A user's or the tools' words: an item for each result, then what else was said."""
         items: list[dict[str, Any]] = []
         others: list[Text | Image | Document] = []
@@ -189,7 +189,7 @@ class OpenAIResponses(OpenAIShaped):
         return items
 
 
-def _owned(endpoint: Endpoint) -> Endpoint:
+def _as_openai(endpoint: Endpoint) -> Endpoint:
     """`openai-responses` is a way to ask for this wire; the models are OpenAI's."""
     if endpoint.name != "openai-responses":
         return endpoint

@@ -44,29 +44,29 @@ class _Item:
         self.done = False  # the server has said it as a whole
         self.parts: dict[tuple[str, int], list[str]] = {}  # what was streamed: kind and place
 
-    def joined(self, kind: str) -> list[str]:
+    def join_parts(self, kind: str) -> list[str]:
         """What was streamed of this kind, part by part."""
         return ["".join(self.parts[key]) for key in sorted(self.parts) if key[0] == kind]
 
-    def made(self) -> dict[str, Any]:
+    def to_item(self) -> dict[str, Any]:
         """The item as the server said it, or as its pieces make it where it never did."""
         data = self.data
         if self.done or not self.parts:
             return data
         if data.get("type") == "function_call":
-            return {**data, "arguments": "".join(self.joined("arguments"))}
+            return {**data, "arguments": "".join(self.join_parts("arguments"))}
         if data.get("type") == "reasoning":
             said = [
                 (field, kind, text)
                 for field, kind in (("summary", "summary_text"), ("content", "reasoning_text"))
-                for text in self.joined(kind)
+                for text in self.join_parts(kind)
             ]
             parts: dict[str, Any] = {"summary": []}
             for field, kind, text in said:
                 parts.setdefault(field, []).append({"type": kind, "text": text})
             return {**data, **parts}
-        content = [{"type": "output_text", "text": text} for text in self.joined("output_text")]
-        content += [{"type": "refusal", "refusal": text} for text in self.joined("refusal")]
+        content = [{"type": "output_text", "text": text} for text in self.join_parts("output_text")]
+        content += [{"type": "refusal", "refusal": text} for text in self.join_parts("refusal")]
         return {"role": "assistant", **data, "content": content}
 
 
@@ -100,9 +100,9 @@ class ResponsesDecoder(Decoder):
         event = self._json(data)
         match kind := as_text(event.get("type")) or name:
             case "response.output_text.delta":
-                self._said(event, "output_text", TextDelta)
+                self._add_delta(event, "output_text", TextDelta)
             case "response.refusal.delta":
-                self._said(event, "refusal", TextDelta)
+                self._add_delta(event, "refusal", TextDelta)
             case "response.function_call_arguments.delta":
                 self._pieces(event, "arguments").append(as_text(event.get("delta")))
             case "response.function_call_arguments.done":
@@ -110,14 +110,14 @@ class ResponsesDecoder(Decoder):
                     text = given if isinstance(given, str) else dumps(given).decode()
                     self._pieces(event, "arguments")[:] = [text]
             case "response.reasoning_summary_text.delta":
-                self._said(event, "summary_text", ThinkingDelta)
+                self._add_delta(event, "summary_text", ThinkingDelta)
             case "response.reasoning_text.delta":
-                self._said(event, "reasoning_text", ThinkingDelta)
+                self._add_delta(event, "reasoning_text", ThinkingDelta)
             case "response.output_item.added":
                 self._release()
                 self._item(event).data = dict(as_dict(event.get("item")))
             case "response.output_item.done":
-                self._finished(self._item(event), as_dict(event.get("item")))
+                self._finish_item(self._item(event), as_dict(event.get("item")))
             case (
                 "response.completed"
                 | "response.incomplete"
@@ -163,7 +163,7 @@ class ResponsesDecoder(Decoder):
         place = event.get("summary_index" if kind == "summary_text" else "content_index")
         return self._item(event).parts.setdefault((kind, whole(place)), [])
 
-    def _said(
+    def _add_delta(
         self, event: dict[str, Any], kind: str, told: type[TextDelta] | type[ThinkingDelta]
     ) -> None:
         text = as_text(event.get("delta"))
@@ -173,9 +173,9 @@ class ResponsesDecoder(Decoder):
         pieces.append(text)
         self.emit(told(text))
 
-    def _finished(self, item: _Item, data: dict[str, Any]) -> None:
+    def _finish_item(self, item: _Item, data: dict[str, Any]) -> None:
         self._release()
-        streamed = item.joined("output_text") + item.joined("refusal")
+        streamed = item.join_parts("output_text") + item.join_parts("refusal")
         item.data = dict(data) if data.get("type") else {**item.data, **data}
         item.done = True
         if _is_call(item.data):
@@ -209,14 +209,14 @@ class ResponsesDecoder(Decoder):
 
     def _response(self) -> Response:
         output = [as_dict(item) for item in as_list(self._final.get("output"))]
-        streamed = [item.made() for item in self._items]
+        streamed = [item.to_item() for item in self._items]
         for item, known in zip(output, streamed, strict=False):
             both = _is_call(item) and item.get("type") == known.get("type")
             if both and not item.get("call_id"):  # an id that we made up is not made up twice
                 item["call_id"] = known.get("call_id")
         reply = self._reply(output or streamed)
         if not streamed:
-            return self._told(reply)
+            return self._emit_whole_reply(reply)
         told = [(call.id, call.name, call.arguments) for call in self._ready]
         for call in reply.message.tool_calls:
             if (call.id, call.name, call.arguments) in told:
@@ -233,7 +233,7 @@ class ResponsesDecoder(Decoder):
         return self._reply([as_dict(item) for item in as_list(body["output"])])
 
     def _reply(self, items: list[dict[str, Any]]) -> Response:
-        stop = self._stopped(items)
+        stop = self._stop_reason(items)
         content = [block for item in items for block in self._blocks(item)]
         if stop == "refusal":  # what it had begun to ask for is not to be run
             content = [block for block in content if type(block) is not ToolCall]
@@ -246,13 +246,13 @@ class ResponsesDecoder(Decoder):
         final = self._final
         return Response(
             Message("assistant", tuple(content)),
-            _counted(as_dict(final.get("usage"))),
+            _parse_usage(as_dict(final.get("usage"))),
             stop,
             as_text(final.get("model")) or None,
             as_text(final.get("id")) or None,
         )
 
-    def _stopped(self, items: list[dict[str, Any]]) -> StopReason:
+    def _stop_reason(self, items: list[dict[str, Any]]) -> StopReason:
         for item in items:
             for part in as_list(item.get("content")) if item.get("type") == "message" else ():
                 if as_text(as_dict(part).get("refusal")).strip():
@@ -281,7 +281,7 @@ class ResponsesDecoder(Decoder):
                 return [self._call(item)]
             case "tool_search_call" if item.get("execution") == "client" and self._search:
                 id = SEARCH_ID + call_id(item.get("call_id"))
-                values, raw = self._given(item)
+                values, raw = self._parse_arguments(item)
                 mark = {"type": "tool_search_call"}
                 return [ToolCall(id, self._search, values, raw, mark, self.origin)]
             case "message" if item.get("role", "assistant") == "assistant":
@@ -303,7 +303,7 @@ class ResponsesDecoder(Decoder):
             blocks.insert(0, Opaque(self.origin, {"type": "message", "phase": phase}))
         return blocks
 
-    def _given(self, item: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
+    def _parse_arguments(self, item: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
         """A call's arguments; their text alone where the call was cut."""
         given = item.get("arguments")
         if item.get("status") == "incomplete":
@@ -311,7 +311,7 @@ class ResponsesDecoder(Decoder):
         return arguments(given)
 
     def _call(self, item: dict[str, Any]) -> ToolCall:
-        values, raw = self._given(item)
+        values, raw = self._parse_arguments(item)
         name = as_text(item.get("name"))
         rest = {k: v for k, v in item.items() if k not in _CALL and v is not None}
         return ToolCall(
@@ -355,7 +355,7 @@ def _flat(event: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in event.items() if key != "type"} or {"message": "no reason"}
 
 
-def _counted(usage: dict[str, Any]) -> Usage:
+def _parse_usage(usage: dict[str, Any]) -> Usage:
     if not usage:
         return NO_USAGE
     read = as_dict(usage.get("input_tokens_details"))

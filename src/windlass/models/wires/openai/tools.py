@@ -69,7 +69,7 @@ def responses_tools(frame: Frame, caps: Capabilities) -> list[dict[str, Any]]:
         return [meta, *(function(tool, caps) for tool in others if not tool.defer_loading)]
     if search == "hosted":
         meta = {"type": "tool_search", "execution": "server"}
-        return [meta, *_grouped(frame.tools, caps)]
+        return [meta, *_group_by_namespace(frame.tools, caps)]
     return [function(tool, caps) for tool in frame.tools]
 
 
@@ -91,7 +91,7 @@ def _strict(tool: ToolSpec, parameters: dict[str, Any], caps: Capabilities) -> b
     return bool(tool.strict) and caps.strict_tools and can_be_strict(parameters)
 
 
-def _grouped(tools: Sequence[ToolSpec], caps: Capabilities) -> list[dict[str, Any]]:
+def _group_by_namespace(tools: Sequence[ToolSpec], caps: Capabilities) -> list[dict[str, Any]]:
     """Tools in their order, those of one namespace together where its first one stood."""
     out: list[dict[str, Any]] = []
     spaces: dict[str, dict[str, Any]] = {}
@@ -167,7 +167,7 @@ def search_output(result: ToolResult, caps: Capabilities) -> dict[str, Any]:
         "call_id": result.id.removeprefix(SEARCH_ID),
         "execution": "client",
         "status": "completed",
-        "tools": _grouped(specs, caps),
+        "tools": _group_by_namespace(specs, caps),
     }
 
 
