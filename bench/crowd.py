@@ -46,14 +46,24 @@ def rows(reps: int, loops: int = LOOPS, turns: int = TURNS) -> tuple[list[Row], 
     title = f"{loops:,} loops of {turns} turns at once"
     found = [
         Row(
-            f"{title}: CPU of a turn", cpu.ratio, CPU, micro(cpu.ours / each),
-            micro(cpu.bare / each), (cpu.low, cpu.high), peers="x36 to x623",
+            f"{title}: CPU of a turn",
+            cpu.ratio,
+            CPU,
+            micro(cpu.ours / each),
+            micro(cpu.bare / each),
+            (cpu.low, cpu.high),
+            peers="x36 to x623",
         ),
         Row(
-            f"{title}: peak memory of a loop", memory.ratio, MEMORY, _kilo(memory.ours),
-            _kilo(memory.bare), (memory.low, memory.high), peers="x5.8 to x20",
+            f"{title}: peak memory of a loop",
+            memory.ratio,
+            MEMORY,
+            _kilo(memory.ours),
+            _kilo(memory.bare),
+            (memory.low, memory.high),
+            peers="x5.8 to x20",
         ),
-    ]  # fmt: skip
+    ]
     return found, int(statistics.median([c.entries for c in ours])) * reps
 
 

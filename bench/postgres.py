@@ -60,9 +60,13 @@ async def rows(reps: int = REPS) -> list[Row]:
     for name, title, each in (
         ("row", "a durable row on Postgres, over asyncpg alone", 1),
         ("body", "a body and its record in one commit on Postgres, over asyncpg alone", 1),
-        ("many", f"durable rows of {SESSIONS} sessions at once on Postgres, over asyncpg with "
-                 f"{POOL} connections", SESSIONS),
-    ):  # fmt: skip
+        (
+            "many",
+            f"durable rows of {SESSIONS} sessions at once on Postgres, over asyncpg with "
+            f"{POOL} connections",
+            SESSIONS,
+        ),
+    ):
         pair = paired(taken[name], taken[f"bare {name}"])
         sides = micro(pair.ours / each), micro(pair.bare / each)
         found.append(Row(title, pair.ratio, ALLOWED, *sides, (pair.low, pair.high)))

@@ -172,8 +172,10 @@ def table(figures: list[Figures]) -> str:
         for each in figures
     ]
     wide = [max(len(row[at]) for row in (head, *rows)) for at in range(len(head))]
-    lines = ["  ".join(cell.ljust(size) for cell, size in zip(row, wide, strict=True)).rstrip()
-             for row in (head, tuple("-" * size for size in wide), *rows)]  # fmt: skip
+    lines = [
+        "  ".join(cell.ljust(size) for cell, size in zip(row, wide, strict=True)).rstrip()
+        for row in (head, tuple("-" * size for size in wide), *rows)
+    ]
     return "\n".join(lines)
 
 

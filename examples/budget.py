@@ -43,8 +43,12 @@ def read_page(number: int) -> str:
 
 async def main() -> None:
     reader = w.Agent(
-        Priced(), tools=[read_page], max_turns=100, max_tokens=50, budget=w.Budget(usd=0.10, seconds=60)
-    )  # fmt: skip
+        Priced(),
+        tools=[read_page],
+        max_turns=100,
+        max_tokens=50,
+        budget=w.Budget(usd=0.10, seconds=60),
+    )
     out = await reader.run("Find the treasure.")
     print(f"{out.status} ({out.stop_reason}) after {out.turns} turns and ${out.cost_usd:.2f}")
     out = await reader.run("Find the treasure.", max_turns=3, closing_answer=True)

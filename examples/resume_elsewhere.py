@@ -67,8 +67,12 @@ async def send_letter(ctx: w.ToolContext[Path], text: str) -> str:
 
 def assistant(request: w.Request) -> Any:
     """The model: three steps, told from the conversation alone."""
-    results = [block for message in request.messages for block in message.content
-               if isinstance(block, w.ToolResult)]  # fmt: skip
+    results = [
+        block
+        for message in request.messages
+        for block in message.content
+        if isinstance(block, w.ToolResult)
+    ]
     match len(results):
         case 0:
             return call("look_up", order="A-1")

@@ -38,14 +38,16 @@ async def main() -> None:
     )
     chief = w.Agent(
         scripted(
-            ["I will have both looked up.",
-             call("researcher", task="How many people live in Graz?"),
-             call("researcher", task="How many people live in Linz?")],
+            [
+                "I will have both looked up.",
+                call("researcher", task="How many people live in Graz?"),
+                call("researcher", task="How many people live in Linz?"),
+            ],
             "Graz is larger than Linz.",
         ),
         tools=[researcher.as_tool(description="Find out about a city.")],
         budget=w.Budget(tokens=10_000),
-    )  # fmt: skip
+    )
     async with w.Runtime(store="memory:") as runtime:
         out = await chief.run("Which is larger, Graz or Linz?", session_id="cities")
         for record in out.tool_calls:

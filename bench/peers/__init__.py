@@ -32,11 +32,9 @@ def _measured(name: str) -> list[Row]:
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
     taken = json.loads(done.stdout.splitlines()[-1])
     return [
-        Row(
-            f"{PACKAGES[name]}: {what}", ratio, None, micro(peer), micro(bare), (low, high)
-        )
+        Row(f"{PACKAGES[name]}: {what}", ratio, None, micro(peer), micro(bare), (low, high))
         for what, (ratio, peer, bare, low, high) in taken.items()
-    ]  # fmt: skip
+    ]
 
 
 def _python(name: str) -> Path:

@@ -18,7 +18,22 @@ ANN = w.Caller("ann", ("clerk",), "acme")
 ASK: Any = {"rules": [{"ask": "pay"}], "expires_in": 3600}
 TO = {"to": {"type": "string"}, "amount": {"type": "number"}, "path": {"type": "string"}}
 ASKED = {"to": "bob", "amount": 5, "path": "bill"}
-VALUES: list[Any] = ["eve", "", "bob ", "BOB", "bоb", 6, 5.5, -5, 10**12, 0, "bill2", "../bill", "sub/bill", "bill\u200b"]  # fmt: skip
+VALUES: list[Any] = [
+    "eve",
+    "",
+    "bob ",
+    "BOB",
+    "bоb",
+    6,
+    5.5,
+    -5,
+    10**12,
+    0,
+    "bill2",
+    "../bill",
+    "sub/bill",
+    "bill\u200b",
+]
 
 
 class Case(NamedTuple):
@@ -51,9 +66,12 @@ class Asks(w.Policy[None]):
 
 def pay(ran: list[Any], **changed: Any) -> w.Tool:
     given: Any = {
-        "name": "pay", "description": "Pay.", "parameters": TO,
-        "annotations": {"kind": "edit", "path_args": ["path"]}, **changed,
-    }  # fmt: skip
+        "name": "pay",
+        "description": "Pay.",
+        "parameters": TO,
+        "annotations": {"kind": "edit", "path_args": ["path"]},
+        **changed,
+    }
     return w.Tool(handler=lambda args: ran.append(args) or "paid", **given)
 
 
@@ -70,10 +88,14 @@ TOOLS: dict[str, dict[str, Any]] = {
     "namespace": {"namespace": "bank"},
 }
 CALLERS = [
-    w.Caller("ann", (), "acme"), w.Caller("ann", ("clerk", "admin"), "acme"),
-    w.Caller("ann", ("Clerk",), "acme"), w.Caller("ann", ("admin",), "acme"),
-    w.Caller("eve", ("clerk",), "acme"), w.Caller("ann", ("clerk",), "evil"), w.Caller("ann", ("clerk",)),
-]  # fmt: skip
+    w.Caller("ann", (), "acme"),
+    w.Caller("ann", ("clerk", "admin"), "acme"),
+    w.Caller("ann", ("Clerk",), "acme"),
+    w.Caller("ann", ("admin",), "acme"),
+    w.Caller("eve", ("clerk",), "acme"),
+    w.Caller("ann", ("clerk",), "evil"),
+    w.Caller("ann", ("clerk",)),
+]
 
 
 def cases() -> list[Case]:

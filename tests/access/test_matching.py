@@ -63,10 +63,31 @@ def test_a_denied_path_is_denied_in_every_spelling(
     assert fits_arguments(["secret/*"], None, call(root, **{argument: inner}), "deny"), path
 
 
-PIECES = st.sampled_from([
-    "notes", "/", "..", ".", "//", "leak", "up", "deep", "\\", "~", "a", "secret", "\0", "\uff0e\uff0e", "etc",
-    "passwd", "open", " ", "\n", "*", "\u2215",
-])  # fmt: skip
+PIECES = st.sampled_from(
+    [
+        "notes",
+        "/",
+        "..",
+        ".",
+        "//",
+        "leak",
+        "up",
+        "deep",
+        "\\",
+        "~",
+        "a",
+        "secret",
+        "\0",
+        "\uff0e\uff0e",
+        "etc",
+        "passwd",
+        "open",
+        " ",
+        "\n",
+        "*",
+        "\u2215",
+    ]
+)
 
 
 @given(st.lists(PIECES, max_size=9))
@@ -154,9 +175,15 @@ def test_no_value_breaks_the_matcher(root: str, value: Any):
 # --------------------------------------------------------------------------- hosts
 
 LETTERS = {
-    "e": "eE\u24d4\uff45", "v": "vV\uff56", "i": "iI\u24d8", "l": "lL\u24db", "c": "cC\uff43", "o": "oO\u24de", "m": "mM\u24dc",
+    "e": "eE\u24d4\uff45",
+    "v": "vV\uff56",
+    "i": "iI\u24d8",
+    "l": "lL\u24db",
+    "c": "cC\uff43",
+    "o": "oO\u24de",
+    "m": "mM\u24dc",
     ".": ".\u3002\uff0e\uff61",
-}  # fmt: skip
+}
 
 
 @st.composite
@@ -179,10 +206,36 @@ def test_a_denied_host_is_denied_in_every_spelling(root: str, url: str):
         assert not fits_arguments([pattern], None, call(root, url=url), "allow")
 
 
-URL_PIECES = st.sampled_from([
-    "https://", "http://", "//", "/", "good.com", "evil.com", ".", "@", ":", "\\", "#", "?", "\t", "\n", "%2e", "%2f", "..",
-    "\u3002", ":443", "[::1]", "127.1", "\u24d6ood.com", "a", "%00", " ", "v1",
-])  # fmt: skip
+URL_PIECES = st.sampled_from(
+    [
+        "https://",
+        "http://",
+        "//",
+        "/",
+        "good.com",
+        "evil.com",
+        ".",
+        "@",
+        ":",
+        "\\",
+        "#",
+        "?",
+        "\t",
+        "\n",
+        "%2e",
+        "%2f",
+        "..",
+        "\u3002",
+        ":443",
+        "[::1]",
+        "127.1",
+        "\u24d6ood.com",
+        "a",
+        "%00",
+        " ",
+        "v1",
+    ]
+)
 
 
 @given(st.lists(URL_PIECES, max_size=8))

@@ -210,10 +210,17 @@ async def resumed_child(scope: w.Runtime, who: w.Caller, tool: str, args: dict[s
 
 
 ENTRIES: dict[str, Entry] = {
-    "agent": agent, "agent_loop": loop, "stream": streamed, "sub-agent": delegated,
-    "generate": generated, "http": served, "host by name": host, "host": handle,
-    "resume": resumed, "resume of a sub-agent": resumed_child,
-}  # fmt: skip
+    "agent": agent,
+    "agent_loop": loop,
+    "stream": streamed,
+    "sub-agent": delegated,
+    "generate": generated,
+    "http": served,
+    "host by name": host,
+    "host": handle,
+    "resume": resumed,
+    "resume of a sub-agent": resumed_child,
+}
 _loses: dict[w.Runtime, bool] = {}
 
 

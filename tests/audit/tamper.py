@@ -41,9 +41,12 @@ async def work(scope: w.Runtime, session: str, caller: w.Caller, turns: int = 3)
         for turn in range(turns)
     ]
     out = await w.agent_loop(
-        "go", model=scripted(*replies, "done"), tools=[*scope.tools(), note],
-        session_id=session, caller=caller,
-    )  # fmt: skip
+        "go",
+        model=scripted(*replies, "done"),
+        tools=[*scope.tools(), note],
+        session_id=session,
+        caller=caller,
+    )
     assert out.status == "done", out
 
 
@@ -101,10 +104,12 @@ def swapped_file(source: Path, target: Path) -> None:
 TABLES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "windlass_rows": ("sid", "seq", ("payload", "at", "hash", "first")),
     "windlass_audit": (
-        "chain", "seq", ("caller", "tool", "changes", "at", "outcome", "tenant", "hash", "row"),
+        "chain",
+        "seq",
+        ("caller", "tool", "changes", "at", "outcome", "tenant", "hash", "row"),
     ),
     "windlass_seals": ("tenant", "number", ("ends", "at", "previous", "hash")),
-}  # fmt: skip
+}
 
 
 def places(run: Run) -> list[tuple[str, Any, int, int]]:
@@ -206,8 +211,15 @@ def columns_of(run: Run, table: str) -> list[str]:
 class Backup:
     """All that a store in Postgres holds, to be put back as it was."""
 
-    tables = ("windlass_sessions", "windlass_rows", "windlass_runs", "windlass_audit",
-              "windlass_seals", "windlass_tombstones", "windlass_anchored")  # fmt: skip
+    tables = (
+        "windlass_sessions",
+        "windlass_rows",
+        "windlass_runs",
+        "windlass_audit",
+        "windlass_seals",
+        "windlass_tombstones",
+        "windlass_anchored",
+    )
 
     def __init__(self, run: Run) -> None:
         self._kept = {

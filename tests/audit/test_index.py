@@ -24,10 +24,8 @@ from .test_tampering_postgres import by_hand
 
 STORES = [
     "sqlite",
-    pytest.param(
-        "postgres", marks=pytest.mark.skipif(find_binaries() is None, reason=MISSING)
-    ),
-]  # fmt: skip
+    pytest.param("postgres", marks=pytest.mark.skipif(find_binaries() is None, reason=MISSING)),
+]
 
 
 @pytest.fixture(autouse=True)
@@ -72,9 +70,14 @@ async def begun(scope: w.Runtime) -> None:
     """One more run in the session, with all that a query may name."""
     call = w.ToolCall("named", "note", {"text": "x"})
     await w.agent_loop(
-        "go", model=scripted(call, "done"), tools=[note], session_id="s0", caller=ANN,
-        request_id="r0", conversation_id="c0",
-    )  # fmt: skip
+        "go",
+        model=scripted(call, "done"),
+        tools=[note],
+        session_id="s0",
+        caller=ANN,
+        request_id="r0",
+        conversation_id="c0",
+    )
 
 
 @pytest.mark.parametrize("deed", HIDDEN)
@@ -168,7 +171,7 @@ async def test_no_page_loses_a_call_when_a_clock_was_set_back(tmp_path, monkeypa
                 call = w.ToolCall(f"{session}-{number}", "note", {"text": "x"})
                 await w.agent_loop(
                     "go", model=scripted(call, "done"), tools=[note], session_id=session, caller=ANN
-                )  # fmt: skip
+                )
                 made.append((session, call.id))
         found = await paged(scope)
         assert sorted(found) == sorted(made)

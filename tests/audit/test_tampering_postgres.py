@@ -134,10 +134,16 @@ async def test_what_an_agent_did_is_one_query(tmp_path):
     await more(url, tmp_path / "anchor.jsonl")
     async with w.Runtime(url, environ={}) as scope:
         for which, count in (
-            ({}, 40), ({"tenant": "acme"}, 24), ({"caller": "eve"}, 16), ({"session": "s1"}, 6),
-            ({"tool": "note"}, 16), ({"resource": "order"}, 24), ({"until": 1.0}, 0),
-            ({"tenant": None}, 0), ({"since": 1.0}, 40),
-        ):  # fmt: skip
+            ({}, 40),
+            ({"tenant": "acme"}, 24),
+            ({"caller": "eve"}, 16),
+            ({"session": "s1"}, 6),
+            ({"tool": "note"}, 16),
+            ({"resource": "order"}, 24),
+            ({"until": 1.0}, 0),
+            ({"tenant": None}, 0),
+            ({"since": 1.0}, 40),
+        ):
             assert len((await scope.audit.query(**which)).entries) == count, which
         page = await scope.audit.query(limit=7)
         rest = await scope.audit.query(cursor=page.cursor)

@@ -118,11 +118,20 @@ class Browser:
         command = find()
         assert command is not None
         flags = (
-            "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
-            "--disable-dev-shm-usage", "--no-first-run", "--disable-extensions",
-            "--disable-background-networking", "--disable-component-update", "--mute-audio",
-            "--remote-debugging-port=0", f"--user-data-dir={folder}", "about:blank",
-        )  # fmt: skip
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--hide-scrollbars",
+            "--disable-dev-shm-usage",
+            "--no-first-run",
+            "--disable-extensions",
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--mute-audio",
+            "--remote-debugging-port=0",
+            f"--user-data-dir={folder}",
+            "about:blank",
+        )
         process = await asyncio.create_subprocess_exec(
             command, *flags, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE
         )
@@ -154,8 +163,11 @@ class Browser:
             await page.send(f"{domain}.enable")
         await page.send(
             "Emulation.setDeviceMetricsOverride",
-            width=width, height=height, deviceScaleFactor=1, mobile=False,
-        )  # fmt: skip
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=False,
+        )
         await page.dress("light")
         page.loaded.clear()
         await page.send("Page.navigate", url=file.as_uri())

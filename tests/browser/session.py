@@ -62,10 +62,17 @@ def _turn(rows: list[Append], rng: random.Random, at: float, number: int, last: 
     size = 1200 + 300 * number
     usage = Usage(size, rng.randint(40, 400), cache_read_tokens=size * 4 // 5 if number > 1 else 0)
     reply = Replied(
-        Message("assistant", blocks), usage, "tool_use" if calls else "end_turn", "anthropic",
-        "claude-sonnet-4-5", 1, "f", cost_usd=usage.input_tokens * 1e-6 + usage.output_tokens * 15e-6,
-        duration_ms=took * 1000, attempts=3 if number % 41 == 0 else 1,
-    )  # fmt: skip
+        Message("assistant", blocks),
+        usage,
+        "tool_use" if calls else "end_turn",
+        "anthropic",
+        "claude-sonnet-4-5",
+        1,
+        "f",
+        cost_usd=usage.input_tokens * 1e-6 + usage.output_tokens * 15e-6,
+        duration_ms=took * 1000,
+        attempts=3 if number % 41 == 0 else 1,
+    )
     at += took
     intents: list[JournalEntry] = [ToolIntended(c.id, c.name, "read_only") for c in calls]
     rows.append(Append(at, [reply, *intents]))
@@ -86,9 +93,17 @@ def _turn(rows: list[Append], rng: random.Random, at: float, number: int, last: 
     decided = _decisions(number)
     if number % 15 == 0 or last:
         asked = Replied(
-            Message("assistant", '{"verdict": "continue"}'), Usage(900, 60), "end_turn", "anthropic",
-            "claude-haiku-4-5", 1, "f", purpose="done_judge", cost_usd=0.0012, duration_ms=700,
-        )  # fmt: skip
+            Message("assistant", '{"verdict": "continue"}'),
+            Usage(900, 60),
+            "end_turn",
+            "anthropic",
+            "claude-haiku-4-5",
+            1,
+            "f",
+            purpose="done_judge",
+            cost_usd=0.0012,
+            duration_ms=700,
+        )
         at += 0.7
         verdict = "done" if last else "continue"
         why = "every order is settled" if last else "orders are still open"
@@ -114,7 +129,10 @@ def _calls(rng: random.Random, number: int) -> list[ToolCall]:
 def _decisions(number: int) -> list[JournalEntry]:
     match number % 40:
         case 5:
-            return [StallWarning(number, "look_up", 3, 3, "d", "s"), FeedbackInjected("stall", "Try another way.")]  # fmt: skip
+            return [
+                StallWarning(number, "look_up", 3, 3, "d", "s"),
+                FeedbackInjected("stall", "Try another way."),
+            ]
         case 11:
             return [
                 StepJudgeDecision("orders", number, "revise", "the refund is too large", HOSTILE)

@@ -187,9 +187,19 @@ def test_what_may_pass_is_tried_again_and_the_attempt_is_told():
 
 @pytest.mark.parametrize(
     "answer",
-    [None, "text", {}, {"value": "x"}, {"ok": "yes", "value": "x"}, {"ok": True}, {"ok": False},
-     {"ok": False, "status": "suspended"}, {"ok": False, "status": ""}, {"ok": True, "value": 3}],
-)  # fmt: skip
+    [
+        None,
+        "text",
+        {},
+        {"value": "x"},
+        {"ok": "yes", "value": "x"},
+        {"ok": True},
+        {"ok": False},
+        {"ok": False, "status": "suspended"},
+        {"ok": False, "status": ""},
+        {"ok": True, "value": 3},
+    ],
+)
 async def test_what_is_no_answer_is_a_mistake_that_is_named(answer: Any):
     out = await w.agent_loop("go", model=scripted(), llm_caller=lambda asked: answer)
     assert (out.status, out.stop_reason) == ("failed", "ConfigError")

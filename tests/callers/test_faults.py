@@ -20,10 +20,22 @@ from windlass.callers import Comparison
 from windlass.events import Replied, StreamRestarted
 from windlass.testing import call, run_virtual, scripted
 
-TRANSIENT = [errors.RateLimited, errors.Overloaded, errors.ServerError, errors.Timeout,
-             errors.ConnectionFailed, errors.StreamBroken, errors.BadReply]  # fmt: skip
-FINAL = [errors.AuthFailed, errors.BadRequest, errors.ContextOverflow, errors.QuotaExceeded,
-         errors.Refused]  # fmt: skip
+TRANSIENT = [
+    errors.RateLimited,
+    errors.Overloaded,
+    errors.ServerError,
+    errors.Timeout,
+    errors.ConnectionFailed,
+    errors.StreamBroken,
+    errors.BadReply,
+]
+FINAL = [
+    errors.AuthFailed,
+    errors.BadRequest,
+    errors.ContextOverflow,
+    errors.QuotaExceeded,
+    errors.Refused,
+]
 
 
 # --------------------------------------------------------------------------- retry

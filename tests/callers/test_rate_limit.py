@@ -180,10 +180,14 @@ def test_what_a_provider_says_is_left_is_kept():
         gate = Gate(None, None)
         from windlass.callers.rate_limit import Ticket
 
-        gate.hear({
-            "x-ratelimit-limit-requests": "100", "x-ratelimit-remaining-requests": "2",
-            "x-ratelimit-reset-requests": "20s", "x-ratelimit-remaining-tokens": "junk",
-        })  # fmt: skip
+        gate.hear(
+            {
+                "x-ratelimit-limit-requests": "100",
+                "x-ratelimit-remaining-requests": "2",
+                "x-ratelimit-reset-requests": "20s",
+                "x-ratelimit-remaining-tokens": "junk",
+            }
+        )
         began = seams.monotonic()
         waits: list[float] = []
         for _ in range(3):

@@ -35,17 +35,21 @@ async def send(n: int) -> int:
 
 def every_layer(**others: Any) -> Any:
     """All of them at once."""
-    return w.compose([
-        w.with_logging(lambda record: None),
-        w.with_retry(max_attempts=3, backoff_ms=10),
-        w.with_cache(),
-        w.with_budget(tokens=1_000_000),
-        w.with_fallback(others.get("fallback") or scripted(then="fallback")),
-        w.with_escalation(others.get("frontier") or scripted(then="wise"), predicate=lambda call: False),
-        w.with_shadow(others.get("shadow") or scripted(then="shadow"), wait=1),
-        w.with_circuit_breaker(),
-        with_rate_limit(requests_per_minute=1000),
-    ])(w.default_llm_caller())  # fmt: skip
+    return w.compose(
+        [
+            w.with_logging(lambda record: None),
+            w.with_retry(max_attempts=3, backoff_ms=10),
+            w.with_cache(),
+            w.with_budget(tokens=1_000_000),
+            w.with_fallback(others.get("fallback") or scripted(then="fallback")),
+            w.with_escalation(
+                others.get("frontier") or scripted(then="wise"), predicate=lambda call: False
+            ),
+            w.with_shadow(others.get("shadow") or scripted(then="shadow"), wait=1),
+            w.with_circuit_breaker(),
+            with_rate_limit(requests_per_minute=1000),
+        ]
+    )(w.default_llm_caller())
 
 
 async def test_a_run_through_every_layer_keeps_every_promise():
@@ -122,9 +126,13 @@ def test_a_run_s_budget_sees_what_callers_spend_beside():
     async def main() -> Any:
         model, shadow = Shaky(), Shaky(name="shadow")
         out = await w.agent_loop(
-            "go", model=model, llm_caller=w.with_shadow(shadow), loop_until_done=True, token_budget=500,
+            "go",
+            model=model,
+            llm_caller=w.with_shadow(shadow),
+            loop_until_done=True,
+            token_budget=500,
             max_tokens=20,
-        )  # fmt: skip
+        )
         return out, model.calls, shadow.calls
 
     out, calls, shadows = run_virtual(main())
@@ -139,8 +147,12 @@ def test_cancelled_anywhere_nothing_is_left():
         abort = trial.notes.setdefault("abort", w.Abort())
         slow = {"delay": 0.01, "stream": True}
         model = scripted(
-            w.Overloaded("x"), [call("look", n=1), call("send", n=2)], w.RateLimited("x", retry_after=0.02), "done", **slow
-        )  # fmt: skip
+            w.Overloaded("x"),
+            [call("look", n=1), call("send", n=2)],
+            w.RateLimited("x", retry_after=0.02),
+            "done",
+            **slow,
+        )
         caller = every_layer(
             shadow=scripted(then="shadow", delay=0.03),
             fallback=scripted(w.Overloaded("y"), then="z", **slow),

@@ -26,10 +26,12 @@ async def test_a_broken_provider_falls_back_to_one_of_another_wire():
         FakeAnthropic("never", faults=Status(529), api_key="k") as sick,
         FakeOpenAI("from the other", api_key="k") as well,
     ):
-        caller = w.compose([
-            w.with_fallback(model_of("openai", well)),
-            w.with_retry(max_attempts=2, backoff="none"),
-        ])  # fmt: skip
+        caller = w.compose(
+            [
+                w.with_fallback(model_of("openai", well)),
+                w.with_retry(max_attempts=2, backoff="none"),
+            ]
+        )
         out = await w.agent_loop("go", model=model_of("anthropic", sick), llm_caller=caller)
         assert (out.status, out.final_text, len(sick.requests)) == ("done", "from the other", 2)
         reply = next(e for e in out.entries if isinstance(e, Replied))
@@ -49,9 +51,12 @@ async def test_a_circuit_spares_a_broken_provider():
 @pytest.mark.parametrize("wire", ["anthropic", "openai"])
 async def test_what_the_headers_say_is_heard(wire: str):
     said = {
-        "anthropic": {"anthropic-ratelimit-requests-remaining": "7", "anthropic-ratelimit-requests-reset": "30"},
+        "anthropic": {
+            "anthropic-ratelimit-requests-remaining": "7",
+            "anthropic-ratelimit-requests-reset": "30",
+        },
         "openai": {"x-ratelimit-remaining-requests": "7", "x-ratelimit-reset-requests": "30s"},
-    }[wire]  # fmt: skip
+    }[wire]
     fake = FakeAnthropic if wire == "anthropic" else FakeOpenAI
     async with fake("hi", faults=Headers(said), api_key="k") as server:
         layer: Any = with_rate_limit()

@@ -54,8 +54,15 @@ def test_what_did_this_agent_do(windlass, paid):
     assert entry["session"] == "s1" and entry["caller"] == "local" and entry["digest"]
     for which in (("--session", "s"), ("--caller", "local"), ("--since", "1h"), ("--tenant", "")):
         assert len(windlass("audit", "query", *which).stdout.splitlines()) == 2
-    for which in (("--session", "x"), ("--caller", "eve"), ("--until", "1h"), ("--tenant", "t"),
-                  ("--request", "r"), ("--conversation", "c"), ("--resource", "order")):  # fmt: skip
+    for which in (
+        ("--session", "x"),
+        ("--caller", "eve"),
+        ("--until", "1h"),
+        ("--tenant", "t"),
+        ("--request", "r"),
+        ("--conversation", "c"),
+        ("--resource", "order"),
+    ):
         assert "that are meant" in windlass("audit", "query", *which).stderr
     assert windlass("audit", "query", "--since", "soon", code=2)
 

@@ -29,8 +29,9 @@ MISTAKES = {
         HERE + r":2: llm\.providers\.p\.base_ulr is no setting; did you mean 'base_url'\?",
     ),
     "wrong type": (
-        '[llm.providers.p]\nbase_url = 7',
-        HERE + r":2: llm\.providers\.p\.base_url: expected a string, got an integer \(7\): put it in quotes",
+        "[llm.providers.p]\nbase_url = 7",
+        HERE
+        + r":2: llm\.providers\.p\.base_url: expected a string, got an integer \(7\): put it in quotes",
     ),
     "provider without an address": (
         '[llm.providers.p]\nauth_env = "P_KEY"',
@@ -62,7 +63,8 @@ MISTAKES = {
     ),
     "alias by a provider that is none": (
         '[llm.aliases]\nfast = "antropic:claude-opus-4-7"',
-        HERE + r":2: llm\.aliases\.fast: provider 'antropic' is not known; did you mean 'anthropic'",
+        HERE
+        + r":2: llm\.aliases\.fast: provider 'antropic' is not known; did you mean 'anthropic'",
     ),
     "alias of an alias": (
         '[llm.aliases]\nfast = "slow"\nslow = "openai:gpt-4o"',
@@ -95,7 +97,8 @@ MISTAKES = {
     ),
     "default that is no option": (
         '[llm.model_defaults."gpt-*"]\ntemprature = 1',
-        HERE + r":2: llm\.model_defaults\.gpt-\*\.temprature is no setting; did you mean 'temperature'",
+        HERE
+        + r":2: llm\.model_defaults\.gpt-\*\.temprature is no setting; did you mean 'temperature'",
     ),
     "family in a circle": (
         '[capabilities.provider_family]\na = "b"\nb = "a"',
@@ -114,7 +117,7 @@ MISTAKES = {
         '[[capabilities.provider.x]]\nmodel_match = "*"\ntool_search = ["bm52"]',
         HERE + r":3: capabilities\.provider\.x\.0\.tool_search\.0: expected 'bm25' or",
     ),
-}  # fmt: skip
+}
 
 
 def one_line(text: str, pattern: str) -> None:
@@ -144,10 +147,13 @@ async def test_by_the_library(mistake: str, project: Path) -> None:
     ("files", "pattern"),
     [
         ({"p.toml": "[llm.aliases]\n"}, r"p\.toml:1: llm is no setting"),
-        ({"p.toml": '[aliases]\na = { id = "x", provider = "nobody" }\n'}, r"p\.toml:2: llm\.aliases\.a"),
+        (
+            {"p.toml": '[aliases]\na = { id = "x", provider = "nobody" }\n'},
+            r"p\.toml:2: llm\.aliases\.a",
+        ),
         ({}, r"WINDLASS_PROVIDERS_CONFIG: .*p\.toml: there is no such file"),
     ],
-)  # fmt: skip
+)
 def test_the_providers_file(
     files: dict[str, str], pattern: str, windlass, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

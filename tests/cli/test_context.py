@@ -92,9 +92,12 @@ def number(line: str) -> int:
 
 def same(found: dict[str, Any], sent: w.Request) -> bool:
     request = {
-        "system": sent.system, "tools": sent.tools, "settings": sent.settings,
-        "messages": list(sent.messages), "tail": sent.tail,
-    }  # fmt: skip
+        "system": sent.system,
+        "tools": sent.tools,
+        "settings": sent.settings,
+        "messages": list(sent.messages),
+        "tail": sent.tail,
+    }
     return found["request"] == json.loads(msgspec.json.encode(request))
 
 
@@ -221,12 +224,16 @@ def test_an_agent_that_was_called_has_a_session_of_its_own(windlass: Any):
     ("args", "words"),
     [
         (("--turn", "9"), "--turn 9: run 1 has turns 1 to 3"),
-        (("--turn", "-4"), "turns 1 to 3"), (("--turn", "0"), "turns 1 to 3"),
-        (("--run", "2"), "--run 2: the session has 1"), (("--run", "0"), "the session has 1"),
-        (("--call", "2"), "--call 2: turn 3 has 1"), (("--call", "0"), "turn 3 has 1"),
-        (("--turn", "x"), "--turn"), (("--width", "9"), "--width"),
+        (("--turn", "-4"), "turns 1 to 3"),
+        (("--turn", "0"), "turns 1 to 3"),
+        (("--run", "2"), "--run 2: the session has 1"),
+        (("--run", "0"), "the session has 1"),
+        (("--call", "2"), "--call 2: turn 3 has 1"),
+        (("--call", "0"), "turn 3 has 1"),
+        (("--turn", "x"), "--turn"),
+        (("--width", "9"), "--width"),
     ],
-)  # fmt: skip
+)
 def test_what_is_not_there_is_said(windlass: Any, args: tuple[str, ...], words: str):
     make({"model": reader(2), "tools": [page]})
     done = windlass("context", "s", "--store", STORE, *args, code=2)
@@ -329,8 +336,13 @@ class Forget(w.Policy[None]):
 
 
 def test_what_one_request_did_not_show(windlass: Any):
-    make({"model": scripted(call("look", what="x"), "end"), "tools": [page, look],
-          "policies": [Forget()]})  # fmt: skip
+    make(
+        {
+            "model": scripted(call("look", what="x"), "end"),
+            "tools": [page, look],
+            "policies": [Forget()],
+        }
+    )
     lines = shown(windlass)
     assert "2 messages · turn 2" in row(lines, "  rewritten")
     assert "1 tool: look" in row(lines, "  not offered")
@@ -338,8 +350,13 @@ def test_what_one_request_did_not_show(windlass: Any):
 
 
 def test_what_was_put_in_other_words(windlass: Any):
-    make({"model": scripted(call("look", what="x"), "end"), "tools": [look],
-          "timestamp_messages": True})  # fmt: skip
+    make(
+        {
+            "model": scripted(call("look", what="x"), "end"),
+            "tools": [look],
+            "timestamp_messages": True,
+        }
+    )
     line = row(shown(windlass), "  rewritten")
     assert "2 messages in other words · turn 2" in line and "+4" in line
 
@@ -399,8 +416,14 @@ def test_hostile_words_do_nothing(windlass: Any):
         """Evil."""
         return HOSTILE
 
-    make({"task": HOSTILE, "system": HOSTILE, "tools": [evil],
-          "model": scripted(call("evil", what=HOSTILE), "end")})  # fmt: skip
+    make(
+        {
+            "task": HOSTILE,
+            "system": HOSTILE,
+            "tools": [evil],
+            "model": scripted(call("evil", what=HOSTILE), "end"),
+        }
+    )
     for args in ((), ("--full",), ("--json",), ("--width", "60")):
         text = windlass("context", "s", "--store", STORE, *args).stdout
         assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e]", text), args
@@ -431,18 +454,37 @@ def contexts(draw: st.DrawFn) -> Context:
     tools = [ToolSpec(draw(WORDS), draw(WORDS), {}) for _ in range(draw(st.integers(0, 3)))]
     tail = [Message("user", (Text(draw(WORDS)),), "clock") for _ in range(draw(st.integers(0, 2)))]
     left_out = [
-        LeftOut(draw(WORDS), draw(st.sampled_from(["messages", "shorter", "reworded", "results", "tools"])),  # pyright: ignore
-                draw(st.integers(0, 99)), draw(st.integers(0, 10**7)), draw(st.integers(0, 9)), 3,
-                (draw(WORDS),), 1, draw(st.integers(0, 3)), draw(WORDS))
+        LeftOut(
+            draw(WORDS),
+            draw(st.sampled_from(["messages", "shorter", "reworded", "results", "tools"])),  # pyright: ignore
+            draw(st.integers(0, 99)),
+            draw(st.integers(0, 10**7)),
+            draw(st.integers(0, 9)),
+            3,
+            (draw(WORDS),),
+            1,
+            draw(st.integers(0, 3)),
+            draw(WORDS),
+        )
         for _ in range(draw(st.integers(0, 4)))
-    ]  # fmt: skip
+    ]
     return Context(
-        session_id=draw(WORDS), run=1, runs=2, turn=1, turns=1, call=1,
-        calls=(ModelCallSummary(1, None, "m"), ModelCallSummary(2, draw(WORDS), "m", draw(WORDS))), agent=draw(WORDS),
-        provider="p", model=draw(WORDS), purpose=draw(st.one_of(st.none(), WORDS)),
-        settings={"stop": draw(WORDS)}, pieces=tuple(pieces_of(draw(WORDS), tools, messages, tail)),
-        left_out=tuple(left_out), usage=w.Usage(3, 4, cache_read_tokens=2),
-    )  # fmt: skip
+        session_id=draw(WORDS),
+        run=1,
+        runs=2,
+        turn=1,
+        turns=1,
+        call=1,
+        calls=(ModelCallSummary(1, None, "m"), ModelCallSummary(2, draw(WORDS), "m", draw(WORDS))),
+        agent=draw(WORDS),
+        provider="p",
+        model=draw(WORDS),
+        purpose=draw(st.one_of(st.none(), WORDS)),
+        settings={"stop": draw(WORDS)},
+        pieces=tuple(pieces_of(draw(WORDS), tools, messages, tail)),
+        left_out=tuple(left_out),
+        usage=w.Usage(3, 4, cache_read_tokens=2),
+    )
 
 
 @settings(max_examples=40, deadline=None)
@@ -465,10 +507,21 @@ def test_a_bar_is_as_wide_as_it_should_be(sizes: list[int], width: int):
 def test_how_much_of_the_window_it_is():
     pieces = tuple(pieces_of("x" * 80_000, (), [Message("user", "hello")], ()))
     context = Context(
-        session_id="s", run=1, runs=1, turn=1, turns=1, call=1, calls=(), agent=None,
-        provider="anthropic", model="claude-sonnet-4-5", purpose=None, settings={}, pieces=pieces,
+        session_id="s",
+        run=1,
+        runs=1,
+        turn=1,
+        turns=1,
+        call=1,
+        calls=(),
+        agent=None,
+        provider="anthropic",
+        model="claude-sonnet-4-5",
+        purpose=None,
+        settings={},
+        pieces=pieces,
         left_out=(),
-    )  # fmt: skip
+    )
     lines = painted(context, 100, fancy=False)
     assert lines[2] == "about 20,002 tokens, 10% of a window of 200k"
 
@@ -476,9 +529,21 @@ def test_how_much_of_the_window_it_is():
 def test_colours_only_where_there_are_some(monkeypatch: pytest.MonkeyPatch):
     pieces = tuple(pieces_of("system prompt", (), [Message("user", "hello")], ()))
     context = Context(
-        session_id="s", run=1, runs=1, turn=1, turns=1, call=1, calls=(), agent=None, provider="p",
-        model="m", purpose=None, settings={}, pieces=pieces, left_out=(),
-    )  # fmt: skip
+        session_id="s",
+        run=1,
+        runs=1,
+        turn=1,
+        turns=1,
+        call=1,
+        calls=(),
+        agent=None,
+        provider="p",
+        model="m",
+        purpose=None,
+        settings={},
+        pieces=pieces,
+        left_out=(),
+    )
     monkeypatch.setattr(ConsoleOutput, "can_write", lambda _paper, _letters: True)
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")

@@ -23,9 +23,14 @@ DAY = 86400.0
 
 def call(days_ago: float = 0, **more: Any) -> ModelCall:
     fields: dict[str, Any] = {
-        "at": NOON - days_ago * DAY, "provider": "openai", "model": "gpt-4o", "input_tokens": 1000,
-        "output_tokens": 50, "cost_usd": 0.5, "latency_ms": 1500.0,
-    }  # fmt: skip
+        "at": NOON - days_ago * DAY,
+        "provider": "openai",
+        "model": "gpt-4o",
+        "input_tokens": 1000,
+        "output_tokens": 50,
+        "cost_usd": 0.5,
+        "latency_ms": 1500.0,
+    }
     return ModelCall(**{**fields, **more})
 
 
@@ -51,9 +56,12 @@ def rows(text: str) -> list[list[str]]:
 
 
 def test_day_by_day_with_a_total(windlass, project: Path):
-    keep(project, call(1), call(1, outcome="timeout", cost_usd=0.0, input_tokens=0,
-                                output_tokens=0, latency_ms=500.0),
-         call(0, cache_read_tokens=250))  # fmt: skip
+    keep(
+        project,
+        call(1),
+        call(1, outcome="timeout", cost_usd=0.0, input_tokens=0, output_tokens=0, latency_ms=500.0),
+        call(0, cache_read_tokens=250),
+    )
     assert rows(windlass("cost").stdout) == [
         ["DAY", "CALLS", "FAILED", "IN", "OUT", "CACHED", "LATENCY", "COST"],
         ["2026-11-13", "2", "1", "1,000", "50", "1.0", "s", "$0.5000"],
@@ -108,10 +116,17 @@ def test_json_is_exact(windlass, project: Path):
     keep(project, call(cache_read_tokens=10, reasoning_tokens=5, gpu_ms=2.5))
     found = json.loads(windlass("cost", "--json").stdout)
     one = {
-        "calls": 1, "failed": 0, "input_tokens": 1000, "output_tokens": 50,
-        "cache_read_tokens": 10, "reasoning_tokens": 5, "gpu_ms": 2.5, "cost_usd": 0.5,
-        "mean_latency_ms": 1500.0, "price_unknown": [],
-    }  # fmt: skip
+        "calls": 1,
+        "failed": 0,
+        "input_tokens": 1000,
+        "output_tokens": 50,
+        "cache_read_tokens": 10,
+        "reasoning_tokens": 5,
+        "gpu_ms": 2.5,
+        "cost_usd": 0.5,
+        "mean_latency_ms": 1500.0,
+        "price_unknown": [],
+    }
     assert found == {
         "by": "day",
         "groups": [{"name": "2026-11-14", **one}],
@@ -120,8 +135,13 @@ def test_json_is_exact(windlass, project: Path):
 
 
 def test_an_unknown_price_is_said(windlass, project: Path):
-    keep(project, call(model="mystery-9", cost_usd=0.0), call(provider="ollama", cost_usd=0.0),
-         call(provider="mock", cost_usd=0.0), call(via="cache", model="x", cost_usd=0.0))  # fmt: skip
+    keep(
+        project,
+        call(model="mystery-9", cost_usd=0.0),
+        call(provider="ollama", cost_usd=0.0),
+        call(provider="mock", cost_usd=0.0),
+        call(via="cache", model="x", cost_usd=0.0),
+    )
     shown = windlass("cost", "--by", "provider").stdout
     assert shown.splitlines()[-1].startswith("price unknown: openai:mystery-9; ")
     costs = {line[0]: line[-1] for line in rows(shown)[1:-1]}

@@ -169,16 +169,36 @@ def if_called(fault, *, streamed):
         ((), None, ("json_object",), {"json": "unsupported"}, True),
         ((), None, ('"tool"',), {"loop": "fail"}, False),
         ((), if_streamed(Twist("no_usage")), (), {"stream_usage": "unsupported"}, True),
-        ((), if_called(Twist("call_cut_short"), streamed=True), (),
-         {"streamed_arguments": "unsupported"}, True),
-        ((), if_called(Twist("no_arguments"), streamed=True), (),
-         {"streamed_arguments": "fail"}, True),
+        (
+            (),
+            if_called(Twist("call_cut_short"), streamed=True),
+            (),
+            {"streamed_arguments": "unsupported"},
+            True,
+        ),
+        (
+            (),
+            if_called(Twist("no_arguments"), streamed=True),
+            (),
+            {"streamed_arguments": "fail"},
+            True,
+        ),
         ((), if_streamed(Body("ignores_stream")), (), {"stream": "unsupported"}, True),
-        ((), if_streamed(Status(500)), (),
-         {"stream": "fail", "stream_usage": "fail", "streamed_arguments": "fail",
-          "system": "fail", "loop": "fail"}, False),
+        (
+            (),
+            if_streamed(Status(500)),
+            (),
+            {
+                "stream": "fail",
+                "stream_usage": "fail",
+                "streamed_arguments": "fail",
+                "system": "fail",
+                "loop": "fail",
+            },
+            False,
+        ),
     ],
-)  # fmt: skip
+)
 async def test_it_finds_exactly_what_is_broken(lacks, faults, refuses, found, holds):
     report, _ = await doctor(Bright("thinking", *lacks), faults=faults, refuses=refuses)
     status = {it.name: it.status for it in report.findings}
@@ -329,8 +349,19 @@ async def test_every_wire(server, provider, model, monkeypatch):
         report = await examine(make, max_usd=100)
     status = {it.name: it.status for it in report.findings}
     assert report.holds_a_loop, report.findings
-    for name in ("plain", "stream", "stream_usage", "system", "parallel", "streamed_arguments",
-                 "choice_named", "finish_reason", "thinking", "image", "bad_key"):  # fmt: skip
+    for name in (
+        "plain",
+        "stream",
+        "stream_usage",
+        "system",
+        "parallel",
+        "streamed_arguments",
+        "choice_named",
+        "finish_reason",
+        "thinking",
+        "image",
+        "bad_key",
+    ):
         assert status[name] == "pass", report.findings
     assert report.row["thinking"] is True and report.row["native_tools"] is True
     assert "fail" not in status.values(), report.findings

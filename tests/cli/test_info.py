@@ -78,10 +78,27 @@ def test_version(windlass):
 
 @pytest.mark.parametrize(
     "command",
-    ["", "run", "chat", "sessions", "sessions list", "sessions show", "sessions resume",
-     "sessions export", "sessions prune", "sessions verify", "sessions delete", "models",
-     "models list", "models doctor", "config", "config show", "config check", "demo"],
-)  # fmt: skip
+    [
+        "",
+        "run",
+        "chat",
+        "sessions",
+        "sessions list",
+        "sessions show",
+        "sessions resume",
+        "sessions export",
+        "sessions prune",
+        "sessions verify",
+        "sessions delete",
+        "models",
+        "models list",
+        "models doctor",
+        "config",
+        "config show",
+        "config check",
+        "demo",
+    ],
+)
 def test_every_command_explains_itself(windlass, command: str):
     done = windlass(*command.split(), "--help")
     assert done.stdout.startswith(f"Usage: windlass {command}".rstrip())

@@ -206,9 +206,13 @@ def test_a_registry_with_more_tools_than_a_provider_takes(windlass, module, monk
 
 @pytest.mark.parametrize(
     ("path", "says"),
-    [("gone:x", "no module 'gone'"), ("bad:x", "ZeroDivisionError"), ("bad2:z", "has no 'z'"),
-     ("shop", "module:function")],
-)  # fmt: skip
+    [
+        ("gone:x", "no module 'gone'"),
+        ("bad:x", "ZeroDivisionError"),
+        ("bad2:z", "has no 'z'"),
+        ("shop", "module:function"),
+    ],
+)
 def test_a_registry_that_cannot_be_imported_is_a_finding(windlass, module, path, says):
     module("bad", "1 / 0\n")
     module("bad2", "x = 1\n")
@@ -243,9 +247,12 @@ def model_of(provider: str, name: str | None = None):
     name = name or ENDPOINTS[provider].default_model or "some-model"
     places = {"GOOGLE_CLOUD_PROJECT": "p", "AWS_REGION": "us-east-1"}
     return resolve(
-        name, provider, api_key="k", environ=places,
+        name,
+        provider,
+        api_key="k",
+        environ=places,
         base_url="https://x.example" if provider == "azure" else None,
-    )  # fmt: skip
+    )
 
 
 def verdict(provider: str, messages, name: str | None = None, tools=(TOOL,), **settings):

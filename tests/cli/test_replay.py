@@ -146,9 +146,13 @@ def test_judges_stalls_and_gates(windlass, kept):
         judge = scripted(then=lambda _: json.dumps({"verdict": next(asked), "reasoning": "so"}))
         model = scripted(*[call("add", a=1, b=1) for _ in range(4)], "done", "really done")
         out = await w.agent_loop(
-            "go", model=model, tools=[add], session_id="s", stall_diagnostics=True,
+            "go",
+            model=model,
+            tools=[add],
+            session_id="s",
+            stall_diagnostics=True,
             done_judge={"model": judge},
-        )  # fmt: skip
+        )
         return out.status
 
     status = kept(work)
@@ -506,7 +510,11 @@ SPEC = ToolSpec("a", "A.", {"type": "object"})
 @pytest.mark.parametrize(
     "old, new, where",
     [
-        (req(Message("user", "a")), req(Message("user", "b")), "messages[0] (user), content[0], text"),
+        (
+            req(Message("user", "a")),
+            req(Message("user", "b")),
+            "messages[0] (user), content[0], text",
+        ),
         (req(Message("user", "a")), req(Message("assistant", "a")), "messages[0]: the role"),
         (req(Message("user", "a")), req(), "messages[0] (user) is on record and not asked now"),
         (req(), req(Message("user", "a")), "messages[0] (user) is asked now and not on record"),
@@ -529,7 +537,7 @@ SPEC = ToolSpec("a", "A.", {"type": "object"})
             "messages[0] (user): its kind",
         ),
     ],
-)  # fmt: skip
+)
 def test_where_requests_differ(old: Request, new: Request, where: str):
     found = first_difference(old, new)
     assert found is not None and found.where == where

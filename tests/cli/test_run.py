@@ -148,13 +148,16 @@ def test_what_a_run_may_spend_is_limited(windlass, limit):
 
 
 def test_a_timeout_ends_the_run_not_the_program(windlass, module):
-    module("slow", """
+    module(
+        "slow",
+        """
         async def wait() -> str:
             '''Wait.'''
             await asyncio.sleep(60)
 
         w.llm_mock(text="I wait.", tool_calls=[{"name": "wait"}])
-    """)  # fmt: skip
+    """,
+    )
     done = windlass("run", "x", *MOCK, "-t", "slow:wait", "--timeout", "0.05", code=1)
     assert "budget_exhausted (seconds)" in done.stderr
     assert the_session(windlass)["status"] == "budget_exhausted"
@@ -238,11 +241,14 @@ def test_resume_of_nothing(windlass, project: Path):
         (("run", "x", "-m", "anthropic:claude-opus-4-7"), "set ANTHROPIC_API_KEY"),
         (("run", "x", "-p", "mock", "-t", "nowhere:fn"), "there is no module 'nowhere'"),
         (("run", "x", "-p", "mock", "-t", "json"), "write it as module:function"),
-        (("run", "x", "-p", "mock", "-t", "json:lods"), "json has no 'lods'; did you mean 'loads'?"),
+        (
+            ("run", "x", "-p", "mock", "-t", "json:lods"),
+            "json has no 'lods'; did you mean 'loads'?",
+        ),
         (("run", "x", "-p", "mock", "--store", "redis://h"), "is not an address"),
         (("run", "x", "-p", "mock", "--session", "s", "--resume", "s"), "give one of them"),
     ],
-)  # fmt: skip
+)
 def test_a_mistake_is_one_line_and_ends_with_2(windlass, project: Path, args, words):
     done = windlass(*args, code=2)
     assert done.stdout == ""

@@ -56,10 +56,21 @@ def test_show_tells_the_whole_story(windlass, kept):
     assert shown.splitlines()[0] == "shop-1  done"
     assert " · 2 turns · " in shown.splitlines()[1]
     assert [label for label, _ in told] == [
-        "run", "frame", "user",
-        "allow", "starts", "model", "says", "asks", "result", "verdict",
-        "model", "says", "verdict", "end",
-    ]  # fmt: skip
+        "run",
+        "frame",
+        "user",
+        "allow",
+        "starts",
+        "model",
+        "says",
+        "asks",
+        "result",
+        "verdict",
+        "model",
+        "says",
+        "verdict",
+        "end",
+    ]
     words = dict(told[3:10])
     assert words["asks"] == 'look_up(order="A-1")'
     assert words["allow"].startswith("look_up by rule 'default' for local, arguments ")

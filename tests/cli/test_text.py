@@ -54,17 +54,30 @@ def test_one_line():
 
 @pytest.mark.parametrize(
     ("seconds", "shown"),
-    [(0, "0 ms"), (0.0126, "13 ms"), (0.9996, "1.0 s"), (59.94, "59.9 s"), (59.96, "1 min 00 s"),
-     (3599.6, "1 h 00 min"), (7500, "2 h 05 min")],
-)  # fmt: skip
+    [
+        (0, "0 ms"),
+        (0.0126, "13 ms"),
+        (0.9996, "1.0 s"),
+        (59.94, "59.9 s"),
+        (59.96, "1 min 00 s"),
+        (3599.6, "1 h 00 min"),
+        (7500, "2 h 05 min"),
+    ],
+)
 def test_duration(seconds: float, shown: str):
     assert text.duration(seconds) == shown
 
 
 @pytest.mark.parametrize(
     ("usd", "shown"),
-    [(0, "$0.00"), (0.00001, "$1e-05"), (0.0042, "$0.0042"), (0.5, "$0.5000"), (1234.5, "$1,234.50")],
-)  # fmt: skip
+    [
+        (0, "$0.00"),
+        (0.00001, "$1e-05"),
+        (0.0042, "$0.0042"),
+        (0.5, "$0.5000"),
+        (1234.5, "$1,234.50"),
+    ],
+)
 def test_money(usd: float, shown: str):
     assert text.money(usd) == shown
 

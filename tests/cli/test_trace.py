@@ -63,9 +63,17 @@ def replied(*calls: ToolCall, text: str = "", ms: float = 1000.0, **more) -> Rep
     message = Message("assistant", (Text(text), *calls) if text else calls)
     usage = more.pop("usage", Usage(1000, 50, cache_read_tokens=800))
     return Replied(
-        message, usage, "tool_use" if calls else "end_turn", "anthropic", "claude", 1, "f",
-        duration_ms=ms, cost_usd=more.pop("cost_usd", 0.01), **more,
-    )  # fmt: skip
+        message,
+        usage,
+        "tool_use" if calls else "end_turn",
+        "anthropic",
+        "claude",
+        1,
+        "f",
+        duration_ms=ms,
+        cost_usd=more.pop("cost_usd", 0.01),
+        **more,
+    )
 
 
 def resulted(id: str, tool: str, text: str = "fine", ms: float = 100.0, outcome="ok"):
@@ -184,8 +192,11 @@ def test_what_has_no_end_on_record_says_so():
     rows = [
         *begun(),
         Append(100.0, [IterationStart(1)]),
-        Append(101.0, [replied(ToolCall("c1", "mail", {"to": "x"})), ToolIntended("c1", "mail", "plain")]),
-    ]  # fmt: skip
+        Append(
+            101.0,
+            [replied(ToolCall("c1", "mail", {"to": "x"})), ToolIntended("c1", "mail", "plain")],
+        ),
+    ]
     killed = lines(picture_of("s", rows))
     assert "unfinished" in killed[0]
     assert "no end on record" in row(killed, "mail")
@@ -210,9 +221,16 @@ def test_every_decision_has_its_place():
     rows = [
         *begun(),
         Append(100.0, [IterationStart(1)]),
-        Append(101.0, [ReplyFailed("rate_limit", "slow down", "anthropic", "claude", duration_ms=1000, attempts=3)]),
+        Append(
+            101.0,
+            [
+                ReplyFailed(
+                    "rate_limit", "slow down", "anthropic", "claude", duration_ms=1000, attempts=3
+                )
+            ],
+        ),
         Append(102.0, [replied(text="x", attempts=2, via="fallback"), *noted]),
-    ]  # fmt: skip
+    ]
     drawn = lines(picture_of("s", rows), 120)
     for words in (
         "done_judge: continue: tests were not run",

@@ -240,9 +240,14 @@ def options(log: Log) -> dict[str, Any]:
         return ORDERS.get(turn.iteration)
 
     ship = w.skill_define(
-        "ship", description="deploy a release", paths=["infra/**"], prompt="One command at a time.",
-        allowed_tools=["page", "mind", "atlas"], on_activate=hook, on_deactivate=hook,
-    )  # fmt: skip
+        "ship",
+        description="deploy a release",
+        paths=["infra/**"],
+        prompt="One command at a time.",
+        allowed_tools=["page", "mind", "atlas"],
+        on_activate=hook,
+        on_deactivate=hook,
+    )
     review = w.skill_define("review", prompt="Read every line.", on_deactivate=hook)
     return {
         "tools": [page, mind, atlas, almanac],
@@ -271,7 +276,7 @@ def options(log: Log) -> dict[str, Any]:
             "agent.scratchpad_system": {"text": "You keep the pad."},
             "agent.hidden_tools": lambda values: "Put away: {tools}.",
         },
-    }  # fmt: skip
+    }
 
 
 def _compressed(messages: list[Message], tokens: int) -> list[Message]:

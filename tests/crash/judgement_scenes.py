@@ -174,9 +174,15 @@ async def scenario(scene: Scene) -> str:
 
 
 KINDS = (
-    CheckRan, JudgeDecision, LoopControlDecision, Replied, Said, StallWarning, StepJudgeDecision,
+    CheckRan,
+    JudgeDecision,
+    LoopControlDecision,
+    Replied,
+    Said,
+    StallWarning,
+    StepJudgeDecision,
     ToolResulted,
-)  # fmt: skip
+)
 
 
 async def check(scene: Scene) -> dict[str, Any]:

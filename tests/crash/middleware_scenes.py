@@ -72,12 +72,20 @@ def agent_of(scene: Scene) -> Agent[Any, Any]:
         return {"llm_options": {"seed": 2}} if turn.iteration == 2 else None
 
     return Agent(
-        Pure(scene), tools=[charge, mail], tool_retries=2, tool_backoff_ms=0, tool_caller=caller,
+        Pure(scene),
+        tools=[charge, mail],
+        tool_retries=2,
+        tool_backoff_ms=0,
+        tool_caller=caller,
         consent=lambda asked: "ask" if asked.arguments.get("n") == 1 else True,
-        rate_limit={"max_calls": MOST}, progress_tool=True, audit_sink=lambda record: None,
-        post_turn_callback=after, llm_transcript_dir=str(scene.folder / "side"), max_turns=100,
+        rate_limit={"max_calls": MOST},
+        progress_tool=True,
+        audit_sink=lambda record: None,
+        post_turn_callback=after,
+        llm_transcript_dir=str(scene.folder / "side"),
+        max_turns=100,
         max_concurrent_tools=scene.params.get("concurrency", 1),
-    )  # fmt: skip
+    )
 
 
 async def scenario(scene: Scene) -> str:

@@ -53,8 +53,15 @@ class Pure(w.Model):
 
     async def respond(self, request: w.Request, emit: Any) -> w.Response:
         turn = sum(message.role == "assistant" for message in request.messages)
-        made = next((r for m in request.messages for r in m.content if getattr(r, "id", "") == "c0"
-                     and isinstance(r, w.ToolResult)), None)  # fmt: skip
+        made = next(
+            (
+                r
+                for m in request.messages
+                for r in m.content
+                if getattr(r, "id", "") == "c0" and isinstance(r, w.ToolResult)
+            ),
+            None,
+        )
         calls: list[w.ToolCall] = []
         if turn == 0:
             calls = [w.ToolCall("c0", "create_jar", {"n": 1})]
@@ -152,8 +159,11 @@ async def check(scene: Scene) -> Seen:
     if by_plan != ["c0", "k1", "m1", "m2", "u2"] or any(e.action == "ask" for e in decisions):
         problems.append(f"by the plan ran {by_plan}")
     if [(r.verb, r.call) for r in rows] != [
-        ("create", "c0"), ("update", "u2"), ("undo", "u2"), ("undo", "c0")
-    ] or left:  # fmt: skip
+        ("create", "c0"),
+        ("update", "u2"),
+        ("undo", "u2"),
+        ("undo", "c0"),
+    ] or left:
         problems.append(f"rows: {[(r.verb, r.call) for r in rows]}, {left} left")
     charges = set(EffectLog(scene.folder / "charges.jsonl").counts())
     if charges != {f"{session}:k1", f"{session}:k1:undo"}:

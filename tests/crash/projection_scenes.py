@@ -48,7 +48,9 @@ async def scenario(scene: Scene) -> str:
     """Run the agent to its end, from wherever an earlier process left it."""
 
     def decorator(message: Message, context: Any) -> Any:
-        blocks = [Text(f"#{context.index} {b.text}") if type(b) is Text else b for b in message.content]  # fmt: skip
+        blocks = [
+            Text(f"#{context.index} {b.text}") if type(b) is Text else b for b in message.content
+        ]
         return Message(message.role, tuple(blocks), message.kind)
 
     def callback(ctx: Any) -> Any:

@@ -103,9 +103,22 @@ async def test_the_errand_has_all_of_context_at_work():
     rewritten = [e for e in whole.entries if type(e) is Replied and e.rewritten is not None]
     assert len(rewritten) >= scenes.TURNS
     words = b"".join(whole.sent).decode()
-    for said in ("Be kind", "Stay calm.", "Hurry.", "It is autumn.", "Mind the wasps.", "Put away:",
-                 "was a good one.", "One command at a time.", "Short sentences.", "log book of",
-                 "say ##DONE##", "[2023-11-14T22:", "#0 in 0 at", "Read every line."):  # fmt: skip
+    for said in (
+        "Be kind",
+        "Stay calm.",
+        "Hurry.",
+        "It is autumn.",
+        "Mind the wasps.",
+        "Put away:",
+        "was a good one.",
+        "One command at a time.",
+        "Short sentences.",
+        "log book of",
+        "say ##DONE##",
+        "[2023-11-14T22:",
+        "#0 in 0 at",
+        "Read every line.",
+    ):
         assert said in words, said
     assert all("pears" in sent.decode() for sent in whole.sent if b"You tend" in sent)
     for request in requests_of(whole.entries):
@@ -185,9 +198,16 @@ async def test_a_second_run_on_the_session_goes_on_as_well(step: int):
 
 
 _STEADY = {
-    AgentScratchpad, Compacted, IterationStart, Projected, Replied, w.SkillActivated,
-    w.SkillDeactivated, w.SkillMatched, w.SkillNarrowed,
-}  # fmt: skip
+    AgentScratchpad,
+    Compacted,
+    IterationStart,
+    Projected,
+    Replied,
+    w.SkillActivated,
+    w.SkillDeactivated,
+    w.SkillMatched,
+    w.SkillNarrowed,
+}
 
 
 # --------------------------------------------------------------------------- killed for good
@@ -195,9 +215,12 @@ _STEADY = {
 
 @pytest.mark.parametrize(
     "how",
-    [{"every": 61}, pytest.param({"every": 7, "commits": True, "instants": 10}, marks=pytest.mark.deep)],
+    [
+        {"every": 61},
+        pytest.param({"every": 7, "commits": True, "instants": 10}, marks=pytest.mark.deep),
+    ],
     ids=["some", "many"],
-)  # fmt: skip
+)
 async def test_killed_anywhere(how: dict[str, Any]):
     report = await asyncio.to_thread(
         kill_sweep, scenes.scenario, check=scenes.check, seed=5, timeout=60, **how
@@ -206,9 +229,13 @@ async def test_killed_anywhere(how: dict[str, Any]):
     report.assert_ok()
     if how.get("commits"):  # each kind of place that there is
         assert set(report.points) >= {
-            "journal.before_commit", "journal.after_commit", "model.before_request",
-            "model.after_reply", "tool.before_call", "tool.after_call",
-        }  # fmt: skip
+            "journal.before_commit",
+            "journal.after_commit",
+            "model.before_request",
+            "model.after_reply",
+            "tool.before_call",
+            "tool.after_call",
+        }
 
 
 @pytest.mark.parametrize("variant", scenes.VARIANTS)

@@ -18,11 +18,20 @@ EVERYTHING = ["projection", "callback", "decorator"]
     "params",
     [
         {"shaping": EVERYTHING},
-        {"shaping": ["projection", "decorator"], "policy": {"policy": "reachability_gc", "keep_last": 2, "window_turns": 3}},
-        pytest.param({"shaping": ["projection"], "policy": {"policy": "squash_failed_calls", "keep_last": 2}}, marks=pytest.mark.deep),
+        {
+            "shaping": ["projection", "decorator"],
+            "policy": {"policy": "reachability_gc", "keep_last": 2, "window_turns": 3},
+        },
+        pytest.param(
+            {
+                "shaping": ["projection"],
+                "policy": {"policy": "squash_failed_calls", "keep_last": 2},
+            },
+            marks=pytest.mark.deep,
+        ),
     ],
     ids=["everything", "reachability_gc", "squash_failed_calls"],
-)  # fmt: skip
+)
 def test_killed_anywhere(params: dict[str, Any], every: int):
     report = kill_sweep(
         scenes.scenario, check=scenes.check, params=params, every=every, commits=True

@@ -29,8 +29,11 @@ class Told:
         command = [sys.executable, "-c", "from windlass.cli.main import main; main()", "demo"]
         self.done = subprocess.run(
             [*command, "--keep", str(self.folder), *options],
-            capture_output=True, text=True, timeout=PATIENCE, cwd=folder,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            cwd=folder,
+        )
         assert self.done.stderr == ""
         self.said = self.done.stdout
 

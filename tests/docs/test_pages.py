@@ -66,9 +66,16 @@ async def run_page(page: Path, folder: Path) -> tuple[int, str]:
             "OLLAMA_HOST": openai.url,
         }
         child = await asyncio.create_subprocess_exec(
-            sys.executable, "-W", "error", RUNNER, page,
-            cwd=folder, env=env, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
-        )  # fmt: skip
+            sys.executable,
+            "-W",
+            "error",
+            RUNNER,
+            page,
+            cwd=folder,
+            env=env,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
         try:
             printed, _ = await asyncio.wait_for(child.communicate(), 120)
         finally:

@@ -116,8 +116,13 @@ def environment(home: Path) -> dict[str, str]:
 def run(*command: str | Path, folder: Path, stdin: str = "") -> str:
     done = subprocess.run(
         [sys.executable, "-W", "error", *command],
-        cwd=folder, env=environment(folder), input=stdin, capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
+        cwd=folder,
+        env=environment(folder),
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stderr == ""
     return done.stdout
@@ -151,8 +156,12 @@ for cell in book.cells:
 def test_the_notebook_runs(tmp_path: Path):
     done = subprocess.run(
         [sys.executable, "-c", NOTEBOOK, EXAMPLES / "notebook.ipynb"],
-        cwd=tmp_path, env=environment(tmp_path), capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
+        cwd=tmp_path,
+        env=environment(tmp_path),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert done.returncode == 0, done.stderr
     shown = done.stdout.splitlines()
     assert "await It is 42." in shown

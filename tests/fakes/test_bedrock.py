@@ -123,10 +123,13 @@ async def test_botocore_reads_the_fakes_errors(
 
     def ask(url: str) -> str:
         client = session.get_session().create_client(
-            "bedrock-runtime", region_name="us-east-1", endpoint_url=url,
-            aws_access_key_id="a", aws_secret_access_key="b",
+            "bedrock-runtime",
+            region_name="us-east-1",
+            endpoint_url=url,
+            aws_access_key_id="a",
+            aws_secret_access_key="b",
             config=config.Config(retries={"total_max_attempts": 1}),
-        )  # fmt: skip
+        )
         try:
             with pytest.raises(exceptions.ClientError) as caught:
                 client.converse(modelId="m", messages=[USER])

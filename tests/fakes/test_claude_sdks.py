@@ -51,8 +51,11 @@ async def test_anthropic_searches_among_deferred_tools(mode):
     async with FakeAnthropic(script, api_key="k") as server:
         first = await ask(server, mode, [USER], tools=tools)
         assert [block.type for block in first.content] == [
-            "text", "server_tool_use", "tool_search_tool_result", "tool_use",
-        ]  # fmt: skip
+            "text",
+            "server_tool_use",
+            "tool_search_tool_result",
+            "tool_use",
+        ]
         assert first.content[2].content.tool_references[0].tool_name == "weather"
         result = {"type": "tool_result", "tool_use_id": first.content[3].id, "content": "1"}
         turns = [USER, back(first), {"role": "user", "content": [result]}]

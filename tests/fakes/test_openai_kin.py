@@ -91,8 +91,10 @@ async def test_the_official_client_reads_a_search(stream: bool) -> None:
         if stream:
             got = [event async for event in got][-1].response
         assert [item.type for item in got.output] == [
-            "tool_search_call", "tool_search_output", "function_call",
-        ]  # fmt: skip
+            "tool_search_call",
+            "tool_search_output",
+            "function_call",
+        ]
         search, found, call = got.output
         assert search.execution == "server" and call.namespace == "mail"
         assert found.tools[0].type == "namespace" and not server.refused

@@ -195,8 +195,18 @@ async def test_it_refuses(name):
 
 
 @pytest.mark.parametrize(
-    "twist", ["empty_output", "no_item_done", "only_items", "only_the_end", "done_marker", "ids_change", "no_names", "index_zero"]
-)  # fmt: skip
+    "twist",
+    [
+        "empty_output",
+        "no_item_done",
+        "only_items",
+        "only_the_end",
+        "done_marker",
+        "ids_change",
+        "no_names",
+        "index_zero",
+    ],
+)
 async def test_streams_as_other_servers_write_them(twist):
     reply = Reply(PARALLEL.text, tool_calls=CALLS)
     async with FakeResponses(reply, faults=Twist(twist)) as server:

@@ -63,50 +63,103 @@ BAD_CLAUDE = {
         'Unexpected role "system"',
     ),
     "assistant first": (lambda b: b["messages"].pop(0), 'first message must use the "user" role'),
-    "no results": (lambda b: b["messages"].pop(2), "without `tool_result` blocks immediately after: c1, c2"),
+    "no results": (
+        lambda b: b["messages"].pop(2),
+        "without `tool_result` blocks immediately after: c1, c2",
+    ),
     "one result missing": (lambda b: b["messages"][2]["content"].pop(1), "immediately after: c2"),
-    "text before results": (lambda b: b["messages"][2]["content"].insert(0, TEXT), "immediately after: c1, c2"),
-    "results one message late": (lambda b: b["messages"].insert(2, user(TEXT)), "immediately after: c1, c2"),
+    "text before results": (
+        lambda b: b["messages"][2]["content"].insert(0, TEXT),
+        "immediately after: c1, c2",
+    ),
+    "results one message late": (
+        lambda b: b["messages"].insert(2, user(TEXT)),
+        "immediately after: c1, c2",
+    ),
     "result without call": (
         lambda b: b["messages"][2]["content"].append(result("c9")),
         "unexpected `tool_use_id` found in `tool_result` blocks: c9",
     ),
-    "result of nothing": (lambda b: b.update(messages=[user(result("c1"))]), "unexpected `tool_use_id`"),
-    "result twice": (lambda b: b["messages"][2]["content"].insert(1, result("c1")), "must have a single result"),
-    "id used in two turns": (lambda b: b["messages"].extend(copy.deepcopy(ROUND[1:])), "ids must be unique"),
+    "result of nothing": (
+        lambda b: b.update(messages=[user(result("c1"))]),
+        "unexpected `tool_use_id`",
+    ),
+    "result twice": (
+        lambda b: b["messages"][2]["content"].insert(1, result("c1")),
+        "must have a single result",
+    ),
+    "id used in two turns": (
+        lambda b: b["messages"].extend(copy.deepcopy(ROUND[1:])),
+        "ids must be unique",
+    ),
     "bad id": (
         lambda b: b.update(messages=[user(), assistant(use("c.1")), user(result("c.1"))]),
         "tool_use.id: String should match pattern",
     ),
-    "bad tool name": (lambda b: b["tools"][0].update(name="my.add"), "tools.0.custom.name: String should match"),
-    "long tool name": (lambda b: b["tools"][0].update(name="a" * 65), "tools.0.custom.name: String should match"),
+    "bad tool name": (
+        lambda b: b["tools"][0].update(name="my.add"),
+        "tools.0.custom.name: String should match",
+    ),
+    "long tool name": (
+        lambda b: b["tools"][0].update(name="a" * 65),
+        "tools.0.custom.name: String should match",
+    ),
     "bad name in history": (
         lambda b: b["messages"][1]["content"][1].update(name="a b"),
         "tool_use.name: String should match",
     ),
     "same tool twice": (lambda b: b["tools"].append(b["tools"][0]), "Tool names must be unique"),
     "no schema": (lambda b: b["tools"][0].pop("input_schema"), "input_schema: Field required"),
-    "schema of a list": (lambda b: b["tools"][0].update(input_schema={"type": "array"}), "Input should be 'object'"),
-    "choice of an unknown tool": (lambda b: b.update(tool_choice={"type": "tool", "name": "x"}), "Tool 'x' not found"),
+    "schema of a list": (
+        lambda b: b["tools"][0].update(input_schema={"type": "array"}),
+        "Input should be 'object'",
+    ),
+    "choice of an unknown tool": (
+        lambda b: b.update(tool_choice={"type": "tool", "name": "x"}),
+        "Tool 'x' not found",
+    ),
     "choice without tools": (
-        lambda b: (b.update(tool_choice={"type": "any"}, tools=[])),
+        lambda b: b.update(tool_choice={"type": "any"}, tools=[]),
         "only be specified while providing tools",
     ),
-    "OpenAI's choice": (lambda b: b.update(tool_choice={"type": "required"}), "tool_choice: Input tag"),
-    "empty text": (lambda b: b["messages"][0].update(content=[{"type": "text", "text": " "}]), "must be non-empty"),
+    "OpenAI's choice": (
+        lambda b: b.update(tool_choice={"type": "required"}),
+        "tool_choice: Input tag",
+    ),
+    "empty text": (
+        lambda b: b["messages"][0].update(content=[{"type": "text", "text": " "}]),
+        "must be non-empty",
+    ),
     "empty message": (lambda b: b["messages"][0].update(content=[]), "must have non-empty content"),
-    "trailing space": (lambda b: b["messages"].append(assistant({"type": "text", "text": "so "})), "trailing whitespace"),
-    "foreign block": (lambda b: b["messages"][0].update(content=[{"type": "input_text"}]), "Input tag 'input_text'"),
-    "call by the user": (lambda b: b["messages"][0].update(content=[use("c7")]), "not allowed for user"),
-    "arguments as text": (lambda b: b["messages"][1]["content"][1].update(input="{}"), "valid dictionary"),
-    "forged thought": (lambda b: b["messages"][1]["content"].insert(0, THOUGHT), "Invalid `signature`"),
+    "trailing space": (
+        lambda b: b["messages"].append(assistant({"type": "text", "text": "so "})),
+        "trailing whitespace",
+    ),
+    "foreign block": (
+        lambda b: b["messages"][0].update(content=[{"type": "input_text"}]),
+        "Input tag 'input_text'",
+    ),
+    "call by the user": (
+        lambda b: b["messages"][0].update(content=[use("c7")]),
+        "not allowed for user",
+    ),
+    "arguments as text": (
+        lambda b: b["messages"][1]["content"][1].update(input="{}"),
+        "valid dictionary",
+    ),
+    "forged thought": (
+        lambda b: b["messages"][1]["content"].insert(0, THOUGHT),
+        "Invalid `signature`",
+    ),
     "unsigned thought": (
         lambda b: b["messages"][1]["content"].insert(0, {"type": "thinking", "thinking": "hm"}),
         "signature: Field required",
     ),
     "forced choice while thinking": (
         lambda b: b.update(
-            thinking={"type": "enabled", "budget_tokens": 2000}, max_tokens=3000, tool_choice={"type": "any"}
+            thinking={"type": "enabled", "budget_tokens": 2000},
+            max_tokens=3000,
+            tool_choice={"type": "any"},
         ),
         "Thinking may not be enabled when tool_choice forces",
     ),
@@ -114,8 +167,11 @@ BAD_CLAUDE = {
         lambda b: b.update(thinking={"type": "enabled", "budget_tokens": 2000}),
         "must be greater than `thinking.budget_tokens`",
     ),
-    "five cache marks": (lambda b: b["messages"][0].update(content=[MARK] * 5), "maximum of 4 blocks"),
-}  # fmt: skip
+    "five cache marks": (
+        lambda b: b["messages"][0].update(content=[MARK] * 5),
+        "maximum of 4 blocks",
+    ),
+}
 
 
 @pytest.mark.parametrize("name", BAD_CLAUDE)
@@ -151,7 +207,10 @@ async def test_anthropic_wants_its_headers_and_path():
             async with http.get(server.url + "/v1/messages", headers=VERSION) as response:
                 assert response.status == 405
             async with http.post(server.url + "/v1/nothing", headers=VERSION) as response:
-                assert (response.status, (await response.json())["error"]["type"]) == (404, "not_found_error")  # fmt: skip
+                assert (response.status, (await response.json())["error"]["type"]) == (
+                    404,
+                    "not_found_error",
+                )
             async with http.post(
                 server.url + "/v1/messages", data=b"{", headers=VERSION
             ) as response:
@@ -183,28 +242,61 @@ BAD_GPT = {
     "no messages": (lambda b: b.update(messages=[]), "Invalid 'messages': empty array"),
     "unknown key": (lambda b: b.update(top_k=3), "Unrecognized request argument supplied: top_k"),
     "one call open": (lambda b: b["messages"].pop(), "did not have response messages: c2"),
-    "all calls open": (lambda b: b.update(messages=[ASK, CALLED, ASK]), "response messages: c1, c2"),
+    "all calls open": (
+        lambda b: b.update(messages=[ASK, CALLED, ASK]),
+        "response messages: c1, c2",
+    ),
     "answer after the user": (lambda b: b["messages"].insert(4, ASK), "response messages: c2"),
-    "unknown call": (lambda b: b["messages"].append(tool("c9")), "'tool_call_id' of 'c9' not found"),
-    "answer twice": (lambda b: b["messages"].append(tool("c1")), "Duplicate value for 'tool_call_id'"),
-    "answer without calls": (lambda b: b.update(messages=[ASK, tool("c1")]), "must be a response to a preceeding"),
+    "unknown call": (
+        lambda b: b["messages"].append(tool("c9")),
+        "'tool_call_id' of 'c9' not found",
+    ),
+    "answer twice": (
+        lambda b: b["messages"].append(tool("c1")),
+        "Duplicate value for 'tool_call_id'",
+    ),
+    "answer without calls": (
+        lambda b: b.update(messages=[ASK, tool("c1")]),
+        "must be a response to a preceeding",
+    ),
     "two calls with one id": (
         lambda b: b["messages"][2].update(tool_calls=[call("c1"), call("c1")]),
         "Duplicate value",
     ),
     "no calls": (lambda b: b.update(messages=[ASK, {**CALLED, "tool_calls": []}]), "empty array"),
-    "long id": (lambda b: b["messages"][2]["tool_calls"][0].update(id="c" * 41), "maximum length 40"),
+    "long id": (
+        lambda b: b["messages"][2]["tool_calls"][0].update(id="c" * 41),
+        "maximum length 40",
+    ),
     "arguments as object": (
         lambda b: b["messages"][2]["tool_calls"][0]["function"].update(arguments={}),
         "expected a string",
     ),
-    "no call type": (lambda b: b["messages"][2]["tool_calls"][0].pop("type"), "tool_calls[0].type'"),
-    "nothing said": (lambda b: b["messages"].append({"role": "assistant"}), "expected a string, got null"),
-    "number said": (lambda b: b["messages"][1].update(content=3), "Invalid type for 'messages[1].content'"),
-    "foreign part": (lambda b: b["messages"][1].update(content=[{"type": "image"}]), "Invalid value: 'image'"),
+    "no call type": (
+        lambda b: b["messages"][2]["tool_calls"][0].pop("type"),
+        "tool_calls[0].type'",
+    ),
+    "nothing said": (
+        lambda b: b["messages"].append({"role": "assistant"}),
+        "expected a string, got null",
+    ),
+    "number said": (
+        lambda b: b["messages"][1].update(content=3),
+        "Invalid type for 'messages[1].content'",
+    ),
+    "foreign part": (
+        lambda b: b["messages"][1].update(content=[{"type": "image"}]),
+        "Invalid value: 'image'",
+    ),
     "foreign role": (lambda b: b["messages"][1].update(role="human"), "Invalid value: 'human'"),
-    "bad tool name": (lambda b: b["tools"][0]["function"].update(name="my.add"), "does not match pattern"),
-    "long tool name": (lambda b: b["tools"][0]["function"].update(name="a" * 65), "maximum length 64"),
+    "bad tool name": (
+        lambda b: b["tools"][0]["function"].update(name="my.add"),
+        "does not match pattern",
+    ),
+    "long tool name": (
+        lambda b: b["tools"][0]["function"].update(name="a" * 65),
+        "maximum length 64",
+    ),
     "bad name in history": (
         lambda b: b["messages"][2]["tool_calls"][0]["function"].update(name="a b"),
         "does not match pattern",
@@ -233,7 +325,7 @@ BAD_GPT = {
         "only allowed when 'stream' is enabled",
     ),
     "no room": (lambda b: b.update(max_tokens=0), "below minimum value"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", BAD_GPT)
@@ -258,6 +350,9 @@ async def test_openai_takes_a_right_history_and_what_it_was_told_to_take():
 
 async def test_openai_wants_a_key():
     async with FakeOpenAI("ok", api_key="k") as server:
-        for headers, code in (({}, "missing_api_key"), ({"authorization": "Bearer x"}, "invalid_api_key")):  # fmt: skip
+        for headers, code in (
+            ({}, "missing_api_key"),
+            ({"authorization": "Bearer x"}, "invalid_api_key"),
+        ):
             status, answer = await post(server, GPT, headers)
             assert (status, answer["error"]["code"]) == (401, code)

@@ -86,9 +86,12 @@ async def run() -> tuple[MemoryStore, list[Request]]:
         "Goodbye.",
     )
     agent = w.Agent(
-        model, system="You run a small shop.", tools=[find_order, refund, fail], name="shop",
+        model,
+        system="You run a small shop.",
+        tools=[find_order, refund, fail],
+        name="shop",
         budget=w.Budget(usd=5.0, tokens=100_000),
-    )  # fmt: skip
+    )
     first = await agent.run("Refund order 7, please.", session_id=SESSION, store=store)
     second = await agent.run("Thank you. Anything else?", session_id=SESSION, store=store)
     assert (first.status, second.status) == ("done", "done"), (first, second)

@@ -84,9 +84,13 @@ async def make(store: Any) -> list[str]:
         "no", "yes", store=store, loop_until_done=True, done_sentinel="end", tools=None
     ).run("go", session_id="until-done")
     await agent(
-        call("add", a=1), call("add", a=2), store=store, max_turns=2, closing_answer=True,
+        call("add", a=1),
+        call("add", a=2),
+        store=store,
+        max_turns=2,
+        closing_answer=True,
         budget={"tokens": 1000},
-    ).run("go", session_id="budget")  # fmt: skip
+    ).run("go", session_id="budget")
     await agent("one", store=store).run("first", session_id="twice")
     await store.post("twice", "steer", "be brief")
     await agent(call("add", a=5), "two", store=store).run("second", session_id="twice")
@@ -109,11 +113,41 @@ async def make(store: Any) -> list[str]:
 # --------------------------------------------------------------------------- what happens to them
 
 WRONG: list[Any] = [
-    None, True, 0, -1, 1.5, HUGE, -HUGE, 2**63, "", "x", "\x00", [], {}, [[]], {"a": None}, ["x"] * 50, 1e308,
-    {"type": "text"}, "session", "model_reply", [None], {"kind": "note"}, "c1", "call_1", 5, "assistant",
-    {"role": "robot", "content": []}, "os.system", {"py/object": "os.system"}, {"__reduce__": ["os.system", ["true"]]},
-    "__import__('os')", {"$type": "subprocess.Popen"}, {"__class__": "windlass.Tool"}, "../../etc/passwd",
-]  # fmt: skip
+    None,
+    True,
+    0,
+    -1,
+    1.5,
+    HUGE,
+    -HUGE,
+    2**63,
+    "",
+    "x",
+    "\x00",
+    [],
+    {},
+    [[]],
+    {"a": None},
+    ["x"] * 50,
+    1e308,
+    {"type": "text"},
+    "session",
+    "model_reply",
+    [None],
+    {"kind": "note"},
+    "c1",
+    "call_1",
+    5,
+    "assistant",
+    {"role": "robot", "content": []},
+    "os.system",
+    {"py/object": "os.system"},
+    {"__reduce__": ["os.system", ["true"]]},
+    "__import__('os')",
+    {"$type": "subprocess.Popen"},
+    {"__class__": "windlass.Tool"},
+    "../../etc/passwd",
+]
 
 
 def paths(value: Any, here: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
@@ -198,14 +232,47 @@ TABLES = (
 COLUMNS = {
     "windlass_rows": ["key", "sid", "seq", "before", "first", "at", "payload", "cuts", "hash"],
     "windlass_sessions": [
-        "sid", "epoch", "rows", "entries", "head", "last_key", "created_at", "updated_at", "parent_id", "root_id",
-        "branch_at", "status", "title", "metadata",
+        "sid",
+        "epoch",
+        "rows",
+        "entries",
+        "head",
+        "last_key",
+        "created_at",
+        "updated_at",
+        "parent_id",
+        "root_id",
+        "branch_at",
+        "status",
+        "title",
+        "metadata",
     ],
     "windlass_blobs": ["digest", "data"],
     "windlass_inbox": ["sid", "id", "kind", "payload", "at", "n"],
-}  # fmt: skip
-CELLS: list[Any] = [None, 0, 1, -1, 2**62, 1.5, float("inf"), "", "x", b"", b"\xff", "null", b"null", b"[]", b"[1]",
-                    b"[" * DEEP, "talk", b"[[0,\"zz\"]]", "[[99999,\"00\"]]", b"{}", "x" * 5000]  # fmt: skip
+}
+CELLS: list[Any] = [
+    None,
+    0,
+    1,
+    -1,
+    2**62,
+    1.5,
+    float("inf"),
+    "",
+    "x",
+    b"",
+    b"\xff",
+    "null",
+    b"null",
+    b"[]",
+    b"[1]",
+    b"[" * DEEP,
+    "talk",
+    b'[[0,"zz"]]',
+    '[[99999,"00"]]',
+    b"{}",
+    "x" * 5000,
+]
 
 
 class Damage:
@@ -298,9 +365,11 @@ class Damage:
         try:
             self.db.execute(
                 f"UPDATE {table} SET {column} = ? WHERE rowid IN (SELECT rowid FROM {table}"
-                " ORDER BY random() LIMIT 1)" if rng.random() < 0.5 else f"UPDATE OR IGNORE {table} SET {column} = ?",
+                " ORDER BY random() LIMIT 1)"
+                if rng.random() < 0.5
+                else f"UPDATE OR IGNORE {table} SET {column} = ?",
                 (rng.choice(CELLS),),
-            )  # fmt: skip
+            )
         except (sqlite3.IntegrityError, OverflowError):
             return "same"
         return "column"
@@ -525,8 +594,24 @@ async def one(what: str, store: Any, name: str, kind: str, met: Tally) -> None:
 class Audit:
     """Everything the interpreter does that data should not make it do."""
 
-    FORBIDDEN = ("import", "exec", "compile", "open", "subprocess.", "os.", "pickle.", "marshal.", "socket.",
-                 "ctypes.", "shutil.", "urllib.", "code.", "cpython.run", "syslog.", "glob.")  # fmt: skip
+    FORBIDDEN = (
+        "import",
+        "exec",
+        "compile",
+        "open",
+        "subprocess.",
+        "os.",
+        "pickle.",
+        "marshal.",
+        "socket.",
+        "ctypes.",
+        "shutil.",
+        "urllib.",
+        "code.",
+        "cpython.run",
+        "syslog.",
+        "glob.",
+    )
     # what asyncio and the store do of their own accord
     HARMLESS = ("os.putenv", "socket.__new__")
 

@@ -102,16 +102,54 @@ JSON = (
     "\\",
 )
 CALLS = (
-    "<tool_call>", "</tool_call>", '<tool_call>{"', "<tool_call>{", 'x <tool_call>{\\"\n', "\n", "\r", " ", "    ", "`",
-    "```\n", "~~~", "- ", "> ", "x", '"', '\\"', "<pre>", "</pre>", "<tHink>", "</think", "<!--", "<![CDATA[", "<?",
-    "<pre ", "1. ", '<tool_call>{"name":"add"}</tool_call>', "\n\n", "\t",
-)  # fmt: skip
+    "<tool_call>",
+    "</tool_call>",
+    '<tool_call>{"',
+    "<tool_call>{",
+    'x <tool_call>{\\"\n',
+    "\n",
+    "\r",
+    " ",
+    "    ",
+    "`",
+    "```\n",
+    "~~~",
+    "- ",
+    "> ",
+    "x",
+    '"',
+    '\\"',
+    "<pre>",
+    "</pre>",
+    "<tHink>",
+    "</think",
+    "<!--",
+    "<![CDATA[",
+    "<?",
+    "<pre ",
+    "1. ",
+    '<tool_call>{"name":"add"}</tool_call>',
+    "\n\n",
+    "\t",
+)
 DONE = ("<done>", "</done>", "##DONE##", "<done", "#", " ", "x", "<done>##DONE##</done>")
 SECRETS = ("sk-aaaaaaaaaaaaaaab", "aaaaaaaaaaaa", "hunter2/hunter2+hunter2")
 REDACTED = (
-    "a", "sk-aaaa", "sk-aaaaaaaaaaaaaaab", "aaaaaaaaaaaa", "hunter2/", "hunter2", "%", "\\u0061", "%61", "YWFh", "\\",
-    "\ud800", "é", " ",
-)  # fmt: skip
+    "a",
+    "sk-aaaa",
+    "sk-aaaaaaaaaaaaaaab",
+    "aaaaaaaaaaaa",
+    "hunter2/",
+    "hunter2",
+    "%",
+    "\\u0061",
+    "%61",
+    "YWFh",
+    "\\",
+    "\ud800",
+    "é",
+    " ",
+)
 URLS = ("://", "://a", ":", "@", "/", "a", " ", "://a:b@", "https")
 GLOBS = ("a", "b", "/", "a/", "b/", ".", "./", "*", "\\", "ab", "aaab")
 SHELL = ("rm ", "a", ";", "$", "../", "%2e", "\n", "a/", "file:", "\\")

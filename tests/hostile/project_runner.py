@@ -223,9 +223,17 @@ async def run_agents(spec: Spec, detector: Detector) -> list[Outcome]:
         return await w.llm_call("hello", model=model)
 
     acts: list[Callable[[], Awaitable[Any]]] = [
-        plain, without_a_name, loop, in_a_runtime, in_the_default_store, with_a_transcript,
-        with_a_cassette, with_skills, with_prompts, one_call,
-    ]  # fmt: skip
+        plain,
+        without_a_name,
+        loop,
+        in_a_runtime,
+        in_the_default_store,
+        with_a_transcript,
+        with_a_cassette,
+        with_skills,
+        with_prompts,
+        one_call,
+    ]
     # A program that names a store has it opened there: links are followed, as anybody expects.
     elsewhere = spec.name in ("parent_settings", "folder_linked_itself")
     if elsewhere or any(map(os.path.islink, (DEFAULT_STORE, os.path.dirname(DEFAULT_STORE)))):

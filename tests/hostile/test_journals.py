@@ -17,9 +17,21 @@ ROOT = Path(__file__).resolve().parents[2]
 def damage(folder: Path, seed: int, count: int) -> None:
     """The sweep, in a process of its own: an audit hook cannot be taken off again."""
     ended = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "tests.hostile.journal_fuzz", str(folder), str(seed), str(count)],
-        cwd=ROOT, capture_output=True, text=True, timeout=600,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-W",
+            "error",
+            "-m",
+            "tests.hostile.journal_fuzz",
+            str(folder),
+            str(seed),
+            str(count),
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
     print(ended.stdout)
     assert ended.returncode == 0, ended.stderr[-8000:]
     met = json.loads(ended.stdout.splitlines()[-1])

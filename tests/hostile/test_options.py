@@ -80,11 +80,19 @@ CONTRADICTIONS: dict[str, list[dict[str, Any]]] = {
 }
 #: Of these one at a time: two say different things, or one says that the other is not wanted.
 ALONE = (
-    ("context_strategy", "compaction", "auto_compact", "compact_strategy", "compact_threshold",
-     "compact_keep_first", "compact_keep_last", "compact_callback"),
+    (
+        "context_strategy",
+        "compaction",
+        "auto_compact",
+        "compact_strategy",
+        "compact_threshold",
+        "compact_keep_first",
+        "compact_keep_last",
+        "compact_callback",
+    ),
     ("context_callback", "context_filter"),
     ("prompts", "prompt_overrides", "nudge"),
-)  # fmt: skip
+)
 STATUSES = {"done", "stuck", "budget_exhausted", "suspended"}
 
 
@@ -286,11 +294,25 @@ async def test_options_that_are_no_dict(function: Any, options: Any) -> None:
         await function("hi", None, options)
 
 
-@pytest.mark.parametrize("answers", [
-    {"decisions": 5}, {"decisions": {"c": 5}}, {"decisions": {5: True}}, {"results": 5}, {"results": [1]},
-    {"results": {5: 1}}, {"session_id": 5}, {"session_id": pools.Angry()}, {"timeout": "x"}, {"store": 5},
-    {"decisions": {"nobody": True}}, {"results": {"nobody": 1}}, {"caller": "ann"}, {"abort": 5},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "answers",
+    [
+        {"decisions": 5},
+        {"decisions": {"c": 5}},
+        {"decisions": {5: True}},
+        {"results": 5},
+        {"results": [1]},
+        {"results": {5: 1}},
+        {"session_id": 5},
+        {"session_id": pools.Angry()},
+        {"timeout": "x"},
+        {"store": 5},
+        {"decisions": {"nobody": True}},
+        {"results": {"nobody": 1}},
+        {"caller": "ann"},
+        {"abort": 5},
+    ],
+)
 async def test_resuming_with_wrong_answers(answers: dict[str, Any]) -> None:
     wait = w.Tool("wait", "Wait for the host.", {"n": "integer"})
     model = scripted(w.ToolCall("c", "wait", {"n": 1}), "done")

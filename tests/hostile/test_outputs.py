@@ -126,10 +126,23 @@ async def test_all_at_once(place: str, tmp_path: Path) -> None:
 def generated(rng: random.Random, depth: int = 0) -> tuple[Any, bool]:
     """A value of any shape, and whether JSON could hold all of it."""
     leaves: list[tuple[Any, bool]] = [
-        (1, True), ("a", True), (None, True), (1.5, True), (True, True), ("ß", True), (-5, True),
-        ("\ud800", False), (float("nan"), False), (object(), False), (b"\xff", False),
-        (10**500, False), (..., False), (Node(1, 2), True), (Record(1), True), ({1, 2}, True),
-    ]  # fmt: skip
+        (1, True),
+        ("a", True),
+        (None, True),
+        (1.5, True),
+        (True, True),
+        ("ß", True),
+        (-5, True),
+        ("\ud800", False),
+        (float("nan"), False),
+        (object(), False),
+        (b"\xff", False),
+        (10**500, False),
+        (..., False),
+        (Node(1, 2), True),
+        (Record(1), True),
+        ({1, 2}, True),
+    ]
     if depth > 4 or rng.random() < 0.3:
         return rng.choice(leaves)
     items = [generated(rng, depth + 1) for _ in range(rng.randrange(4))]
@@ -240,14 +253,26 @@ asyncio.run(main())
 def test_memory_stays_bounded(tmp_path: Path) -> None:
     """The peak may grow by a few copies of what was returned, never by what it would be written out."""
     which = [
-        "ten megabytes", "bomb", "wide bomb", "dataclass bomb", "mapping bomb", "text bomb", "key bomb",
-        "brackets", "endless", "wide", "lister",
-    ]  # fmt: skip
+        "ten megabytes",
+        "bomb",
+        "wide bomb",
+        "dataclass bomb",
+        "mapping bomb",
+        "text bomb",
+        "key bomb",
+        "brackets",
+        "endless",
+        "wide",
+        "lister",
+    ]
     root = Path(__file__).resolve().parents[2]
     ended = subprocess.run(
         [sys.executable, "-c", MEMORY, str(tmp_path), *which],
-        cwd=root, capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
+        cwd=root,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     print(ended.stdout)
     assert ended.returncode == 0, ended.stderr
     worst = float(ended.stdout.rpartition("WORST ")[2])

@@ -156,7 +156,9 @@ BAD: dict[str, Callable[[], Any]] = {
     "change of nan": lambda: reply(asks(name="change", arguments={"a": [float("inf")]})),
     "number keys": lambda: reply(asks(arguments={1: 2})),
     "tuple keys": lambda: reply(asks(arguments={(1,): 2})),
-    "deep arguments": lambda: reply(asks(name="change", arguments={"a": nested(100_000, lambda v: [v])})),
+    "deep arguments": lambda: reply(
+        asks(name="change", arguments={"a": nested(100_000, lambda v: [v])})
+    ),
     "cycle in arguments": lambda: reply(asks(name="change", arguments={"a": cycle()})),
     "objects in arguments": lambda: reply(asks(name="change", arguments={"a": object()})),
     "angry arguments": lambda: reply(asks(arguments=Angry())),
@@ -170,7 +172,7 @@ BAD: dict[str, Callable[[], Any]] = {
     "thousand changes": lambda: reply(*[asks("same", "change") for _ in range(1000)]),
     "no usage": lambda: reply(w.Text("x"), usage=None),
     "usage of dict": lambda: reply(w.Text("x"), usage={"input_tokens": 5}),
-    "negative usage": lambda: reply(w.Text("x"), usage=w.Usage(-5, -10**30)),
+    "negative usage": lambda: reply(w.Text("x"), usage=w.Usage(-5, -(10**30))),
     "usage of text": lambda: reply(w.Text("x"), usage=w.Usage("5", "6")),
     "usage of nan": lambda: reply(w.Text("x"), usage=w.Usage(float("nan"), 1.5)),
     "usage of truth": lambda: reply(w.Text("x"), usage=w.Usage(True, False, True)),
@@ -186,7 +188,7 @@ BAD: dict[str, Callable[[], Any]] = {
     "odd native names": lambda: reply(w.Text("x"), model=5, native_id=HALF),
     "odd kind": lambda: w.Response(message(w.Text("x"), kind=HALF)),
     "kind of number": lambda: w.Response(message(w.Text("x"), kind=5)),
-}  # fmt: skip
+}
 
 
 def _with_content(content: Any) -> w.Response:
@@ -265,9 +267,22 @@ def _with(error: BaseException, **attributes: Any) -> BaseException:
 
 
 PRICES: list[Any] = [
-    0.5, 0, 1, float("nan"), float("inf"), -1.0, None, "much", True, Angry(), ValueError("no price"), 10**400,
-    KeyError(HALF), [], 1j,
-]  # fmt: skip
+    0.5,
+    0,
+    1,
+    float("nan"),
+    float("inf"),
+    -1.0,
+    None,
+    "much",
+    True,
+    Angry(),
+    ValueError("no price"),
+    10**400,
+    KeyError(HALF),
+    [],
+    1j,
+]
 
 
 @pytest.mark.parametrize(
@@ -293,15 +308,32 @@ async def test_prices(budget: Any) -> None:
 
 
 EMITTED: list[Any] = [
-    None, 5, "text", Angry(), object(), TextDelta(5), TextDelta(HALF), TextDelta(None), ToolCallReady(None),
-    ToolCallReady(5), ToolCallReady(asks(Angry())), ToolCallReady(asks(HALF)), ToolCallReady(asks(name=[1])),
-    ToolCallReady(asks(arguments=5)), ToolCallReady(asks(arguments={"a": float("nan")})), ToolCallReady(asks("")),
-    ToolCallReady(asks("other", arguments={"a": 5})), w.ToolCall, b"bytes",
-]  # fmt: skip
+    None,
+    5,
+    "text",
+    Angry(),
+    object(),
+    TextDelta(5),
+    TextDelta(HALF),
+    TextDelta(None),
+    ToolCallReady(None),
+    ToolCallReady(5),
+    ToolCallReady(asks(Angry())),
+    ToolCallReady(asks(HALF)),
+    ToolCallReady(asks(name=[1])),
+    ToolCallReady(asks(arguments=5)),
+    ToolCallReady(asks(arguments={"a": float("nan")})),
+    ToolCallReady(asks("")),
+    ToolCallReady(asks("other", arguments={"a": 5})),
+    w.ToolCall,
+    b"bytes",
+]
 HEARD: list[Any] = [
-    TextDelta("a"), ToolCallReady(asks("c1", arguments={"a": 1})), ToolCallReady(asks("c2", "change")),
+    TextDelta("a"),
+    ToolCallReady(asks("c1", arguments={"a": 1})),
+    ToolCallReady(asks("c2", "change")),
     ToolCallReady(asks("c9", "nobody")),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("where", ["here", "elsewhere", "later"])
@@ -388,17 +420,31 @@ def generated(rng: random.Random) -> tuple[Any, bool]:
         return w.ToolCall(
             pick([f"c{rng.randrange(10**9)}"], ["", HALF, 5, None, Angry()]),
             pick(["look", "change", "nobody"], [HALF, "", "x" * 500, 5, None]),
-            pick([{}, {"a": 1}, {"a": "ß"}, {"a": [1, {"b": None}]}],
-                 [{"a": HALF}, {"a": float("nan")}, {1: 2}, [], None, {"a": object()}, {"a": cycle()}]),
+            pick(
+                [{}, {"a": 1}, {"a": "ß"}, {"a": [1, {"b": None}]}],
+                [
+                    {"a": HALF},
+                    {"a": float("nan")},
+                    {1: 2},
+                    [],
+                    None,
+                    {"a": object()},
+                    {"a": cycle()},
+                ],
+            ),
             pick([None], ["{", HALF, 5], 0.05),
-        )  # fmt: skip
+        )
 
     blocks = [
-        pick([w.Text("a"), w.Text("ß"), w.Thinking("t")], [w.Text(HALF), w.Text(5), None, w.ToolResult("x")], 0.1)
+        pick(
+            [w.Text("a"), w.Text("ß"), w.Thinking("t")],
+            [w.Text(HALF), w.Text(5), None, w.ToolResult("x")],
+            0.1,
+        )
         if rng.random() < 0.5
         else call()
         for _ in range(rng.randrange(4))
-    ]  # fmt: skip
+    ]
     usage = pick(
         [w.Usage(1, 1), w.Usage(), w.Usage(5, 5, 2)],
         [w.Usage(-1), w.Usage("x"), None, w.Usage(1.5)],

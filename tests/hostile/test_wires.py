@@ -27,8 +27,15 @@ WIRES = {"anthropic": ANTHROPIC, "openai": OPENAI}
 
 def _anthropic(blocks: list[Any], stop: str = "end_turn") -> list[Any]:
     """The events of a streamed reply."""
-    start = {"id": "msg_1", "type": "message", "role": "assistant", "model": "claude-test", "content": [],
-             "stop_reason": None, "usage": {"input_tokens": 25, "output_tokens": 1, "cache_read_input_tokens": 5}}  # fmt: skip
+    start = {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "claude-test",
+        "content": [],
+        "stop_reason": None,
+        "usage": {"input_tokens": 25, "output_tokens": 1, "cache_read_input_tokens": 5},
+    }
     events: list[Any] = [{"type": "message_start", "message": start}, {"type": "ping"}]
     for index, (block, deltas) in enumerate(blocks):
         events.append({"type": "content_block_start", "index": index, "content_block": block})
@@ -36,8 +43,13 @@ def _anthropic(blocks: list[Any], stop: str = "end_turn") -> list[Any]:
             {"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas
         ]
         events.append({"type": "content_block_stop", "index": index})
-    events.append({"type": "message_delta", "delta": {"stop_reason": stop, "stop_sequence": None},
-                   "usage": {"output_tokens": 15}})  # fmt: skip
+    events.append(
+        {
+            "type": "message_delta",
+            "delta": {"stop_reason": stop, "stop_sequence": None},
+            "usage": {"output_tokens": 15},
+        }
+    )
     return [*events, {"type": "message_stop"}]
 
 
@@ -61,12 +73,23 @@ def _thought() -> Any:
 def _openai(*deltas: Any, finish: str = "stop") -> list[Any]:
     def chunk(delta: Any, reason: str | None = None) -> Any:
         choice = {"index": 0, "delta": delta, "finish_reason": reason}
-        return {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "gpt-test",
-                "choices": [choice]}  # fmt: skip
+        return {
+            "id": "chatcmpl-1",
+            "object": "chat.completion.chunk",
+            "created": 1,
+            "model": "gpt-test",
+            "choices": [choice],
+        }
 
     events = [chunk({"role": "assistant", "content": ""}), *map(chunk, deltas), chunk({}, finish)]
-    usage = {"prompt_tokens": 9, "completion_tokens": 12, "total_tokens": 21, "cost": 0.001,
-             "prompt_tokens_details": {"cached_tokens": 4}, "completion_tokens_details": {"reasoning_tokens": 2}}  # fmt: skip
+    usage = {
+        "prompt_tokens": 9,
+        "completion_tokens": 12,
+        "total_tokens": 21,
+        "cost": 0.001,
+        "prompt_tokens_details": {"cached_tokens": 4},
+        "completion_tokens_details": {"reasoning_tokens": 2},
+    }
     return [
         *events,
         {"id": "chatcmpl-1", "object": "chat.completion.chunk", "choices": [], "usage": usage},
@@ -84,33 +107,66 @@ def _call(index: int, id: str | None, *, name: str | None = None, arguments: str
 STREAMS: dict[str, list[list[Any]]] = {
     "anthropic": [
         _anthropic([_text("Hel", "lo ", "ß 漢字 😀")]),
-        _anthropic([_thought(), _text("I add."), _use("toolu_1", '{"a": ', "1}"), _use("toolu_2", "")], "tool_use"),
+        _anthropic(
+            [_thought(), _text("I add."), _use("toolu_1", '{"a": ', "1}"), _use("toolu_2", "")],
+            "tool_use",
+        ),
     ],
     "openai": [
         _openai({"content": "Hel"}, {"content": "lo ß"}, {"content": " 漢字 😀"}),
         _openai(
-            {"reasoning_content": "hm"}, {"content": "I add."}, _call(0, "call_1", name="add"),
-            _call(0, None, arguments='{"a": '), _call(0, None, arguments="1}"),
-            _call(1, "call_2", name="add", arguments="{}"), finish="tool_calls",
+            {"reasoning_content": "hm"},
+            {"content": "I add."},
+            _call(0, "call_1", name="add"),
+            _call(0, None, arguments='{"a": '),
+            _call(0, None, arguments="1}"),
+            _call(1, "call_2", name="add", arguments="{}"),
+            finish="tool_calls",
         ),
     ],
-}  # fmt: skip
+}
 BODIES: dict[str, list[Any]] = {
     "anthropic": [
-        {"id": "msg_1", "type": "message", "role": "assistant", "model": "claude-test", "stop_reason": "tool_use",
-         "content": [{"type": "thinking", "thinking": "hm", "signature": "c2ln"}, {"type": "text", "text": "I add."},
-                     {"type": "tool_use", "id": "toolu_1", "name": "add", "input": {"a": 1}}],
-         "usage": {"input_tokens": 25, "output_tokens": 15}},
+        {
+            "id": "msg_1",
+            "type": "message",
+            "role": "assistant",
+            "model": "claude-test",
+            "stop_reason": "tool_use",
+            "content": [
+                {"type": "thinking", "thinking": "hm", "signature": "c2ln"},
+                {"type": "text", "text": "I add."},
+                {"type": "tool_use", "id": "toolu_1", "name": "add", "input": {"a": 1}},
+            ],
+            "usage": {"input_tokens": 25, "output_tokens": 15},
+        },
     ],
     "openai": [
-        {"id": "chatcmpl-1", "object": "chat.completion", "model": "gpt-test",
-         "choices": [{"index": 0, "finish_reason": "tool_calls", "message": {
-             "role": "assistant", "content": "I add.",
-             "tool_calls": [{"id": "call_1", "type": "function",
-                             "function": {"name": "add", "arguments": "{\"a\": 1}"}}]}}],
-         "usage": {"prompt_tokens": 9, "completion_tokens": 12, "total_tokens": 21}},
+        {
+            "id": "chatcmpl-1",
+            "object": "chat.completion",
+            "model": "gpt-test",
+            "choices": [
+                {
+                    "index": 0,
+                    "finish_reason": "tool_calls",
+                    "message": {
+                        "role": "assistant",
+                        "content": "I add.",
+                        "tool_calls": [
+                            {
+                                "id": "call_1",
+                                "type": "function",
+                                "function": {"name": "add", "arguments": '{"a": 1}'},
+                            }
+                        ],
+                    },
+                }
+            ],
+            "usage": {"prompt_tokens": 9, "completion_tokens": 12, "total_tokens": 21},
+        },
     ],
-}  # fmt: skip
+}
 
 
 def written(wire: str, events: Iterable[Any]) -> list[bytes]:
@@ -180,9 +236,19 @@ def spoilt(rng: random.Random, wire: str) -> bytes:
                 case 3:
                     del frames[at:]
                 case _:
-                    odd = [b": ping\n\n", b"data:\n\n", b"data: {}\n\n", b"data: []\n\n", b"event: error\ndata: {}\n\n",
-                           b"data: null\n\n", b"id: 5\nretry: x\n\n", b"\n\n\n", b"data: {\"type\": 5}\n\n",
-                           b"data: {\"error\": {\"message\": \"no\"}}\n\n", b"event: ping\ndata: {\n\n"]  # fmt: skip
+                    odd = [
+                        b": ping\n\n",
+                        b"data:\n\n",
+                        b"data: {}\n\n",
+                        b"data: []\n\n",
+                        b"event: error\ndata: {}\n\n",
+                        b"data: null\n\n",
+                        b"id: 5\nretry: x\n\n",
+                        b"\n\n\n",
+                        b'data: {"type": 5}\n\n',
+                        b'data: {"error": {"message": "no"}}\n\n',
+                        b"event: ping\ndata: {\n\n",
+                    ]
                     frames.insert(at, rng.choice(odd))
         return b"".join(frames)
     raw = bytearray(b"".join(frames))

@@ -207,21 +207,31 @@ def tree(world: World) -> w.Agent[Any, str]:
     small: dict[str, Any] = {"max_tokens": 100} if dice.random() < 0.6 else {}
     backup = Wild(world, "backup")
     layers: list[Any] = [
-        None, w.with_fallback(backup), w.with_shadow(backup, sample=0.5),
+        None,
+        w.with_fallback(backup),
+        w.with_shadow(backup, sample=0.5),
         w.with_escalation(backup, on_reply=lambda reply: world.dice.random() < 0.3),
-    ]  # fmt: skip
+    ]
     if (around := dice.choice(layers)) is not None:
         small["llm_caller"] = around
     child = w.Agent(
-        Wild(world, "child", fails=0.1), name="child", tools=[work, ask_host], max_turns=6,
+        Wild(world, "child", fails=0.1),
+        name="child",
+        tools=[work, ask_host],
+        max_turns=6,
         policies=[Judging(world)],
         **{"llm_caller": w.with_retry(max_attempts=2, backoff_ms=10), **small},
-    )  # fmt: skip
+    )
     budget = w.Budget(usd=world.limit) if world.in_dollars else w.Budget(tokens=int(world.limit))
     return w.Agent(
-        Wild(world, "boss", fails=0.05), tools=[child.as_tool("child"), work, ask_host],
-        max_turns=8, budget=budget, policies=[Judging(world)], max_concurrent_tools=6, **small,
-    )  # fmt: skip
+        Wild(world, "boss", fails=0.05),
+        tools=[child.as_tool("child"), work, ask_host],
+        max_turns=8,
+        budget=budget,
+        policies=[Judging(world)],
+        max_concurrent_tools=6,
+        **small,
+    )
 
 
 async def play(world: World) -> w.AgentResult[str]:

@@ -84,9 +84,14 @@ def replies_stored_late(patch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.parametrize(
     "without",
-    [children_forgotten, reserves_not_on_record, nothing_held_back, counted_twice,
-     replies_stored_late],
-)  # fmt: skip
+    [
+        children_forgotten,
+        reserves_not_on_record,
+        nothing_held_back,
+        counted_twice,
+        replies_stored_late,
+    ],
+)
 def test_it_would_be_noticed(without: Any, monkeypatch: pytest.MonkeyPatch):
     with without(monkeypatch):
         assert problems()

@@ -53,8 +53,13 @@ def nothing(arguments: Arguments) -> None:
 
 
 CHANGES: list[Callable[[Arguments], None]] = [
-    set_to, add_one, change_inside, add_line, drop, nothing,
-]  # fmt: skip
+    set_to,
+    add_one,
+    change_inside,
+    add_line,
+    drop,
+    nothing,
+]
 
 
 class Rewriter(w.Policy[None]):

@@ -97,7 +97,9 @@ def turns(*replies: Any) -> Callable[[w.Request], Any]:
 
 SCENES: dict[str, tuple[Any, dict[str, Any]]] = {
     "serial": (
-        turns([call("plain", n=1), call("read", n=2), call("keyed", n=3)], call("plain", n=4), "end"),
+        turns(
+            [call("plain", n=1), call("read", n=2), call("keyed", n=3)], call("plain", n=4), "end"
+        ),
         {"max_concurrent_tools": 1},
     ),
     "parallel": (
@@ -120,10 +122,13 @@ SCENES: dict[str, tuple[Any, dict[str, Any]]] = {
         ),
         {"tool_format": "text"},
     ),
-    "nudged": (turns("hm", "hm", "##DONE##"), {"loop_until_done": True, "done_sentinel": "##DONE##"}),
+    "nudged": (
+        turns("hm", "hm", "##DONE##"),
+        {"loop_until_done": True, "done_sentinel": "##DONE##"},
+    ),
     "parked": (turns([call("plain", n=1), call("host", n=2), call("keyed", n=3)], "end"), {}),
     "budget": (turns(call("plain", n=1), call("plain", n=2)), {"max_turns": 2}),
-}  # fmt: skip
+}
 
 
 def agent(scene: str, world: World) -> tuple[w.Agent[Any, Any], Any]:
@@ -216,8 +221,12 @@ async def test_a_run_goes_on_from_every_row(scene: str):
             assert shape(out.all_messages) == shape(whole.all_messages), where
             assert out.usage == whole.usage, where
         else:
-            unknown = [b for m in out.all_messages for b in m.content
-                       if isinstance(b, w.ToolResult) and b.outcome == "interrupted"]  # fmt: skip
+            unknown = [
+                b
+                for m in out.all_messages
+                for b in m.content
+                if isinstance(b, w.ToolResult) and b.outcome == "interrupted"
+            ]
             assert {block.id for block in unknown} == lost, where
         done = {n for row in kept for e in row if isinstance(e, ToolResulted) for n in [e.call_id]}
         assert not any(world.effects[f"key {call_id}"] for call_id in done), "done is done"

@@ -136,8 +136,12 @@ async def never() -> bool:
 
 
 OPTIONS: dict[str, list[Any]] = {
-    "done_judge": [True, {"max_invocations": 1}, {"cadence": {"every": 2}},
-                   {"cadence": {"when": "stalled"}}],
+    "done_judge": [
+        True,
+        {"max_invocations": 1},
+        {"cadence": {"every": 2}},
+        {"cadence": {"when": "stalled"}},
+    ],
     "verify_completion": [half, [half], [never], lambda: None],
     "verify_completion_judge": [True, {"max_invocations": 1}],
     "max_verify_attempts": [1, 2],
@@ -146,7 +150,9 @@ OPTIONS: dict[str, list[Any]] = {
     "loop_detect_warn": [1, 2],
     "loop_detection": [True, {"on_loop_detected": "terminate", "max_repetitions": 2}],
     "iteration_budget": [
-        "adaptive", {"mode": "adaptive", "initial": 2, "max": 6}, {"mode": "fixed", "max": 5}
+        "adaptive",
+        {"mode": "adaptive", "initial": 2, "max": 6},
+        {"mode": "fixed", "max": 5},
     ],
     "loop_control": [extends, stops],
     "post_turn_callback": [talks, ends, lambda turn: {"veto": turn.iteration < 2}],
@@ -158,7 +164,7 @@ OPTIONS: dict[str, list[Any]] = {
     "max_nudges": [0, 2],
     "done_sentinel": ["##DONE##"],
     "token_budget": [60, 200],
-}  # fmt: skip
+}
 REPLIES: list[Any] = [
     "words",
     "the same words",
@@ -197,9 +203,16 @@ async def judged(options: dict[str, Any], replies: list[Any], verdicts: list[str
 
 
 STATUSES = {
-    "done", "stuck", "failed", "stopped", "budget_exhausted", "verify_capped", "verify_exhausted",
-    "unverified", "provider_error",
-}  # fmt: skip
+    "done",
+    "stuck",
+    "failed",
+    "stopped",
+    "budget_exhausted",
+    "verify_capped",
+    "verify_exhausted",
+    "unverified",
+    "provider_error",
+}
 
 
 @settings(max_examples=120)

@@ -113,8 +113,10 @@ def test_no_mark_on_a_tool_that_is_kept_back() -> None:
     later = ToolSpec("b", "", {}, defer_loading=True)
     body = sent(CLAUDE, ASK, tools=(ADD, later), settings={"tool_search": "bm25"})
     assert [(t["name"], "cache_control" in t) for t in body["tools"]] == [
-        ("tool_search_tool_bm25", False), ("add", True), ("b", False),
-    ]  # fmt: skip
+        ("tool_search_tool_bm25", False),
+        ("add", True),
+        ("b", False),
+    ]
     body = sent(CLAUDE, ASK, tools=(later,), settings={"tool_search": "bm25"})
     assert marks(body) == ["cache_control", ("tools", 0)]
 

@@ -50,9 +50,13 @@ def model_of(wire: str, server: FakeServer, key: str | None = "k") -> HttpModel:
 @pytest.mark.parametrize("tail", [(), (Message("user", "now"),)])
 async def test_the_provider_is_asked_with_what_it_would_be_sent(wire: str, tail: Any) -> None:
     settings = Settings(
-        max_tokens=9999, temperature=0.5, top_k=3, stop=("x",), thinking={"budget_tokens": 1500},
+        max_tokens=9999,
+        temperature=0.5,
+        top_k=3,
+        stop=("x",),
+        thinking={"budget_tokens": 1500},
         extra={"service_tier": "auto"} if wire == "anthropic" else {"serviceTier": {"type": "x"}},
-    )  # fmt: skip
+    )
     frame = Frame("Be brief.", (ADD,), settings)
     async with server_of(wire) as server:
         model = model_of(wire, server)

@@ -66,8 +66,10 @@ def test_text_is_told_as_it_comes() -> None:
     assert response.message == Message("assistant", "Hello")
     assert told == [TextDelta("Hel"), TextDelta("lo")]
     assert (response.stop_reason, response.model, response.native_id) == (
-        "end_turn", "claude-test-1", "msg_1",
-    )  # fmt: skip
+        "end_turn",
+        "claude-test-1",
+        "msg_1",
+    )
 
 
 def test_parallel_calls_are_told_when_each_is_complete() -> None:
@@ -97,8 +99,13 @@ def test_a_call_without_arguments(parts: tuple[str, ...]) -> None:
 
 
 def test_usage_is_the_last_word_not_a_sum() -> None:
-    usage = {"input_tokens": 20, "output_tokens": 9, "cache_read_input_tokens": 100,
-             "cache_creation_input_tokens": 30, "output_tokens_details": {"thinking_tokens": 4}}  # fmt: skip
+    usage = {
+        "input_tokens": 20,
+        "output_tokens": 9,
+        "cache_read_input_tokens": 100,
+        "cache_creation_input_tokens": 30,
+        "output_tokens_details": {"thinking_tokens": 4},
+    }
     response, _ = run(stream(text(0, "x"), usage=usage))
     got = response.usage
     assert (got.input_tokens, got.output_tokens) == (150, 9)
@@ -142,16 +149,23 @@ def test_blocks_that_only_the_provider_understands_go_back_as_they_came() -> Non
     novel = {"type": "compaction", "content": None}
     response, told = run(
         stream(
-            block(0, {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {}},
-                  {"type": "input_json_delta", "partial_json": '{"query": '},
-                  {"type": "input_json_delta", "partial_json": '"x"}'}),
+            block(
+                0,
+                {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {}},
+                {"type": "input_json_delta", "partial_json": '{"query": '},
+                {"type": "input_json_delta", "partial_json": '"x"}'},
+            ),
             block(1, result),
-            block(2, novel, {"type": "compaction_delta", "content": "so "},
-                  {"type": "compaction_delta", "content": "far"}),
+            block(
+                2,
+                novel,
+                {"type": "compaction_delta", "content": "so "},
+                {"type": "compaction_delta", "content": "far"},
+            ),
             text(3, "done"),
             stop="pause_turn",
         )
-    )  # fmt: skip
+    )
     assert response.stop_reason == "pause_turn"
     assert told == [TextDelta("done")]
     sent = json.loads(b"".join(MODEL.encode(Request([response.message]))))["messages"][-1][
@@ -265,11 +279,17 @@ def test_a_window_that_is_full() -> None:
 
 
 PLAIN = {
-    "id": "msg_2", "type": "message", "role": "assistant", "model": "m", "stop_reason": "tool_use",
-    "content": [{"type": "text", "text": "a"},
-                {"type": "tool_use", "id": "t", "name": "f", "input": {"x": 1}}],
+    "id": "msg_2",
+    "type": "message",
+    "role": "assistant",
+    "model": "m",
+    "stop_reason": "tool_use",
+    "content": [
+        {"type": "text", "text": "a"},
+        {"type": "tool_use", "id": "t", "name": "f", "input": {"x": 1}},
+    ],
     "usage": {"input_tokens": 3, "output_tokens": 4},
-}  # fmt: skip
+}
 
 
 def test_a_plain_reply_is_the_same_reply() -> None:
@@ -301,13 +321,24 @@ def test_what_is_no_reply(raw: bytes) -> None:
 
 @pytest.mark.parametrize("value", [None, 1, "x", [], {}, [None], {"type": 3}, True])
 def test_any_value_anywhere_is_a_reply_or_an_error(value: Any) -> None:
-    for kind in ("message_start", "content_block_start", "content_block_delta", "message_delta",
-                 "content_block_stop", "error", "ping"):  # fmt: skip
+    for kind in (
+        "message_start",
+        "content_block_start",
+        "content_block_delta",
+        "message_delta",
+        "content_block_stop",
+        "error",
+        "ping",
+    ):
         for field in ("message", "content_block", "delta", "index", "usage", "error"):
             broken = event(kind, **{"index": 0, field: value})
             try:
-                run(stream(event("content_block_start", index=0, content_block=PLAIN["content"][1]),
-                           broken))  # fmt: skip
+                run(
+                    stream(
+                        event("content_block_start", index=0, content_block=PLAIN["content"][1]),
+                        broken,
+                    )
+                )
             except ModelError:
                 pass
     for field in PLAIN:

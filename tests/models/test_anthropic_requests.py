@@ -136,13 +136,23 @@ def test_settings_have_their_place() -> None:
         "messages": [],
     }
     full = body(
-        CLAUDE, tools=(ADD, ToolSpec("now", "", {})),
+        CLAUDE,
+        tools=(ADD, ToolSpec("now", "", {})),
         settings={
-            "max_tokens": 5, "temperature": 0.5, "top_p": 0.9, "top_k": 3, "stop": ("x",), "seed": 1,
-            "frequency_penalty": 1.0, "presence_penalty": 1.0, "tool_choice": "required",
-            "parallel_tool_calls": False, "stream": False, "extra": {"service_tier": "auto"},
+            "max_tokens": 5,
+            "temperature": 0.5,
+            "top_p": 0.9,
+            "top_k": 3,
+            "stop": ("x",),
+            "seed": 1,
+            "frequency_penalty": 1.0,
+            "presence_penalty": 1.0,
+            "tool_choice": "required",
+            "parallel_tool_calls": False,
+            "stream": False,
+            "extra": {"service_tier": "auto"},
         },
-    )  # fmt: skip
+    )
     assert full["tool_choice"] == {"type": "any", "disable_parallel_tool_use": True}
     assert (full["temperature"], full["top_p"], full["top_k"]) == (0.5, 0.9, 3)
     assert (

@@ -78,8 +78,12 @@ async def test_a_search_is_part_of_the_reply_and_goes_back_as_it_came(stream: bo
     assert not searches(second.message)  # it knows the tool by now
     _, turn, *_ = server.requests[1].json["messages"]
     assert [block["type"] for block in turn["content"]] == [
-        "text", "server_tool_use", "tool_search_tool_result", "tool_use", "tool_use",
-    ]  # fmt: skip
+        "text",
+        "server_tool_use",
+        "tool_search_tool_result",
+        "tool_use",
+        "tool_use",
+    ]
     assert turn["content"][1]["input"] == {"query": query}
 
 
@@ -99,9 +103,12 @@ def found(id: str, *names: str) -> dict[str, Any]:
 
 def test_searches_in_their_order() -> None:
     message = native(
-        use("1", pattern="get_.*"), use("2", query="time"), use("3", "web_search", query="x"),
-        found("2"), found("1", "get_a", "get_b"),
-    )  # fmt: skip
+        use("1", pattern="get_.*"),
+        use("2", query="time"),
+        use("3", "web_search", query="x"),
+        found("2"),
+        found("1", "get_a", "get_b"),
+    )
     assert searches(message) == [
         ("1", "get_.*", "regex", ("get_a", "get_b")),
         ("2", "time", "regex", ()),
@@ -133,17 +140,43 @@ def test_blocks_that_are_none(block: dict[str, Any]) -> None:
 async def test_the_fake_refuses_what_anthropic_refuses() -> None:
     found_elsewhere = native(use("1", query="a"), found("1", "unknown"))
     broken = [
-        ((WEATHER,), {"extra": {"tools": [{"name": "a", "input_schema": SCHEMA,
-                                           "defer_loading": True}]}}, (), "defer_loading=false"),
-        (TOOLS, {"extra": {"tools": [{"name": "a", "input_schema": SCHEMA},
-                                     {"name": "b", "input_schema": SCHEMA, "defer_loading": True,
-                                      "cache_control": {"type": "ephemeral"}}]}},
-         (), "cannot have both"),
-        (TOOLS, {"tool_search": "bm25"}, (found_elsewhere, Message("user", "go")),
-         "Tool reference 'unknown' not found"),
-        (TOOLS, {"tool_search": "bm25"}, (native(found("9")), Message("user", "go")),
-         "no server_tool_use"),
-    ]  # fmt: skip
+        (
+            (WEATHER,),
+            {"extra": {"tools": [{"name": "a", "input_schema": SCHEMA, "defer_loading": True}]}},
+            (),
+            "defer_loading=false",
+        ),
+        (
+            TOOLS,
+            {
+                "extra": {
+                    "tools": [
+                        {"name": "a", "input_schema": SCHEMA},
+                        {
+                            "name": "b",
+                            "input_schema": SCHEMA,
+                            "defer_loading": True,
+                            "cache_control": {"type": "ephemeral"},
+                        },
+                    ]
+                }
+            },
+            (),
+            "cannot have both",
+        ),
+        (
+            TOOLS,
+            {"tool_search": "bm25"},
+            (found_elsewhere, Message("user", "go")),
+            "Tool reference 'unknown' not found",
+        ),
+        (
+            TOOLS,
+            {"tool_search": "bm25"},
+            (native(found("9")), Message("user", "go")),
+            "no server_tool_use",
+        ),
+    ]
     async with FakeAnthropic("x") as server:
         model = AnthropicMessages("claude-sonnet-4-5", api_key="k", base_url=server.url)
         for tools, settings, more, words in broken:

@@ -131,7 +131,19 @@ def test_any_split_reads_the_same(cuts: list[int]) -> None:
 
 def test_cut_anywhere_is_an_error_or_the_whole() -> None:
     whole, _ = decode(STREAM)
-    said = len(STREAM) - len(event("metadata", usage={"inputTokens": 5, "outputTokens": 3, "totalTokens": 8, "cacheReadInputTokens": 10, "cacheWriteInputTokens": 2}, metrics={}))  # fmt: skip
+    said = len(STREAM) - len(
+        event(
+            "metadata",
+            usage={
+                "inputTokens": 5,
+                "outputTokens": 3,
+                "totalTokens": 8,
+                "cacheReadInputTokens": 10,
+                "cacheWriteInputTokens": 2,
+            },
+            metrics={},
+        )
+    )
     for cut in range(len(STREAM)):
         told: list[Any] = []
         decoder = MODEL.decoder(Request([]), told.append)

@@ -223,8 +223,15 @@ def test_every_setting_has_its_place() -> None:
         system="Be brief.",
         tools=(ADD, ODD),
         settings={
-            "max_tokens": 9, "temperature": 0.5, "top_p": 0.9, "top_k": 3, "stop": ("x",), "seed": 4,
-            "frequency_penalty": 0.1, "presence_penalty": 0.2, "parallel_tool_calls": False,
+            "max_tokens": 9,
+            "temperature": 0.5,
+            "top_p": 0.9,
+            "top_k": 3,
+            "stop": ("x",),
+            "seed": 4,
+            "frequency_penalty": 0.1,
+            "presence_penalty": 0.2,
+            "parallel_tool_calls": False,
             "extra": {
                 "inferenceConfig": {"topP": 0.1},
                 "toolConfig": {"tools": [{"systemTool": {"name": "nova_grounding"}}]},
@@ -232,11 +239,14 @@ def test_every_setting_has_its_place() -> None:
                 "guardrailConfig": {"guardrailIdentifier": "g"},
             },
         },
-    )  # fmt: skip
+    )
     assert sent.pop("messages")
     assert sent.pop("inferenceConfig") == {
-        "maxTokens": 9, "temperature": 0.5, "topP": 0.1, "stopSequences": ["x"],
-    }  # fmt: skip
+        "maxTokens": 9,
+        "temperature": 0.5,
+        "topP": 0.1,
+        "stopSequences": ["x"],
+    }
     [add, odd, system] = sent.pop("toolConfig")["tools"]
     schema = {"json": ADD.parameters}
     assert add == {"toolSpec": {"name": "add", "description": "Add.", "inputSchema": schema}}

@@ -96,9 +96,17 @@ def test_headers_of_every_type() -> None:
     [(headers, payload)] = EventStreamDecoder().frames(with_headers(described))
     assert payload == b""
     assert headers == {
-        "t": True, "f": False, "byte": -1, "short": 2, "int": 3, "long": 4, "bytes": b"hi",
-        "words": "ü!", "time": 5, "uuid": bytes(range(16)),
-    }  # fmt: skip
+        "t": True,
+        "f": False,
+        "byte": -1,
+        "short": 2,
+        "int": 3,
+        "long": 4,
+        "bytes": b"hi",
+        "words": "ü!",
+        "time": 5,
+        "uuid": bytes(range(16)),
+    }
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,11 @@ def anthropic(kind: str, message: str) -> dict[str, Any]:
     [
         (400, anthropic("invalid_request_error", "prompt is too long: 300 > 200"), ContextOverflow),
         (400, openai("too long", "context_length_exceeded"), ContextOverflow),
-        (400, {"error": {"code": 400, "message": "the request exceeds the available context size"}}, ContextOverflow),
+        (
+            400,
+            {"error": {"code": 400, "message": "the request exceeds the available context size"}},
+            ContextOverflow,
+        ),
         (400, anthropic("invalid_request_error", "Your credit balance is too low"), QuotaExceeded),
         (400, openai("bad", "invalid_image_url", "invalid_request_error"), BadRequest),
         (400, openai("filtered", "content_filter"), Refused),
@@ -75,7 +79,7 @@ def anthropic(kind: str, message: str) -> dict[str, Any]:
         (418, b"[]", BadRequest),
         (400, b"[" * 100_000, BadRequest),
     ],
-)  # fmt: skip
+)
 def test_kinds(status: int, body: Any, kind: type[ModelError]) -> None:
     error = failure(status, body)
     assert type(error) is kind

@@ -34,14 +34,57 @@ values: st.SearchStrategy[Any] = st.recursive(
     max_leaves=6,
 )
 words = st.sampled_from(
-    ["type", "index", "delta", "content_block", "message", "usage", "text", "text_delta", "tool_use",
-     "input_json_delta", "partial_json", "content_block_start", "content_block_delta", "id", "name",
-     "content_block_stop", "message_delta", "message_stop", "stop_reason", "max_tokens", "input",
-     "choices", "finish_reason", "content", "tool_calls", "function", "arguments", "reasoning",
-     "reasoning_details", "refusal", "error", "code", "length", "citations_delta", "signature_delta",
-     "thinking", "done", "done_reason", "eval_count", "output", "toolUse", "toolUseId", "toolResult",
-     "reasoningContent", "reasoningText", "redactedContent", "stopReason", "citationsContent"]
-)  # fmt: skip
+    [
+        "type",
+        "index",
+        "delta",
+        "content_block",
+        "message",
+        "usage",
+        "text",
+        "text_delta",
+        "tool_use",
+        "input_json_delta",
+        "partial_json",
+        "content_block_start",
+        "content_block_delta",
+        "id",
+        "name",
+        "content_block_stop",
+        "message_delta",
+        "message_stop",
+        "stop_reason",
+        "max_tokens",
+        "input",
+        "choices",
+        "finish_reason",
+        "content",
+        "tool_calls",
+        "function",
+        "arguments",
+        "reasoning",
+        "reasoning_details",
+        "refusal",
+        "error",
+        "code",
+        "length",
+        "citations_delta",
+        "signature_delta",
+        "thinking",
+        "done",
+        "done_reason",
+        "eval_count",
+        "output",
+        "toolUse",
+        "toolUseId",
+        "toolResult",
+        "reasoningContent",
+        "reasoningText",
+        "redactedContent",
+        "stopReason",
+        "citationsContent",
+    ]
+)
 shaped: st.SearchStrategy[Any] = st.recursive(
     values | words | st.integers(0, 2),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=6),
@@ -94,8 +137,23 @@ def test_bytes_of_no_meaning(model: HttpModel, raw: bytes, start: bytes) -> None
 
 
 def test_half_a_character() -> None:
-    half = json.dumps({"choices": [{"message": {"content": "a\ud83d", "tool_calls": [
-        {"id": "\ud800", "function": {"name": "f", "arguments": '{"x": "\\ud83d"}'}}]}}]})  # fmt: skip
+    half = json.dumps(
+        {
+            "choices": [
+                {
+                    "message": {
+                        "content": "a\ud83d",
+                        "tool_calls": [
+                            {
+                                "id": "\ud800",
+                                "function": {"name": "f", "arguments": '{"x": "\\ud83d"}'},
+                            }
+                        ],
+                    }
+                }
+            ]
+        }
+    )
     response = decode(WIRES[1], half.encode())
     assert isinstance(response, Response) and response.message.text == "a\ufffd"
     whole = json.dumps({"choices": [{"message": {"content": "😀"}}]})

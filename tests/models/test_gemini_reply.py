@@ -75,8 +75,10 @@ def test_text_is_told_as_it_comes() -> None:
     assert response.message == Message("assistant", "Hello")
     assert told == [TextDelta("Hel"), TextDelta("lo")]
     assert (response.stop_reason, response.model, response.native_id) == (
-        "end_turn", "gemini-x", "r1",
-    )  # fmt: skip
+        "end_turn",
+        "gemini-x",
+        "r1",
+    )
 
 
 def test_a_stream_ends_with_its_finish_reason_and_with_nothing_else() -> None:
@@ -102,9 +104,12 @@ def test_thoughts_and_their_signatures_go_back_to_the_letter() -> None:
     )
     response, told = run(raw)
     assert told == [
-        ThinkingDelta("Let me "), ThinkingDelta("see."), ThinkingDelta("So."),
-        TextDelta("Hi "), TextDelta("you"),
-    ]  # fmt: skip
+        ThinkingDelta("Let me "),
+        ThinkingDelta("see."),
+        ThinkingDelta("So."),
+        TextDelta("Hi "),
+        TextDelta("you"),
+    ]
     assert response.message.content == (
         Thinking("Let me see.", None, HERE),
         Thinking("So.", {"thoughtSignature": SIGNED}, HERE),
@@ -127,9 +132,17 @@ def test_a_signed_text_is_not_joined_with_its_neighbours() -> None:
         chunk({"text": "b", "thoughtSignature": SIGNED}),
         chunk({"text": "c"}, finish="STOP"),
     )
-    for response in (run(raw)[0], plain(chunk(
-        {"text": "a"}, {"text": "b", "thoughtSignature": SIGNED}, {"text": "c"}, finish="STOP"
-    ))[0]):  # fmt: skip
+    for response in (
+        run(raw)[0],
+        plain(
+            chunk(
+                {"text": "a"},
+                {"text": "b", "thoughtSignature": SIGNED},
+                {"text": "c"},
+                finish="STOP",
+            )
+        )[0],
+    ):
         assert response.message.text == "abc"
         assert sent(response.message) == [
             {"text": "a"},
@@ -179,9 +192,13 @@ def test_an_id_that_was_given_is_kept() -> None:
 
 @pytest.mark.parametrize(
     "function",
-    [{"name": "f"}, {"name": "f", "args": None}, {"name": "f", "args": {}},
-     {"name": "f", "args": "{}"}],
-)  # fmt: skip
+    [
+        {"name": "f"},
+        {"name": "f", "args": None},
+        {"name": "f", "args": {}},
+        {"name": "f", "args": "{}"},
+    ],
+)
 def test_a_call_without_arguments(function: dict[str, Any]) -> None:
     whole = chunk({"functionCall": function}, finish="STOP")
     parts = [chunk({"functionCall": function}), chunk({"text": ""}, finish="STOP")]
@@ -225,11 +242,23 @@ def test_a_tool_under_another_name_comes_back_under_its_own() -> None:
 
 @pytest.mark.parametrize(
     ("finish", "stop"),
-    [("STOP", "end_turn"), (1, "end_turn"), (2, "max_tokens"), ("MAX_TOKENS", "max_tokens"),
-     ("SAFETY", "refusal"), (3, "refusal"), ("RECITATION", "refusal"), ("MODEL_ARMOR", "refusal"),
-     ("PROHIBITED_CONTENT", "refusal"), (8, "refusal"), ("OTHER", "unknown"), (999, "unknown"),
-     ("SOMETHING_NEW", "unknown"), (-1, "unknown")],
-)  # fmt: skip
+    [
+        ("STOP", "end_turn"),
+        (1, "end_turn"),
+        (2, "max_tokens"),
+        ("MAX_TOKENS", "max_tokens"),
+        ("SAFETY", "refusal"),
+        (3, "refusal"),
+        ("RECITATION", "refusal"),
+        ("MODEL_ARMOR", "refusal"),
+        ("PROHIBITED_CONTENT", "refusal"),
+        (8, "refusal"),
+        ("OTHER", "unknown"),
+        (999, "unknown"),
+        ("SOMETHING_NEW", "unknown"),
+        (-1, "unknown"),
+    ],
+)
 def test_finish_reasons_in_words_and_numbers(finish: Any, stop: str) -> None:
     assert plain(chunk({"text": "a"}, finish=finish))[0].stop_reason == stop
     assert run(stream(chunk({"text": "a"}, finish=finish)))[0].stop_reason == stop
@@ -248,9 +277,16 @@ def test_calls_in_a_refusal_are_dropped() -> None:
 
 @pytest.mark.parametrize(
     "candidate",
-    [{}, {"content": {}}, {"content": {"role": "model"}}, {"content": None}, {"content": []},
-     {"content": {"parts": None}}, {"content": {"parts": [None, "x", {}]}}],
-)  # fmt: skip
+    [
+        {},
+        {"content": {}},
+        {"content": {"role": "model"}},
+        {"content": None},
+        {"content": []},
+        {"content": {"parts": None}},
+        {"content": {"parts": [None, "x", {}]}},
+    ],
+)
 def test_candidates_without_content_or_parts(candidate: dict[str, Any]) -> None:
     usage = {"promptTokenCount": 15, "thoughtsTokenCount": 2, "totalTokenCount": 17}
     body = {
@@ -304,8 +340,12 @@ def test_only_the_first_candidate_is_the_answer() -> None:
 
 
 def test_usage_is_the_last_word_not_a_sum() -> None:
-    first = {"promptTokenCount": 15, "candidatesTokenCount": 14, "thoughtsTokenCount": 742,
-             "cachedContentTokenCount": 4}  # fmt: skip
+    first = {
+        "promptTokenCount": 15,
+        "candidatesTokenCount": 14,
+        "thoughtsTokenCount": 742,
+        "cachedContentTokenCount": 4,
+    }
     last = {**first, "candidatesTokenCount": 37, "toolUsePromptTokenCount": 770}
     last.pop("cachedContentTokenCount")
     raw = stream(
@@ -349,11 +389,31 @@ def test_an_error_inside_a_stream() -> None:
 # --------------------------------------------------------------------------- anything at all
 
 words = st.sampled_from(
-    ["candidates", "content", "parts", "text", "thought", "thoughtSignature", "functionCall",
-     "name", "args", "id", "finishReason", "STOP", "MAX_TOKENS", "SAFETY", "index", "error",
-     "usageMetadata", "promptTokenCount", "promptFeedback", "blockReason", "executableCode",
-     "beside"]
-)  # fmt: skip
+    [
+        "candidates",
+        "content",
+        "parts",
+        "text",
+        "thought",
+        "thoughtSignature",
+        "functionCall",
+        "name",
+        "args",
+        "id",
+        "finishReason",
+        "STOP",
+        "MAX_TOKENS",
+        "SAFETY",
+        "index",
+        "error",
+        "usageMetadata",
+        "promptTokenCount",
+        "promptFeedback",
+        "blockReason",
+        "executableCode",
+        "beside",
+    ]
+)
 values: st.SearchStrategy[Any] = (
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | words
 )

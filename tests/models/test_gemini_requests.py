@@ -171,8 +171,10 @@ def test_all_results_of_a_turn_stand_in_one_content_before_other_words() -> None
     )
     (said,) = contents(FLASH, message)
     assert [next(iter(part)) for part in said["parts"]] == [
-        "functionResponse", "functionResponse", "text",
-    ]  # fmt: skip
+        "functionResponse",
+        "functionResponse",
+        "text",
+    ]
     assert [part["functionResponse"]["id"] for part in said["parts"][:2]] == ["a", "b"]
 
 
@@ -294,25 +296,43 @@ def test_settings() -> None:
         Message("user", "q"),
         tools=(ADD, ToolSpec("7.up", "", {})),
         settings={
-            "max_tokens": 9, "temperature": 0.5, "top_p": 0.9, "top_k": 3, "stop": ("x",),
-            "seed": 7, "frequency_penalty": 0.1, "presence_penalty": 0.2, "tool_choice": "required",
+            "max_tokens": 9,
+            "temperature": 0.5,
+            "top_p": 0.9,
+            "top_k": 3,
+            "stop": ("x",),
+            "seed": 7,
+            "frequency_penalty": 0.1,
+            "presence_penalty": 0.2,
+            "tool_choice": "required",
             "parallel_tool_calls": False,
-            "extra": {"tools": [{"googleSearch": {}}], "safetySettings": [],
-                      "generationConfig": {"responseMimeType": "application/json"},
-                      "contents": "never"},
+            "extra": {
+                "tools": [{"googleSearch": {}}],
+                "safetySettings": [],
+                "generationConfig": {"responseMimeType": "application/json"},
+                "contents": "never",
+            },
         },
-    )  # fmt: skip
+    )
     assert sent["generationConfig"] == {
-        "maxOutputTokens": 9, "temperature": 0.5, "topP": 0.9, "topK": 3, "stopSequences": ["x"],
-        "seed": 7, "frequencyPenalty": 0.1, "presencePenalty": 0.2,
+        "maxOutputTokens": 9,
+        "temperature": 0.5,
+        "topP": 0.9,
+        "topK": 3,
+        "stopSequences": ["x"],
+        "seed": 7,
+        "frequencyPenalty": 0.1,
+        "presencePenalty": 0.2,
         "responseMimeType": "application/json",
-    }  # fmt: skip
+    }
     functions, search = sent["tools"]
     assert search == {"googleSearch": {}} and sent["safetySettings"] == []
     declared = functions["functionDeclarations"]
     assert declared[0] == {
-        "name": "add", "description": "Add.", "parametersJsonSchema": ADD.parameters,
-    }  # fmt: skip
+        "name": "add",
+        "description": "Add.",
+        "parametersJsonSchema": ADD.parameters,
+    }
     assert declared[1]["parametersJsonSchema"] == {"type": "object", "properties": {}}
     assert declared[1]["name"][0].isalpha()
     assert sent["contents"] == [{"role": "user", "parts": [{"text": "q"}]}]

@@ -105,9 +105,16 @@ def test_circles_long_chains_and_names_that_meet() -> None:
 
 NAMES = st.sampled_from(["a", "b", "c"])
 LEAVES = st.sampled_from(
-    [{"type": "string"}, {"const": 1}, {"enum": ["x", None, True]}, {"type": ["integer", "null"]},
-     {"$ref": "#/$defs/a"}, {"$ref": "#/$defs/b", "description": "d"}, {}]
-)  # fmt: skip
+    [
+        {"type": "string"},
+        {"const": 1},
+        {"enum": ["x", None, True]},
+        {"type": ["integer", "null"]},
+        {"$ref": "#/$defs/a"},
+        {"$ref": "#/$defs/b", "description": "d"},
+        {},
+    ]
+)
 SCHEMAS = st.recursive(
     LEAVES,
     lambda inner: st.one_of(

@@ -47,23 +47,43 @@ def test_every_setting_has_its_place() -> None:
         system="Be brief.",
         tools=(ADD,),
         settings={
-            "max_tokens": 9, "temperature": 0.5, "top_p": 0.9, "top_k": 3, "stop": ("x",),
-            "seed": 4, "frequency_penalty": 0.1, "presence_penalty": 0.2, "thinking": True,
-            "parallel_tool_calls": False, "stream": False,
+            "max_tokens": 9,
+            "temperature": 0.5,
+            "top_p": 0.9,
+            "top_k": 3,
+            "stop": ("x",),
+            "seed": 4,
+            "frequency_penalty": 0.1,
+            "presence_penalty": 0.2,
+            "thinking": True,
+            "parallel_tool_calls": False,
+            "stream": False,
             "extra": {"options": {"num_ctx": 8192}, "keep_alive": "10m", "format": "json"},
         },
-    )  # fmt: skip
+    )
     assert sent.pop("options") == {
-        "num_predict": 9, "temperature": 0.5, "top_p": 0.9, "top_k": 3, "stop": ["x"], "seed": 4,
-        "frequency_penalty": 0.1, "presence_penalty": 0.2, "num_ctx": 8192,
-    }  # fmt: skip
+        "num_predict": 9,
+        "temperature": 0.5,
+        "top_p": 0.9,
+        "top_k": 3,
+        "stop": ["x"],
+        "seed": 4,
+        "frequency_penalty": 0.1,
+        "presence_penalty": 0.2,
+        "num_ctx": 8192,
+    }
     assert sent.pop("messages")[0] == {"role": "system", "content": "Be brief."}
     function = {"name": "add", "description": "Add.", "parameters": ADD.parameters}
     assert sent.pop("tools") == [{"type": "function", "function": function}]
     assert sent == {
-        "model": "qwen3", "stream": False, "truncate": False, "shift": False, "think": True,
-        "keep_alive": "10m", "format": "json",
-    }  # fmt: skip
+        "model": "qwen3",
+        "stream": False,
+        "truncate": False,
+        "shift": False,
+        "think": True,
+        "keep_alive": "10m",
+        "format": "json",
+    }
     assert "options" not in body(Message("user", "q"))
 
 
@@ -124,8 +144,12 @@ def test_a_model_without_a_switch_is_told_in_words_not_to_think() -> None:
     )
     told = json.loads(sent_by(SILENT, *asked, thinking={"mode": "disabled"}))["messages"]
     assert [m["content"] for m in told] == [
-        "Be brief.", "One? /no_think", "1", "Two? /no_think", "/no_think",
-    ]  # fmt: skip
+        "Be brief.",
+        "One? /no_think",
+        "1",
+        "Two? /no_think",
+        "/no_think",
+    ]
     for row, thinking in ((SILENT, True), (SILENT, None), (LEVELS, False)):
         assert b"/no_think" not in sent_by(row, *asked, thinking=thinking)
     # who said it himself is not told again
@@ -150,8 +174,14 @@ def test_the_words_do_not_move_what_was_sent_before() -> None:
 
 
 def test_options_by_their_bare_names() -> None:
-    extra = {"num_ctx": 32768, "keep_alive": "30m", "options": {"min_p": 0.1}, "stream": True,
-             "messages": "never", "a_field_of_tomorrow": 1}  # fmt: skip
+    extra = {
+        "num_ctx": 32768,
+        "keep_alive": "30m",
+        "options": {"min_p": 0.1},
+        "stream": True,
+        "messages": "never",
+        "a_field_of_tomorrow": 1,
+    }
     sent = body(Message("user", "q"), settings={"extra": extra, "temperature": 1, "stream": False})
     assert sent["options"] == {"temperature": 1, "num_ctx": 32768, "min_p": 0.1}
     assert (sent["keep_alive"], sent["stream"], sent["a_field_of_tomorrow"]) == ("30m", False, 1)
@@ -190,8 +220,13 @@ async def test_a_text_goes_on_and_a_gap_is_filled(stream: bool) -> None:
     assert "".join(t.text for t in told) == filled.text * 2
     first, second = (asked.json for asked in server.requests)
     assert {asked.path for asked in server.requests} == {"/api/generate"}
-    asked = {"model": "codellama", "stream": stream, "truncate": False, "shift": False,
-             "options": {"num_predict": 9, "num_ctx": 4096}}  # fmt: skip
+    asked = {
+        "model": "codellama",
+        "stream": stream,
+        "truncate": False,
+        "shift": False,
+        "options": {"num_predict": 9, "num_ctx": 4096},
+    }
     assert first == {**asked, "prompt": "total = ", "suffix": ";", "system": "Only code."}
     assert second == {**asked, "prompt": "Tell.\n\nOnce ", "raw": True}
 

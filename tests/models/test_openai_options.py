@@ -110,8 +110,11 @@ def test_an_answer_in_json() -> None:
 
 
 def test_a_tool_is_strict_where_its_schema_the_model_and_its_owner_are() -> None:
-    tools = (ToolSpec("a", "", CLOSED, strict=True), ToolSpec("b", "", OPEN, strict=True),
-             ToolSpec("c", "", CLOSED))  # fmt: skip
+    tools = (
+        ToolSpec("a", "", CLOSED, strict=True),
+        ToolSpec("b", "", OPEN, strict=True),
+        ToolSpec("c", "", CLOSED),
+    )
     sent = body(chat(strict_tools=True), tools=tools)["tools"]
     assert [tool["function"].get("strict") for tool in sent] == [True, None, None]
     sent = body(responses(strict_tools=True), tools=tools)["tools"]
@@ -289,15 +292,20 @@ def test_mistral_wants_an_assistants_word_between_a_result_and_a_user() -> None:
         sent = body(mistral(), *messages, tail=tail)["messages"]
         assert [message["role"] for message in sent] == roles
     assert [m["role"] for m in body(chat(), ASK, asked, result, more)["messages"]] == [
-        "user", "assistant", "tool", "user",
-    ]  # fmt: skip
+        "user",
+        "assistant",
+        "tool",
+        "user",
+    ]
 
 
 def test_mistral_goes_on_with_a_marked_message() -> None:
     begun = Message("assistant", "It is {")
     assert body(mistral(), ASK, begun)["messages"][-1] == {
-        "role": "assistant", "content": "It is {", "prefix": True,
-    }  # fmt: skip
+        "role": "assistant",
+        "content": "It is {",
+        "prefix": True,
+    }
     assert "prefix" not in str(body(mistral(), begun, ASK))
     assert "prefix" not in str(body(chat(), ASK, begun))
 
@@ -324,8 +332,11 @@ def test_mistrals_calls_without_a_type_and_ids_of_nine_characters() -> None:
     decoder = mistral().decoder(Request([ASK]), silent)
     call = {"id": "rHU0eZiMa", "index": 0, "function": {"name": "add", "arguments": '{"a": 1}'}}
     chunk = {"choices": [{"delta": {"content": "", "tool_calls": [call]}, "finish_reason": None}]}
-    last = {"choices": [{"delta": {"content": ""}, "finish_reason": "tool_calls"}],
-            "usage": {"prompt_tokens": 5, "completion_tokens": 2}, "p": "abcdef"}  # fmt: skip
+    last = {
+        "choices": [{"delta": {"content": ""}, "finish_reason": "tool_calls"}],
+        "usage": {"prompt_tokens": 5, "completion_tokens": 2},
+        "p": "abcdef",
+    }
     for one in (chunk, last):
         decoder.feed(b"data: " + json.dumps(one).encode() + b"\n\n")
     decoder.feed(b"data: [DONE]\n\n")

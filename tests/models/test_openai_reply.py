@@ -52,13 +52,21 @@ def calls_of(*chunks: bytes) -> list[tuple[str, str, Any]]:
 
 
 def test_text_usage_and_the_chunk_without_choices() -> None:
-    usage = {"prompt_tokens": 10, "completion_tokens": 4, "prompt_tokens_details": {"cached_tokens": 6},
-             "completion_tokens_details": {"reasoning_tokens": 3}}  # fmt: skip
+    usage = {
+        "prompt_tokens": 10,
+        "completion_tokens": 4,
+        "prompt_tokens_details": {"cached_tokens": 6},
+        "completion_tokens_details": {"reasoning_tokens": 3},
+    }
     response, told = run(
-        chunk(None, prompt_filter_results=[]) + chunk({"role": "assistant", "content": ""})
-        + chunk({"content": "Hel"}, obfuscation="xx") + chunk({"content": "lo"})
-        + chunk({}, "stop") + chunk(None, usage=usage) + DONE
-    )  # fmt: skip
+        chunk(None, prompt_filter_results=[])
+        + chunk({"role": "assistant", "content": ""})
+        + chunk({"content": "Hel"}, obfuscation="xx")
+        + chunk({"content": "lo"})
+        + chunk({}, "stop")
+        + chunk(None, usage=usage)
+        + DONE
+    )
     assert response.message == Message("assistant", "Hello")
     assert told == [TextDelta("Hel"), TextDelta("lo")]
     got = response.usage
@@ -87,14 +95,17 @@ def test_parallel_calls_are_told_one_by_one() -> None:
 
 def test_every_call_at_index_0_with_ids_of_their_own() -> None:
     assert calls_of(
-        chunk(call(0, "a", "f", '{"x":1}')), chunk(call(0, "b", "f", '{"x":')), chunk(call(0, arguments="2}"))
-    ) == [("a", "f", {"x": 1}), ("b", "f", {"x": 2})]  # fmt: skip
+        chunk(call(0, "a", "f", '{"x":1}')),
+        chunk(call(0, "b", "f", '{"x":')),
+        chunk(call(0, arguments="2}")),
+    ) == [("a", "f", {"x": 1}), ("b", "f", {"x": 2})]
 
 
 def test_calls_without_index() -> None:
-    assert calls_of(
-        chunk(call(None, "a", "f", '{"x":1}')), chunk(call(None, "b", "g", "{}"))
-    ) == [("a", "f", {"x": 1}), ("b", "g", {})]  # fmt: skip
+    assert calls_of(chunk(call(None, "a", "f", '{"x":1}')), chunk(call(None, "b", "g", "{}"))) == [
+        ("a", "f", {"x": 1}),
+        ("b", "g", {}),
+    ]
 
 
 def test_calls_with_neither_index_nor_id() -> None:
@@ -108,22 +119,27 @@ def test_calls_with_neither_index_nor_id() -> None:
 
 
 def test_one_id_for_all_calls() -> None:
-    assert calls_of(
-        chunk(call(0, "0", "f", '{"x":1}')), chunk(call(1, "0", "g", '{"y":2}'))
-    ) == [("0", "f", {"x": 1}), ("0", "g", {"y": 2})]  # fmt: skip
+    assert calls_of(chunk(call(0, "0", "f", '{"x":1}')), chunk(call(1, "0", "g", '{"y":2}'))) == [
+        ("0", "f", {"x": 1}),
+        ("0", "g", {"y": 2}),
+    ]
 
 
 def test_gaps_in_the_index_and_pieces_out_of_turn() -> None:
     assert calls_of(
-        chunk(call(0, "a", "f", '{"x"')), chunk(call(3, "b", "g", '{"y"')),
-        chunk(call(0, arguments=":1}")), chunk(call(3, arguments=":2}")),
-    ) == [("a", "f", {"x": 1}), ("b", "g", {"y": 2})]  # fmt: skip
+        chunk(call(0, "a", "f", '{"x"')),
+        chunk(call(3, "b", "g", '{"y"')),
+        chunk(call(0, arguments=":1}")),
+        chunk(call(3, arguments=":2}")),
+    ) == [("a", "f", {"x": 1}), ("b", "g", {"y": 2})]
 
 
 def test_id_and_name_repeated_in_every_piece() -> None:
     assert calls_of(
-        chunk(call(0, "0", "f", "")), chunk(call(0, "0", "f", '{"x"')), chunk(call(0, "0", "f", ":1}"))
-    ) == [("0", "f", {"x": 1})]  # fmt: skip
+        chunk(call(0, "0", "f", "")),
+        chunk(call(0, "0", "f", '{"x"')),
+        chunk(call(0, "0", "f", ":1}")),
+    ) == [("0", "f", {"x": 1})]
 
 
 @pytest.mark.parametrize("given", [None, "", "{}", "null", '"{}"', {}, '""'])
@@ -142,8 +158,9 @@ def test_no_arguments_in_any_spelling(given: Any) -> None:
 def test_arguments_as_an_object_or_encoded_twice() -> None:
     twice = json.dumps(json.dumps({"a": 1}))
     assert calls_of(chunk(call(0, "a", "f", {"a": 1})), chunk(call(1, "b", "g", twice))) == [
-        ("a", "f", {"a": 1}), ("b", "g", {"a": 1}),
-    ]  # fmt: skip
+        ("a", "f", {"a": 1}),
+        ("b", "g", {"a": 1}),
+    ]
 
 
 @pytest.mark.parametrize("finish", ["stop", "", None, "tool_calls", "function_call", "novel"])
@@ -163,9 +180,13 @@ def test_a_call_cut_off_by_the_token_limit_is_never_complete(part: str) -> None:
 def test_reasoning_is_thinking_and_goes_back_beside_calls() -> None:
     model = OpenAIChat("deepseek-reasoner", provider="deepseek", api_key="k")
     response, told = run(
-        chunk({"reasoning_content": "Hm"}) + chunk({"reasoning_content": "m"})
-        + chunk(call(0, "a", "f", "{}")) + chunk({}, "tool_calls") + DONE, model
-    )  # fmt: skip
+        chunk({"reasoning_content": "Hm"})
+        + chunk({"reasoning_content": "m"})
+        + chunk(call(0, "a", "f", "{}"))
+        + chunk({}, "tool_calls")
+        + DONE,
+        model,
+    )
     assert told[:2] == [ThinkingDelta("Hm"), ThinkingDelta("m")]
     assert response.message.content[0].text == "Hmm"
     sent = json.loads(b"".join(model.encode(Request([response.message]))))["messages"][0]

@@ -133,8 +133,9 @@ async def test_a_search_the_provider_ran_is_read_and_goes_back_as_it_came(stream
         sent = server.requests[2].json["input"]
         assert [item for item in sent if item.get("type", "").startswith("tool_search")] == native
         assert [call["namespace"] for call in sent if call.get("type") == "function_call"] == [
-            "mail", "mail",
-        ]  # fmt: skip
+            "mail",
+            "mail",
+        ]
 
 
 @pytest.mark.parametrize("stream", [True, False])
@@ -167,9 +168,12 @@ async def test_a_search_that_we_run_is_a_call_whose_answer_brings_the_tools(stre
         assert meta["parameters"] == FIND.parameters and now["name"] == "now"
         question, answer = sent["input"][1:]
         assert question == {
-            "type": "tool_search_call", "execution": "client", "status": "completed",
-            "call_id": answer["call_id"], "arguments": {"query": "rate"},
-        }  # fmt: skip
+            "type": "tool_search_call",
+            "execution": "client",
+            "status": "completed",
+            "call_id": answer["call_id"],
+            "arguments": {"query": "rate"},
+        }
         assert [tool["type"] for tool in answer["tools"]] == ["function", "namespace"]
         assert answer["tools"][0]["defer_loading"] is True
 
@@ -192,9 +196,12 @@ def test_a_search_in_the_history_of_a_model_that_knows_none() -> None:
     # words that are no answer of ours find no tools, and are no reason to fail
     items = body(responses(), *history, tools=(NOW,), search=None)["input"]
     assert items[2] == {
-        "type": "tool_search_output", "call_id": "call_1", "execution": "client",
-        "status": "completed", "tools": [],
-    }  # fmt: skip
+        "type": "tool_search_output",
+        "call_id": "call_1",
+        "execution": "client",
+        "status": "completed",
+        "tools": [],
+    }
 
 
 def test_searches_in_a_row_are_paired_with_their_answers() -> None:

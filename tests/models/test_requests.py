@@ -252,13 +252,22 @@ def test_openai_pictures() -> None:
 
 def test_openai_settings() -> None:
     assert body(GPT) == {
-        "model": "gpt-4o", "stream": True, "stream_options": {"include_usage": True}, "messages": [],
-    }  # fmt: skip
+        "model": "gpt-4o",
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "messages": [],
+    }
     given: dict[str, Any] = {
-        "max_tokens": 5, "temperature": 0.5, "top_p": 0.9, "stop": ("x",), "seed": 1,
-        "frequency_penalty": 0.5, "presence_penalty": 0.25, "tool_choice": {"name": "add"},
+        "max_tokens": 5,
+        "temperature": 0.5,
+        "top_p": 0.9,
+        "stop": ("x",),
+        "seed": 1,
+        "frequency_penalty": 0.5,
+        "presence_penalty": 0.25,
+        "tool_choice": {"name": "add"},
         "parallel_tool_calls": False,
-    }  # fmt: skip
+    }
     full = body(
         GPT, tools=(ADD,), settings={**given, "top_k": 3, "stream": False, "extra": {"user": "u"}}
     )

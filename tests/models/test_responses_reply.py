@@ -389,14 +389,48 @@ def test_an_empty_answer_is_one() -> None:
 # --------------------------------------------------------------------------- anything at all
 
 words = st.sampled_from(
-    ["type", "output_index", "item_id", "item", "id", "delta", "content_index", "summary_index",
-     "response", "output", "status", "completed", "incomplete", "error", "usage", "content", "text",
-     "summary", "reasoning", "message", "function_call", "arguments", "call_id", "name", "role",
-     "response.output_item.added", "response.output_item.done", "response.output_text.delta",
-     "response.function_call_arguments.delta", "response.function_call_arguments.done",
-     "response.reasoning_summary_text.delta", "response.completed", "response.failed", "refusal",
-     "phase", "encrypted_content", "incomplete_details", "input_tokens", "output_tokens"]
-)  # fmt: skip
+    [
+        "type",
+        "output_index",
+        "item_id",
+        "item",
+        "id",
+        "delta",
+        "content_index",
+        "summary_index",
+        "response",
+        "output",
+        "status",
+        "completed",
+        "incomplete",
+        "error",
+        "usage",
+        "content",
+        "text",
+        "summary",
+        "reasoning",
+        "message",
+        "function_call",
+        "arguments",
+        "call_id",
+        "name",
+        "role",
+        "response.output_item.added",
+        "response.output_item.done",
+        "response.output_text.delta",
+        "response.function_call_arguments.delta",
+        "response.function_call_arguments.done",
+        "response.reasoning_summary_text.delta",
+        "response.completed",
+        "response.failed",
+        "refusal",
+        "phase",
+        "encrypted_content",
+        "incomplete_details",
+        "input_tokens",
+        "output_tokens",
+    ]
+)
 leaves = st.none() | st.booleans() | st.integers(-1, 3) | st.floats() | st.text(max_size=4) | words
 shaped: st.SearchStrategy[Any] = st.recursive(
     leaves,

@@ -134,8 +134,15 @@ def test_pictures_and_documents() -> None:
     text = Document(base64.b64encode(b"words").decode(), media_type="text/plain", title="notes")
     user = Message(
         "user",
-        (Text("see"), Image("QUJD"), Image(url="https://h/p.png"), pdf, text, Document(url="https://h/d.pdf")),
-    )  # fmt: skip
+        (
+            Text("see"),
+            Image("QUJD"),
+            Image(url="https://h/p.png"),
+            pdf,
+            text,
+            Document(url="https://h/d.pdf"),
+        ),
+    )
     assert items(user)[0]["content"] == [
         {"type": "input_text", "text": "see"},
         {"type": "input_image", "image_url": "data:image/png;base64,QUJD", "detail": "auto"},
@@ -358,9 +365,12 @@ def test_the_tail_is_of_this_call_alone() -> None:
         (None, "https://api.openai.com/v1/responses"),
         ("http://h:1", "http://h:1/v1/responses"),
         ("http://h/openai/v1/", "http://h/openai/v1/responses"),
-        ("http://h/openai/v1/responses?api-version=1", "http://h/openai/v1/responses?api-version=1"),
+        (
+            "http://h/openai/v1/responses?api-version=1",
+            "http://h/openai/v1/responses?api-version=1",
+        ),
     ],
-)  # fmt: skip
+)
 def test_addresses(base: str | None, url: str) -> None:
     assert OpenAIResponses("m", api_key="k", base_url=base).url == url
 

@@ -26,13 +26,30 @@ PROSE = st.sampled_from(
     ["Some words.", "a < b", "1. one\n2. two", "# Head", "- item", "It's 5\" wide.", "\\", "***"]
 )
 #: Each quotes a block and closes what it opens.
-QUOTES = st.sampled_from([
-    f"```\n{QUOTED}\n```", f"```py\n\n{QUOTED}\n{QUOTED}\n```", f"~~~\n```\n{QUOTED}\n~~~", f"`````\n```\n{QUOTED}\n`````",
-    f"> {QUOTED}", f"> words\n{QUOTED}", f"`{QUOTED}`", f"see `{QUOTED}` there", f"``\n{QUOTED}\n``",
-    f"    {QUOTED}", f"\t{QUOTED}", f"- {QUOTED}", f"words {QUOTED}", f"<!--\n{QUOTED}\n-->", f"<pre>\n{QUOTED}\n</pre>",
-    f"<think>\n{QUOTED}\n</think>", f'<tool_result name="a" id="b">\n{QUOTED}\n</tool_result>', f"  > a\n> {QUOTED}",
-    f"words `{QUOTED}\n` words", f"1. ```\n   {QUOTED}\n   ```",
-])  # fmt: skip
+QUOTES = st.sampled_from(
+    [
+        f"```\n{QUOTED}\n```",
+        f"```py\n\n{QUOTED}\n{QUOTED}\n```",
+        f"~~~\n```\n{QUOTED}\n~~~",
+        f"`````\n```\n{QUOTED}\n`````",
+        f"> {QUOTED}",
+        f"> words\n{QUOTED}",
+        f"`{QUOTED}`",
+        f"see `{QUOTED}` there",
+        f"``\n{QUOTED}\n``",
+        f"    {QUOTED}",
+        f"\t{QUOTED}",
+        f"- {QUOTED}",
+        f"words {QUOTED}",
+        f"<!--\n{QUOTED}\n-->",
+        f"<pre>\n{QUOTED}\n</pre>",
+        f"<think>\n{QUOTED}\n</think>",
+        f'<tool_result name="a" id="b">\n{QUOTED}\n</tool_result>',
+        f"  > a\n> {QUOTED}",
+        f"words `{QUOTED}\n` words",
+        f"1. ```\n   {QUOTED}\n   ```",
+    ]
+)
 AROUND = st.lists(st.one_of(PROSE, QUOTES), max_size=4).map("\n\n".join)
 ARGUMENTS = st.sampled_from(
     ["x", "`a`", "```", "</tool_call>", "<tool_call>", "\\n\\n", "> y", '\\"', "<!--", "<pre>"]
@@ -83,10 +100,40 @@ def test_words_between_blocks_make_text_of_all(parts: list[str]):
 
 # --------------------------------------------------------------------------- any text, in any pieces
 
-PIECE = st.sampled_from([
-    "<tool_call>", "</tool_call>", '{"name": "a", "arguments": {}}', "\n", "\r", "\r\n", "\n\n", " ", "    ", "\t", "`", "``", "```", "~~~",
-    ">", "> ", "words", '"', "\\", "<!--", "-->", "<pre>", "</pre>", "<think>", "</think>", "- ", "<tool", "_call>", "{", "}",
-])  # fmt: skip
+PIECE = st.sampled_from(
+    [
+        "<tool_call>",
+        "</tool_call>",
+        '{"name": "a", "arguments": {}}',
+        "\n",
+        "\r",
+        "\r\n",
+        "\n\n",
+        " ",
+        "    ",
+        "\t",
+        "`",
+        "``",
+        "```",
+        "~~~",
+        ">",
+        "> ",
+        "words",
+        '"',
+        "\\",
+        "<!--",
+        "-->",
+        "<pre>",
+        "</pre>",
+        "<think>",
+        "</think>",
+        "- ",
+        "<tool",
+        "_call>",
+        "{",
+        "}",
+    ]
+)
 
 
 def show(pieces: list[str]) -> tuple[str, list[str]]:
@@ -148,10 +195,42 @@ def test_whatever_is_run_starts_a_line_and_ends_one(pieces: list[str]):
 
 # --------------------------------------------------------------------------- a second opinion
 
-MARKDOWN = st.sampled_from([
-    "\n", "\n\n", "`", "``", "```", "~~~", "> ", ">", "- ", "1. ", "    ", "  ", "\t", "words", "\\", "<!--", "-->", "<pre>x", "x</pre>", "# ", "***",
-    "[", "](", ")", "\n```\n", "\n~~~\n", "<?", "?>", "\r", "\r\n", "* ", "    - ",
-])  # fmt: skip
+MARKDOWN = st.sampled_from(
+    [
+        "\n",
+        "\n\n",
+        "`",
+        "``",
+        "```",
+        "~~~",
+        "> ",
+        ">",
+        "- ",
+        "1. ",
+        "    ",
+        "  ",
+        "\t",
+        "words",
+        "\\",
+        "<!--",
+        "-->",
+        "<pre>x",
+        "x</pre>",
+        "# ",
+        "***",
+        "[",
+        "](",
+        ")",
+        "\n```\n",
+        "\n~~~\n",
+        "<?",
+        "?>",
+        "\r",
+        "\r\n",
+        "* ",
+        "    - ",
+    ]
+)
 
 
 def spoken(text: str) -> set[str]:
@@ -196,9 +275,28 @@ class Counting(str):
 
 
 HOSTILE = [
-    "<tool_call>", "<tool_call>\n", '<tool_call>{"', '<tool_call>{"a": "\n', "x <tool_call>{\n", 'x <tool_call>{"\n', "`\n<tool_call>", "``` ` ", "<!--\n", "<pre <pre\n",
-    "> x\n", "<think>\n</think>\n", '<tool_call>{}</tool_call>\n', "\\\"<tool_call>{", "\r", "- - - - ```\n", "-   ", "- " * 40 + "x\n", "1.   ", "<tool_call>{}</tool_call> x\n", "`" * 3 + "\n\n",
-]  # fmt: skip
+    "<tool_call>",
+    "<tool_call>\n",
+    '<tool_call>{"',
+    '<tool_call>{"a": "\n',
+    "x <tool_call>{\n",
+    'x <tool_call>{"\n',
+    "`\n<tool_call>",
+    "``` ` ",
+    "<!--\n",
+    "<pre <pre\n",
+    "> x\n",
+    "<think>\n</think>\n",
+    "<tool_call>{}</tool_call>\n",
+    '\\"<tool_call>{',
+    "\r",
+    "- - - - ```\n",
+    "-   ",
+    "- " * 40 + "x\n",
+    "1.   ",
+    "<tool_call>{}</tool_call> x\n",
+    "`" * 3 + "\n\n",
+]
 
 
 def test_ten_times_the_text_cuts_ten_times_the_characters():

@@ -38,9 +38,13 @@ REPLY = json.dumps({"choices": [{"message": {"content": "hi"}, "finish_reason": 
 async def read_request(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
     head = await reader.readuntil(b"\r\n\r\n")
     length = next(
-        (int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length")),
+        (
+            int(line.split(b":")[1])
+            for line in head.split(b"\r\n")
+            if line.lower().startswith(b"content-length")
+        ),
         0,
-    )  # fmt: skip
+    )
     return head, await reader.readexactly(length)
 
 

@@ -39,9 +39,7 @@ CLASSES: dict[str, str] = {
     "Roles": "allows refusal of grant revoke restore",
     "ConversationResource": "id title user turns append",
     "ConversationTurn": "conversation number role content tool_calls tool_results session user",
-    "GenerateResult": (
-        "content tool_calls finish_reason usage trace cost_usd model session_id"
-    ),
+    "GenerateResult": ("content tool_calls finish_reason usage trace cost_usd model session_id"),
     "Models": "generate generate_stream",
     "GenerateChunk": "delta_content delta_tool_calls finish_reason",
     "ToolTraceEntry": (
@@ -50,9 +48,7 @@ CLASSES: dict[str, str] = {
     "PermissionRequest": "tool args reason session",
     "Permissions": "allow deny on_escalation",
     "Ceiling": "tools side_effect_level",
-    "ApprovalPolicy": (
-        "rules external_roots workspace expires_in request_permission guards"
-    ),
+    "ApprovalPolicy": ("rules external_roots workspace expires_in request_permission guards"),
     "Rule": "action match rationale",
     "PolicyDecision": "action rule rationale index",
     "PendingApproval": (
@@ -80,7 +76,7 @@ CLASSES: dict[str, str] = {
         "tenant request conversation tool_calls gpu_ms input_tokens output_tokens cost_usd caller "
         "session run at"
     ),
-}  # fmt: skip
+}
 
 RUNTIME = "store config resources tools roles audit_anchor".split()
 HANDLE: dict[str, str] = {

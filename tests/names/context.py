@@ -96,20 +96,48 @@ BESIDE: dict[str, dict[str, Any]] = dict.fromkeys(("skill_match", "working_files
 
 # option -> each key of its dict with a value; `alias=key` is another name of it
 KEYS: dict[str, dict[str, Any]] = {
-    "compaction": {"strategy": "truncate", "keep_last_n": 4, "policy": {"mode": "mine"},
-                   "compaction_policy=policy": {"author": "host"}},
+    "compaction": {
+        "strategy": "truncate",
+        "keep_last_n": 4,
+        "policy": {"mode": "mine"},
+        "compaction_policy=policy": {"author": "host"},
+    },
     "auto_compact": {"strategy": "hybrid", "keep_last_n": 4, "policy": {"drop": ["x"]}},
-    "compaction.policy": {"instructions": "Be brief.", "mode": "mine", "scope": "summary", "preserve": ("x",),
-                          "drop": ("y",), "extend_default_instructions": False, "author": "host"},
-    "transcript_projection": {"policy": "summary_prefix", "keep_last": 3, "min_tokens": 9, "summary": "So far."},
-    "scratchpad": {"enabled": False, "recite": False, "reorganize_every": 7, "max_recent_messages": 3,
-                   "schema_retries": 2, "reorganizer": {"provider": "mock", "model": "mock"}},
+    "compaction.policy": {
+        "instructions": "Be brief.",
+        "mode": "mine",
+        "scope": "summary",
+        "preserve": ("x",),
+        "drop": ("y",),
+        "extend_default_instructions": False,
+        "author": "host",
+    },
+    "transcript_projection": {
+        "policy": "summary_prefix",
+        "keep_last": 3,
+        "min_tokens": 9,
+        "summary": "So far.",
+    },
+    "scratchpad": {
+        "enabled": False,
+        "recite": False,
+        "reorganize_every": 7,
+        "max_recent_messages": 3,
+        "schema_retries": 2,
+        "reorganizer": {"provider": "mock", "model": "mock"},
+    },
     "skill_match": {"strategy": "host", "top_n": 2, "sticky": False},
-    "tool_surface_narrowing": {"enabled": False, "window_turns": 2, "mode": "aggressive", "hard_keep": ("x",),
-                               "prune_classes": ("unknown",), "keep_classes": ("progress",),
-                               "unknown_tool_policy": "prune"},
+    "tool_surface_narrowing": {
+        "enabled": False,
+        "window_turns": 2,
+        "mode": "aggressive",
+        "hard_keep": ("x",),
+        "prune_classes": ("unknown",),
+        "keep_classes": ("progress",),
+        "unknown_tool_policy": "prune",
+    },
     "progress_tool": {"name": "tell", "description": "Tell.", "system_prompt_nudge": "Tell us."},
-}  # fmt: skip
+}
 #: What else such a dict must hold.
 KEYS_BESIDE: dict[str, dict[str, Any]] = {
     "transcript_projection": {"policy": "summary_prefix"},
@@ -124,13 +152,20 @@ STRATEGY_KEYS: dict[str, dict[str, Any]] = {
 
 # what stands where nobody says anything
 DEFAULTS: dict[str, dict[str, Any]] = {
-    "Scratchpad": {"enabled": True, "recite": True, "reorganize_every": 3, "max_recent_messages": 8,
-                   "schema_retries": 1, "initial": None, "reorganizer": None},
+    "Scratchpad": {
+        "enabled": True,
+        "recite": True,
+        "reorganize_every": 3,
+        "max_recent_messages": 8,
+        "schema_retries": 1,
+        "initial": None,
+        "reorganizer": None,
+    },
     "SkillMatch": {"strategy": "metadata", "top_n": 1, "sticky": True},
     "ToolSurfaceNarrowing": {"enabled": True, "window_turns": 5, "mode": "safe", "hard_keep": ()},
     "CompactionPolicy": {"extend_default_instructions": True},
     "ProgressTool": {"name": "agent_progress"},
-}  # fmt: skip
+}
 KEEPS = {"truncate": 10, "summarize_middle": 10, "summarize_all": 0, "hybrid": 10, "custom": 10}
 STRATEGIES = "none truncate summarize_middle summarize_all hybrid custom".split()
 PROJECTIONS = "clean_tool_repair squash_failed_calls summary_prefix reachability_gc custom".split()
@@ -201,9 +236,7 @@ STORIES: dict[str, str] = {
         "enabled window_turns mode hard_keep prune_classes keep_classes unknown_tool_policy read_only "
         "mutating approval session_control progress result_polling unknown"
     ),
-    "test_context_callback": (
-        f"context_callback context_filter {STRUCTS['ContextInfo']}"
-    ),
+    "test_context_callback": (f"context_callback context_filter {STRUCTS['ContextInfo']}"),
     "test_decorators": "timestamp_messages message_decorator session_id iteration index timestamp",
     "test_prompts": (
         "prompts prompt_overrides text path agent_prompt_overrides agent.loop_contract "
@@ -217,4 +250,4 @@ STORIES: dict[str, str] = {
         "context_strategy type sliding-window summarize custom max_turns max_tokens summary_model compress"
     ),
     "test_transcript_compaction": "transcript_compact keep_last summary transcript_summarize",
-}  # fmt: skip
+}

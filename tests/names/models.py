@@ -56,8 +56,12 @@ LLAMA, QWEN = "ollama:llama3.2", "ollama:qwen3:8b"
 FLASH = "gemini:gemini-2.5-flash"
 ROUTED, HYBRID = "openrouter:anthropic/claude-sonnet-4.5", "together:zai-org/GLM-4.6"
 LOCAL = "local:qwen3-8b"
-CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"],
-        "additionalProperties": False}  # fmt: skip
+CITY = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}},
+    "required": ["city"],
+    "additionalProperties": False,
+}
 NEEDED = {"tool_choice": "required"}
 FIND = {"tool_choice": {"name": "find"}}
 LONG = "Be brief. " * 2000  # a prompt worth to be cached

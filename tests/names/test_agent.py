@@ -40,9 +40,13 @@ def test_a_name_of_another_area_is_unknown(name: str):
 
 @pytest.mark.parametrize(
     ("document", "ours"),
-    [("system_prompt", "system"), ("agent_name", "name"), ("agent_role", "role"),
-     ("abort_signal", "abort")],
-)  # fmt: skip
+    [
+        ("system_prompt", "system"),
+        ("agent_name", "name"),
+        ("agent_role", "role"),
+        ("abort_signal", "abort"),
+    ],
+)
 def test_a_documents_name_leads_to_ours(document: str, ours: str):
     assert SUPERSEDED[document] == ours
     with pytest.raises(w.ConfigError, match=f"'{document}'; use '{ours}'"):

@@ -121,10 +121,18 @@ def test_strategies_projections_classes_and_prompts():
 
 def test_a_skill_is_written_with_these_keys():
     values: dict[str, Any] = {
-        "name": "ship", "description": "d", "when_to_use": "w", "paths": ["a/**"], "allowed_tools": ["*"],
-        "prompt": "p", "disable-model-invocation": True, "user-invocable": False, "mcp": ["files"],
-        "on_activate": len, "on_deactivate": len,
-    }  # fmt: skip
+        "name": "ship",
+        "description": "d",
+        "when_to_use": "w",
+        "paths": ["a/**"],
+        "allowed_tools": ["*"],
+        "prompt": "p",
+        "disable-model-invocation": True,
+        "user-invocable": False,
+        "mcp": ["files"],
+        "on_activate": len,
+        "on_deactivate": len,
+    }
     assert list(values) == context.SKILL_KEYS
     skill = w.skill_define("ship", values)
     for key, value in values.items():

@@ -185,10 +185,16 @@ async def test_every_reason_to_skip_a_step_is_reached():
         run("a", step_judge={}, max_iterations=1),
         run(" ", "b", passed, step_judge={}, tools=[look], loop_until_done=True),
         run(
-            call("look"), passed, call("look"), "b", passed,
-            step_judge={}, tools=[look], stall_diagnostics={"threshold": 2},
+            call("look"),
+            passed,
+            call("look"),
+            "b",
+            passed,
+            step_judge={},
+            tools=[look],
+            stall_diagnostics={"threshold": 2},
         ),
-    ]  # fmt: skip
+    ]
     reasons: list[str] = []
     for one in runs:
         out = await one()

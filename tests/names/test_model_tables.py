@@ -192,9 +192,14 @@ async def test_a_caller_is_asked_by_the_contract():
 
     model = scripted(call("find", city="Bern"), "never")
     out = await w.agent_loop(
-        "go", "Be brief.", model=model, tools=[find], llm_caller=caller, task_kind="judge",
+        "go",
+        "Be brief.",
+        model=model,
+        tools=[find],
+        llm_caller=caller,
+        task_kind="judge",
         session_id="s1",
-    )  # fmt: skip
+    )
     assert seen[0] == ("go", "Be brief.", "judge", dict(iteration=1, session_id="s1", attempt=1))
     assert seen[1][3]["iteration"] == 2
     assert out.status == "no_more" and "enough" in str(out.error)

@@ -76,18 +76,25 @@ def answered(turns: int, size: int) -> Any:
         seen = max([int(one[1:]) for one in calls if one[0] == "c"], default=0)
         if "scratchpad of an assistant" in (request.system or ""):
             return json.dumps(
-                {"goals": [{"text": TASK, "source_ref": "user:initial"}], "open_items": [], "facts": [], "refs": []}
-            )  # fmt: skip
+                {
+                    "goals": [{"text": TASK, "source_ref": "user:initial"}],
+                    "open_items": [],
+                    "facts": [],
+                    "refs": [],
+                }
+            )
         if not request.tools:
             return "a few words"
         turn = seen + 1
         if turn > turns:
             return "the end"
         name, arguments = (
-            ("atlas", {"place": f"wall {turn}"}) if turn % 7 == 6
-            else ("note", {"text": f"mind {turn % 3}"}) if turn % 5 == 2
+            ("atlas", {"place": f"wall {turn}"})
+            if turn % 7 == 6
+            else ("note", {"text": f"mind {turn % 3}"})
+            if turn % 5 == 2
             else ("page", {"n": turn, "size": size})
-        )  # fmt: skip
+        )
         return w.ToolCall(f"c{turn}", name, arguments)
 
     return reply
@@ -97,7 +104,9 @@ def answered(turns: int, size: int) -> Any:
 
 
 def _titled(message: Message, context: w.DecorationContext) -> Message:
-    blocks = [Text(f"({context.index}) {b.text}") if type(b) is Text else b for b in message.content]  # fmt: skip
+    blocks = [
+        Text(f"({context.index}) {b.text}") if type(b) is Text else b for b in message.content
+    ]
     return Message(message.role, tuple(blocks), message.kind)
 
 
@@ -118,11 +127,13 @@ def compactions(draw: st.DrawFn) -> dict[str, Any]:
             return {"compaction": False}
         case "built in":
             return {
-                "compact_strategy": draw(st.sampled_from(["truncate", "summarize_middle", "summarize_all", "hybrid"])),
+                "compact_strategy": draw(
+                    st.sampled_from(["truncate", "summarize_middle", "summarize_all", "hybrid"])
+                ),
                 "compact_threshold": draw(st.sampled_from([300, 800, 2_000])),
                 "compact_keep_first": draw(st.integers(0, 3)),
                 "compact_keep_last": draw(st.one_of(st.none(), st.integers(0, 6))),
-            }  # fmt: skip
+            }
         case "function":
             wrote = lambda gone, due, policy: {"summary": f"{len(gone)} gone"}  # noqa: E731
             return {"compact_callback": wrote, "compact_threshold": 600}
@@ -140,7 +151,12 @@ def compactions(draw: st.DrawFn) -> dict[str, Any]:
             }
 
 
-SHIP = {"name": "ship", "description": "pages", "prompt": "Slowly.", "allowed_tools": ["page", "note"]}  # fmt: skip
+SHIP = {
+    "name": "ship",
+    "description": "pages",
+    "prompt": "Slowly.",
+    "allowed_tools": ["page", "note"],
+}
 READ = {"name": "read", "description": "read orchard", "when_to_use": "pears", "prompt": "Aloud."}
 OTHERS = st.fixed_dictionaries(
     {},
@@ -219,13 +235,19 @@ def test_any_mixture_is_legal_whole_and_the_same_from_any_row(
     spent = "max_token_budget" in options
     assert out.status == "done" or (spent and out.status == "budget_exhausted"), out.error
     filtered = options.get("context_callback") is thinned
-    for reply, request in zip([e for e in entries if type(e) is Replied], model.requests, strict=True):  # fmt: skip
+    for reply, request in zip(
+        [e for e in entries if type(e) is Replied], model.requests, strict=True
+    ):
         assert not audit(list(request.messages), tail=request.tail)
         legal(request, wire)
         if reply.purpose is None and not filtered:
             assert any(TASK in message.text for message in request.messages)
     threshold = options.get("compact_threshold")
-    if threshold is not None and not spent and not {"message_decorator", "timestamp_messages", "context_callback"} & set(options):  # fmt: skip
+    if (
+        threshold is not None
+        and not spent
+        and not {"message_decorator", "timestamp_messages", "context_callback"} & set(options)
+    ):
         last = tokens(list(model.requests[-1].messages))
         assert last < max(threshold, 100) * 1.25 or said_why(entries)
     results = [e.call_id for e in entries if type(e) is ToolResulted]

@@ -11,9 +11,19 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 HEAVY = (
-    "aiohttp", "rich", "pydantic", "click", "jsonschema", "jsonschema_rs", "docstring_parser",
-    "msgspec", "asyncio", "openai", "anthropic", "sqlite3",
-)  # fmt: skip
+    "aiohttp",
+    "rich",
+    "pydantic",
+    "click",
+    "jsonschema",
+    "jsonschema_rs",
+    "docstring_parser",
+    "msgspec",
+    "asyncio",
+    "openai",
+    "anthropic",
+    "sqlite3",
+)
 
 
 def loaded_by(code: str, *names: str) -> list[str]:

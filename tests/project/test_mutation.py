@@ -36,8 +36,14 @@ def test_every_option_of_every_door_has_a_mutant():
     assert (LOOP_OPTIONS | AGENT_OPTIONS | CALL_OPTIONS) - BEFORE_THE_CHECKS <= set(NAMES)
     for name in BEFORE_THE_CHECKS:
         assert any(mutant.startswith(f"{name}@") for mutant in NAMES)
-    for name in ("done_judge.cadence.every", "stall_diagnostics.max_feedback", "budget.usd",
-                 "tool_search.budget_tokens", "thinking.effort", "tools@llm.request:prepare"):  # fmt: skip
+    for name in (
+        "done_judge.cadence.every",
+        "stall_diagnostics.max_feedback",
+        "budget.usd",
+        "tool_search.budget_tokens",
+        "thinking.effort",
+        "tools@llm.request:prepare",
+    ):
         assert name in NAMES
     assert len(NAMES) == len(set(NAMES))
 

@@ -42,7 +42,7 @@ class Box:
     def said(self): ...
 
 NAMES = ("a",
-         "b")  # fmt: skip
+         "b")
 """,
     "agents/model.py": "from windlass.agents.reaching import told\n",
     "cli/run.py": 'def f(options):\n    return options.get("model")\n',

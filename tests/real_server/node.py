@@ -47,8 +47,10 @@ def fetched() -> Path:
         command = [*tool("npm"), "install", "--no-audit", "--no-fund", "--ignore-scripts"]
         done = subprocess.run(
             [*command, "--prefix", fresh, f"{PACKAGE}@{VERSION}"],
-            capture_output=True, text=True, timeout=240,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            timeout=240,
+        )
         if done.returncode or not (Path(fresh) / inside).is_dir():
             why = done.stderr.strip().splitlines()[-1:] or ["npm said nothing"]
             raise NotHere(f"npm could not fetch {PACKAGE}@{VERSION}: {why[0]}")

@@ -60,8 +60,17 @@ async def test_aimock_holds_a_loop_on_every_wire_it_speaks(mock, provider, model
     report = await examine(of(model, provider, mock + path), max_usd=10)
     status = {it.name: it.status for it in report.findings}
     assert report.holds_a_loop, report.findings
-    for name in ("plain", "stream", "system", "parallel", "streamed_arguments", "image",
-                 "choice_required", "schema", "bad_model"):  # fmt: skip
+    for name in (
+        "plain",
+        "stream",
+        "system",
+        "parallel",
+        "streamed_arguments",
+        "image",
+        "choice_required",
+        "schema",
+        "bad_model",
+    ):
         assert status[name] == "pass", report.findings
     # it answers by what was said last, and looks at no tool_choice
     assert status["choice_named"] == "unsupported"

@@ -38,8 +38,13 @@ FORMS = {
     "url part": lambda s: quote(s, safe=""),
     "form": quote_plus,
     "url, small letters": lambda s: (
-        quote(s, safe="").replace("%2F", "%2f").replace("%C3%B6", "%c3%b6").replace("%2B", "%2b")
-        .replace("%5C", "%5c").replace("%0A", "%0a").replace("%E2%82%AC", "%e2%82%ac")
+        quote(s, safe="")
+        .replace("%2F", "%2f")
+        .replace("%C3%B6", "%c3%b6")
+        .replace("%2B", "%2b")
+        .replace("%5C", "%5c")
+        .replace("%0A", "%0a")
+        .replace("%E2%82%AC", "%e2%82%ac")
     ),
     "json, every letter": lambda s: "".join(f"\\u{u:04x}" for u in _utf16(s)),
     "json, every letter, capitals": lambda s: "".join(f"\\u{u:04X}" for u in _utf16(s)),
@@ -48,7 +53,7 @@ FORMS = {
     "url, every byte, small letters": lambda s: "".join(f"%{byte:02x}" for byte in s.encode()),
     "base64": lambda s: base64.b64encode(s.encode()).decode(),
     "base64 for urls": lambda s: base64.urlsafe_b64encode(s.encode()).decode().rstrip("="),
-}  # fmt: skip
+}
 
 
 def _utf16(text: str) -> tuple[int, ...]:
@@ -147,11 +152,20 @@ def _half(secret: str) -> str:
     return secret[: len(secret) // 2]
 
 
-@given(secrets, st.recursive(
-    st.none() | st.booleans() | st.integers(-9, 9) | st.floats(allow_nan=False) | st.text(max_size=9),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner, max_size=4),
-    max_leaves=12,
-))  # fmt: skip
+@given(
+    secrets,
+    st.recursive(
+        st.none()
+        | st.booleans()
+        | st.integers(-9, 9)
+        | st.floats(allow_nan=False)
+        | st.text(max_size=9),
+        lambda inner: (
+            st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner, max_size=4)
+        ),
+        max_leaves=12,
+    ),
+)
 def test_a_tree_keeps_its_shape_and_loses_its_secrets(secret: str, tree: object):
     redactor = Redactor([secret])
     canary = {"tree": tree, "here": [f"x{secret}y", {secret: 1}], "raw": secret.encode()}

@@ -62,13 +62,27 @@ async def test_what_did_this_agent_do(runtime):
     assert made["diff"]["card"] == "private" and "4111" not in first.changes
 
 
-@pytest.mark.parametrize(("which", "count"), [
-    ({"tenant": "acme"}, 5), ({"tenant": "evil"}, 0), ({"tenant": None}, 1), ({"caller": "ann"}, 5),
-    ({"request": "r1"}, 4), ({"conversation": "c1"}, 4), ({"session": "s1"}, 4),
-    ({"tool": "get_order"}, 1), ({"resource": "order", "verb": "update"}, 1), ({"row": "o1"}, 4),
-    ({"outcome": "denied"}, 0), ({"since": 0.0}, 6), ({"until": 1.0}, 0), ({"limit": 2}, 2),
-    ({"after": 2}, 4), ({"session": "s1' OR 1 = 1 --"}, 0),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("which", "count"),
+    [
+        ({"tenant": "acme"}, 5),
+        ({"tenant": "evil"}, 0),
+        ({"tenant": None}, 1),
+        ({"caller": "ann"}, 5),
+        ({"request": "r1"}, 4),
+        ({"conversation": "c1"}, 4),
+        ({"session": "s1"}, 4),
+        ({"tool": "get_order"}, 1),
+        ({"resource": "order", "verb": "update"}, 1),
+        ({"row": "o1"}, 4),
+        ({"outcome": "denied"}, 0),
+        ({"since": 0.0}, 6),
+        ({"until": 1.0}, 0),
+        ({"limit": 2}, 2),
+        ({"after": 2}, 4),
+        ({"session": "s1' OR 1 = 1 --"}, 0),
+    ],
+)
 async def test_the_log_can_be_asked_by_everything(runtime, which, count):
     scope = await runtime(Order)
     await work(scope)

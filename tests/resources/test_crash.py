@@ -52,8 +52,11 @@ def test_killed_at_every_commit_of_a_longer_run(width):
 @pytest.mark.deep
 @pytest.mark.parametrize(
     "kind",
-    ["sqlite", pytest.param("postgres", marks=pytest.mark.skipif(find_binaries() is None, reason=MISSING))],
-)  # fmt: skip
+    [
+        "sqlite",
+        pytest.param("postgres", marks=pytest.mark.skipif(find_binaries() is None, reason=MISSING)),
+    ],
+)
 def test_killed_at_300_random_instants(kind):
     """Many moments come when a run is over already, so it goes on until enough have met one.
 

@@ -226,11 +226,25 @@ async def test_a_cursor_is_good_for_its_own_search_only(scope, monkeypatch):
     await items.search(sort=["-name"], cursor=control.cursor, caller=EVE)
 
 
-@pytest.mark.parametrize("place", [
-    ["plain"], ["plain", "e1", "more"], [1, "e1"], ["plain", 2], [None, "e1"], ["a\0", "e1"],
-    {"name": "x"}, "plain", None, [["plain"], "e1"], ["plain", {"$gt": ""}], ["\ud800", "e1"],
-    [True, "e1"], ["plain", None],
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "place",
+    [
+        ["plain"],
+        ["plain", "e1", "more"],
+        [1, "e1"],
+        ["plain", 2],
+        [None, "e1"],
+        ["a\0", "e1"],
+        {"name": "x"},
+        "plain",
+        None,
+        [["plain"], "e1"],
+        ["plain", {"$gt": ""}],
+        ["\ud800", "e1"],
+        [True, "e1"],
+        ["plain", None],
+    ],
+)
 async def test_a_forged_cursor_is_refused(scope, place):
     items = scope.resources[Item]
     bound, real = opened((await items.search(sort=["name"], limit=2, caller=EVE)).cursor)
@@ -246,10 +260,24 @@ async def test_a_forged_place_moves_within_ones_own_rows(scope):
     assert [one.id for one in page] == ["e0", "e1", "e2", "e3", "e4"]
 
 
-@pytest.mark.parametrize("cursor", [
-    "!", "e30", "bnVsbA", closed([]), closed([1, 2, 3]), closed({"a": 1}), "[" * 5000, 7, b"x",
-    base64.urlsafe_b64encode(b"[" * 4000).decode(), "é", "e30\n", "\0",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "cursor",
+    [
+        "!",
+        "e30",
+        "bnVsbA",
+        closed([]),
+        closed([1, 2, 3]),
+        closed({"a": 1}),
+        "[" * 5000,
+        7,
+        b"x",
+        base64.urlsafe_b64encode(b"[" * 4000).decode(),
+        "é",
+        "e30\n",
+        "\0",
+    ],
+)
 async def test_a_cursor_that_is_none_is_refused(scope, cursor):
     with pytest.raises(w.InvalidValue, match="cursor"):
         await scope.resources[Item].search(cursor=cursor, caller=EVE)
@@ -264,15 +292,29 @@ for _ in range(5000):
 
 
 VALUES_OF_NO_USE: list[Any] = [
-    {"name": "a\0b"}, {"name": "\ud800"}, {"name": "x", "id": "a\0"}, {"name": "x", "id": "\udfff"},
-    {"name": "x", "whole": 2**63}, {"name": "x", "whole": -(2**63) - 1}, {"name": "x", "whole": 10**400},
-    {"name": "x", "price": float("nan")}, {"name": "x", "price": float("-inf")},
-    {"name": "x", "amount": "1e9999999"}, {"name": "x", "amount": "Infinity"},
-    {"name": "x", "data": {"deep": DEEP}}, {"name": "x", "data": {1: 2}.items()},
-    {"name": ["x"]}, {"name": None}, {"name": {"eq": "x"}}, {"name": b"x"[0]},
-    {"name": "x", "id": 7}, {"name": "x", "id": ["e1"]}, {"name": "x", "whole": "7"},
-    {"name": "x", "whole": 1.5}, {"name": "x", "price": "1.0"},
-]  # fmt: skip
+    {"name": "a\0b"},
+    {"name": "\ud800"},
+    {"name": "x", "id": "a\0"},
+    {"name": "x", "id": "\udfff"},
+    {"name": "x", "whole": 2**63},
+    {"name": "x", "whole": -(2**63) - 1},
+    {"name": "x", "whole": 10**400},
+    {"name": "x", "price": float("nan")},
+    {"name": "x", "price": float("-inf")},
+    {"name": "x", "amount": "1e9999999"},
+    {"name": "x", "amount": "Infinity"},
+    {"name": "x", "data": {"deep": DEEP}},
+    {"name": "x", "data": {1: 2}.items()},
+    {"name": ["x"]},
+    {"name": None},
+    {"name": {"eq": "x"}},
+    {"name": b"x"[0]},
+    {"name": "x", "id": 7},
+    {"name": "x", "id": ["e1"]},
+    {"name": "x", "whole": "7"},
+    {"name": "x", "whole": 1.5},
+    {"name": "x", "price": "1.0"},
+]
 
 
 @pytest.mark.parametrize("levels, fits", [(150, True), (199, True), (201, False), (900, False)])

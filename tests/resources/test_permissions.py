@@ -214,9 +214,17 @@ async def test_without_any_roles_every_caller_may_within_his_tenant():
     await scope.resources[Doc].create(text="x")
 
 
-@pytest.mark.parametrize("given", [
-    {"r": ["product get"]}, {"r": [3]}, {"": ["a.b"]}, ["admin"], 3, {"r": ["a.b", "!"]},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"r": ["product get"]},
+        {"r": [3]},
+        {"": ["a.b"]},
+        ["admin"],
+        3,
+        {"r": ["a.b", "!"]},
+    ],
+)
 def test_grants_that_mean_nothing_are_refused(given):
     with pytest.raises(w.ConfigError):
         w.Runtime(environ={}, roles=given)

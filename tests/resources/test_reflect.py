@@ -76,16 +76,19 @@ async def test_without_a_version_none_is_expected(scope):
         await orders.update(1, {"total": 2.5}, version=1, caller=ANN)
 
 
-@pytest.mark.parametrize(("table", "options", "words"), [
-    ("nothing", {"shared": True}, "no table"),
-    ("orders", {"tenant": "shp"}, "did you mean 'shop'"),
-    ("orders", {"tenant": "shop", "columns": ["shape"]}, "no JSON form"),
-    ("orders", {"tenant": "shop", "columns": ["totl"]}, "did you mean 'total'"),
-    ("orders", {"tenant": "shop", "verbs": ["delete"]}, "writable=True"),
-    ("orders", {"tenant": "shop", "writable": True, "columns": ["total"]}, "must be filled"),
-    ('orders"; DROP TABLE orders; --', {"shared": True}, "letters"),
-    ("windlass_sessions", {"shared": True}, "taken"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("table", "options", "words"),
+    [
+        ("nothing", {"shared": True}, "no table"),
+        ("orders", {"tenant": "shp"}, "did you mean 'shop'"),
+        ("orders", {"tenant": "shop", "columns": ["shape"]}, "no JSON form"),
+        ("orders", {"tenant": "shop", "columns": ["totl"]}, "did you mean 'total'"),
+        ("orders", {"tenant": "shop", "verbs": ["delete"]}, "writable=True"),
+        ("orders", {"tenant": "shop", "writable": True, "columns": ["total"]}, "must be filled"),
+        ('orders"; DROP TABLE orders; --', {"shared": True}, "letters"),
+        ("windlass_sessions", {"shared": True}, "taken"),
+    ],
+)
 async def test_what_cannot_be_exposed_is_refused(scope, table, options, words):
     with pytest.raises(w.ConfigError, match=words):
         await w.reflect(table, scope, **options)

@@ -64,11 +64,23 @@ async def test_a_write_gives_its_true_result_and_diff_and_changes_nothing(runtim
         ).run("go", dry_run="plan")
         assert json.loads(out.tool_calls[0].result)["price"] == 3.0
         assert [effect.diff for effect in out.plan.effects] == [
-            ({"resource": "product", "id": "p1", "verb": "update",
-              "fields": {"price": [2.0, 3.0]}},),
-            ({"resource": "product", "id": "p2", "verb": "delete",
-              "fields": {"id": ["p2", None], "name": ["Ink", None], "price": [4.0, None]}},),
-        ]  # fmt: skip
+            (
+                {
+                    "resource": "product",
+                    "id": "p1",
+                    "verb": "update",
+                    "fields": {"price": [2.0, 3.0]},
+                },
+            ),
+            (
+                {
+                    "resource": "product",
+                    "id": "p2",
+                    "verb": "delete",
+                    "fields": {"id": ["p2", None], "name": ["Ink", None], "price": [4.0, None]},
+                },
+            ),
+        ]
         assert await rows(scope) == SEED
         assert await scope.resources.audit(session=out.session_id) == []
 
@@ -183,8 +195,9 @@ async def test_a_role_that_may_not_is_told_so(runtime: Any):
     async with other:
         doing = w.Agent(
             scripted(call("update_product", id="p1", values={"price": 1.0}), "ok"),
-            tools=list(other.resources), caller=who,
-        )  # fmt: skip
+            tools=list(other.resources),
+            caller=who,
+        )
         out = await doing.run("go", dry_run="plan")
         assert json.loads(out.tool_calls[0].result)["error"] == "permission_denied"
         assert out.plan.effects == ()

@@ -173,7 +173,7 @@ async def test_unique_is_within_a_tenant(runtime):
         ({"text": "x", "id": "x" * 513}, "512"),
         ({}, "text"),
     ],
-)  # fmt: skip
+)
 async def test_what_cannot_be_stored_is_refused_in_words(runtime, values, words):
     things = (await runtime(Thing)).resources[Thing]
     with pytest.raises(w.InvalidValue, match=words):

@@ -76,10 +76,12 @@ FILTERS: list[tuple[dict[str, Any], Any]] = [
     ({"price": {"gte": 1.5, "lt": 9}}, lambda i: i.price is not None and 1.5 <= i.price < 9),
     ({"sold": True, "stock": {"gt": 0}}, lambda i: i.sold and i.stock > 0),
     ({"notes": {"is_null": True}}, lambda i: i.notes is None),
-    ({"at": {"gte": START + timedelta(hours=2)}},
-     lambda i: i.at is not None and i.at >= START + timedelta(hours=2)),
+    (
+        {"at": {"gte": START + timedelta(hours=2)}},
+        lambda i: i.at is not None and i.at >= START + timedelta(hours=2),
+    ),
     ({}, lambda i: True),
-]  # fmt: skip
+]
 
 
 async def test_a_filter_finds_what_it_says(shop):
@@ -122,9 +124,16 @@ class _Turned:
 
 
 SORTS: list[tuple[str, ...]] = [
-    (), ("stock",), ("-stock",), ("price",), ("-price",), ("-price", "stock"), ("sold", "-at"),
-    ("-id",), ("stock", "-id"),
-]  # fmt: skip
+    (),
+    ("stock",),
+    ("-stock",),
+    ("price",),
+    ("-price",),
+    ("-price", "stock"),
+    ("sold", "-at"),
+    ("-id",),
+    ("stock", "-id"),
+]
 
 
 async def test_pages_hold_every_row_once_and_in_order(shop):

@@ -64,10 +64,15 @@ async def test_names_words_and_kinds(runtime):
     scope = await runtime(Product)
     found = {one.name: one for one in scope.tools()}
     assert set(found) == {
-        "get_shop_products", "search_shop_products", "create_shop_products",
-        "update_shop_products", "delete_shop_products",
-        "restock_shop_products", "count_all", "order_shop_products",
-    }  # fmt: skip
+        "get_shop_products",
+        "search_shop_products",
+        "create_shop_products",
+        "update_shop_products",
+        "delete_shop_products",
+        "restock_shop_products",
+        "count_all",
+        "order_shop_products",
+    }
     effects = {name: one.effect for name, one in found.items()}
     reads = {name for name, effect in effects.items() if effect == "read_only"}
     assert reads == {"get_shop_products", "search_shop_products", "count_all"}
@@ -107,9 +112,13 @@ async def test_schemas_come_from_the_fields(runtime):
     ):
         assert not search.prepare(good).problems
     for bad in (
-        {"where": {"prize": 1}}, {"where": {"price": {"like": 1}}}, {"sort": ["prize"]},
-        {"limit": 101}, {"where": {"price": "x"}}, {"order": 1},
-    ):  # fmt: skip
+        {"where": {"prize": 1}},
+        {"where": {"price": {"like": 1}}},
+        {"sort": ["prize"]},
+        {"limit": 101},
+        {"where": {"price": "x"}},
+        {"order": 1},
+    ):
         assert search.prepare(bad).problems, bad
 
 

@@ -91,8 +91,11 @@ async def test_an_answer_as_a_whole():
         status, told = await post(url, asked)
     assert status == 200 and told["content"] == "3" and told["finish_reason"] == "stop"
     assert [step["type"] for step in told["trace"]] == [
-        "assistant", "tool_call", "tool_result", "assistant",
-    ]  # fmt: skip
+        "assistant",
+        "tool_call",
+        "tool_result",
+        "assistant",
+    ]
 
 
 async def test_who_asks_is_who_acts():
@@ -215,9 +218,14 @@ async def test_a_server_that_stops_leaves_no_run_behind(stream: bool):
     async def send(message: Any) -> None:
         pass
 
-    request = {"type": "http", "method": "POST", "headers": [
-        (b"content-type", b"application/json"), (b"authorization", b"Bearer ann"),
-    ]}  # fmt: skip
+    request = {
+        "type": "http",
+        "method": "POST",
+        "headers": [
+            (b"content-type", b"application/json"),
+            (b"authorization", b"Bearer ann"),
+        ],
+    }
     async with w.Runtime(store="memory:", tools=[slow], environ={}) as runtime:
         app = generate_app(runtime, who, model=scripted(call("slow"), "never"))
         serving = asyncio.ensure_future(app(request, receive, send))

@@ -16,17 +16,38 @@ from windlass.testing import call, scripted
 from windlass.usage import Usage
 
 HOST: dict[str, Any] = {
-    "max_tool_iterations": 4, "max_tokens": 5_000, "max_output_tokens": 300, "max_cost_usd": 0.5,
-}  # fmt: skip
+    "max_tool_iterations": 4,
+    "max_tokens": 5_000,
+    "max_output_tokens": 300,
+    "max_cost_usd": 0.5,
+}
 LOWER: dict[str, Any] = {
-    "max_tool_iterations": 2, "max_tokens": 100, "max_output_tokens": 10, "max_cost_usd": 0.25,
-}  # fmt: skip
+    "max_tool_iterations": 2,
+    "max_tokens": 100,
+    "max_output_tokens": 10,
+    "max_cost_usd": 0.25,
+}
 HIGHER: dict[str, Any] = {
-    "max_tool_iterations": 100_000, "max_tokens": 10**9, "max_output_tokens": 10**9, "max_cost_usd": 1e9,
-}  # fmt: skip
+    "max_tool_iterations": 100_000,
+    "max_tokens": 10**9,
+    "max_output_tokens": 10**9,
+    "max_cost_usd": 1e9,
+}
 WRONG = [
-    -1, -0.5, True, False, "5", "", [], [5], {}, {"max": 5}, float("nan"), float("inf"), -float("inf"),
-]  # fmt: skip
+    -1,
+    -0.5,
+    True,
+    False,
+    "5",
+    "",
+    [],
+    [5],
+    {},
+    {"max": 5},
+    float("nan"),
+    float("inf"),
+    -float("inf"),
+]
 
 
 @w.tool(side_effect_level="none")

@@ -50,10 +50,14 @@ def round_of(number):
     """A turn with one call: two messages."""
     call = f"c{number}"
     return [
-        IterationStart(number), reply(f"turn {number}", call), ToolIntended(call, "t", "plain"),
+        IterationStart(number),
+        reply(f"turn {number}", call),
+        ToolIntended(call, "t", "plain"),
         ToolResulted(call, "t", "ok", ToolResult(call, f"result {number}", name="t")),
-        ToolMessage((call,)), Remembered("p", number, "session"), IterationEnd(number, "keep_going"),
-    ]  # fmt: skip
+        ToolMessage((call,)),
+        Remembered("p", number, "session"),
+        IterationEnd(number, "keep_going"),
+    ]
 
 
 STARTED = RunStarted("r1", "agent", "local", "mock", "m")
@@ -161,9 +165,13 @@ async def test_a_fork_is_the_same_history_under_another_name(store):
 async def test_a_fork_does_not_take_over_what_its_parent_is_doing(store):
     """An open call would run twice: under its parent's key and under the copy's."""
     await used(
-        store, IterationStart(4), reply("turn 4", "c4"), ToolIntended("c4", "t", "keyed"),
-        Suspended("wait", "run"), RunEnded("r1", "suspended"),
-    )  # fmt: skip
+        store,
+        IterationStart(4),
+        reply("turn 4", "c4"),
+        ToolIntended("c4", "t", "keyed"),
+        Suspended("wait", "run"),
+        RunEnded("r1", "suspended"),
+    )
     fork = await agent_session_fork("s", store=store)
     assert len(fork.messages) == 7 and whole_rounds(fork.messages)
     assert fork.entries[-1] == RunEnded("r1", "stopped", "fork")

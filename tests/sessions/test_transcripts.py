@@ -51,22 +51,46 @@ ENTRIES = [
     user("Refund order 7."),
     IterationStart(1),
     Replied(
-        Message("assistant", (THOUGHT, SUMMED, Text("Looking."), ToolCall("c1", "find", {"id": 7}),
-                              Opaque(ORIGIN, {"type": "server_tool"}))),
-        Usage(100, 20), "tool_use", "anthropic", "claude", 1, "f", native_id="msg_1",
+        Message(
+            "assistant",
+            (
+                THOUGHT,
+                SUMMED,
+                Text("Looking."),
+                ToolCall("c1", "find", {"id": 7}),
+                Opaque(ORIGIN, {"type": "server_tool"}),
+            ),
+        ),
+        Usage(100, 20),
+        "tool_use",
+        "anthropic",
+        "claude",
+        1,
+        "f",
+        native_id="msg_1",
     ),
     ToolIntended("c1", "find", "read_only"),
     ToolResulted("c1", "find", "ok", ToolResult("c1", "a very long row", name="find"), 12.5),
     ToolMessage(("c1",), {"c1": ToolResult("c1", "a very…", name="find")}),
     InboxTaken("mail_1", "steer", "be quick"),
     Said(Message("user", (Text("Go on."),), "nudge")),
-    Replied(Message("assistant", (Text("yes"),)), Usage(5, 1), "end_turn", "mock", "m", 0, "f", "judge"),
-    Replied(Message("assistant", (Text("Done: refunded."),)), Usage(9, 9), "end_turn", "mock", "m", 4, "f"),
+    Replied(
+        Message("assistant", (Text("yes"),)), Usage(5, 1), "end_turn", "mock", "m", 0, "f", "judge"
+    ),
+    Replied(
+        Message("assistant", (Text("Done: refunded."),)),
+        Usage(9, 9),
+        "end_turn",
+        "mock",
+        "m",
+        4,
+        "f",
+    ),
     NativeToolFallback(1),
     Noted("plan", "first this, then that"),
     Noted("mine", {"x": 1}),
     RunEnded("r1", "done"),
-]  # fmt: skip
+]
 
 
 def kinds(transcript):
@@ -76,8 +100,14 @@ def kinds(transcript):
 def test_its_parts():
     transcript = transcript_of(ENTRIES)
     assert set(transcript) == {
-        "id", "messages", "events", "summary", "metadata", "scratchpad", "scratchpad_version",
-    }  # fmt: skip
+        "id",
+        "messages",
+        "events",
+        "summary",
+        "metadata",
+        "scratchpad",
+        "scratchpad_version",
+    }
     assert transcript["id"] == "s" and transcript["summary"] is None
     assert transcript["metadata"] == {"team": "a"}
     assert json.loads(json.dumps(transcript)) == transcript
@@ -88,11 +118,27 @@ def test_its_parts():
 def test_every_kind_is_told():
     transcript = transcript_of(ENTRIES)
     assert kinds(transcript) == [
-        "run_start", "message", "iteration_start", "private_reasoning", "thinking_summary",
-        "provider_payload", "message", "tool_intent", "tool_execution", "tool_result", "host_input",
-        "message", "provider_payload", "model_reply", "provider_payload", "message",
-        "native_tool_fallback", "plan", "note", "outcome",
-    ]  # fmt: skip
+        "run_start",
+        "message",
+        "iteration_start",
+        "private_reasoning",
+        "thinking_summary",
+        "provider_payload",
+        "message",
+        "tool_intent",
+        "tool_execution",
+        "tool_result",
+        "host_input",
+        "message",
+        "provider_payload",
+        "model_reply",
+        "provider_payload",
+        "message",
+        "native_tool_fallback",
+        "plan",
+        "note",
+        "outcome",
+    ]
     by_kind = {event["kind"]: event for event in reversed(transcript_events(transcript))}
     assert by_kind["tool_result"]["text"] == "a very…"  # what the model saw
     assert by_kind["tool_execution"]["duration_ms"] == 12.5
@@ -142,10 +188,17 @@ def test_forks_resets_resumes_and_runs_left_behind():
     transcript = transcript_of(entries)
     assert transcript["metadata"] == {"parent_transcript_id": "a", "branch_at": 2}
     assert kinds(transcript) == [
-        "transcript_fork", "message", "transcript_reset", "run_start", "outcome",
-        "transcript_resume", "transcript_abandon", "run_start", "budget_exhausted",
+        "transcript_fork",
+        "message",
+        "transcript_reset",
+        "run_start",
+        "outcome",
+        "transcript_resume",
+        "transcript_abandon",
+        "run_start",
+        "budget_exhausted",
         "transcript_archive",
-    ]  # fmt: skip
+    ]
     abandoned = transcript_events(transcript)[6]
     assert abandoned["run_id"] == "r1"
 

@@ -28,14 +28,19 @@ ENTRIES = [
     SessionOpened("s", metadata={"a": [1, None]}),
     Replied(
         Message("assistant", (Thinking("hm"), Text("ok"), ToolCall("c1", "add", {"a": 1.5}))),
-        Usage(10, 5), "tool_use", "mock", "m", 1, "f",
+        Usage(10, 5),
+        "tool_use",
+        "mock",
+        "m",
+        1,
+        "f",
     ),
     ToolResulted("c1", "add", "ok", ToolResult("c1", "3", name="add")),
     ToolMessage(("c1",)),
     Reshaped(0, 1, (Message("user", (Text("cut"),)),), "trim"),
     IterationEnd(1, "dropped"),
     Noted("x", {"deep": [[[]]]}),
-]  # fmt: skip
+]
 PAYLOAD = written.encode(ENTRIES, "s")
 
 

@@ -41,7 +41,9 @@ def test_it_is_asked_again():
     assert schema._to_wal(busy, 5.0) == "wal" and busy.refusals == 0
 
 
-@pytest.mark.parametrize(("busy", "patience"), [(Busy(10**9), 0.0), (Busy(9, "disk I/O error"), 5.0)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("busy", "patience"), [(Busy(10**9), 0.0), (Busy(9, "disk I/O error"), 5.0)]
+)
 def test_it_is_not_asked_for_ever_nor_whatever_is_wrong(busy: Any, patience: float):
     before = busy.refusals
     with pytest.raises(sqlite3.OperationalError):

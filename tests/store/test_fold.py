@@ -36,12 +36,21 @@ def texts(entries):
 
 def test_messages_append_and_results_join_in_the_order_asked():
     entries = [
-        user("go"), IterationStart(1), reply("x", "a", "b"), done("b", "B"), done("a", "A"),
-        ToolMessage(("a", "b")), IterationEnd(1, "keep_going"), reply("end"),
-    ]  # fmt: skip
+        user("go"),
+        IterationStart(1),
+        reply("x", "a", "b"),
+        done("b", "B"),
+        done("a", "A"),
+        ToolMessage(("a", "b")),
+        IterationEnd(1, "keep_going"),
+        reply("end"),
+    ]
     assert texts(entries) == [
-        ("user", "go"), ("assistant", "x"), ("tool", ["A", "B"]), ("assistant", "end"),
-    ]  # fmt: skip
+        ("user", "go"),
+        ("assistant", "x"),
+        ("tool", ["A", "B"]),
+        ("assistant", "end"),
+    ]
 
 
 def test_what_the_model_sees_may_differ_from_what_the_tool_said():

@@ -39,22 +39,44 @@ def test_named_values():
 @pytest.mark.parametrize(
     "sql",
     [
-        "COMMIT", "commit", " /* x */ rollback", "-- x\nBEGIN", "END", "ABORT", "START TRANSACTION",
-        "SAVEPOINT a", "RELEASE a", "PREPARE TRANSACTION 'x'", "SET statement_timeout = 0",
-        "RESET ALL", "DISCARD ALL", "LISTEN x", "VACUUM", "COPY t FROM '/etc/passwd'", "", "/* */",
-        "DEALLOCATE ALL", ";COMMIT",
-        "DELETE FROM windlass_rows", "UPDATE Windlass_Sessions SET epoch = 0",
-        'INSERT INTO "windlass_inbox" VALUES (1)', "DROP TABLE windlass_rows", "TRUNCATE a, windlass_rows",
+        "COMMIT",
+        "commit",
+        " /* x */ rollback",
+        "-- x\nBEGIN",
+        "END",
+        "ABORT",
+        "START TRANSACTION",
+        "SAVEPOINT a",
+        "RELEASE a",
+        "PREPARE TRANSACTION 'x'",
+        "SET statement_timeout = 0",
+        "RESET ALL",
+        "DISCARD ALL",
+        "LISTEN x",
+        "VACUUM",
+        "COPY t FROM '/etc/passwd'",
+        "",
+        "/* */",
+        "DEALLOCATE ALL",
+        ";COMMIT",
+        "DELETE FROM windlass_rows",
+        "UPDATE Windlass_Sessions SET epoch = 0",
+        'INSERT INTO "windlass_inbox" VALUES (1)',
+        "DROP TABLE windlass_rows",
+        "TRUNCATE a, windlass_rows",
         "WITH x AS (DELETE FROM public.windlass_rows RETURNING 1) SELECT * FROM x",
-        "SELECT 1 INTO windlass_x", "DO $$ BEGIN DELETE FROM windlass_rows; END $$",
+        "SELECT 1 INTO windlass_x",
+        "DO $$ BEGIN DELETE FROM windlass_rows; END $$",
         "CREATE RULE r AS ON INSERT TO t DO ALSO DELETE FROM windlass_rows",
         "CREATE FUNCTION f() RETURNS int AS 'DELETE FROM windlass_rows' LANGUAGE sql",
         "CREATE TRIGGER t BEFORE INSERT ON windlass_rows EXECUTE FUNCTION f()",
         "SELECT * FROM windlass_sessions FOR UPDATE",
         r'DELETE FROM U&"\0077indlass_rows"',
-        "ALTER TABLE t RENAME TO windlass_t", "LOCK TABLE windlass_rows", "GRANT ALL ON windlass_rows TO x",
+        "ALTER TABLE t RENAME TO windlass_t",
+        "LOCK TABLE windlass_rows",
+        "GRANT ALL ON windlass_rows TO x",
     ],
-)  # fmt: skip
+)
 def test_what_a_body_may_not(sql):
     assert read(sql).refused is not None
 
@@ -62,11 +84,16 @@ def test_what_a_body_may_not(sql):
 @pytest.mark.parametrize(
     "sql",
     [
-        "SELECT * FROM windlass_model_calls", "SELECT 'windlass_rows'",
-        "INSERT INTO t VALUES ('windlass_rows')", "WITH x AS (SELECT 1) INSERT INTO t SELECT * FROM x",
-        "CREATE TABLE t (n int)", "MERGE INTO t USING s ON t.a = s.a WHEN MATCHED THEN DELETE",
-        "(SELECT 1) UNION (SELECT 2)", "NOTIFY x", "UPDATE t SET a = 1 -- windlass_rows",
+        "SELECT * FROM windlass_model_calls",
+        "SELECT 'windlass_rows'",
+        "INSERT INTO t VALUES ('windlass_rows')",
+        "WITH x AS (SELECT 1) INSERT INTO t SELECT * FROM x",
+        "CREATE TABLE t (n int)",
+        "MERGE INTO t USING s ON t.a = s.a WHEN MATCHED THEN DELETE",
+        "(SELECT 1) UNION (SELECT 2)",
+        "NOTIFY x",
+        "UPDATE t SET a = 1 -- windlass_rows",
     ],
-)  # fmt: skip
+)
 def test_what_a_body_may(sql):
     assert read(sql).refused is None

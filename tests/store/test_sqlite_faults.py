@@ -402,8 +402,11 @@ async def closing(store):
 
 async def test_nothing_outlives_a_closed_store(tmp_path):
     def open_files():
-        names = [os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd")
-                 if os.path.islink(f"/proc/self/fd/{fd}")]  # fmt: skip
+        names = [
+            os.readlink(f"/proc/self/fd/{fd}")
+            for fd in os.listdir("/proc/self/fd")
+            if os.path.islink(f"/proc/self/fd/{fd}")
+        ]
         return sorted(name for name in names if str(tmp_path) in name)
 
     def threads():

@@ -258,8 +258,9 @@ async def test_bodies_see_the_callers_context(store):
     who.set("ann")
     journal = await store.open("s")
     assert await journal.commit(lambda _: (who.get(), threading.current_thread().name), no) == (
-        "ann", "windlass-store-writer",
-    )  # fmt: skip
+        "ann",
+        "windlass-store-writer",
+    )
     await journal.close()
 
 

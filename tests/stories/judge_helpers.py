@@ -59,10 +59,20 @@ def is_judged(request: w.Request) -> bool:
 def kind_counts(entries: Any) -> dict[str, int]:
     """How many entries of each kind that count something."""
     counted = (
-        "JudgeDecision", "CheckRan", "StepJudgeDecision", "LoopControlDecision", "StallWarning",
-        "LoopDetected", "LoopStuck", "NativeToolFallback", "NativeToolRejected", "FeedbackInjected",
-        "Replied", "ToolResulted", "IterationStart",
-    )  # fmt: skip
+        "JudgeDecision",
+        "CheckRan",
+        "StepJudgeDecision",
+        "LoopControlDecision",
+        "StallWarning",
+        "LoopDetected",
+        "LoopStuck",
+        "NativeToolFallback",
+        "NativeToolRejected",
+        "FeedbackInjected",
+        "Replied",
+        "ToolResulted",
+        "IterationStart",
+    )
     names = [type(entry).__name__ for entry in entries]
     return {name: names.count(name) for name in counted if name in names}
 
@@ -138,9 +148,14 @@ def _judgement(entry: JournalEntry) -> bool:
     if type(entry) is Said:
         return entry.message.kind not in (None, "nudge")
     return type(entry).__name__ in (
-        "JudgeDecision", "StepJudgeDecision", "LoopControlDecision", "StallWarning", "LoopDetected",
-        "LoopStuck", "NativeToolRejected",
-    )  # fmt: skip
+        "JudgeDecision",
+        "StepJudgeDecision",
+        "LoopControlDecision",
+        "StallWarning",
+        "LoopDetected",
+        "LoopStuck",
+        "NativeToolRejected",
+    )
 
 
 _MADE_UP = re.compile(rb"\bcall_[0-9a-f]{6,}")

@@ -91,10 +91,17 @@ async def test_the_same_run_without_the_brake_comes_to_its_end():
 @pytest.mark.parametrize(
     "moment",
     [
-        "start", "before_turn", "before_model", "after_reply", "before_tool", "after_tool",
-        "after_turn", "before_finish", "end",
+        "start",
+        "before_turn",
+        "before_model",
+        "after_reply",
+        "before_tool",
+        "after_tool",
+        "after_turn",
+        "before_finish",
+        "end",
     ],
-)  # fmt: skip
+)
 async def test_a_policy_at_every_moment(moment: str):
     brake = w.Abort()
     model = scripted(call("add", a=1, b=1), "two")

@@ -79,8 +79,11 @@ def replies(turn: int) -> list[Reply]:
         case 1:
             return [Reply(f"[c{turn}]", thought, [("shop.look:up", {"order": number})]), last]
         case 2:
-            calls = [("shop.look:up", {"order": "1", "deep": deep}), ("now", {}),
-                     ("shop.look:up", {"order": "2"})]  # fmt: skip
+            calls = [
+                ("shop.look:up", {"order": "1", "deep": deep}),
+                ("now", {}),
+                ("shop.look:up", {"order": "2"}),
+            ]
             return [Reply(f"[c{turn}]", thought, calls), last]
         case 4:
             return [Reply("", thought, [("broken", {"order": number}), ("now", {})]), last]

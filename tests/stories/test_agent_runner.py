@@ -98,9 +98,12 @@ async def test_filters_that_leave_nothing_are_odd():
 async def test_tools_that_a_policy_brings_are_held_to_the_denied_ones_alone():
     model = scripted("x")
     agent = w.Agent(
-        model, tools=[add], policies=[Brings(note, broken)],
-        allowed_tools=["add"], disallowed_tools=["broken"],
-    )  # fmt: skip
+        model,
+        tools=[add],
+        policies=[Brings(note, broken)],
+        allowed_tools=["add"],
+        disallowed_tools=["broken"],
+    )
     told: list[str] = []
     await agent.run("go", on_warning=told.append)
     assert offered(model) == ["add", "note"]
@@ -125,9 +128,15 @@ async def test_a_choice_of_a_tool_that_is_filtered_out_is_refused():
 
 @pytest.mark.parametrize(
     ("option", "value"),
-    [("allowed_tools", "add"), ("disallowed_tools", [1]), ("role", 3), ("output", 3),
-     ("deps_type", "Db"), ("tool_preset", "readonly")],
-)  # fmt: skip
+    [
+        ("allowed_tools", "add"),
+        ("disallowed_tools", [1]),
+        ("role", 3),
+        ("output", 3),
+        ("deps_type", "Db"),
+        ("tool_preset", "readonly"),
+    ],
+)
 def test_a_wrong_or_unknown_option_is_refused(option: str, value: Any):
     with pytest.raises(w.ConfigError, match=option):
         w.Agent(scripted(), **{option: value})
@@ -307,9 +316,11 @@ async def test_the_budget_speaks_before_the_loop_does():
     same = [call("note", text="x")]
     model = scripted(same, same)
     out = await w.Agent(
-        model, tools=[note], max_token_budget=29,
+        model,
+        tools=[note],
+        max_token_budget=29,
         loop_detection={"max_repetitions": 2, "on_loop_detected": "terminate"},
-    ).run("go")  # fmt: skip
+    ).run("go")
     assert (out.stop_reason, out.loop_detected) == ("tokens", False)
     await kept(out, model)
 
@@ -367,8 +378,10 @@ async def test_warnings_may_be_told_to_a_coroutine():
     agent = w.Agent(scripted("x"), tools=[add], allowed_tools=["ad", "ada"])
     await agent.run("go", on_warning=warn)
     assert [words[:20] for words in told] == [
-        "allowed_tools names ", "allowed_tools names ", "allowed_tools and di",
-    ]  # fmt: skip
+        "allowed_tools names ",
+        "allowed_tools names ",
+        "allowed_tools and di",
+    ]
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])

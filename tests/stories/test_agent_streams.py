@@ -28,8 +28,14 @@ async def test_a_stream_in_a_few_words():
     model = scripted(["Look.", call("add", a=1, b=2)], "It is 3.", stream=True)
     events = await told(w.Agent(model, tools=[add]))
     assert [event.type for event in events] == [
-        "text", "tool_use", "tool_result", "text", "text", "text", "done",
-    ]  # fmt: skip
+        "text",
+        "tool_use",
+        "tool_result",
+        "text",
+        "text",
+        "text",
+        "done",
+    ]
     use, result, done = events[1].data, events[2].data, events[-1].data
     assert (use.name, use.input) == ("add", {"a": 1, "b": 2})
     assert (result.tool_use_id, result.data, result.is_error) == (use.id, "3", False)

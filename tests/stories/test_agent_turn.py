@@ -59,8 +59,11 @@ async def test_a_turn_that_broke_off_has_not_ended():
     assert out.status == "provider_error"
     [only] = out.iterations
     assert (only.started, only.ended, only.tool_count, only.prose_chars) == (
-        True, False, None, None
-    )  # fmt: skip
+        True,
+        False,
+        None,
+        None,
+    )
 
 
 async def test_it_comes_with_guidance_beside_the_system_prompt():

@@ -163,10 +163,12 @@ def _race(folder: Path) -> dict[str, list[str]]:
     racing = {
         action: subprocess.Popen(
             [sys.executable, "-c", RACE, str(folder), action],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         for action in ("allow", "deny")
-    }  # fmt: skip
+    }
     for process in racing.values():
         assert process.stdout is not None and process.stdout.readline() == "ready\n"
     for process in racing.values():
@@ -180,9 +182,13 @@ def _race(folder: Path) -> dict[str, list[str]]:
 
 LEAD = w.Caller("lea", roles=("lead",), tenant="acme")
 STRANGERS = [
-    w.Caller("ann", tenant="evil"), w.Caller("ann"), w.Caller("lea", roles=("lead",), tenant="evil"),
-    w.Caller("local"), w.Caller("bob", tenant="acme"), w.Caller("bob", ("clerk",), "acme"),
-]  # fmt: skip
+    w.Caller("ann", tenant="evil"),
+    w.Caller("ann"),
+    w.Caller("lea", roles=("lead",), tenant="evil"),
+    w.Caller("local"),
+    w.Caller("bob", tenant="acme"),
+    w.Caller("bob", ("clerk",), "acme"),
+]
 
 
 @pytest.mark.parametrize("stranger", STRANGERS, ids=repr)

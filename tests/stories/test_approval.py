@@ -143,10 +143,25 @@ async def test_a_call_that_repeats_itself_is_counted_in_the_whole_session():
 
 @pytest.mark.parametrize(
     "path",
-    [".env", "config/.env.local", "id_rsa", "keys/server.PEM", "tls.key", ".ENV", ".env/",
-     "a/../.env", "~/.aws/credentials", "/etc/passwd", "../other", "a/../../x", "link/x", "a\0b",
-     "\\.env", "alias"],
-)  # fmt: skip
+    [
+        ".env",
+        "config/.env.local",
+        "id_rsa",
+        "keys/server.PEM",
+        "tls.key",
+        ".ENV",
+        ".env/",
+        "a/../.env",
+        "~/.aws/credentials",
+        "/etc/passwd",
+        "../other",
+        "a/../../x",
+        "link/x",
+        "a\0b",
+        "\\.env",
+        "alias",
+    ],
+)
 async def test_secrets_and_what_is_outside_are_kept_from_tools(path: str, tmp_path: Path):
     (tmp_path / "link").symlink_to("/")
     (tmp_path / ".env").touch()
@@ -165,9 +180,16 @@ async def test_lookalikes_pass(path: str, tmp_path: Path):
 
 @pytest.mark.parametrize(
     ("command", "runs"),
-    [("cat .env", False), ("cat<.env", False), ("grep x --file=.env", False), ("base64 'a/.env'", False),
-     ("cat $(echo id_rsa)", False), ("echo environment", True), ("ls -la", True)],
-)  # fmt: skip
+    [
+        ("cat .env", False),
+        ("cat<.env", False),
+        ("grep x --file=.env", False),
+        ("base64 'a/.env'", False),
+        ("cat $(echo id_rsa)", False),
+        ("echo environment", True),
+        ("ls -la", True),
+    ],
+)
 async def test_commands_that_name_secrets_do_not_run(command: str, runs: bool):
     assert (await action(call("shell", command=command), []) == "allow") is runs
 
@@ -202,9 +224,16 @@ ASK: Any = {"rules": [{"ask": "write", "rationale": "it changes things"}]}
 
 @pytest.mark.parametrize(
     ("answer", "outcome"),
-    [(True, "ok"), (w.Allow(), "ok"), (False, "denied"), (w.Deny("no"), "denied"), ("yes", "denied"),
-     (None, None), ("ask", None)],
-)  # fmt: skip
+    [
+        (True, "ok"),
+        (w.Allow(), "ok"),
+        (False, "denied"),
+        (w.Deny("no"), "denied"),
+        ("yes", "denied"),
+        (None, None),
+        ("ask", None),
+    ],
+)
 async def test_who_can_answer_at_once_is_asked_first(answer: Any, outcome: str | None):
     seen: list[Any] = []
 
@@ -244,8 +273,11 @@ async def parked(**options: Any) -> tuple[w.Agent[None, str], Any, w.PendingAppr
 async def test_a_call_waits_until_somebody_elsewhere_approves_it():
     agent, out, waiting = await parked()
     assert (waiting.tool, waiting.arguments, waiting.caller, waiting.tenant) == (
-        "write", {"path": "b"}, "acme/ann", "acme",
-    )  # fmt: skip
+        "write",
+        {"path": "b"},
+        "acme/ann",
+        "acme",
+    )
     assert waiting.receipt is not None and waiting.receipt["rationale"] == "it changes things"
     assert waiting.answered is None and not waiting.expired
     await w.approve(waiting.id[:10], by=ANN)
@@ -308,9 +340,12 @@ OTHER = w.Tool(
     "write", "Write a file, or whatever.", {"path": {"type": "string"}}, lambda args: "elsewhere"
 )
 LOUD = w.Tool(
-    "write", write.description, write.parameters, lambda args: "elsewhere",
+    "write",
+    write.description,
+    write.parameters,
+    lambda args: "elsewhere",
     annotations={"kind": "edit", "loud": True},
-)  # fmt: skip
+)
 
 
 class Rewrites(w.Policy[None]):
@@ -520,9 +555,11 @@ async def test_the_question_is_on_record_with_what_it_is_bound_to():
 
 async def test_a_sub_agent_s_call_is_approved_in_its_own_session():
     child = w.Agent(
-        scripted(call("write", path="b"), "written"), name="helper", tools=[write],
+        scripted(call("write", path="b"), "written"),
+        name="helper",
+        tools=[write],
         approval_policy=ASK,
-    )  # fmt: skip
+    )
     parent = w.Agent(scripted(call("helper", task="x"), "ok"), tools=[child.as_tool()])
     out = await parent.run("go", session_id="p")
     assert out.status == "suspended"

@@ -210,12 +210,23 @@ async def test_allow_by_command(command: Any, allowed: bool):
 @pytest.mark.parametrize(
     ("path", "denied"),
     [
-        ("secret/x", True), ("./secret/x", True), ("secret//x", True), ("notes/../secret/x", True),
-        ("open/x", True), ("secret/a/b", True), ("secret", True), ("secret/", True),
-        ("secret\\x", True), ("notes/deep/../../secret/x", True), ("se\u200dcret/x", False),
-        ("\uff53ecret/x", True), ("secret/x\0", True), ("notes/secret", False), ("secrets/x", False),
+        ("secret/x", True),
+        ("./secret/x", True),
+        ("secret//x", True),
+        ("notes/../secret/x", True),
+        ("open/x", True),
+        ("secret/a/b", True),
+        ("secret", True),
+        ("secret/", True),
+        ("secret\\x", True),
+        ("notes/deep/../../secret/x", True),
+        ("se\u200dcret/x", False),
+        ("\uff53ecret/x", True),
+        ("secret/x\0", True),
+        ("notes/secret", False),
+        ("secrets/x", False),
     ],
-)  # fmt: skip
+)
 async def test_deny_by_path_whatever_its_spelling(path: str, denied: bool):
     for name in ("path", "text"):  # any value, anywhere
         arguments = {"path": "a", name: path}
@@ -283,18 +294,42 @@ async def test_path_scope_denies_any_path_inside_and_allows_only_when_all_are():
 # --------------------------------------------------------------------------- hosts
 
 EVIL = [
-    "https://evil.com/x", "https://EVIL.com", "HTTPS://evil.com./x", "https://evil.com:443/x",
-    "https://evil\u3002com/x", "https://\u24d4vil.com/", "//evil.com/x", "evil.com", "evil.com/x",
-    "evil\uff0ecom", "https://user@evil.com/", "https://good.com\\@evil.com", "https:\\\\evil.com",
-    "https://ev\til.com", "https://evil.com\n", " https://evil.com", "https://ev%69l.com/",
-    "http:evil.com", "http:/evil.com", "http:///evil.com", "https://evil.com:x/", "https://evil..com",
+    "https://evil.com/x",
+    "https://EVIL.com",
+    "HTTPS://evil.com./x",
+    "https://evil.com:443/x",
+    "https://evil\u3002com/x",
+    "https://\u24d4vil.com/",
+    "//evil.com/x",
+    "evil.com",
+    "evil.com/x",
+    "evil\uff0ecom",
+    "https://user@evil.com/",
+    "https://good.com\\@evil.com",
+    "https:\\\\evil.com",
+    "https://ev\til.com",
+    "https://evil.com\n",
+    " https://evil.com",
+    "https://ev%69l.com/",
+    "http:evil.com",
+    "http:/evil.com",
+    "http:///evil.com",
+    "https://evil.com:x/",
+    "https://evil..com",
     "https://evil.com#@good.com/",
-]  # fmt: skip
+]
 LOOPBACK = [
-    "http://127.0.0.1/", "http://0177.0.0.1/", "http://0x7f.1/", "http://2130706433/", "http://127.1",
-    "http://[::ffff:127.0.0.1]/", "http://[::ffff:7f00:1]:80/", "http://\uff11\uff12\uff17.0.0.1/",
-    "http://127.0.0.1./", "http://0x7f000001",
-]  # fmt: skip
+    "http://127.0.0.1/",
+    "http://0177.0.0.1/",
+    "http://0x7f.1/",
+    "http://2130706433/",
+    "http://127.1",
+    "http://[::ffff:127.0.0.1]/",
+    "http://[::ffff:7f00:1]:80/",
+    "http://\uff11\uff12\uff17.0.0.1/",
+    "http://127.0.0.1./",
+    "http://0x7f000001",
+]
 
 
 @pytest.mark.parametrize("url", EVIL)
@@ -315,9 +350,16 @@ async def test_deny_by_address_whatever_its_spelling(url: str):
 
 @pytest.mark.parametrize(
     "url",
-    ["https://good.com/evil.com", "https://evil.com.good.com/", "https://notevil.com", "good.com/x",
-     "https://good.com/?next=https://evil.com", "mailto:evil", "http://10.0.0.1/"],
-)  # fmt: skip
+    [
+        "https://good.com/evil.com",
+        "https://evil.com.good.com/",
+        "https://notevil.com",
+        "good.com/x",
+        "https://good.com/?next=https://evil.com",
+        "mailto:evil",
+        "http://10.0.0.1/",
+    ],
+)
 async def test_other_hosts_are_not_denied(url: str):
     assert await runs({"deny": {"fetch": ["evil.com", "127.0.0.1"]}}, "fetch", url=url)
     rules: Any = {"rules": [{"deny": {"domain": ["evil.com", "127.*"]}}]}
@@ -351,8 +393,10 @@ async def test_other_hosts_are_not_denied(url: str):
 )
 async def test_allow_by_url(url: str, allowed: bool):
     patterns = [
-        "https://api.example.com/v1/*", "https://*.example.org/v1/*", "https://b\u00fccher.example/*",
-    ]  # fmt: skip
+        "https://api.example.com/v1/*",
+        "https://*.example.org/v1/*",
+        "https://b\u00fccher.example/*",
+    ]
     assert await runs({"allow": {"fetch": patterns}}, "fetch", url=url) is allowed
 
 

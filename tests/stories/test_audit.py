@@ -50,9 +50,13 @@ async def work(scope: w.Runtime, session: str, caller: w.Caller = ANN, **options
         "all done",
     )
     out = await w.agent_loop(
-        "go", model=model, tools=[*scope.tools(), add, note], session_id=session, caller=caller,
+        "go",
+        model=model,
+        tools=[*scope.tools(), add, note],
+        session_id=session,
+        caller=caller,
         **options,
-    )  # fmt: skip
+    )
     assert out.status == "done", out
 
 
@@ -82,13 +86,26 @@ async def test_what_an_agent_did_is_one_query(tmp_path):
     assert page.cursor is None
 
 
-@pytest.mark.parametrize(("which", "calls"), [
-    ({"tenant": "acme"}, 4), ({"tenant": "evil"}, 3), ({"tenant": None}, 0), ({"caller": "ann"}, 4),
-    ({"caller": "acme/ann"}, 4), ({"caller": "a_n"}, 0), ({"request": "r1"}, 3),
-    ({"conversation": "k1"}, 3), ({"session": "s1"}, 3), ({"session": "s9"}, 0),
-    ({"tool": "note"}, 2), ({"resource": "order"}, 3), ({"since": 0}, 7), ({"until": 1.0}, 0),
-    ({"session": "s1' OR 1 = 1 --"}, 0),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("which", "calls"),
+    [
+        ({"tenant": "acme"}, 4),
+        ({"tenant": "evil"}, 3),
+        ({"tenant": None}, 0),
+        ({"caller": "ann"}, 4),
+        ({"caller": "acme/ann"}, 4),
+        ({"caller": "a_n"}, 0),
+        ({"request": "r1"}, 3),
+        ({"conversation": "k1"}, 3),
+        ({"session": "s1"}, 3),
+        ({"session": "s9"}, 0),
+        ({"tool": "note"}, 2),
+        ({"resource": "order"}, 3),
+        ({"since": 0}, 7),
+        ({"until": 1.0}, 0),
+        ({"session": "s1' OR 1 = 1 --"}, 0),
+    ],
+)
 @pytest.mark.parametrize("place", ["sqlite", "memory"])
 async def test_the_log_can_be_asked_by_everything(tmp_path, place, which, calls):
     places = {"memory": {"store": "memory:", "audit_anchor": None}, "sqlite": {}}
@@ -125,10 +142,16 @@ async def test_a_fork_is_not_charged_with_what_its_parent_did(tmp_path):
         assert (await scope.audit.verify()).ok
 
 
-@pytest.mark.parametrize(("wrong", "words"), [
-    ({"sesion": "s"}, "did you mean 'session'"), ({"limit": 0}, "above 0"), ({"since": "now"}, "seconds"),
-    ({"cursor": "?"}, "no cursor"), ({"tool": 7}, "text"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"sesion": "s"}, "did you mean 'session'"),
+        ({"limit": 0}, "above 0"),
+        ({"since": "now"}, "seconds"),
+        ({"cursor": "?"}, "no cursor"),
+        ({"tool": 7}, "text"),
+    ],
+)
 async def test_a_wrong_filter_is_refused(tmp_path, wrong, words):
     async with shop(tmp_path) as scope:
         with pytest.raises(w.ConfigError, match=words):
@@ -183,8 +206,10 @@ async def test_a_tenant_is_sealed_apart(tmp_path):
         assert report.ok and report.sessions == report.seals == report.chains == 1
         assert (await scope.audit.verify(session="s3")).sessions == 1
     assert [(one.tenant, one.number) for one in seals_in(tmp_path)] == [
-        ("acme", 1), ("evil", 1), ("acme", 2)
-    ]  # fmt: skip
+        ("acme", 1),
+        ("evil", 1),
+        ("acme", 2),
+    ]
 
 
 async def test_runs_that_end_together_share_seals(tmp_path):

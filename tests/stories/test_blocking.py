@@ -145,8 +145,10 @@ def test_ctrl_c_cancels_the_run_on_the_record(tmp_path: Path):
     file = tmp_path / "s.db"
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(SCRIPT), str(file)],
-        capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert done.stdout == "interrupted\n", done.stderr
 
     async def read() -> Any:

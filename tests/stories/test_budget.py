@@ -37,8 +37,10 @@ async def test_a_loop_may_take_fifty_turns():
     model = scripted(then=call("add", a=1, b=1))
     out = await w.agent_loop("go", model=model, tools=[add])
     assert (out.status, out.stop_reason, out.llm.iterations) == (
-        "budget_exhausted", "max_iterations", 50,
-    )  # fmt: skip
+        "budget_exhausted",
+        "max_iterations",
+        50,
+    )
     await kept(out, model)
 
 
@@ -315,8 +317,10 @@ async def test_a_lone_run_may_spend_what_is_left():
 async def test_a_child_spends_from_its_parents_purse():
     child = w.Agent(
         scripted(then=call("add", a=1, b=1), usage={"input_tokens": 30, "output_tokens": 0}),
-        tools=[add], name="child", max_turns=50,
-    )  # fmt: skip
+        tools=[add],
+        name="child",
+        max_turns=50,
+    )
     model = scripted(call("child", task="dig"), "never", usage={"input_tokens": 10})
     out = await w.agent_loop("go", model=model, tools=[child.as_tool()], token_budget=100)
     assert (out.status, out.stop_reason) == ("budget_exhausted", "tokens")

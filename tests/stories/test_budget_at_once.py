@@ -90,8 +90,10 @@ def test_a_reply_that_a_layer_cut_short_ends_the_run():
     async def story() -> None:
         out = await w.agent_loop("hi", model=Slow(), llm_caller=w.with_budget(usd=0.5))
         assert (out.status, out.stop_reason, out.final_text) == (
-            "budget_exhausted", "usd", "x" * 8,
-        )  # fmt: skip
+            "budget_exhausted",
+            "usd",
+            "x" * 8,
+        )
         whole = await w.agent_loop("hi", model=Slow(), llm_caller=w.with_budget(usd=5))
         assert whole.status == "done"
 
@@ -219,8 +221,10 @@ def test_a_reply_that_the_budget_cut_short_is_no_answer():
     async def story() -> None:
         out = await w.Agent(Slow(), budget=w.Budget(tokens=500)).run("go")
         assert (out.status, out.stop_reason, out.final_text) == (
-            "budget_exhausted", "tokens", "x" * 8,
-        )  # fmt: skip
+            "budget_exhausted",
+            "tokens",
+            "x" * 8,
+        )
         assert out.usage.total_tokens <= 500
         [reply] = [e for e in out.entries if type(e) is Replied]
         assert reply.shortened == "tokens"

@@ -68,9 +68,12 @@ class Dies(w.Model):
 async def test_a_resumed_tree_remembers_what_its_children_spent():
     child = w.Agent(priced("dug", usage=usd(3000)), name="child", max_tokens=100)
     model = priced(
-        call("child", task="dig"), call("ask_host"), call("child", task="dig on"), "done",
+        call("child", task="dig"),
+        call("ask_host"),
+        call("child", task="dig on"),
+        "done",
         usage=usd(1000),
-    )  # fmt: skip
+    )
     agent = w.Agent(model, tools=[child.as_tool(), ask_host], budget=w.Budget(usd=5.5))
     out = await agent.run("go", session_id="s")
     assert (out.status, round(out.cost_usd, 6), round(out.own_cost_usd, 6)) == ("suspended", 5, 2)
@@ -88,9 +91,10 @@ async def test_usage_is_of_the_tree_and_own_usage_of_the_agent():
     assert (out.own_usage, out.usage) == (w.Usage(20, 2), w.Usage(50, 5))
     assert out.token_usage == {"input_tokens": 20, "output_tokens": 2}
     loop = await w.agent_loop(
-        "go", model=scripted(call("child", task="dig"), "done", usage=w.Usage(10, 1)),
+        "go",
+        model=scripted(call("child", task="dig"), "done", usage=w.Usage(10, 1)),
         tools=[w.Agent(scripted("dug", usage=w.Usage(30, 3)), name="child").as_tool()],
-    )  # fmt: skip
+    )
     assert (loop.usage, loop.llm.input_tokens) == (w.Usage(50, 5), 20)
 
 
@@ -174,9 +178,12 @@ async def test_a_session_that_keeps_dying_is_given_up(tmp_path: Path):
 @pytest.mark.parametrize(("most", "asked"), [(0, 1), (2, 3), (None, 12)])
 async def test_how_often_is_an_option(tmp_path: Path, most: int | None, asked: int):
     dies, _ = await deaths(
-        Disk(tmp_path), budget=w.Budget(usd=20), max_tokens=100, max_turns=50,
+        Disk(tmp_path),
+        budget=w.Budget(usd=20),
+        max_tokens=100,
+        max_turns=50,
         max_resume_attempts=most,
-    )  # fmt: skip
+    )
     assert dies.asked == asked
 
 

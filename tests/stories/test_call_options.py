@@ -93,8 +93,12 @@ async def test_a_cache_is_asked_for_where_there_is_one():
 
 @pytest.mark.usefixtures("reachable")
 async def test_a_schema_by_the_provider_s_own_means():
-    schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"],
-              "additionalProperties": False}  # fmt: skip
+    schema = {
+        "type": "object",
+        "properties": {"a": {"type": "integer"}},
+        "required": ["a"],
+        "additionalProperties": False,
+    }
     async with FakeOpenAI('{"a": 1}') as server:
         asked = resolve("gpt-4o", "openai", api_key="k", base_url=server.url)
         assert (await w.llm_call("go", model=asked, schema=schema)).data == {"a": 1}
@@ -320,10 +324,17 @@ async def test_another_model_is_asked_in_words_it_understands():
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
     first = able(w.Overloaded("busy"), caps=Capabilities(structured=("schema",)), provider="acme")
     second = scripted('{"a": 1}', provider="other")
-    reply = await w.llm_call("go", None, {
-        "model": first, "schema": schema, "acme": {"mood": "good"}, "anthropic_beta_features": ["x"],
-        "llm_caller": w.with_fallback([second]),
-    })  # fmt: skip
+    reply = await w.llm_call(
+        "go",
+        None,
+        {
+            "model": first,
+            "schema": schema,
+            "acme": {"mood": "good"},
+            "anthropic_beta_features": ["x"],
+            "llm_caller": w.with_fallback([second]),
+        },
+    )
     assert reply.data == {"a": 1} and reply.via == "fallback"
     asked, again = first.requests[0], second.requests[0]
     assert (asked.settings.schema, asked.settings.extra) == (schema, {"mood": "good"})
@@ -347,8 +358,10 @@ async def test_a_conversation_goes_on_from_a_transcript():
     model = scripted("Ann.")
     second = await w.llm_call("What is my name?", model=model, transcript=first.transcript)
     assert [m.text for m in model.requests[0].messages] == [
-        "My name is Ann.", "Hello, Ann.", "What is my name?",
-    ]  # fmt: skip
+        "My name is Ann.",
+        "Hello, Ann.",
+        "What is my name?",
+    ]
     assert first.transcript["id"] and second.transcript["id"] == first.transcript["id"]
     assert [m["role"] for m in second.transcript["messages"]] == ["user", "assistant"] * 2
     assert w.transcript_render_visible(second.transcript).count("assistant: ") == 2
@@ -371,8 +384,11 @@ async def test_a_transcript_survives_json_with_all_its_blocks():
     reply = await w.llm_call([answer], model=model, tools=[add], transcript=kept)
     assert model.requests[0].messages[1] == first.message
     assert [m["role"] for m in reply.transcript["messages"]] == [
-        "user", "assistant", "tool", "assistant",
-    ]  # fmt: skip
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+    ]
     kinds = [event["kind"] for event in reply.transcript["events"]]
     assert kinds == ["message", "private_reasoning", "message", "tool_result", "message"]
     with pytest.raises(w.BadRequest, match="no result"):
@@ -384,8 +400,12 @@ async def test_a_call_goes_on_from_a_run():
     model = scripted("yes")
     reply = await w.llm_call("Sure?", model=model, transcript=run.transcript)
     assert [m.role for m in model.requests[0].messages] == [
-        "user", "assistant", "tool", "assistant", "user",
-    ]  # fmt: skip
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+        "user",
+    ]
     assert reply.transcript["id"] == run.session_id
     before = len(run.transcript["events"])
     assert reply.transcript["events"][:before] == run.transcript["events"]
@@ -406,9 +426,13 @@ async def test_what_a_transcript_sums_up_is_told_once():
 @pytest.mark.parametrize(
     ("transcript", "words"),
     [
-        ("hi", "transcript is a dict"), ([], "transcript is a dict"), ({}, "no messages"),
-        ({"messages": "hi"}, "messages are a list"), ({"messages": 3}, "messages are a list"),
-        ({"messages": [3]}, "message 0"), ({"messages": [{"role": "boss"}]}, "message 0"),
+        ("hi", "transcript is a dict"),
+        ([], "transcript is a dict"),
+        ({}, "no messages"),
+        ({"messages": "hi"}, "messages are a list"),
+        ({"messages": 3}, "messages are a list"),
+        ({"messages": [3]}, "message 0"),
+        ({"messages": [{"role": "boss"}]}, "message 0"),
         ({"messages": [], "id": 3}, "id is a text"),
         ({"messages": [], "events": {}}, "events is a list"),
         ({"messages": [], "events": [3]}, "events are dicts"),
@@ -416,7 +440,7 @@ async def test_what_a_transcript_sums_up_is_told_once():
         ({"messages": [], "metadata": 3}, "metadata is a dict"),
         ({"mesages": []}, "'messages'"),
     ],
-)  # fmt: skip
+)
 async def test_what_is_no_transcript_is_refused(transcript: Any, words: str):
     model = scripted("never")
     with pytest.raises(w.ConfigError, match=words):
@@ -444,8 +468,9 @@ async def test_a_transcript_needs_something_to_answer():
 
 
 async def test_a_model_without_tools_is_taught_to_write_them():
-    model = scripted('<tool_call>{"name": "add", "arguments": {"a": 1, "b": 2}}</tool_call>',
-                     native_tools=False)  # fmt: skip
+    model = scripted(
+        '<tool_call>{"name": "add", "arguments": {"a": 1, "b": 2}}</tool_call>', native_tools=False
+    )
     reply = await w.llm_call("1+2?", model=model, tools=[add])
     assert [(c.name, c.arguments) for c in reply.tool_calls] == [("add", {"a": 1, "b": 2})]
     assert not model.requests[0].tools and "add" in (model.requests[0].system or "")
@@ -507,11 +532,24 @@ async def test_calls_side_by_side_do_not_know_each_other():
 
 @pytest.mark.parametrize(
     ("option", "value"),
-    [("cache", "yes"), ("stream", 1), ("timeout", -1), ("top_k", 0), ("seed", 1.5), ("stop", [""]),
-     ("temperature", "hot"), ("presence_penalty", 3), ("frequency_penalty", "x"), ("top_p", -0.1),
-     ("max_tokens", 1.5), ("tool_choice", {"nam": "x"}), ("messages", 3), ("tools", 3),
-     ("llm_caller", 3)],
-)  # fmt: skip
+    [
+        ("cache", "yes"),
+        ("stream", 1),
+        ("timeout", -1),
+        ("top_k", 0),
+        ("seed", 1.5),
+        ("stop", [""]),
+        ("temperature", "hot"),
+        ("presence_penalty", 3),
+        ("frequency_penalty", "x"),
+        ("top_p", -0.1),
+        ("max_tokens", 1.5),
+        ("tool_choice", {"nam": "x"}),
+        ("messages", 3),
+        ("tools", 3),
+        ("llm_caller", 3),
+    ],
+)
 async def test_an_impossible_value_is_refused_before_any_call(option: str, value: Any):
     model = scripted("never")
     words = {"messages": "prompt", "tools": "tool"}.get(option, option)

@@ -116,9 +116,16 @@ async def test_a_long_run_is_summarised_and_goes_on():
     assert all(len(request.messages) <= 40 for request in asked(model))
 
 
-@pytest.mark.parametrize("off", [{"compaction": False}, {"compaction": "none"},
-                                 {"compaction": {"strategy": "none"}}, {"auto_compact": False},
-                                 {"compact_strategy": "none"}])  # fmt: skip
+@pytest.mark.parametrize(
+    "off",
+    [
+        {"compaction": False},
+        {"compaction": "none"},
+        {"compaction": {"strategy": "none"}},
+        {"auto_compact": False},
+        {"compact_strategy": "none"},
+    ],
+)
 async def test_it_can_be_off(off: dict[str, Any]):
     model = busy(60, "look")
     out = await w.agent_loop(TASK, model=model, tools=[look], max_iterations=61, **off)
@@ -151,9 +158,12 @@ async def test_truncate_asks_nobody():
 async def test_summarize_middle_keeps_both_ends():
     model = busy(30)
     out = await ran(
-        model, compact_threshold=150, compact_strategy="summarize_middle", compact_keep_first=3,
+        model,
+        compact_threshold=150,
+        compact_strategy="summarize_middle",
+        compact_keep_first=3,
         compact_keep_last=4,
-    )  # fmt: skip
+    )
     (first, *_) = compactions(out)
     assert (first.strategy, first.engine_strategy) == ("summarize_middle", "llm")
     at = next(i for i, r in enumerate(asked(model)) if any(m.kind == "summary" for m in r.messages))
@@ -221,9 +231,12 @@ async def test_a_function_that_says_nothing_leaves_the_short_form(answer: Any):
 @pytest.mark.parametrize("answer", [3, {"summery": "x"}, {"summary": 3}])
 async def test_a_function_that_says_something_else_fails_the_run(answer: Any):
     out = await w.agent_loop(
-        TASK, model=busy(12), tools=[note], compact_threshold=1,
+        TASK,
+        model=busy(12),
+        tools=[note],
+        compact_threshold=1,
         compact_callback=lambda a, r, p: answer,
-    )  # fmt: skip
+    )
     assert out.status == "failed" and "compact_callback" in (out.error or {})["message"]
 
 
@@ -240,9 +253,13 @@ async def test_the_function_sees_the_reminders():
 
     model = busy(12)
     await w.agent_loop(
-        TASK, model=model, tools=[note], compact_threshold=1, compact_callback=callback,
+        TASK,
+        model=model,
+        tools=[note],
+        compact_threshold=1,
+        compact_callback=callback,
         policies=[Clock()],
-    )  # fmt: skip
+    )
     assert set(seen) == {"it is Tuesday"}
 
 
@@ -251,10 +268,12 @@ async def test_the_function_sees_the_reminders():
 
 async def test_the_rest_begins_where_somebody_spoke():
     history = [
-        {"role": "user", "content": "one"}, {"role": "assistant", "content": "two " * 100},
-        {"role": "user", "content": "three"}, {"role": "assistant", "content": "four"},
+        {"role": "user", "content": "one"},
+        {"role": "assistant", "content": "two " * 100},
+        {"role": "user", "content": "three"},
+        {"role": "assistant", "content": "four"},
         {"role": "user", "content": "five"},
-    ]  # fmt: skip
+    ]
     archived: list[Message] = []
 
     def callback(gone: list[Message], reminders: Any, policy: Any) -> str:
@@ -263,9 +282,13 @@ async def test_the_rest_begins_where_somebody_spoke():
 
     model = scripted("end")
     await w.agent_loop(
-        "go", model=model, messages=history, compact_threshold=1, compact_keep_last=2,
+        "go",
+        model=model,
+        messages=history,
+        compact_threshold=1,
+        compact_keep_last=2,
         compact_callback=callback,
-    )  # fmt: skip
+    )
     assert [m.text for m in archived] == ["two " * 100], "what was said first stays, word for word"
     words = said(model.requests[0])
     assert words[0] == "one" and "short" in words[1] and words[2:] == ["three", "four", "five"]
@@ -275,8 +298,9 @@ async def test_what_the_caller_said_last_stays_word_for_word():
     model = busy(30)
     session = (await w.agent_session_open("s")).id
     await w.agent_loop("An old question.", model=scripted("An old answer."), session_id=session)
-    out = await w.agent_loop(TASK, model=model, tools=[note], session_id=session,
-                             compact_threshold=100)  # fmt: skip
+    out = await w.agent_loop(
+        TASK, model=model, tools=[note], session_id=session, compact_threshold=100
+    )
     assert compactions(out)
     words = said(asked(model)[-1])
     assert "An old question." in words and TASK in words
@@ -393,8 +417,9 @@ async def test_a_tool_of_yours_keeps_its_name():
 
 async def test_recall_can_be_denied():
     model = busy(30)
-    agent = w.Agent(model, tools=[note], disallowed_tools=["recall"], compact_threshold=100,
-                    max_turns=40)  # fmt: skip
+    agent = w.Agent(
+        model, tools=[note], disallowed_tools=["recall"], compact_threshold=100, max_turns=40
+    )
     out = await agent.run(TASK)
     assert compactions(out)
     assert [tool.name for tool in asked(model)[-1].tools] == ["note"]
@@ -470,8 +495,13 @@ DOORS = pytest.mark.parametrize("name", ["compaction", "auto_compact"])
 
 @DOORS
 async def test_instructions_are_added_to_the_rules_and_stay_with_the_host(name: str):
-    policy = {"instructions": "Keep the apples.", "preserve": ["pears"], "drop": ["plums"],
-              "author": "ann", "mode": "fruit"}  # fmt: skip
+    policy = {
+        "instructions": "Keep the apples.",
+        "preserve": ["pears"],
+        "drop": ["plums"],
+        "author": "ann",
+        "mode": "fruit",
+    }
     model = busy(30)
     out = await ran(model, compact_threshold=100, **{name: {"policy": policy}})
     assert "Keep the apples." in told(model) and "every condition" in told(model)
@@ -504,8 +534,14 @@ async def test_instructions_are_copied_into_the_summary_where_their_scope_says_s
     assert any("apples" in text for text in said(asked(model)[-1]))
 
 
-@pytest.mark.parametrize("make", [w.compact_for_bug_fix_resumption, w.compact_retaining_current_plan,
-                                  w.compact_preserving_test_failures])  # fmt: skip
+@pytest.mark.parametrize(
+    "make",
+    [
+        w.compact_for_bug_fix_resumption,
+        w.compact_retaining_current_plan,
+        w.compact_preserving_test_failures,
+    ],
+)
 def test_the_helpers_make_policies(make: Any):
     policy = make(author="host", preserve=["my own"], mode="other")
     assert (policy.author, policy.mode, policy.scope) == ("host", "other", "host")
@@ -551,8 +587,9 @@ async def test_a_summary_longer_than_what_it_stands_for_is_cut_down():
 
 async def test_no_turn_is_compacted_again_until_it_has_grown():
     model = busy(60)
-    out = await w.agent_loop(TASK, model=model, tools=[note], compact_threshold=30,
-                             max_iterations=61)  # fmt: skip
+    out = await w.agent_loop(
+        TASK, model=model, tools=[note], compact_threshold=30, max_iterations=61
+    )
     done = compactions(out)
     assert done[0].shortfall is not None, "ten messages alone are more than that"
     for one, next_ in zip(done, done[1:], strict=False):
@@ -734,12 +771,20 @@ async def test_it_is_an_event_as_it_happens_and_in_the_transcript():
     live = [event for event in seen if type(event) is TranscriptCompacted]
     assert len(live) == len(compactions(out)) >= 1
     told_ = [e for e in out.transcript["events"] if e["kind"] == "compaction"][0]["data"]
-    assert {"reason", "strategy", "engine_strategy", "estimated_tokens_before",
-            "estimated_tokens_after", "instruction_mode", "instruction_source",
-            "compaction_policy"} <= set(told_)  # fmt: skip
+    assert {
+        "reason",
+        "strategy",
+        "engine_strategy",
+        "estimated_tokens_before",
+        "estimated_tokens_after",
+        "instruction_mode",
+        "instruction_source",
+        "compaction_policy",
+    } <= set(told_)
     assert (live[0].reason, live[0].estimated_tokens_after) == (
-        told_["reason"], told_["estimated_tokens_after"],
-    )  # fmt: skip
+        told_["reason"],
+        told_["estimated_tokens_after"],
+    )
     assert NOTES in out.transcript["summary"]
     json.dumps(out.transcript)
 
@@ -750,9 +795,16 @@ async def test_the_journal_keeps_everything():
     assert [f"noted step {n}" for n in range(1, 31)] == [r for r in results if "noted" in r]
 
 
-@pytest.mark.parametrize("options", [{"compact_threshold": 60}, {"compact_threshold": 3_000, "tool": "look"},
-                                     {"narrow": 200, "turns": 22}, {"narrow": 4_000, "tool": "look"},
-                                     {"usage": Usage(90_000, 500), "turns": 16}])  # fmt: skip
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"compact_threshold": 60},
+        {"compact_threshold": 3_000, "tool": "look"},
+        {"narrow": 200, "turns": 22},
+        {"narrow": 4_000, "tool": "look"},
+        {"usage": Usage(90_000, 500), "turns": 16},
+    ],
+)
 async def test_killed_anywhere_it_goes_on_with_the_same_requests(options: dict[str, Any]):
     tool, most = options.get("tool", "note"), options.get("narrow")
     threshold = options.get("compact_threshold")
@@ -801,24 +853,29 @@ def _plain(request: w.Request) -> Any:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"compaction": "hybird"}, "hybrid"), ({"compaction": 3}, "compaction"),
+        ({"compaction": "hybird"}, "hybrid"),
+        ({"compaction": 3}, "compaction"),
         ({"compaction": {"strategy": "x"}}, "compaction.strategy"),
         ({"compaction": {"keep_lastn": 1}}, "keep_last_n"),
         ({"compaction": {"keep_last_n": -1}}, "keep_last_n"),
         ({"compaction": {"policy": {"instruction": "x"}}}, "instructions"),
         ({"compaction": {"policy": 3}}, "policy"),
         ({"compaction": {"policy": {}, "compaction_policy": {}}}, "the same"),
-        ({"compact_threshold": 0}, "compact_threshold"), ({"compact_threshold": "1"}, "threshold"),
-        ({"compact_keep_first": -1}, "compact_keep_first"), ({"compact_keep_last": 1.5}, "keep_last"),
-        ({"compact_strategy": "custom"}, "compact_callback"), ({"compact_callback": 3}, "function"),
+        ({"compact_threshold": 0}, "compact_threshold"),
+        ({"compact_threshold": "1"}, "threshold"),
+        ({"compact_keep_first": -1}, "compact_keep_first"),
+        ({"compact_keep_last": 1.5}, "keep_last"),
+        ({"compact_strategy": "custom"}, "compact_callback"),
+        ({"compact_callback": 3}, "function"),
         ({"compact_strategy": "hybrid", "compact_callback": print}, "custom"),
         ({"compaction": "hybrid", "compact_strategy": "truncate"}, "different"),
         ({"compaction": {"keep_last_n": 1}, "compact_keep_last": 2}, "different"),
         ({"compaction": False, "compact_threshold": 9}, "off"),
         ({"compaction": {"strategy": "none", "keep_last_n": 3}}, "off"),
-        ({"auto_compact": "often"}, "often"), ({"compact_treshold": 3}, "compact_threshold"),
+        ({"auto_compact": "often"}, "often"),
+        ({"compact_treshold": 3}, "compact_threshold"),
     ],
-)  # fmt: skip
+)
 async def test_what_cannot_be_is_refused_before_any_call(options: dict[str, Any], words: str):
     model = scripted("never")
     with pytest.raises(w.ConfigError, match=words):
@@ -826,11 +883,18 @@ async def test_what_cannot_be_is_refused_before_any_call(options: dict[str, Any]
     assert not model.requests
 
 
-@pytest.mark.parametrize("same", [{"compaction": True}, {"auto_compact": True}, {"compaction": {}},
-                                  {"compaction": {"strategy": "hybrid", "keep_last_n": 10}},
-                                  {"compaction": w.Compaction(strategy="hybrid")},
-                                  {"auto_compact": {"strategy": "hybrid"}},
-                                  {"compact_strategy": "hybrid", "compact_keep_last": 10}])  # fmt: skip
+@pytest.mark.parametrize(
+    "same",
+    [
+        {"compaction": True},
+        {"auto_compact": True},
+        {"compaction": {}},
+        {"compaction": {"strategy": "hybrid", "keep_last_n": 10}},
+        {"compaction": w.Compaction(strategy="hybrid")},
+        {"auto_compact": {"strategy": "hybrid"}},
+        {"compact_strategy": "hybrid", "compact_keep_last": 10},
+    ],
+)
 async def test_the_default_in_other_words(same: dict[str, Any]):
     default, other = busy(30), busy(30)
     await ran(default, compact_threshold=100)

@@ -192,9 +192,13 @@ async def test_stuck_is_on_the_record():
 async def test_any_call_starts_the_count_again_even_one_that_failed():
     model = scripted("a", call("broken"), "b", call("nowhere"), "c", "##DONE##")
     out = await w.agent_loop(
-        "go", model=model, tools=[broken], loop_until_done=True, max_nudges=1,
+        "go",
+        model=model,
+        tools=[broken],
+        loop_until_done=True,
+        max_nudges=1,
         done_sentinel="##DONE##",
-    )  # fmt: skip
+    )
     assert (out.status, out.llm.iterations) == ("done", 6)
     await kept(out, model)
 

@@ -19,8 +19,9 @@ NATIVE = w.Response(w.Message("assistant", "a + b"), w.Usage(7, 3), "stop_sequen
 
 async def test_a_model_goes_on_in_its_own_way():
     model = able(caps=Capabilities(), completes=NATIVE)
-    reply = await w.llm_completion("def add(a, b):\n    return ", "\n", "Be terse.", model=model,
-                                   temperature=0.2, stop=["\n"])  # fmt: skip
+    reply = await w.llm_completion(
+        "def add(a, b):\n    return ", "\n", "Be terse.", model=model, temperature=0.2, stop=["\n"]
+    )
     assert (reply.text, reply.input_tokens, reply.stop_reason) == ("a + b", 7, "stop_sequence")
     [asked] = model.completions
     assert (asked.prefix, asked.suffix) == ("def add(a, b):\n    return ", "\n")

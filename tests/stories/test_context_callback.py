@@ -71,9 +71,14 @@ async def test_recorded_is_also_what_has_left_the_view():
     seen: list[Any] = []
     model = scripted(then=lambda request: _many(request, 12))
     out = await w.agent_loop(
-        "go", model=model, tools=[note], context_callback=seen.append,
-        compaction="truncate", compact_threshold=60, compact_keep_last=2,
-    )  # fmt: skip
+        "go",
+        model=model,
+        tools=[note],
+        context_callback=seen.append,
+        compaction="truncate",
+        compact_threshold=60,
+        compact_keep_last=2,
+    )
     last = seen[-1]
     assert len(last.visible_messages) < len(last.recorded_messages) == 25
     assert last.visible_messages == list(model.requests[-1].messages)
@@ -117,7 +122,10 @@ async def test_a_list_is_shown_in_place_of_the_view_for_that_call(name: str):
 
 async def test_an_async_function_answers_dicts():
     async def callback(ctx: Any) -> Any:
-        return [{"role": "user", "content": "Only this."}, {"role": "user", "content": [{"type": "text", "text": "And this."}]}]  # fmt: skip
+        return [
+            {"role": "user", "content": "Only this."},
+            {"role": "user", "content": [{"type": "text", "text": "And this."}]},
+        ]
 
     model = scripted("ok")
     out = await looped(model, callback)
@@ -202,7 +210,10 @@ async def test_the_documents_example_keeps_results_beside_their_calls():
 async def test_a_result_that_was_hidden_comes_back_with_its_call():
     model = three()
     await looped(model, lambda ctx: [m for m in ctx.messages if m.role != "tool"])
-    assert [m.role for m in model.requests[-1].messages] == ["user", "assistant", "tool"] + ["assistant", "tool"]  # fmt: skip
+    assert [m.role for m in model.requests[-1].messages] == ["user", "assistant", "tool"] + [
+        "assistant",
+        "tool",
+    ]
     assert said(model.requests[-1]) == ["Add things.", "3", "noted three"]
 
 
@@ -323,9 +334,14 @@ class Pure(w.Model):
 async def test_a_run_killed_at_every_entry_sends_the_same_and_replay_asks_nobody():
     def agent() -> w.Agent[Any, Any]:
         return w.Agent(
-            Pure(), system="Be kind.", tools=[add],
-            context_callback=lambda ctx: {"messages": ctx.messages[:1] + ctx.messages[-2:] if ctx.iteration > 1 else None, "system": "Turn " + "x" * ctx.iteration},
-        )  # fmt: skip
+            Pure(),
+            system="Be kind.",
+            tools=[add],
+            context_callback=lambda ctx: {
+                "messages": ctx.messages[:1] + ctx.messages[-2:] if ctx.iteration > 1 else None,
+                "system": "Turn " + "x" * ctx.iteration,
+            },
+        )
 
     whole = await agent().run("go", session_id="whole")
     assert whole.status == "done", whole.stop_reason

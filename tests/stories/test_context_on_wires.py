@@ -109,7 +109,9 @@ async def atlas(place: str, layer: str = "paths") -> str:
 
 
 def _titled(message: Message, context: w.DecorationContext) -> Message:
-    blocks = [Text(f"({context.index}) {b.text}") if type(b) is Text else b for b in message.content]  # fmt: skip
+    blocks = [
+        Text(f"({context.index}) {b.text}") if type(b) is Text else b for b in message.content
+    ]
     return Message(message.role, tuple(blocks), message.kind)
 
 
@@ -124,13 +126,20 @@ def _control(state: Any) -> dict[str, Any] | None:
     return {"action": "extend", "by": 4} if state.budget.remaining <= 0 else None
 
 
-SHIP = w.skill_define("ship", description="deploy", prompt="One at a time.", allowed_tools=["page", "mind"])  # fmt: skip
+SHIP = w.skill_define(
+    "ship", description="deploy", prompt="One at a time.", allowed_tools=["page", "mind"]
+)
 READ = w.skill_define("read", description="orchard", prompt="Read every line.")
 CONTEXT: dict[str, Any] = {
     "compact_strategy": "hybrid",
     "compact_threshold": 1_000,
     "compact_keep_last": 4,
-    "transcript_projection": {"policy": "reachability_gc", "keep_last": 2, "min_chars": 200, "min_tokens": 100},
+    "transcript_projection": {
+        "policy": "reachability_gc",
+        "keep_last": 2,
+        "min_chars": 200,
+        "min_tokens": 100,
+    },
     "context_callback": _shown,
     "message_decorator": _titled,
     "timestamp_messages": True,
@@ -143,7 +152,7 @@ CONTEXT: dict[str, Any] = {
         "agent.compaction_system": {"text": "You write the log book."},
         "agent.scratchpad_system": {"text": "You keep the pad."},
     },
-}  # fmt: skip
+}
 JUDGEMENT: dict[str, Any] = {
     "done_judge": True,
     "step_judge": {"skip_when_iterations_remaining": 0},
@@ -162,15 +171,25 @@ async def test_all_of_context_meets_all_of_judgement(wire: str):
     async with server:
         model = made(server.url)
         out = await w.agent_loop(
-            "Read the orchard's pages. Never touch the pears.", "You tend an orchard.", model=model,
-            tools=[page, mind, atlas], **CONTEXT, **JUDGEMENT,
-        )  # fmt: skip
+            "Read the orchard's pages. Never touch the pears.",
+            "You tend an orchard.",
+            model=model,
+            tools=[page, mind, atlas],
+            **CONTEXT,
+            **JUDGEMENT,
+        )
         await model.aclose()
-    assert (out.status, out.final_text) == ("done", "All pages are read."), (out.stop_reason, out.error)  # fmt: skip
+    assert (out.status, out.final_text) == ("done", "All pages are read."), (
+        out.stop_reason,
+        out.error,
+    )
     assert not server.refused
     steps = Counter(one.verdict for one in of(out, StepJudgeDecision))
     assert steps["revise"] == 1 and steps["pass"] > 12
-    assert [one.verdict for one in of(out, JudgeDecision) if one.gate == "done_judge"] == ["continue", "done"]  # fmt: skip
+    assert [one.verdict for one in of(out, JudgeDecision) if one.gate == "done_judge"] == [
+        "continue",
+        "done",
+    ]
     assert of(out, StallWarning) and of(out, LoopControlDecision) and of(out, CheckRan)
     assert of(out, Compacted) and of(out, Projected) and of(out, Decorated) and of(out, Reminded)
     assert {one.name for one in of(out, w.SkillActivated)} == {"ship", "read"}

@@ -128,8 +128,7 @@ async def test_a_window_of_nothing_is_off(turns: int):
 
 async def test_a_window_that_is_off_leaves_compaction_on():
     model = busy(30)
-    out = await ran(model, context_strategy=window(0), compact_threshold=100,
-                    compaction="truncate")  # fmt: skip
+    out = await ran(model, context_strategy=window(0), compact_threshold=100, compaction="truncate")
     assert any(type(e) is Compacted for e in out.entries)
 
 
@@ -162,16 +161,18 @@ async def test_what_has_no_answer_yet_is_never_cut():
 
 async def test_instructions_and_what_is_pinned_stay():
     old = [
-        Message("user", "hello"), Message("assistant", "hi"),
-        Message("user", "Budget: 12 apples.", "pinned"), Message("assistant", "ok"),
-        Message("system", "Be kind."), Message("user", "so"), Message("assistant", "yes"),
-    ]  # fmt: skip
+        Message("user", "hello"),
+        Message("assistant", "hi"),
+        Message("user", "Budget: 12 apples.", "pinned"),
+        Message("assistant", "ok"),
+        Message("system", "Be kind."),
+        Message("user", "so"),
+        Message("assistant", "yes"),
+    ]
     model = busy(4)
     await w.agent_loop(TASK, model=model, tools=[note], messages=old, context_strategy=window(1))
     words = said(model.requests[-1])
-    assert words == [
-        "hello", "Budget: 12 apples.", "Be kind.", NOTICE.format(6), "noted step 4"
-    ]  # fmt: skip
+    assert words == ["hello", "Budget: 12 apples.", "Be kind.", NOTICE.format(6), "noted step 4"]
 
 
 async def test_the_first_turn_is_asked_with_all_of_it():
@@ -191,8 +192,13 @@ async def test_a_chat_is_one_conversation():
         out = await agent.run(f"question {number}", session_id=session)
     assert said(model.requests[0]) == ["question 0"]
     assert said(model.requests[-1]) == [
-        "question 0", NOTICE.format(3), "ok", "question 4", "ok", "question 5"
-    ]  # fmt: skip
+        "question 0",
+        NOTICE.format(3),
+        "ok",
+        "question 4",
+        "ok",
+        "question 5",
+    ]
     assert [m.text for m in out.messages] == ["ok"], "what is new is what this run added"
 
 
@@ -291,8 +297,14 @@ async def test_another_model_may_write_it():
 
 async def test_the_settings_are_those_of_the_run_but_for_tools():
     model = busy(6)
-    out = await w.Agent(model, system="Be brief.", tools=[note], context_strategy=summarize(25),
-                        temperature=0.3, tool_choice="auto").run(TASK)  # fmt: skip
+    out = await w.Agent(
+        model,
+        system="Be brief.",
+        tools=[note],
+        context_strategy=summarize(25),
+        temperature=0.3,
+        tool_choice="auto",
+    ).run(TASK)
     assert out.status == "done"
     question = summaries(model)[0]
     assert (question.settings.temperature, question.settings.tool_choice) == (0.3, None)
@@ -317,9 +329,13 @@ async def test_a_summary_that_cannot_be_written_loses_nothing():
 async def test_a_budget_that_is_spent_ends_the_run_and_not_the_history():
     model = busy(20)
     out = await w.agent_loop(
-        TASK, model=model, tools=[note], context_strategy=summarize(25),
-        budget={"tokens": 3_000}, llm_options={"max_tokens": 40},
-    )  # fmt: skip
+        TASK,
+        model=model,
+        tools=[note],
+        context_strategy=summarize(25),
+        budget={"tokens": 3_000},
+        llm_options={"max_tokens": 40},
+    )
     assert out.status in ("budget_exhausted", "done")
     await kept(out, model)
 
@@ -362,9 +378,11 @@ async def test_a_summary_alone_is_not_summarised_again():
 async def test_pictures_are_not_written_out():
     data = "iVBORw0KGgo" * 200
     old = [
-        Message("user", "look"), Message("assistant", "yes"),
-        Message("user", (Text("this one"), Image(data))), Message("assistant", "I see"),
-    ]  # fmt: skip
+        Message("user", "look"),
+        Message("assistant", "yes"),
+        Message("user", (Text("this one"), Image(data))),
+        Message("assistant", "I see"),
+    ]
     model = busy(3)
     await w.agent_loop(TASK, model=model, tools=[note], messages=old, context_strategy=summarize(5))
     words = summaries(model)[0].messages[0].text
@@ -430,10 +448,22 @@ def _ring() -> list[Any]:
 @pytest.mark.parametrize(
     "answer",
     [
-        [{"role": "user", "content": _ring()}],None, [], (), "text", 3, ["text"], [3], [None], {"role": "user"}, [{"content": "x"}],
-     [{"role": "boss", "content": "x"}], [{"role": "user", "content": 3}],
-     [Message("user", (ToolCall("c", "n", {"x": object()}),))]],
-)  # fmt: skip
+        [{"role": "user", "content": _ring()}],
+        None,
+        [],
+        (),
+        "text",
+        3,
+        ["text"],
+        [3],
+        [None],
+        {"role": "user"},
+        [{"content": "x"}],
+        [{"role": "boss", "content": "x"}],
+        [{"role": "user", "content": 3}],
+        [Message("user", (ToolCall("c", "n", {"x": object()}),))],
+    ],
+)
 async def test_anything_else_fails_the_run(answer: Any):
     model = busy(4)
     out = await w.agent_loop(
@@ -485,18 +515,32 @@ async def test_compaction_may_be_off_in_words(off: dict[str, Any]):
 # --------------------------------------------------------------------------- options
 
 _BAD: list[tuple[Any, str]] = [
-    ("sliding-window", "a dict with a type"), (True, "a dict"), (3, "a dict"), ([], "a dict"),
-    ({}, "has no type"), ({"max_turns": 3}, "has no type"),
-    ({"type": "sliding_window", "max_turns": 3}, "sliding-window"), ({"type": None}, "type"),
-    ({"type": "sliding-window"}, "needs max_turns"), (window("3"), "max_turns"),  # pyright: ignore[reportArgumentType]
-    (window(1.5), "max_turns"), (window(True), "max_turns"),  # pyright: ignore[reportArgumentType]
-    ({**window(3), "maxTurns": 3}, "max_turns"), ({**window(3), "max_tokens": 3}, "'summarize'"),
-    ({"type": "summarize"}, "needs max_tokens"), (summarize(0), "max_tokens"),
-    (summarize(9, summary_model=""), "summary_model"), (summarize(9, summary_model=3), "summary_model"),
-    (summarize(9, compress=print), "'custom'"), (summarize(9, summary="x"), "summary_model"),
-    ({"type": "custom"}, "needs compress"), (custom(None), "compress"), (custom("x"), "function"),
-    (summarize(9, summary_model="nobody:nothing"), "nobody"), (w.Summarize(max_tokens=0), "max_tokens"),
-]  # fmt: skip
+    ("sliding-window", "a dict with a type"),
+    (True, "a dict"),
+    (3, "a dict"),
+    ([], "a dict"),
+    ({}, "has no type"),
+    ({"max_turns": 3}, "has no type"),
+    ({"type": "sliding_window", "max_turns": 3}, "sliding-window"),
+    ({"type": None}, "type"),
+    ({"type": "sliding-window"}, "needs max_turns"),
+    (window("3"), "max_turns"),  # pyright: ignore[reportArgumentType]
+    (window(1.5), "max_turns"),
+    (window(True), "max_turns"),  # pyright: ignore[reportArgumentType]
+    ({**window(3), "maxTurns": 3}, "max_turns"),
+    ({**window(3), "max_tokens": 3}, "'summarize'"),
+    ({"type": "summarize"}, "needs max_tokens"),
+    (summarize(0), "max_tokens"),
+    (summarize(9, summary_model=""), "summary_model"),
+    (summarize(9, summary_model=3), "summary_model"),
+    (summarize(9, compress=print), "'custom'"),
+    (summarize(9, summary="x"), "summary_model"),
+    ({"type": "custom"}, "needs compress"),
+    (custom(None), "compress"),
+    (custom("x"), "function"),
+    (summarize(9, summary_model="nobody:nothing"), "nobody"),
+    (w.Summarize(max_tokens=0), "max_tokens"),
+]
 
 
 @pytest.mark.parametrize(("strategy", "words"), _BAD)
@@ -509,8 +553,9 @@ async def test_what_cannot_be_is_refused_before_any_call(strategy: Any, words: s
     assert not model.requests
 
 
-@pytest.mark.parametrize("also", [{"compaction": True}, {"compact_threshold": 9},
-                                  {"auto_compact": {"keep_last_n": 2}}])  # fmt: skip
+@pytest.mark.parametrize(
+    "also", [{"compaction": True}, {"compact_threshold": 9}, {"auto_compact": {"keep_last_n": 2}}]
+)
 async def test_two_ways_at_once_are_refused(also: dict[str, Any]):
     with pytest.raises(w.ConfigError, match="context_strategy and compaction"):
         await w.agent_loop("go", model=scripted("x"), context_strategy=window(2), **also)
@@ -531,9 +576,9 @@ def _compress(messages: list[Message], tokens: int) -> list[Message]:
 
 
 @pytest.mark.parametrize(
-    "strategy", [window(1), window(3), summarize(12), summarize(40), custom(_compress),
-                 custom(lambda m, n: m)]
-)  # fmt: skip
+    "strategy",
+    [window(1), window(3), summarize(12), summarize(40), custom(_compress), custom(lambda m, n: m)],
+)
 async def test_killed_anywhere_it_goes_on_with_the_same_requests(strategy: dict[str, Any]):
     def agent() -> tuple[w.Agent[Any, Any], ScriptedModel]:
         model = busy(9)

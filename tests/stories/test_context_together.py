@@ -46,7 +46,9 @@ async def test_what_a_callback_makes_up_is_decorated_once_even_after_a_crash(
     def decorator(message: Message, context: Any) -> Message:
         asked.append(message.text)
         time[0] += 60
-        blocks = [Text(f"{context.timestamp} {b.text}") if type(b) is Text else b for b in message.content]  # fmt: skip
+        blocks = [
+            Text(f"{context.timestamp} {b.text}") if type(b) is Text else b for b in message.content
+        ]
         return Message(message.role, tuple(blocks), message.kind)
 
     options: dict[str, Any] = {
@@ -93,10 +95,14 @@ async def test_a_tool_that_a_skill_brings_late_is_new_and_stays(tmp_path: Any):
     model = scripted(*adds(14), "done")
     steer = lambda turn: "Write the guide." if turn.iteration == 6 else None  # noqa: E731
     out = await w.agent_loop(
-        "go", model=model, tools=[add, tool("look")], skills=str(tmp_path),
-        skill_match={"sticky": False}, tool_surface_narrowing={"window_turns": 5},
+        "go",
+        model=model,
+        tools=[add, tool("look")],
+        skills=str(tmp_path),
+        skill_match={"sticky": False},
+        tool_surface_narrowing={"window_turns": 5},
         post_turn_callback=steer,
-    )  # fmt: skip
+    )
     seen = ["read_skill_file" in names for names in offered(model)]
     assert seen.index(True) == 7 and seen[7:12] == [True] * 5 and not any(seen[12:])
     assert all(record.outcome == "ok" for record in out.tool_calls)
@@ -133,7 +139,9 @@ async def test_tools_that_a_skill_gives_back_leave_when_they_are_due_wherever_a_
 
 async def test_what_stays_pinned_through_a_cut_keeps_its_decoration_after_a_crash():
     def decorator(message: Message, context: Any) -> Message:
-        blocks = [Text(f"#{context.index} {b.text}") if type(b) is Text else b for b in message.content]  # fmt: skip
+        blocks = [
+            Text(f"#{context.index} {b.text}") if type(b) is Text else b for b in message.content
+        ]
         return Message(message.role, tuple(blocks), message.kind)
 
     async def handler(args: dict[str, Any]) -> str:
@@ -156,7 +164,9 @@ async def test_what_stays_pinned_through_a_cut_keeps_its_decoration_after_a_cras
     await kept(out, model)
     stored = msgspec.json.encode(await current_store().read("s"))  # as a disk would have it
     entries = msgspec.json.decode(stored, type=list[JournalEntry])
-    end = max(at for at, e in enumerate(entries) if type(e) is IterationEnd and e.verdict == "keep_going")  # fmt: skip
+    end = max(
+        at for at, e in enumerate(entries) if type(e) is IterationEnd and e.verdict == "keep_going"
+    )
     await written(current_store(), "cut", entries[: end + 1])
     again = scripted(then="notes, or two")
     await w.Agent(again, **options).resume("cut")

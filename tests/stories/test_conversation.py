@@ -37,8 +37,11 @@ async def test_each_turn_is_written_as_it_happens(scope: w.Runtime):
     await scope.models.generate("What is 1 + 2?", model=model, conversation=talk, caller=ANN)
     kept = await turns(scope, talk.id)
     assert [(t.number, t.role, t.content) for t in kept] == [
-        (0, "user", "What is 1 + 2?"), (1, "assistant", "Adding."), (2, "tool", ""), (3, "assistant", "3"),
-    ]  # fmt: skip
+        (0, "user", "What is 1 + 2?"),
+        (1, "assistant", "Adding."),
+        (2, "tool", ""),
+        (3, "assistant", "3"),
+    ]
     assert kept[1].tool_calls[0]["name"] == "add" and kept[2].tool_results[0]["content"] == "3"
     again = await scope.conversations[w.ConversationResource].get(talk.id, caller=ANN)
     assert (again.turns, again.title, again.user) == (4, "Sums", "ann")
@@ -52,8 +55,11 @@ async def test_what_was_said_is_known_the_next_time(scope: w.Runtime):
     await scope.models.generate("Who am I?", model=model, conversation="c", caller=ANN)
     assert said(model.requests[0]) == ["I am Ann.", "Hello.", "Who am I?"]
     assert [t.content for t in await turns(scope, "c")] == [
-        "I am Ann.", "Hello.", "Who am I?", "You are Ann.",
-    ]  # fmt: skip
+        "I am Ann.",
+        "Hello.",
+        "Who am I?",
+        "You are Ann.",
+    ]
 
 
 async def test_a_list_is_a_history_of_its_own(scope: w.Runtime):

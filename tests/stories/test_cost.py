@@ -82,8 +82,11 @@ def test_more_cached_than_sent_is_refused():
 async def test_every_door_adds_to_what_was_spent():
     model = Priced()
     assert dict(w.llm_session_cost()) == {
-        "total_cost": 0.0, "input_tokens": 0, "output_tokens": 0, "call_count": 0,
-    }  # fmt: skip
+        "total_cost": 0.0,
+        "input_tokens": 0,
+        "output_tokens": 0,
+        "call_count": 0,
+    }
     await w.llm_call("hi", model=model)
     async for _ in w.llm_stream("hi", model=model):
         pass
@@ -272,8 +275,12 @@ async def test_a_single_call_is_on_the_books(own_world: Runtime):
     await w.llm_call("hi", model=Priced(), **FOR_ANN)
     [call] = await own_world.store.calls()
     assert (call.tenant, call.caller, call.request, call.conversation, call.door) == (
-        "acme", "acme/ann", "q-1", "talk-1", "llm_call",
-    )  # fmt: skip
+        "acme",
+        "acme/ann",
+        "q-1",
+        "talk-1",
+        "llm_call",
+    )
     assert (call.provider, call.model, call.outcome) == ("priced", "priced-1", "ok")
     assert (call.input_tokens, call.output_tokens, call.session) == (10, 10, None)
     assert call.cost_usd == pytest.approx(0.02) and call.latency_ms > 0 and call.attempts == 1

@@ -94,7 +94,11 @@ LISTS: dict[str, tuple[dict[str, Any], str, str]] = {
     "deny": ({"permissions": {"deny": "wr*"}}, "deny", "deny wr*"),
     "not allowed": ({"permissions": {"allow": "look"}}, "deny", "not allowed"),
     "ceiling": ({"policy": {"tools": ["look"]}}, "deny", "ceiling"),
-    "rule": ({"approval_policy": {"rules": [{"deny": "write"}]}}, "deny", "rule 0 (deny: tool=write)"),
+    "rule": (
+        {"approval_policy": {"rules": [{"deny": "write"}]}},
+        "deny",
+        "rule 0 (deny: tool=write)",
+    ),
     "rule that allows": (
         {"approval_policy": {"rules": [{"allow": "write"}]}},
         "allow",
@@ -102,7 +106,7 @@ LISTS: dict[str, tuple[dict[str, Any], str, str]] = {
     ),
     "limit": ({"rate_limit": {"max_calls": 0}}, "deny", "RateLimit"),
     "nothing": ({}, "allow", "default"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("which", LISTS)

@@ -46,7 +46,7 @@ def numbered(message: Message, context: Any) -> Message:
     blocks = [
         Text(f"#{context.index} {b.text}") if isinstance(b, Text) else b for b in message.content
     ]
-    return Message(message.role, tuple(blocks), message.kind)  # fmt: skip
+    return Message(message.role, tuple(blocks), message.kind)
 
 
 # --------------------------------------------------------------------------- message_decorator
@@ -136,9 +136,12 @@ async def test_after_a_compaction_only_what_is_new_is_decorated():
 
     model = scripted(then=lambda request: _many(request, 12))
     out = await looped(
-        model, message_decorator=decorator, compaction="truncate", compact_threshold=60,
+        model,
+        message_decorator=decorator,
+        compaction="truncate",
+        compact_threshold=60,
         compact_keep_last=2,
-    )  # fmt: skip
+    )
     summaries = [text for text in asked if text.startswith("[Notes")]
     assert summaries and len(asked) == len(set(asked)) == 25 + len(summaries)
     assert model.requests[-1].messages[0].text == "#0 Add things."
@@ -215,7 +218,9 @@ async def test_the_models_own_words_go_back_as_it_said_them(clock: list[float]):
 
 async def test_pictures_have_a_time_too(clock: list[float]):
     model = scripted("nice")
-    await w.agent_loop(Message("user", (Image(url="http://x/y.png"),)), model=model, timestamp_messages=True)  # fmt: skip
+    await w.agent_loop(
+        Message("user", (Image(url="http://x/y.png"),)), model=model, timestamp_messages=True
+    )
     assert model.requests[0].messages[0].text == "[2023-11-14T22:13:20Z] "
 
 
@@ -249,7 +254,11 @@ async def test_what_was_said_before_anybody_looked_has_the_time_it_was_stored(cl
     clock[0] += 86_400
     model = scripted("again")
     await w.Agent(model, timestamp_messages=True).run("back", session_id=first.session_id)
-    assert said(model.requests[0]) == ["[2023-11-14T22:13:20Z] hi", "hello", "[2023-11-15T22:13:20Z] back"]  # fmt: skip
+    assert said(model.requests[0]) == [
+        "[2023-11-14T22:13:20Z] hi",
+        "hello",
+        "[2023-11-15T22:13:20Z] back",
+    ]
 
 
 # --------------------------------------------------------------------------- what goes wrong
@@ -368,7 +377,9 @@ async def test_killed_at_every_entry_it_sends_the_same_and_asks_nobody_again(
         await kept(out)
 
 
-async def test_a_decorated_message_keeps_its_time_when_the_run_goes_on_a_day_later(clock: list[float]):  # fmt: skip
+async def test_a_decorated_message_keeps_its_time_when_the_run_goes_on_a_day_later(
+    clock: list[float],
+):
     def agent() -> w.Agent[Any, Any]:
         return w.Agent(Pure(), tools=[add], timestamp_messages=True)
 

@@ -65,10 +65,14 @@ async def test_the_trace_has_every_step(scope: w.Runtime):
     out = await scope.models.generate("go", model=model, include_tool_trace=True)
     assert out.trace is not None
     assert [(e.type, e.iteration, e.tool, e.outcome) for e in out.trace] == [
-        ("assistant", 1, None, None), ("tool_call", 1, "add", None), ("tool_result", 1, "add", "ok"),
-        ("assistant", 2, None, None), ("tool_call", 2, "broken", None),
-        ("tool_result", 2, "broken", "error"), ("assistant", 3, None, None),
-    ]  # fmt: skip
+        ("assistant", 1, None, None),
+        ("tool_call", 1, "add", None),
+        ("tool_result", 1, "add", "ok"),
+        ("assistant", 2, None, None),
+        ("tool_call", 2, "broken", None),
+        ("tool_result", 2, "broken", "error"),
+        ("assistant", 3, None, None),
+    ]
     assert out.trace[0].content == "Adding." and out.trace[1].arguments == {"a": 1, "b": 2}
     assert out.trace[2].content == "3" and out.trace[0].usage is not None
 
@@ -237,8 +241,9 @@ async def test_every_round_trip_is_on_the_books(scope: w.Runtime):
     await scope.models.generate("go", model=model, caller=ann, request_id="r1", session_id="s")
     rows = await scope.store.calls(tenant="acme")
     assert [(row.door, row.caller, row.request, row.tool_calls) for row in rows] == [
-        ("generate", "acme/ann", "r1", 1), ("generate", "acme/ann", "r1", 0),
-    ]  # fmt: skip
+        ("generate", "acme/ann", "r1", 1),
+        ("generate", "acme/ann", "r1", 0),
+    ]
 
 
 # --------------------------------------------------------------------------- in pieces

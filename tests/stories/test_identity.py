@@ -90,7 +90,7 @@ DOORS: dict[str, tuple[str, Door]] = {
     "reset": ("edit", lambda id, who: w.agent_session_reset(id, caller=who)),
     "trim": ("edit", lambda id, who: w.agent_session_trim(id, 1, caller=who)),
     "clear": ("edit", lambda id, who: w.agent_session_clear_scratchpad(id, caller=who)),
-}  # fmt: skip
+}
 RUNS = {name for name, (action, _) in DOORS.items() if action == "run"}
 
 
@@ -212,10 +212,18 @@ def test_a_caller_has_a_name(user: Any):
 
 def test_no_two_callers_are_written_alike():
     callers = [
-        HOST, FORGED, w.Caller("ann"), w.Caller("acme/ann"), ANN, w.Caller("a/b", tenant="c"),
-        w.Caller("b", tenant="c/a"), w.Caller("b/a", tenant="c"), w.Caller("local", tenant="acme"),
-        w.Caller("acme%2Fann"), w.Caller("a%2Fb", tenant="c"),
-    ]  # fmt: skip
+        HOST,
+        FORGED,
+        w.Caller("ann"),
+        w.Caller("acme/ann"),
+        ANN,
+        w.Caller("a/b", tenant="c"),
+        w.Caller("b", tenant="c/a"),
+        w.Caller("b/a", tenant="c"),
+        w.Caller("local", tenant="acme"),
+        w.Caller("acme%2Fann"),
+        w.Caller("a%2Fb", tenant="c"),
+    ]
     assert len({str(one) for one in callers}) == len(callers)
     assert str(ANN) == "acme/ann" and str(w.Caller("ann")) == "ann" and str(HOST) == "local"
 

@@ -253,8 +253,10 @@ async def test_a_function_stops_the_loop_and_says_how_it_ended():
     assert (out.status, out.stop_reason, out.llm.iterations) == ("incomplete", "enough", 2)
     [decision] = out.adaptive_budget["decisions"]
     assert (decision["action"], decision["status"], decision["reason"]) == (
-        "stop", "incomplete", "enough"
-    )  # fmt: skip
+        "stop",
+        "incomplete",
+        "enough",
+    )
     assert (decision["old_limit"], decision["new_limit"]) == (4, 4)
     await kept(out, model)
 

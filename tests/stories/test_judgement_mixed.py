@@ -25,9 +25,16 @@ from windlass.testing import call, scripted
 from windlass.testing.script import ScriptedModel
 
 STATUSES = {
-    "done", "stuck", "budget_exhausted", "verify_capped", "verify_exhausted", "unverified", "failed",
-    "stopped", "incomplete",
-}  # fmt: skip
+    "done",
+    "stuck",
+    "budget_exhausted",
+    "verify_capped",
+    "verify_exhausted",
+    "unverified",
+    "failed",
+    "stopped",
+    "incomplete",
+}
 
 
 @w.tool(side_effect_level="none")

@@ -233,14 +233,19 @@ async def test_a_judge_of_completion_vetoes_and_accepts():
     out = await w.agent_loop("write it", model=model, verify_completion_judge=True)
     assert (out.status, out.llm.iterations, out.final_text) == ("done", 2, "final")
     assert out.completion_judge == {
-        "invocations": 2, "vetoes": 1, "max_invocations": 5, "cap_reached": False
-    }  # fmt: skip
+        "invocations": 2,
+        "vetoes": 1,
+        "max_invocations": 5,
+        "cap_reached": False,
+    }
     assert said(model.requests[2])[-1] == "write the tests"
     assert model.requests[2].messages[-1].kind == "verify_completion_judge"
     first = of(out, JudgeDecision)[0]
     assert (first.session_id, first.iteration, first.gate) == (
-        out.session_id, 1, "verify_completion_judge"
-    )  # fmt: skip
+        out.session_id,
+        1,
+        "verify_completion_judge",
+    )
     assert (first.reasoning, first.next_step) == ("tests are missing", "write the tests")
     assert first.judge_duration_ms >= 0 and first.trigger is None
     await kept(out, model)
@@ -280,8 +285,11 @@ async def test_with_cap_2_two_vetoes_happen_and_the_third_proposal_ends():
     assert (out.status, out.stop_reason) == ("verify_capped", "completion_judge_cap_reached")
     assert len(model.requests) == 5
     assert out.completion_judge == {
-        "invocations": 2, "vetoes": 2, "max_invocations": 2, "cap_reached": True
-    }  # fmt: skip
+        "invocations": 2,
+        "vetoes": 2,
+        "max_invocations": 2,
+        "cap_reached": True,
+    }
     await kept(out, model)
 
 
@@ -308,8 +316,11 @@ async def test_a_cap_of_0_is_no_cap_and_max_verify_attempts_is_the_last_resort()
     )
     assert (out.status, out.stop_reason) == ("verify_exhausted", "natural")
     assert out.completion_judge == {
-        "invocations": 20, "vetoes": 20, "max_invocations": None, "cap_reached": False
-    }  # fmt: skip
+        "invocations": 20,
+        "vetoes": 20,
+        "max_invocations": None,
+        "cap_reached": False,
+    }
     out = await w.agent_loop(
         "go", model=scripted(then="x"), verify_completion=lambda: "no", max_verify_attempts=3
     )
@@ -357,8 +368,11 @@ async def test_a_done_judge_has_no_cap_unless_one_is_given():
     model = scripted("a", MORE, "b", MORE, "c", DONE)
     out = await w.agent_loop("go", model=model, done_judge=True)
     assert out.done_judge == {
-        "invocations": 3, "vetoes": 2, "max_invocations": None, "cap_reached": False
-    }  # fmt: skip
+        "invocations": 3,
+        "vetoes": 2,
+        "max_invocations": None,
+        "cap_reached": False,
+    }
     model = scripted("a", MORE, "b")
     out = await w.agent_loop("go", model=model, done_judge={"max_feedback": 1})
     assert (out.status, out.stop_reason) == ("verify_capped", "done_judge_cap_reached")
@@ -581,9 +595,19 @@ async def test_a_verdict_is_found_wherever_it_stands(reply: Any):
 
 @pytest.mark.parametrize(
     "reply",
-    ["", "yes", "{", '["done"]', '{"verdict": true}', '{"verdict": ["done"]}', "[" * 5000,
-     '{"verdict": "not done"}', call("give_verdict"), call("give_verdict", verdict=None)],
-)  # fmt: skip
+    [
+        "",
+        "yes",
+        "{",
+        '["done"]',
+        '{"verdict": true}',
+        '{"verdict": ["done"]}',
+        "[" * 5000,
+        '{"verdict": "not done"}',
+        call("give_verdict"),
+        call("give_verdict", verdict=None),
+    ],
+)
 async def test_what_is_no_clear_yes_is_a_no(reply: Any):
     model = scripted("x", reply, "y", DONE)
     out = await w.agent_loop("go", model=model, done_judge=True)
@@ -595,10 +619,12 @@ async def test_what_is_no_clear_yes_is_a_no(reply: Any):
 
 @pytest.mark.parametrize(
     "reply",
-    ['{"verdict": "continue", "reasoning": "\\ud800", "next_step": "go \\udfff on"}',
-     '{"verdict": "continue", "next_step": "' + "x" * 200_000 + '"}'],
+    [
+        '{"verdict": "continue", "reasoning": "\\ud800", "next_step": "go \\udfff on"}',
+        '{"verdict": "continue", "next_step": "' + "x" * 200_000 + '"}',
+    ],
     ids=["half characters", "a book"],
-)  # fmt: skip
+)
 async def test_a_judge_that_says_what_cannot_be_said_ends_nothing(reply: str):
     model = scripted("x", reply, "y", DONE)
     out = await w.agent_loop("go", model=model, done_judge=True)

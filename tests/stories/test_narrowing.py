@@ -66,8 +66,10 @@ async def test_a_tool_that_only_reads_and_is_not_used_leaves_after_the_window():
     assert (entry.removed_tools, entry.remaining_tools) == (("look",), tuple(without))
     assert entry.removed == ({"name": "look", "class": "read_only", "last_used": 0},)
     assert [(one["name"], one["class"], one["why"]) for one in entry.kept] == [
-        ("add", "read_only", "used"), ("edit", "mutating", "class"), ("plain", "unknown", "class")
-    ]  # fmt: skip
+        ("add", "read_only", "used"),
+        ("edit", "mutating", "class"),
+        ("plain", "unknown", "class"),
+    ]
     assert entry.policy["window_turns"] == 5 and entry.policy["mode"] == "safe"
     assert entry.policy["prune_classes"] == ["read_only"]
     assert "skill_narrow" in [event["kind"] for event in out.trace["events"]]
@@ -230,15 +232,25 @@ async def test_classes_that_stay_by_themselves(kind: str):
 async def test_one_tool_at_least_stays():
     model = scripted(*["hm"] * 8, "hm ##DONE##")
     out = await w.agent_loop(
-        "go", model=model, tools=[look, grep], tool_surface_narrowing={"mode": "aggressive"},
-        loop_until_done=True, done_sentinel="##DONE##", max_nudges=20,
-    )  # fmt: skip
+        "go",
+        model=model,
+        tools=[look, grep],
+        tool_surface_narrowing={"mode": "aggressive"},
+        loop_until_done=True,
+        done_sentinel="##DONE##",
+        max_nudges=20,
+    )
     assert out.status == "done" and offered(model)[-1] == ["look"]
     model = scripted(call("grep"), *["hm"] * 8, "hm ##DONE##")
     await w.agent_loop(
-        "go", model=model, tools=[look, grep], tool_surface_narrowing=True,
-        loop_until_done=True, done_sentinel="##DONE##", max_nudges=20,
-    )  # fmt: skip
+        "go",
+        model=model,
+        tools=[look, grep],
+        tool_surface_narrowing=True,
+        loop_until_done=True,
+        done_sentinel="##DONE##",
+        max_nudges=20,
+    )
     assert offered(model)[-1] == ["grep"]  # the one that was used last
 
 
@@ -246,9 +258,12 @@ async def test_what_others_wait_for_stays():
     tools = [add, look, grep]
     model = scripted(*adds(6), call("look"), "done")
     await w.agent_loop(
-        "go", model=model, tools=tools, tool_surface_narrowing=True,
+        "go",
+        model=model,
+        tools=tools,
+        tool_surface_narrowing=True,
         require_successful_tools=[["look", "nothing"]],
-    )  # fmt: skip
+    )
     assert offered(model)[-1] == ["add", "look"]
     left = await shown_after(6, tools, True, stop_after_successful_tools=["grep"])
     assert left == ["add", "grep"]
@@ -258,9 +273,13 @@ async def test_the_tool_that_is_demanded_stays():
     choice = {"name": "look"}
     model = scripted(*adds(7), "done")
     await w.agent_loop(
-        "go", model=model, tools=[add, look, grep], tool_choice=choice,
-        tool_surface_narrowing=True, max_iterations=8,
-    )  # fmt: skip
+        "go",
+        model=model,
+        tools=[add, look, grep],
+        tool_choice=choice,
+        tool_surface_narrowing=True,
+        max_iterations=8,
+    )
     assert offered(model)[-1] == ["add", "look"]
 
 
@@ -272,9 +291,12 @@ async def test_a_tool_that_is_demanded_later_is_shown_again():
 
     model = scripted(*adds(7), call("look"), "done")
     await w.agent_loop(
-        "go", model=model, tools=[add, look, grep], tool_surface_narrowing=True,
+        "go",
+        model=model,
+        tools=[add, look, grep],
+        tool_surface_narrowing=True,
         post_turn_callback=demand,
-    )  # fmt: skip
+    )
     assert offered(model)[6] == ["add"] and "look" in offered(model)[7]
 
 
@@ -282,9 +304,13 @@ async def test_tools_of_the_runtime_stay():
     model = scripted(*adds(7), "done")
     hidden = tool("rare", defer_loading=True, side_effect_level="none")
     await w.agent_loop(
-        "go", model=model, tools=[add, look, hidden], progress_tool=True,
-        tool_search={"variant": "bm25"}, tool_surface_narrowing={"mode": "aggressive"},
-    )  # fmt: skip
+        "go",
+        model=model,
+        tools=[add, look, hidden],
+        progress_tool=True,
+        tool_search={"variant": "bm25"},
+        tool_surface_narrowing={"mode": "aggressive"},
+    )
     left = offered(model)[-1]
     assert "agent_progress" in left and any("search" in name for name in left)
     assert "look" not in left
@@ -294,9 +320,12 @@ async def test_a_tool_that_came_late_has_its_whole_window():
     rare = tool("rare", defer_loading=True, side_effect_level="none")
     model = scripted(*adds(4), call("__windlass_tool_search", query="rare"), *adds(6), "done")
     await w.agent_loop(
-        "go", model=model, tools=[add, look, rare], tool_search={"mode": "client"},
+        "go",
+        model=model,
+        tools=[add, look, rare],
+        tool_search={"mode": "client"},
         tool_surface_narrowing=True,
-    )  # fmt: skip
+    )
     shown = ["rare" in names for names in offered(model)]
     assert shown == [False] * 5 + [True] * 5 + [False] * 2
 
@@ -332,9 +361,13 @@ async def test_it_goes_along_with_a_cut_of_the_view():
     for other, leaves in ((wide, True), (look, False)):
         model = scripted(*adds(14), "done", usage=CACHED)
         out = await w.agent_loop(
-            "go", "You do sums. " * 40, model=model, tools=[add, other], policies=[Cut()],
+            "go",
+            "You do sums. " * 40,
+            model=model,
+            tools=[add, other],
+            policies=[Cut()],
             tool_surface_narrowing=True,
-        )  # fmt: skip
+        )
         left = [len(names) for names in offered(model)]
         assert left == ([2] * 9 + [1] * 6 if leaves else [2] * 15)  # else it would not pay
         await kept(out, model)
@@ -343,9 +376,14 @@ async def test_it_goes_along_with_a_cut_of_the_view():
 async def test_it_goes_along_with_a_compaction_in_the_very_same_request():
     model = scripted(*adds(24), "done", usage=CACHED)
     out = await w.agent_loop(
-        "go", model=model, tools=[add, look], tool_surface_narrowing=True,
-        compaction="truncate", compact_threshold=60, compact_keep_last=4,
-    )  # fmt: skip
+        "go",
+        model=model,
+        tools=[add, look],
+        tool_surface_narrowing=True,
+        compaction="truncate",
+        compact_threshold=60,
+        compact_keep_last=4,
+    )
     names = offered(model)
     at = next(n for n, each in enumerate(names) if "recall" in each and n >= 5)
     assert names[at - 1] == ["add", "look"] or "look" not in names[at - 1]
@@ -360,9 +398,12 @@ async def test_it_goes_along_with_tools_that_come():
         *adds(9), call("__windlass_tool_search", query="rare"), *adds(2), "done", usage=CACHED
     )
     await w.agent_loop(
-        "go", model=model, tools=[add, look, rare], tool_search={"mode": "client"},
+        "go",
+        model=model,
+        tools=[add, look, rare],
+        tool_search={"mode": "client"},
         tool_surface_narrowing=True,
-    )  # fmt: skip
+    )
     names = offered(model)
     assert all("look" in each for each in names[:10])
     assert all("look" not in each and "rare" in each for each in names[10:])
@@ -394,9 +435,13 @@ async def test_a_run_with_a_warm_cache_goes_on_with_the_same_surface_too():
     script = [*adds(12), "done"]
     whole = scripted(*script, usage=CACHED)
     options: dict[str, Any] = {
-        "tools": [add, look], "tool_surface_narrowing": True, "max_turns": 20,
-        "compaction": "truncate", "compact_threshold": 60, "compact_keep_last": 4,
-    }  # fmt: skip
+        "tools": [add, look],
+        "tool_surface_narrowing": True,
+        "max_turns": 20,
+        "compaction": "truncate",
+        "compact_threshold": 60,
+        "compact_keep_last": 4,
+    }
     out = await w.Agent(whole, **options).run("go", session_id="s")
     [entry] = narrowed(out)
     store = current_store()
@@ -423,8 +468,10 @@ async def test_a_new_run_on_the_session_sees_all_tools_again():
 
 
 async def test_tools_that_are_written_as_text_are_narrowed_too():
-    lines = [f'<tool_call>{{"name": "add", "arguments": {{"a": 1, "b": {n}}}}}</tool_call>'
-             for n in range(6)]  # fmt: skip
+    lines = [
+        f'<tool_call>{{"name": "add", "arguments": {{"a": 1, "b": {n}}}}}</tool_call>'
+        for n in range(6)
+    ]
     again = '<tool_call>{"name": "look", "arguments": {}}</tool_call>'
     model = scripted(*lines, again, "done", native_tools=False)
     out = await w.agent_loop("go", model=model, tools=[add, look], tool_surface_narrowing=True)
@@ -439,17 +486,22 @@ async def test_tools_that_are_written_as_text_are_narrowed_too():
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        (3, "tool_surface_narrowing"), ("safe", "tool_surface_narrowing"),
-        ({"windw_turns": 3}, "window_turns"), ({"window_turns": 0}, "window_turns"),
-        ({"window_turns": True}, "window_turns"), ({"mode": "agressive"}, "'aggressive'"),
-        ({"hard_keep": "grep"}, "hard_keep"), ({"prune_classes": ["readonly"]}, "'read_only'"),
-        ({"keep_classes": ["x"]}, "keep_classes"), ({"enabled": 1}, "enabled"),
+        (3, "tool_surface_narrowing"),
+        ("safe", "tool_surface_narrowing"),
+        ({"windw_turns": 3}, "window_turns"),
+        ({"window_turns": 0}, "window_turns"),
+        ({"window_turns": True}, "window_turns"),
+        ({"mode": "agressive"}, "'aggressive'"),
+        ({"hard_keep": "grep"}, "hard_keep"),
+        ({"prune_classes": ["readonly"]}, "'read_only'"),
+        ({"keep_classes": ["x"]}, "keep_classes"),
+        ({"enabled": 1}, "enabled"),
         ({"unknown_tool_policy": "drop"}, "unknown_tool_policy"),
         ({"prune_classes": ["mutating"], "keep_classes": ["mutating"]}, "mutating"),
         ({"prune_classes": ["unknown"], "unknown_tool_policy": "keep"}, "unknown_tool_policy"),
         ({"keep_classes": ["unknown"], "unknown_tool_policy": "prune"}, "unknown_tool_policy"),
     ],
-)  # fmt: skip
+)
 async def test_an_impossible_value_is_refused(value: Any, words: str):
     model = scripted("never")
     with pytest.raises(w.ConfigError, match=words):
@@ -483,9 +535,12 @@ async def test_every_provider_takes_a_history_with_calls_of_a_hidden_tool(wire: 
     server, make = servers(answer)[wire]
     async with server:
         agent = w.Agent(
-            make(server.url), tools=[look, edit], max_tokens=4000, tool_surface_narrowing=True,
+            make(server.url),
+            tools=[look, edit],
+            max_tokens=4000,
+            tool_surface_narrowing=True,
             on_session_start=w.system_reminder("Be brief."),
-        )  # fmt: skip
+        )
         out = await agent.run("go")
     assert not server.refused, server.refused[0].message
     assert out.status == "done" and len(out.tool_calls) == 8

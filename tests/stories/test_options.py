@@ -24,10 +24,19 @@ from windlass.llm.request import CALL_OPTIONS
 from windlass.testing import call, scripted
 
 SETTINGS = {
-    "max_tokens": 77, "temperature": 0.3, "top_p": 0.9, "top_k": 5, "stop": ["END"], "seed": 7,
-    "frequency_penalty": 0.5, "presence_penalty": -0.5, "tool_choice": "auto",
-    "thinking": {"budget_tokens": 2000}, "stream": False, "timeout": 9.0,
-}  # fmt: skip
+    "max_tokens": 77,
+    "temperature": 0.3,
+    "top_p": 0.9,
+    "top_k": 5,
+    "stop": ["END"],
+    "seed": 7,
+    "frequency_penalty": 0.5,
+    "presence_penalty": -0.5,
+    "tool_choice": "auto",
+    "thinking": {"budget_tokens": 2000},
+    "stream": False,
+    "timeout": 9.0,
+}
 
 
 def sent(settings: w.Settings, name: str) -> Any:
@@ -89,9 +98,12 @@ async def test_messages_stand_for_the_prompt():
     await w.agent_loop(
         "ignored",
         model=model,
-        messages=[{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"},
-                  {"role": "user", "content": "c"}],
-    )  # fmt: skip
+        messages=[
+            {"role": "user", "content": "a"},
+            {"role": "assistant", "content": "b"},
+            {"role": "user", "content": "c"},
+        ],
+    )
     assert said(model.requests[0]) == ["a", "b", "c"]
 
 
@@ -195,18 +207,46 @@ async def test_an_agent_as_a_tool_has_its_own_words():
 @pytest.mark.parametrize(
     ("option", "value"),
     [
-        ("max_iterations", 0), ("max_iterations", "5"), ("max_iterations", True),
-        ("max_nudges", -1), ("nudge", ""), ("max_concurrent_tools", 0), ("max_calls_per_reply", 0), ("token_budget", 0),
-        ("budget", {"dollars": 1}), ("budget", {"usd": -1}), ("budget", 3),
-        ("loop_until_done", "yes"), ("tool_format", "xml"), ("eager_tools", 1),
-        ("tool_timeout", -1), ("tool_result_max_bytes", 3), ("tool_arg_validation", "loose"),
-        ("policies", [print]), ("session_id", ""), ("on_event", 3), ("abort", True),
-        ("caller", "ann"), ("llm_options", {"temprature": 1}), ("llm_options", [1]),
-        ("temperature", 3), ("max_tokens", 0), ("top_p", 2), ("stop", 3), ("tool_choice", "maybe"),
-        ("thinking", "much"), ("stream", None), ("closing_answer", "yes"), ("store", 3),
-        ("name", ""), ("provider", 3), ("tools", [3]), ("tools", 3), ("model", 3),
+        ("max_iterations", 0),
+        ("max_iterations", "5"),
+        ("max_iterations", True),
+        ("max_nudges", -1),
+        ("nudge", ""),
+        ("max_concurrent_tools", 0),
+        ("max_calls_per_reply", 0),
+        ("token_budget", 0),
+        ("budget", {"dollars": 1}),
+        ("budget", {"usd": -1}),
+        ("budget", 3),
+        ("loop_until_done", "yes"),
+        ("tool_format", "xml"),
+        ("eager_tools", 1),
+        ("tool_timeout", -1),
+        ("tool_result_max_bytes", 3),
+        ("tool_arg_validation", "loose"),
+        ("policies", [print]),
+        ("session_id", ""),
+        ("on_event", 3),
+        ("abort", True),
+        ("caller", "ann"),
+        ("llm_options", {"temprature": 1}),
+        ("llm_options", [1]),
+        ("temperature", 3),
+        ("max_tokens", 0),
+        ("top_p", 2),
+        ("stop", 3),
+        ("tool_choice", "maybe"),
+        ("thinking", "much"),
+        ("stream", None),
+        ("closing_answer", "yes"),
+        ("store", 3),
+        ("name", ""),
+        ("provider", 3),
+        ("tools", [3]),
+        ("tools", 3),
+        ("model", 3),
     ],
-)  # fmt: skip
+)
 async def test_an_impossible_value_is_refused_before_any_call(option: str, value: Any):
     model = scripted("never")
     options = {"model": model, option: value}
@@ -219,11 +259,15 @@ async def test_an_impossible_value_is_refused_before_any_call(option: str, value
 @pytest.mark.parametrize(
     ("typed", "meant"),
     [
-        ("max_iteration", "max_iterations"), ("loop_til_done", "loop_until_done"),
-        ("tool", "tools"), ("nudges", "nudge"), ("iterations", "max_iterations"),
-        ("abort_signal", "abort"), ("system_prompt", "system"),
+        ("max_iteration", "max_iterations"),
+        ("loop_til_done", "loop_until_done"),
+        ("tool", "tools"),
+        ("nudges", "nudge"),
+        ("iterations", "max_iterations"),
+        ("abort_signal", "abort"),
+        ("system_prompt", "system"),
     ],
-)  # fmt: skip
+)
 async def test_an_unknown_option_names_the_nearest(typed: str, meant: str):
     model = scripted("never")
     with pytest.raises(w.ConfigError, match=f"'{typed}'.*'{meant}'"):
@@ -234,18 +278,65 @@ async def test_an_unknown_option_names_the_nearest(typed: str, meant: str):
 def test_every_option_is_known_to_the_walk():
     """A new option comes with its story: this list is what the stories cover."""
     covered = set(SETTINGS) | {
-        "model", "provider", "messages", "tools", "tool_format", "session_id", "store", "on_event",
-        "abort", "caller", "deps", "loop_until_done", "persistent", "done_sentinel",
-        "max_iterations", "max_nudges", "nudge", "max_concurrent_tools", "max_calls_per_reply", "token_budget", "budget",
-        "max_resume_attempts", "take_over", "on_cancel", "on_pending", "closing_answer", "llm_options", "eager_tools", "tool_timeout", "tool_result_max_bytes",
-        "tool_arg_validation", "policies", "name", "run_id", "system", "max_turns",
-        "max_token_budget", "llm_caller", "llm_retries", "llm_backoff_ms",
-        "tool_search", "request_id", "conversation_id",
+        "model",
+        "provider",
+        "messages",
+        "tools",
+        "tool_format",
+        "session_id",
+        "store",
+        "on_event",
+        "abort",
+        "caller",
+        "deps",
+        "loop_until_done",
+        "persistent",
+        "done_sentinel",
+        "max_iterations",
+        "max_nudges",
+        "nudge",
+        "max_concurrent_tools",
+        "max_calls_per_reply",
+        "token_budget",
+        "budget",
+        "max_resume_attempts",
+        "take_over",
+        "on_cancel",
+        "on_pending",
+        "closing_answer",
+        "llm_options",
+        "eager_tools",
+        "tool_timeout",
+        "tool_result_max_bytes",
+        "tool_arg_validation",
+        "policies",
+        "name",
+        "run_id",
+        "system",
+        "max_turns",
+        "max_token_budget",
+        "llm_caller",
+        "llm_retries",
+        "llm_backoff_ms",
+        "tool_search",
+        "request_id",
+        "conversation_id",
         # in test_call_options, test_structured and test_reasoning
-        "model_tier", "cache", "task_kind", "response_format", "schema",
-        "transcript", "reasoning_policy", "thinking_policy", "reasoning_scale", "problem_scale",
-        "reasoning_task", "reasoning_effort", "interleaved_thinking", "anthropic_beta_features",
-    }  # fmt: skip
+        "model_tier",
+        "cache",
+        "task_kind",
+        "response_format",
+        "schema",
+        "transcript",
+        "reasoning_policy",
+        "thinking_policy",
+        "reasoning_scale",
+        "problem_scale",
+        "reasoning_task",
+        "reasoning_effort",
+        "interleaved_thinking",
+        "anthropic_beta_features",
+    }
     judged = set(JudgementOptions.__annotations__)  # have stories of their own
     judged |= set(ContextOptions.__annotations__) | set(AuthorityOptions.__annotations__)
     judged |= {"role", "allowed_tools", "disallowed_tools", "output", "deps_type"}
@@ -264,11 +355,17 @@ async def test_a_loop_result_as_plain_data(tmp_path: Path):
     data = json.loads(json.dumps(out.to_dict()))
     assert data["status"] == "done" and data["error"] is None
     assert data["llm"] == {
-        "iterations": 3, "duration_ms": out.llm.duration_ms, "input_tokens": 30, "output_tokens": 15,
-    }  # fmt: skip
+        "iterations": 3,
+        "duration_ms": out.llm.duration_ms,
+        "input_tokens": 30,
+        "output_tokens": 15,
+    }
     assert data["tools"] == {
-        "calls": ["add", "nope"], "successful": ["add"], "rejected": ["nope"], "mode": "native",
-    }  # fmt: skip
+        "calls": ["add", "nope"],
+        "successful": ["add"],
+        "rejected": ["nope"],
+        "mode": "native",
+    }
     assert data["trace"]["status"] == "done" and data["transcript"]["messages"]
     assert out["status"] == "done"
     assert out["final_text"] == data["final_text"] == "2"
@@ -280,10 +377,16 @@ async def test_a_provider_error_says_everything():
     out = await w.agent_loop("go", model=scripted(call("add", a=1, b=1), error), tools=[add])
     assert (out.status, out.stop_reason) == ("provider_error", "rate_limit")
     assert out.error == {
-        "category": "rate_limit", "reason": "rl_1", "kind": "RateLimited", "provider": "acme",
-        "model": "m1", "message": "slow down", "phase": "model", "tool_format": "native",
+        "category": "rate_limit",
+        "reason": "rl_1",
+        "kind": "RateLimited",
+        "provider": "acme",
+        "model": "m1",
+        "message": "slow down",
+        "phase": "model",
+        "tool_format": "native",
         "after_tool_result": True,
-    }  # fmt: skip
+    }
     with pytest.raises(w.RateLimited) as caught:
         out.raise_for_status()
     assert caught.value.session_id == out.session_id

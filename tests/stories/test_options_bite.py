@@ -16,9 +16,23 @@ from windlass.models.registry.capabilities import Capabilities
 from windlass.testing import call, scripted
 
 PROVIDERS = (
-    "anthropic", "bedrock", "deepseek", "fireworks", "gemini", "groq", "huggingface", "llamacpp",
-    "local", "mistral", "mlx", "ollama", "openai", "openrouter", "together", "vertex",
-)  # fmt: skip
+    "anthropic",
+    "bedrock",
+    "deepseek",
+    "fireworks",
+    "gemini",
+    "groq",
+    "huggingface",
+    "llamacpp",
+    "local",
+    "mistral",
+    "mlx",
+    "ollama",
+    "openai",
+    "openrouter",
+    "together",
+    "vertex",
+)
 
 
 def test_no_provider_is_left_out():
@@ -80,9 +94,19 @@ async def test_a_misspelt_system_is_told_how_it_is_spelt(door: str):
 
 
 SETTLED = (
-    "abort", "caller", "conversation_id", "deps", "llm_transcript_dir", "messages", "name",
-    "on_event", "request_id", "run_id", "session_id", "store",
-)  # fmt: skip
+    "abort",
+    "caller",
+    "conversation_id",
+    "deps",
+    "llm_transcript_dir",
+    "messages",
+    "name",
+    "on_event",
+    "request_id",
+    "run_id",
+    "session_id",
+    "store",
+)
 
 
 @pytest.mark.parametrize("name", SETTLED)
@@ -236,8 +260,14 @@ async def test_a_word_on_thinking_among_llm_options_silences_the_file(tmp_path: 
 
 
 async def test_the_scale_of_a_problem_alone_makes_a_model_think():
-    caps = Capabilities(known=True, thinking=True, thinking_modes=("effort",), lowering="effort",
-                        reasoning_effort_supported=True, efforts=("low", "medium", "high"))  # fmt: skip
+    caps = Capabilities(
+        known=True,
+        thinking=True,
+        thinking_modes=("effort",),
+        lowering="effort",
+        reasoning_effort_supported=True,
+        efforts=("low", "medium", "high"),
+    )
     small, large = able("x", caps=caps), able("x", caps=caps)
     await w.llm_call("go", model=small, reasoning_scale="small")
     await w.llm_call("go", model=large, reasoning_scale="large")

@@ -18,16 +18,19 @@ ASK: Any = {"rules": [{"ask": "pay"}]}
 
 def pay_tool(ran: list[str]) -> w.Tool:
     return w.Tool(
-        name="pay", description="Pay.", parameters={"to": {"type": "string"}},
+        name="pay",
+        description="Pay.",
+        parameters={"to": {"type": "string"}},
         handler=lambda args: ran.append(args["to"]) or f"paid {args['to']}",
-    )  # fmt: skip
+    )
 
 
 async def park(ran: list[str], session: str = "s") -> w.Agent[Any, str]:
     agent: Any = w.Agent(
-        scripted(call("pay", to="bob"), "Paid.", "More."), tools=[pay_tool(ran)],
+        scripted(call("pay", to="bob"), "Paid.", "More."),
+        tools=[pay_tool(ran)],
         approval_policy=ASK,
-    )  # fmt: skip
+    )
     out = await agent.run("go", session_id=session)
     assert out.status == "suspended"
     return agent
@@ -149,15 +152,23 @@ async def test_generate_resumes_to_its_answer_and_so_does_its_conversation(calle
         parked = await parked_generate(scope, ran, conversation="c", **own)
         assert ran == [] and parked.session_id is not None
         out = await scope.models.resume(
-            parked.session_id, decisions={parked.pending[0].id: w.Allow()},
-            model=scripted("Bob has it."), tools=[pay_tool(ran)], include_tool_trace=True, **own,
-        )  # fmt: skip
+            parked.session_id,
+            decisions={parked.pending[0].id: w.Allow()},
+            model=scripted("Bob has it."),
+            tools=[pay_tool(ran)],
+            include_tool_trace=True,
+            **own,
+        )
         assert (out.content, out.finish_reason, ran) == ("Bob has it.", "stop", ["bob"])
         assert out.session_id == parked.session_id and out.trace is not None
         assert await roles_and_texts(scope, caller) == [
-            ("user", "Hi."), ("assistant", "Hello."), ("user", "Pay bob."), ("assistant", ""),
-            ("tool", ""), ("assistant", "Bob has it."),
-        ]  # fmt: skip
+            ("user", "Hi."),
+            ("assistant", "Hello."),
+            ("user", "Pay bob."),
+            ("assistant", ""),
+            ("tool", ""),
+            ("assistant", "Bob has it."),
+        ]
         model = scripted("Welcome.")
         await scope.models.generate("Thanks.", model=model, conversation="c", **own)
         assert [m.text for m in model.requests[0].messages][-2:] == ["Bob has it.", "Thanks."]
@@ -184,10 +195,12 @@ async def test_generate_resumes_in_pieces():
         chunks = [
             chunk
             async for chunk in scope.models.resume_stream(
-                parked.session_id or "", decisions={parked.pending[0].id: True},
-                model=scripted("Bob has it."), tools=[pay_tool(ran)],
+                parked.session_id or "",
+                decisions={parked.pending[0].id: True},
+                model=scripted("Bob has it."),
+                tools=[pay_tool(ran)],
             )
-        ]  # fmt: skip
+        ]
         assert "".join(chunk.delta_content or "" for chunk in chunks) == "Bob has it."
         assert chunks[-1].finish_reason == "stop" and ran == ["bob"]
 
@@ -198,9 +211,12 @@ async def test_generate_resumes_to_another_question():
         parked = await parked_generate(scope, ran)
         with pytest.raises(w.Suspended) as again:
             await scope.models.resume(
-                parked.session_id or "", decisions={parked.pending[0].id: False},
-                model=scripted(call("pay", to="eve")), tools=[pay_tool(ran)], approval_policy=ASK,
-            )  # fmt: skip
+                parked.session_id or "",
+                decisions={parked.pending[0].id: False},
+                model=scripted(call("pay", to="eve")),
+                tools=[pay_tool(ran)],
+                approval_policy=ASK,
+            )
         assert again.value.pending[0].arguments == {"to": "eve"} and ran == []
 
 
@@ -241,9 +257,13 @@ async def test_generate_goes_on_in_a_conversation_without_what_is_discarded():
 
 @pytest.mark.parametrize(
     ("options", "words"),
-    [({"conversation": "c"}, "conversation"), ({"decisions": []}, "decisions"),
-     ({"decisions": {"x": 1}}, "decision"), ({"on_pending": "discard"}, "on_pending")],
-)  # fmt: skip
+    [
+        ({"conversation": "c"}, "conversation"),
+        ({"decisions": []}, "decisions"),
+        ({"decisions": {"x": 1}}, "decision"),
+        ({"on_pending": "discard"}, "on_pending"),
+    ],
+)
 async def test_generate_resume_says_what_is_wrong(options: Any, words: str):
     async with w.Runtime(store=current_store(), resources=[]) as scope:
         parked = await parked_generate(scope, [])
@@ -313,9 +333,13 @@ async def test_generate_that_was_killed_resumes_with_its_conversation(tmp_path: 
         out = await scope.models.resume("s", model=scripted("A cat."), tools=[look])
         assert out.content == "A cat."
         assert await roles_and_texts(scope) == [
-            ("user", "Hi."), ("assistant", "Hello."), ("user", "Look."), ("assistant", ""),
-            ("tool", ""), ("assistant", "A cat."),
-        ]  # fmt: skip
+            ("user", "Hi."),
+            ("assistant", "Hello."),
+            ("user", "Look."),
+            ("assistant", ""),
+            ("tool", ""),
+            ("assistant", "A cat."),
+        ]
         again = await scope.models.resume("s", model=scripted(), tools=[look])  # it has ended
         assert again.content == "A cat." and len(await roles_and_texts(scope)) == 6
 
@@ -324,9 +348,11 @@ async def test_question_of_a_child_is_answered_and_its_parent_goes_on():
     """The child's rule is not repeated by the program that resumes the parent."""
     ran: list[str] = []
     child: Any = w.Agent(
-        scripted(call("pay", to="bob"), "Paid bob."), tools=[pay_tool(ran)], name="clerk",
+        scripted(call("pay", to="bob"), "Paid bob."),
+        tools=[pay_tool(ran)],
+        name="clerk",
         approval_policy=ASK,
-    )  # fmt: skip
+    )
     parent = w.Agent(scripted(call("clerk", task="pay"), "All paid."), tools=[child.as_tool()])
     assert (await parent.run("go", session_id="p")).status == "suspended"
     asked = await w.approvals()

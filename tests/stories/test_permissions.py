@@ -130,9 +130,15 @@ async def test_paths_are_kept_in_the_workspace(tmp_path: Path):
     (inside / "out").symlink_to(tmp_path)
     scope = w.path_scope("path", workspace=inside, roots={str(data): "extend"})
     for path, runs in (
-        ("a.txt", True), (str(inside / "b"), True), ("../x", False), ("/etc/passwd", False),
-        ("out/x", False), (str(data / "y"), True), ("sub/../../x", False), ("a\0b", False),
-    ):  # fmt: skip
+        ("a.txt", True),
+        (str(inside / "b"), True),
+        ("../x", False),
+        ("/etc/passwd", False),
+        ("out/x", False),
+        (str(data / "y"), True),
+        ("sub/../../x", False),
+        ("a\0b", False),
+    ):
         out = await writes(path, permissions={"allow": {"write": scope}})
         assert (results(out)["write"][0] == "ok") is runs, path
     narrow = w.path_scope(workspace=inside, roots={str(data): "read"}, mount_modes=["extend"])
@@ -147,9 +153,13 @@ async def test_what_lies_in_a_folder_can_be_denied_as_well(tmp_path: Path):
     scope = w.path_scope("path", workspace=inside, roots={str(data): "read"})
     narrow = w.path_scope(workspace=inside, roots={str(data): "read"}, mount_modes=["extend"])
     for denied, path, runs in (
-        (scope, "a.txt", False), (scope, str(inside / "b"), False), (scope, str(tmp_path / "x"), True), (scope, str(data / "y"), False),
-        (narrow, str(data / "y"), True), (narrow, "a.txt", False),
-    ):  # fmt: skip
+        (scope, "a.txt", False),
+        (scope, str(inside / "b"), False),
+        (scope, str(tmp_path / "x"), True),
+        (scope, str(data / "y"), False),
+        (narrow, str(data / "y"), True),
+        (narrow, "a.txt", False),
+    ):
         out = await writes(path, permissions={"deny": {"write": denied}})
         assert (results(out)["write"][0] == "ok") is runs, path
 
@@ -159,10 +169,20 @@ async def test_what_lies_in_a_folder_can_be_denied_as_well(tmp_path: Path):
 
 @pytest.mark.parametrize(
     ("answer", "grant"),
-    [(True, "once"), ({"grant": "once"}, "once"), ({"grant": "session"}, "session"),
-     (w.Allow(), "once"), (False, None), (None, None), (w.Deny("not today"), None),
-     ("yes", None), ({"grant": "for ever"}, None), ({"granted": True}, None), (1, None)],
-)  # fmt: skip
+    [
+        (True, "once"),
+        ({"grant": "once"}, "once"),
+        ({"grant": "session"}, "session"),
+        (w.Allow(), "once"),
+        (False, None),
+        (None, None),
+        (w.Deny("not today"), None),
+        ("yes", None),
+        ({"grant": "for ever"}, None),
+        ({"granted": True}, None),
+        (1, None),
+    ],
+)
 async def test_an_escalation_is_granted_or_not(answer: Any, grant: str | None):
     asked: list[w.PermissionRequest] = []
 
@@ -196,9 +216,12 @@ async def test_a_grant_for_the_session_holds_for_this_very_call_and_no_other():
     out = await w.agent_loop("go", model=model, tools=[write], session_id="s", **options)
     assert asked == ["b", "c"]
     assert notes(out) == [
-        ("escalation", "write"), ("grant", "write", "session"), ("grant", "write", "session"),
-        ("escalation", "write"), ("grant", "write", "session"),
-    ]  # fmt: skip
+        ("escalation", "write"),
+        ("grant", "write", "session"),
+        ("grant", "write", "session"),
+        ("escalation", "write"),
+        ("grant", "write", "session"),
+    ]
     model = scripted(call("write", path="c"), "ok")
     out = await w.agent_loop("more", model=model, tools=[write], session_id="s", **options)
     assert asked == ["b", "c"] and results(out)["write"][0] == "ok"

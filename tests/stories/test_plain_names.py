@@ -16,9 +16,28 @@ from windlass.store import open_store
 from windlass.testing import scripted
 
 ODD = [
-    "a b", "a\nb", "a\0b", "$(touch x)", "`x`", "a'b", 'a"b', "a\\b", "../x", "a/../b", "a/..", "-x", ".x",
-    "/etc", "a;b", "a|b", "a\u202eb", "a/", "x" * 1001, "", "a*b",
-]  # fmt: skip
+    "a b",
+    "a\nb",
+    "a\0b",
+    "$(touch x)",
+    "`x`",
+    "a'b",
+    'a"b',
+    "a\\b",
+    "../x",
+    "a/../b",
+    "a/..",
+    "-x",
+    ".x",
+    "/etc",
+    "a;b",
+    "a|b",
+    "a\u202eb",
+    "a/",
+    "x" * 1001,
+    "",
+    "a*b",
+]
 PLAIN = [
     "s",
     "review-7",

@@ -34,10 +34,16 @@ async def test_every_moment_comes_in_its_place_and_the_afters_in_reverse():
             return method
 
         moments = {
-            "start": None, "before_turn": None, "before_model": 0, "after_reply": None,
-            "before_tool": None, "after_tool": 1, "after_turn": None, "before_finish": None,
+            "start": None,
+            "before_turn": None,
+            "before_model": 0,
+            "after_reply": None,
+            "before_tool": None,
+            "after_tool": 1,
+            "after_turn": None,
+            "before_finish": None,
             "end": 0,
-        }  # fmt: skip
+        }
         return named(name, **{m: heard(m, a) for m, a in moments.items()})
 
     model = scripted(call("note", text="x"), "done")
@@ -47,12 +53,17 @@ async def test_every_moment_comes_in_its_place_and_the_afters_in_reverse():
     turn_one = ["before_turn", "before_model", "after_reply", "before_tool"]
     turn_two = ["before_turn", "before_model", "after_reply", "after_turn", "before_finish"]
     assert log == [
-        "start A", "start B",
-        *[f"{m} {p}" for m in turn_one for p in "AB"], "after_tool B", "after_tool A",
-        "after_turn A", "after_turn B",
+        "start A",
+        "start B",
+        *[f"{m} {p}" for m in turn_one for p in "AB"],
+        "after_tool B",
+        "after_tool A",
+        "after_turn A",
+        "after_turn B",
         *[f"{m} {p}" for m in turn_two for p in "AB"],
-        "end B", "end A",
-    ]  # fmt: skip
+        "end B",
+        "end A",
+    ]
     await kept(out, model)
 
 
@@ -63,17 +74,23 @@ async def test_at_a_door_the_first_verdict_ends_the_asking():
         asked.append("second")
 
     out = await w.agent_loop(
-        "go", model=scripted("x"),
-        policies=[at("before_finish", w.Stop("stopped", "no")), named("Second", before_finish=never)],
-    )  # fmt: skip
+        "go",
+        model=scripted("x"),
+        policies=[
+            at("before_finish", w.Stop("stopped", "no")),
+            named("Second", before_finish=never),
+        ],
+    )
     assert (out.status, asked) == ("stopped", [])
 
 
 async def test_in_the_vote_everybody_is_asked_and_the_strongest_wins():
     votes = {
-        "finish": w.Finish("early"), "go on": w.KeepGoing(), "park": w.Suspend("wait"),
+        "finish": w.Finish("early"),
+        "go on": w.KeepGoing(),
+        "park": w.Suspend("wait"),
         "stop": w.Stop("stopped", "enough"),
-    }  # fmt: skip
+    }
 
     async def status(*names: str) -> tuple[str, str | None, int]:
         model = scripted("one", "two", "three")
@@ -133,9 +150,11 @@ async def test_a_veto_without_words_lets_the_model_continue():
 
 async def test_a_budget_overrules_a_judge():
     out = await w.agent_loop(
-        "go", model=scripted(then="x"), token_budget=40,
+        "go",
+        model=scripted(then="x"),
+        token_budget=40,
         policies=[at("before_finish", w.KeepGoing("never good enough"))],
-    )  # fmt: skip
+    )
     assert out.status == "budget_exhausted"
 
 
@@ -243,8 +262,9 @@ async def test_a_refused_reply_is_answered_not_run():
     assert out.tool_calls[0].result == "Not run: hasty."
     assert said(model.requests[1]) == ["go", "Not run: hasty.", "Think again."]
     assert [e.verdict for e in out.entries if isinstance(e, IterationEnd)] == [
-        "keep_going", "finish",
-    ]  # fmt: skip
+        "keep_going",
+        "finish",
+    ]
     await kept(out, model)
 
 

@@ -44,8 +44,11 @@ async def test_a_reminder_lives_for_as_many_requests_as_it_was_given():
         "go", model=model, tools=[note], policies=[named("Clock", before_turn=remind)]
     )
     assert [[m.text for m in r.tail] for r in model.requests] == [
-        ["it is Tuesday"], ["it is Tuesday"], [], [],
-    ]  # fmt: skip
+        ["it is Tuesday"],
+        ["it is Tuesday"],
+        [],
+        [],
+    ]
     assert all("Tuesday" not in m.text for m in out.all_messages)
     await kept(out, model)
 
@@ -62,8 +65,10 @@ async def test_a_reminder_is_not_used_up_by_a_call_that_failed():
     model = scripted(w.Overloaded("busy"), call("note", text="x"), "ok")
     out = await w.agent_loop("go", model=model, tools=[note], policies=[Clock()])
     assert [[m.text for m in r.tail] for r in model.requests] == [
-        ["it is Tuesday"], ["it is Tuesday"], ["careful now", "it is Tuesday"],
-    ]  # fmt: skip
+        ["it is Tuesday"],
+        ["it is Tuesday"],
+        ["careful now", "it is Tuesday"],
+    ]
     await kept(out, model)
 
 
@@ -120,8 +125,11 @@ async def test_after_a_question_of_its_own_the_frame_is_the_runs_again():
     model = scripted(call("note", text="x"), "yes", "ok", "yes")
     out = await w.agent_loop("go", "You work.", model=model, tools=[note], policies=[Judge()])
     assert [r.system for r in model.requests] == [
-        "You work.", "You judge.", "You work.", "You judge.",
-    ]  # fmt: skip
+        "You work.",
+        "You judge.",
+        "You work.",
+        "You judge.",
+    ]
     frames = {e.digest: e.system for e in out.entries if isinstance(e, Framed)}
     replies = [e for e in out.entries if isinstance(e, Replied)]
     assert [frames[e.frame] for e in replies] == [r.system for r in model.requests]

@@ -45,8 +45,10 @@ async def test_it_is_told_everything_about_the_turn():
     assert first.dispatch[0]["arguments"] == {"a": 1, "b": 2}
     assert first.tool_count == 3 and first.text == first.visible_text == "I try both."
     assert [(r.tool_name, r.ok, r.status) for r in first.tool_results] == [
-        ("add", True, "ok"), ("broken", False, "error"), ("nope", False, "unknown_tool"),
-    ]  # fmt: skip
+        ("add", True, "ok"),
+        ("broken", False, "error"),
+        ("nope", False, "unknown_tool"),
+    ]
     assert first.tool_results[0].rendered_result == "3" and first.tool_results[0].error is None
     assert first.tool_results[1].error == "ValueError: out of order"
     assert first.successful_tool_names == ["add"] == first.session_successful_tools
@@ -349,9 +351,13 @@ class Pure(w.Model):
 async def test_changed_options_survive_a_kill_at_every_entry():
     def agent(model: w.Model) -> w.Agent[Any, Any]:
         return w.Agent(
-            model, system="Be kind.", tools=[add], post_turn_callback=_changing,
-            consent=lambda asked: True, max_turns=4,
-        )  # fmt: skip
+            model,
+            system="Be kind.",
+            tools=[add],
+            post_turn_callback=_changing,
+            consent=lambda asked: True,
+            max_turns=4,
+        )
 
     whole = await agent(Pure()).run("go", session_id="whole")
     assert whole.status == "done", whole.stop_reason

@@ -56,8 +56,11 @@ async def test_a_profile_says_how_many_nudges(profile: str, nudges: int):
 
 async def test_what_is_said_explicitly_wins():
     model = scripted(then=call("add", a=1, b=1))
-    for options in ({"max_iterations": 3}, {"budget": {"iterations": 3}},
-                    {"iteration_budget": {"max": 3}}):  # fmt: skip
+    for options in (
+        {"max_iterations": 3},
+        {"budget": {"iterations": 3}},
+        {"iteration_budget": {"max": 3}},
+    ):
         out = await w.agent_loop("go", model=model, tools=[add], profile="verifier", **options)
         assert out.llm.iterations == 3, options
     out = await w.Agent(model, tools=[add], profile="verifier", max_turns=2).run("go")
@@ -87,9 +90,11 @@ async def test_schema_retries_alone_and_none():
 
 def test_every_profile_sets_what_the_table_has():
     assert {name: tuple(values.values()) for name, values in PROFILES.items()} == {
-        "tool_using": (50, 8, 0, 0), "researcher": (30, 4, 0, 0),
-        "verifier": (5, 0, 0, 3), "completer": (1, 0, 0, 0),
-    }  # fmt: skip
+        "tool_using": (50, 8, 0, 0),
+        "researcher": (30, 4, 0, 0),
+        "verifier": (5, 0, 0, 3),
+        "completer": (1, 0, 0, 0),
+    }
 
 
 async def test_an_unknown_profile_names_the_nearest():
@@ -209,8 +214,11 @@ def test_presets_work_without_await():
 
 def test_a_budget_by_name_by_mode_and_by_numbers():
     assert w.agent_budget("repair", {"max": 24}) == {
-        "mode": "adaptive", "initial": 4, "max": 24, "extend_by": 2,
-    }  # fmt: skip
+        "mode": "adaptive",
+        "initial": 4,
+        "max": 24,
+        "extend_by": 2,
+    }
     assert w.agent_budget("adaptive", {"initial": 2, "max": 6})["initial"] == 2
     assert w.agent_budget("adaptive") == {
         "mode": "adaptive",
@@ -233,11 +241,15 @@ async def test_a_budget_is_embedded_directly():
 @pytest.mark.parametrize(
     ("kind", "overrides", "words"),
     [
-        ("repare", None, "'repair'"), (3, None, "a budget is"), ("repair", 3, "dict"),
-        ("repair", {"maximum": 3}, "'max'"), ("repair", {"initial": 30}, "more than max"),
-        ("adaptive", {"max": 0}, "max"), ({"mode": "loose"}, None, "mode"),
+        ("repare", None, "'repair'"),
+        (3, None, "a budget is"),
+        ("repair", 3, "dict"),
+        ("repair", {"maximum": 3}, "'max'"),
+        ("repair", {"initial": 30}, "more than max"),
+        ("adaptive", {"max": 0}, "max"),
+        ({"mode": "loose"}, None, "mode"),
     ],
-)  # fmt: skip
+)
 def test_an_impossible_budget_is_refused(kind: Any, overrides: Any, words: str):
     with pytest.raises(w.ConfigError, match=words):
         w.agent_budget(kind, overrides)
@@ -248,8 +260,11 @@ def test_a_word_keeps_the_presets_numbers():
         return w.agent_preset(name, {"iteration_budget": mode})["iteration_budget"]
 
     assert budget("repair", "adaptive") == {
-        "mode": "adaptive", "initial": 4, "max": 16, "extend_by": 2,
-    }  # fmt: skip
+        "mode": "adaptive",
+        "initial": 4,
+        "max": 16,
+        "extend_by": 2,
+    }
     assert budget("summary", "adaptive") == {"mode": "adaptive", "initial": 1, "max": 1}
     assert budget("repair", "fixed") == {"mode": "fixed", "max": 16}
     given = {"mode": "adaptive", "max": 20}
@@ -269,8 +284,9 @@ async def test_a_merge_captain_only_looks_unless_somebody_consents():
     outcome, words = results(out)["merge"]
     assert outcome == "denied" and "fetch, read, search, think" in words
     assert [(e.tool, e.action, e.rule) for e in out.entries if type(e) is ToolDecided] == [
-        ("look", "allow", "Consent"), ("merge", "deny", "Consent"),
-    ]  # fmt: skip
+        ("look", "allow", "Consent"),
+        ("merge", "deny", "Consent"),
+    ]
     out = await w.merge_captain_agent(
         "Sweep.", model=sweep(), tools=[look, merge], consent=lambda asked: True
     )
@@ -323,8 +339,10 @@ async def test_a_captains_sinks():
     out = await w.review_captain_agent("Review.", model=sweep(), tools=[look, merge], **sinks)
     assert out.status == "done"
     assert {name: len(records) for name, records in told.items()} == {
-        "audit_sink": 2, "telemetry": 4, "handoff_sink": 0,
-    }  # fmt: skip
+        "audit_sink": 2,
+        "telemetry": 4,
+        "handoff_sink": 0,
+    }
 
 
 async def test_a_tool_caller_replaces_every_layer():
@@ -346,9 +364,14 @@ async def test_a_captain_asks_the_cheap_one_and_the_better_one_where_it_matters(
     frontier = scripted("Cut.", provider="frontier", name="large")
     records: list[Any] = []
     out = await w.release_captain_agent(
-        "Cut.", model=scripted("never"), tools=[look], cheap_caller=cheap, frontier_caller=frontier,
-        escalate_predicate=lambda asked: asked.turn.iteration > 1, logging_sink=records.append,
-    )  # fmt: skip
+        "Cut.",
+        model=scripted("never"),
+        tools=[look],
+        cheap_caller=cheap,
+        frontier_caller=frontier,
+        escalate_predicate=lambda asked: asked.turn.iteration > 1,
+        logging_sink=records.append,
+    )
     assert (out.status, out.final_text) == ("done", "Cut.")
     assert (len(cheap.requests), len(frontier.requests)) == (1, 1)
     assert [(one["model"], one["ok"]) for one in records] == [("small", True), ("large", True)]
@@ -357,9 +380,13 @@ async def test_a_captain_asks_the_cheap_one_and_the_better_one_where_it_matters(
 async def test_the_documents_predicate_sends_judges_to_the_better_one():
     cheap, frontier = scripted("All done."), scripted(DONE)
     out = await w.release_captain_agent(
-        "Cut.", model=scripted("never"), cheap_caller=cheap, frontier_caller=frontier,
-        escalate_predicate=lambda asked: asked.opts.get("task_kind") == "judge", done_judge=True,
-    )  # fmt: skip
+        "Cut.",
+        model=scripted("never"),
+        cheap_caller=cheap,
+        frontier_caller=frontier,
+        escalate_predicate=lambda asked: asked.opts.get("task_kind") == "judge",
+        done_judge=True,
+    )
     assert out.status == "done" and (len(cheap.requests), len(frontier.requests)) == (1, 1)
 
 
@@ -395,26 +422,41 @@ def test_callers_that_make_no_sense_are_refused(options: Any, words: str):
 
 # --------------------------------------------------------------------------- thinking
 
-ADAPTIVE = Capabilities(known=True, thinking=True, thinking_modes=("adaptive", "disabled"),
-                        reasoning_effort_supported=True, efforts=("low", "medium"), lowering="claude")  # fmt: skip
-EFFORT = Capabilities(known=True, thinking=True, thinking_modes=("effort",), lowering="effort",
-                      reasoning_effort_supported=True, efforts=("low", "medium", "high"))  # fmt: skip
+ADAPTIVE = Capabilities(
+    known=True,
+    thinking=True,
+    thinking_modes=("adaptive", "disabled"),
+    reasoning_effort_supported=True,
+    efforts=("low", "medium"),
+    lowering="claude",
+)
+EFFORT = Capabilities(
+    known=True,
+    thinking=True,
+    thinking_modes=("effort",),
+    lowering="effort",
+    reasoning_effort_supported=True,
+    efforts=("low", "medium", "high"),
+)
 PLAIN = Capabilities(known=True)
 
 
 @pytest.mark.parametrize(
     ("name", "caps", "thinking"),
     [
-        ("audit", ADAPTIVE, {"mode": "adaptive"}), ("verify", ADAPTIVE, {"mode": "adaptive"}),
+        ("audit", ADAPTIVE, {"mode": "adaptive"}),
+        ("verify", ADAPTIVE, {"mode": "adaptive"}),
         ("merge_captain", ADAPTIVE, {"mode": "adaptive"}),
         ("summary", ADAPTIVE, {"mode": "disabled"}),
         ("audit", EFFORT, {"mode": "effort", "effort": "medium"}),
         ("repair", EFFORT, {"mode": "effort", "effort": "medium"}),
         ("verify", EFFORT, {"mode": "effort", "effort": "low"}),
         ("oncall_captain", EFFORT, {"mode": "effort", "effort": "medium"}),
-        ("summary", EFFORT, None), ("audit", PLAIN, None), ("summary", PLAIN, None),
+        ("summary", EFFORT, None),
+        ("audit", PLAIN, None),
+        ("summary", PLAIN, None),
     ],
-)  # fmt: skip
+)
 def test_a_preset_thinks_as_its_model_can(name: str, caps: Capabilities, thinking: Any):
     model = able("x", caps=caps)
     assert w.agent_preset(name, {"model": model}).get("thinking") == thinking
@@ -423,10 +465,12 @@ def test_a_preset_thinks_as_its_model_can(name: str, caps: Capabilities, thinkin
 @pytest.mark.parametrize(
     "said",
     [
-        {"thinking": False}, {"reasoning_effort": "high"}, {"reasoning_policy": "off"},
+        {"thinking": False},
+        {"reasoning_effort": "high"},
+        {"reasoning_policy": "off"},
         {"llm_options": {"thinking": True}},
     ],
-)  # fmt: skip
+)
 def test_one_word_on_thinking_silences_the_preset(said: Any):
     options = w.agent_preset("audit", {"model": able("x", caps=EFFORT), **said})
     assert options.get("thinking") == said.get("thinking")

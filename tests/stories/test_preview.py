@@ -90,13 +90,16 @@ async def test_the_plan_is_on_the_result_and_on_the_record():
     out = await previewed(*WORK)
     plan = out.plan
     assert [(e.tool, e.arguments) for e in plan.effects] == [
-        ("pay", {"to": "bob", "amount": 5}), ("mail", {"to": "bob"})
-    ]  # fmt: skip
+        ("pay", {"to": "bob", "amount": 5}),
+        ("mail", {"to": "bob"}),
+    ]
     assert plan.effects[0].note is not None and plan.effects[1].note is None
     assert plan.effects[0].call_id == "call_2" and plan.status == "done"
     assert [type(e) for e in out.entries if type(e) in (EffectPlanned, PlanMade)] == [
-        EffectPlanned, EffectPlanned, PlanMade
-    ]  # fmt: skip
+        EffectPlanned,
+        EffectPlanned,
+        PlanMade,
+    ]
     assert await w.plan_of(out.session_id) == plan
     plain = await agent("nothing").run("go")
     assert plain.plan is None
@@ -125,8 +128,12 @@ async def test_tools_of_policies_and_of_the_host_are_intercepted_too():
 
 async def test_a_sub_agent_is_previewed_whole_and_its_effects_are_in_the_plan():
     def boss(**options: Any) -> w.Agent[Any, str]:
-        clerk = w.Agent(scripted(call("look", at="x"), call("pay", to="bob", amount=5), "paid"),
-                        tools=TOOLS, name="clerk", approval_policy={"rules": []})  # fmt: skip
+        clerk = w.Agent(
+            scripted(call("look", at="x"), call("pay", to="bob", amount=5), "paid"),
+            tools=TOOLS,
+            name="clerk",
+            approval_policy={"rules": []},
+        )
         return agent(call("clerk", task="pay bob"), tools=[clerk.as_tool()], **options)
 
     out = await boss().run("go", dry_run="plan", session_id="boss")
@@ -440,8 +447,9 @@ async def test_what_a_parents_rules_ask_of_a_sub_agent_is_in_the_plan_too():
 
 
 async def test_the_third_leg_is_in_the_plan_and_asks_nobody_twice():
-    @w.tool(side_effect_level="read_only",
-            annotations={"reads_private": True, "reads_untrusted": True})  # fmt: skip
+    @w.tool(
+        side_effect_level="read_only", annotations={"reads_private": True, "reads_untrusted": True}
+    )
     async def inbox() -> str:
         """Read the mail."""
         return "from eve"

@@ -133,10 +133,20 @@ async def ask_in_a_runtime(model: w.Model, usd: float | None) -> Any:
 
 
 DOORS = [
-    ask_agent, ask_loop, ask_turn, ask_generate, ask_generate_stream, ask_once, ask_stream,
-    ask_completion, ask_within_layer, ask_as_fallback, ask_as_escalation, ask_as_shadow,
+    ask_agent,
+    ask_loop,
+    ask_turn,
+    ask_generate,
+    ask_generate_stream,
+    ask_once,
+    ask_stream,
+    ask_completion,
+    ask_within_layer,
+    ask_as_fallback,
+    ask_as_escalation,
+    ask_as_shadow,
     ask_in_a_runtime,
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("door", DOORS)

@@ -147,12 +147,15 @@ async def test_a_name_that_is_taken_is_refused():
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        (3, "progress_tool"), ("yes", "progress_tool"), ({"nme": "x"}, "'name'"),
-        ({"name": "a b"}, "progress_tool.name"), ({"name": 3}, "progress_tool.name"),
+        (3, "progress_tool"),
+        ("yes", "progress_tool"),
+        ({"nme": "x"}, "'name'"),
+        ({"name": "a b"}, "progress_tool.name"),
+        ({"name": 3}, "progress_tool.name"),
         ({"description": ""}, "progress_tool.description"),
         ({"system_prompt_nudge": 3}, "progress_tool.system_prompt_nudge"),
     ],
-)  # fmt: skip
+)
 async def test_an_impossible_value_is_refused(value: Any, words: str):
     model = scripted("never")
     with pytest.raises(w.ConfigError, match=words):

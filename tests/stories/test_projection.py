@@ -57,9 +57,14 @@ async def deny() -> ToolResult:
 
 async def ran(model: Any, projection: Any, **options: Any) -> Any:
     out = await w.agent_loop(
-        TASK, model=model, tools=[look, find, note, deny], max_iterations=90,
-        transcript_projection=projection, compaction=False, **options,
-    )  # fmt: skip
+        TASK,
+        model=model,
+        tools=[look, find, note, deny],
+        max_iterations=90,
+        transcript_projection=projection,
+        compaction=False,
+        **options,
+    )
     assert out.status == "done", out.error
     await kept(out, model)
     return out
@@ -117,9 +122,10 @@ async def test_arguments_that_did_not_fit_and_a_wrong_name_are_mended_too():
 async def test_what_somebody_said_in_between_stays():
     model = scripted(call("find", path="a"), call("find", path="src/c"), "done")
     await ran(
-        model, "clean_tool_repair",
+        model,
+        "clean_tool_repair",
         post_turn_callback=lambda turn: "Look in src." if turn.iteration == 0 else None,
-    )  # fmt: skip
+    )
     assert roles(model.requests[-1]) == "uuat" and "Look in src." in said(model.requests[-1])
 
 
@@ -141,9 +147,13 @@ async def test_a_failure_that_was_not_mended_stays(steps: list[Any], last: str):
 async def test_a_model_that_spoke_in_between_did_not_mend_it():
     model = scripted(call("find", path="a"), "It is not there.", "##DONE##")
     out = await w.agent_loop(
-        TASK, model=model, tools=[find], transcript_projection="clean_tool_repair",
-        loop_until_done=True, done_sentinel="##DONE##",
-    )  # fmt: skip
+        TASK,
+        model=model,
+        tools=[find],
+        transcript_projection="clean_tool_repair",
+        loop_until_done=True,
+        done_sentinel="##DONE##",
+    )
     assert not projections(out)
 
 
@@ -202,7 +212,9 @@ async def test_what_is_short_already_stays():
         raise ValueError("no")
 
     model = scripted(call("no"), call("note", text="x"), call("note", text="y"), "done")
-    out = await w.agent_loop(TASK, model=model, tools=[no, note], transcript_projection="squash_failed_calls")  # fmt: skip
+    out = await w.agent_loop(
+        TASK, model=model, tools=[no, note], transcript_projection="squash_failed_calls"
+    )
     assert not projections(out) and roles(model.requests[-1]) == "uatatat"
 
 
@@ -249,13 +261,12 @@ async def test_notes_in_your_words():
 
 
 async def test_reminders_and_failures_are_in_the_notes():
-    model = scripted(
-        call("find", path="a"), *[call("look", n=n) for n in range(1, 6)], "done"
-    )  # fmt: skip
+    model = scripted(call("find", path="a"), *[call("look", n=n) for n in range(1, 6)], "done")
     await ran(
-        model, {"policy": "summary_prefix", "keep_last": 2, "min_tokens": 500},
+        model,
+        {"policy": "summary_prefix", "keep_last": 2, "min_tokens": 500},
         post_turn_callback=lambda turn: "Mind the prices." if turn.iteration == 0 else None,
-    )  # fmt: skip
+    )
     notes = "".join(m.text for m in model.requests[-1].messages if m.kind == "summary")
     assert "- post_turn: Mind the prices." in notes and "find ×1 (1 failed)" in notes
 
@@ -264,9 +275,12 @@ async def test_pinned_messages_stay_word_for_word():
     model = chatty(8)
     pinned = Message("user", (Text("NEVER touch prod. " * 30),), "pinned")
     out = await w.agent_loop(
-        [Message("user", TASK), pinned], model=model, tools=[look], compaction=False,
+        [Message("user", TASK), pinned],
+        model=model,
+        tools=[look],
+        compaction=False,
         transcript_projection={"policy": "summary_prefix", "keep_last": 2},
-    )  # fmt: skip
+    )
     assert projections(out) and pinned.text in said(model.requests[-1])
 
 
@@ -361,9 +375,10 @@ async def test_the_scratchpad_is_root_and_write_barrier():
     versions = {0: ["user:initial"], 6: ["call_2", "turn:7"]}
     model = scripted(*[call("look", n=n) for n in range(8)], "done")
     out = await ran(
-        model, {"policy": "reachability_gc", "keep_last": 2, "window_turns": 1},
+        model,
+        {"policy": "reachability_gc", "keep_last": 2, "window_turns": 1},
         policies=[FakeScratchpad(versions)],
-    )  # fmt: skip
+    )
     assert not any(gone(r) for r in model.requests[:6]), "the pad has not changed since"
     assert gone(model.requests[6]) == ["call_1", "call_4", "call_5"]  # turn:7 is call_3's result
     assert gone(model.requests[-1]) == gone(model.requests[6])
@@ -426,9 +441,10 @@ async def test_what_it_tears_apart_is_put_together():
 @pytest.mark.parametrize("answer", [None, [], "x", [3]], ids=str)
 async def test_a_wrong_answer_ends_the_run(answer: Any):
     out = await w.agent_loop(
-        TASK, model=scripted("never"),
+        TASK,
+        model=scripted("never"),
         transcript_projection={"policy": "custom", "project": lambda messages, context: answer},
-    )  # fmt: skip
+    )
     assert out.status == "failed" and "transcript_projection.project" in out.error["message"]
 
 
@@ -505,9 +521,12 @@ def forgetful(request: w.Request) -> Any:
 async def test_a_cached_prefix_is_not_broken_for_a_little(cached: bool):
     model = Priced(forgetful, cached=cached)
     out = await w.agent_loop(
-        TASK, model=model, tools=[find, look], compaction=False,
+        TASK,
+        model=model,
+        tools=[find, look],
+        compaction=False,
         transcript_projection={"policy": "squash_failed_calls", "keep_last": 4},
-    )  # fmt: skip
+    )
     assert out.status == "done"
     # two hundred tokens leave, and a page of nine hundred behind them would be sent anew
     assert bool(projections(out)) is not cached
@@ -532,8 +551,11 @@ async def test_right_behind_the_mistake_nothing_cached_is_lost():
 async def test_a_little_is_not_taken_out_of_a_long_view():
     """What leaves must be an eighth of what is sent anew for it."""
     model = scripted(
-        call("find", path="a"), call("note", text="x"), *[call("look", n=n) for n in range(12)], "done"
-    )  # fmt: skip
+        call("find", path="a"),
+        call("note", text="x"),
+        *[call("look", n=n) for n in range(12)],
+        "done",
+    )
     out = await ran(model, {"policy": "squash_failed_calls", "keep_last": 12})
     assert not projections(out)
 
@@ -541,12 +563,22 @@ async def test_a_little_is_not_taken_out_of_a_long_view():
 async def test_with_compaction_there_is_one_recall():
     model = chatty(20)
     out = await w.agent_loop(
-        TASK, model=model, tools=[look], compact_threshold=6_000, session_id="both",
+        TASK,
+        model=model,
+        tools=[look],
+        compact_threshold=6_000,
+        session_id="both",
         transcript_projection={"policy": "reachability_gc", "keep_last": 4},
-    )  # fmt: skip
+    )
     assert out.status == "done"
     again = scripted("ok")
-    await w.agent_loop("more", model=again, tools=[look], session_id="both", transcript_projection="reachability_gc")  # fmt: skip
+    await w.agent_loop(
+        "more",
+        model=again,
+        tools=[look],
+        session_id="both",
+        transcript_projection="reachability_gc",
+    )
     for request in (*model.requests, *again.requests):
         offered = [tool.name for tool in request.tools]
         assert len(offered) == len(set(offered)), offered
@@ -593,7 +625,11 @@ async def test_killed_at_every_entry_it_sends_the_same(projection: Any):
     store = current_store()
     entries = list(await store.read("whole"))
     wanted = [(list(r.messages), r.frame, r.tail) for r in requests_of(entries)]
-    assert projection if isinstance(projection, dict) and "project" in projection else projections(whole)  # fmt: skip
+    assert (
+        projection
+        if isinstance(projection, dict) and "project" in projection
+        else projections(whole)
+    )
     first = next(at for at, e in enumerate(entries) if type(e) is IterationStart)
     for cut in range(first + 1, len(entries) - 1):
         if type(entries[cut - 1]) in (Reshaped, Projected):

@@ -37,16 +37,21 @@ def systems(model: Any) -> list[str | None]:
 async def test_the_contract_of_the_loop():
     model = scripted("x", "y ##DONE##")
     out = await w.agent_loop(
-        "go", "Sys.", model=model, loop_until_done=True,
+        "go",
+        "Sys.",
+        model=model,
+        loop_until_done=True,
         prompts={"agent.loop_contract": {"text": "End with {sentinel}, {friend}."}},
-    )  # fmt: skip
+    )
     assert systems(model)[0] == "Sys.\n\nEnd with ##DONE##, {friend}."
     await kept(out, model)
     model = scripted("x END", "y")
     await w.agent_loop(
-        "go", model=model, done_sentinel="END",
+        "go",
+        model=model,
+        done_sentinel="END",
         prompts={"agent.loop_contract": {"text": "Say END."}},
-    )  # fmt: skip
+    )
     assert systems(model)[0] == "Say END."
 
 
@@ -54,9 +59,14 @@ async def test_how_tools_are_written():
     line = '<tool_call>{"name": "add", "arguments": {"a": 1, "b": 2}}</tool_call>'
     model = scripted(line, "3", native_tools=False)
     out = await w.agent_loop(
-        "go", "Sys.", model=model, tools=[add],
-        prompts={"agent.tool_contract_text": {"text": "Write <tool_call>. There are:\n{tools}\nGo."}},
-    )  # fmt: skip
+        "go",
+        "Sys.",
+        model=model,
+        tools=[add],
+        prompts={
+            "agent.tool_contract_text": {"text": "Write <tool_call>. There are:\n{tools}\nGo."}
+        },
+    )
     [first, second] = systems(model)
     assert first == second and first is not None
     assert first.startswith('Sys.\n\nWrite <tool_call>. There are:\n{"name":"add"')
@@ -71,9 +81,12 @@ async def test_a_judge_of_a_model_without_tools_is_still_told_how_to_answer():
     line = '<tool_call>{"name": "add", "arguments": {"a": 1, "b": 2}}</tool_call>'
     model = scripted(line, "3", OK, native_tools=False)
     await w.agent_loop(
-        "go", model=model, tools=[add], verify_completion_judge=True,
+        "go",
+        model=model,
+        tools=[add],
+        verify_completion_judge=True,
         prompts={"agent.tool_contract_text": {"text": "There are:\n{tools}"}},
-    )  # fmt: skip
+    )
     verdict = systems(model)[-1] or ""
     assert "There are" not in verdict and ("give_verdict" not in verdict or "# Tools" in verdict)
 
@@ -128,9 +141,12 @@ async def test_words_for_calls_that_were_written_as_text():
     text = '<tool_call>{"name": "note", "arguments": {"text": "x"}}</tool_call>'
     model = scripted(text, "done")
     await w.agent_loop(
-        "go", model=model, tools=[note], native_tool_fallback="reject",
+        "go",
+        model=model,
+        tools=[note],
+        native_tool_fallback="reject",
         prompts={"agent.native_tool_fallback": {"text": "Not so."}},
-    )  # fmt: skip
+    )
     assert said(model.requests[1])[-1] == "Not so."
 
 
@@ -157,9 +173,13 @@ async def test_the_word_to_go_on():
 async def test_the_last_word():
     model = scripted(call("note", text="x"), "all I have")
     await w.agent_loop(
-        "go", model=model, tools=[note], max_iterations=1, closing_answer=True,
+        "go",
+        model=model,
+        tools=[note],
+        max_iterations=1,
+        closing_answer=True,
         prompts={"agent.closing_answer": {"text": "Time is up."}},
-    )  # fmt: skip
+    )
     assert said(model.requests[1])[-1] == "Time is up."
 
 
@@ -173,9 +193,15 @@ async def test_who_writes_a_summary():
             then=lambda request: "short" if not request.tools else call("note", text="x" * 400)
         )
         out = await w.agent_loop(
-            "go", model=model, tools=[note], prompts=prompts, max_iterations=9,
-            compaction="summarize_middle", compact_threshold=300, compact_keep_last=2,
-        )  # fmt: skip
+            "go",
+            model=model,
+            tools=[note],
+            prompts=prompts,
+            max_iterations=9,
+            compaction="summarize_middle",
+            compact_threshold=300,
+            compact_keep_last=2,
+        )
         asked = [r.system or "" for r in model.requests if not r.tools]
         assert asked and all(words in system for system in asked)
         assert all("nothing but the notes" in system for system in asked)  # the manner stays
@@ -187,9 +213,12 @@ async def test_who_reorganises_the_scratchpad():
     for given in ({"text": "Tidy up."}, lambda values: "Tidy up."):
         model = scripted(call("note", text="x"), pad, "done")
         out = await w.agent_loop(
-            "go", model=model, tools=[note], scratchpad={"reorganize_every": 1},
+            "go",
+            model=model,
+            tools=[note],
+            scratchpad={"reorganize_every": 1},
             prompts={"agent.scratchpad_system": given},
-        )  # fmt: skip
+        )
         assert out.status == "done" and "Tidy up." in (systems(model)[1] or "")
 
 
@@ -210,9 +239,12 @@ async def test_how_the_model_hears_of_hidden_tools():
     for given in ({"text": "Also: {tools}."}, lambda values: "Also: {tools}."):
         model = scripted(*calls, "done")
         out = await w.agent_loop(
-            "go", model=model, tools=[note, look], tool_surface_narrowing=True,
+            "go",
+            model=model,
+            tools=[note, look],
+            tool_surface_narrowing=True,
             prompts={"agent.hidden_tools": given},
-        )  # fmt: skip
+        )
         assert systems(model)[-1] == "Also: look."
         await kept(out, model)
     model = scripted(*calls, "done")
@@ -285,9 +317,11 @@ async def test_a_prompt_is_a_function_of_the_values():
 async def test_the_other_name_of_the_option():
     model = scripted("x", "y ##DONE##")
     await w.agent_loop(
-        "go", model=model, loop_until_done=True,
+        "go",
+        model=model,
+        loop_until_done=True,
         prompt_overrides={"agent.nudge": {"text": "Go."}},
-    )  # fmt: skip
+    )
     assert said(model.requests[1])[-1] == "Go."
     with pytest.raises(w.ConfigError, match="the same option"):
         await w.agent_loop("go", model=scripted("x"), prompts={}, prompt_overrides={})
@@ -366,9 +400,12 @@ async def test_a_callback_changes_a_prompt_in_the_middle_of_a_run():
 
     model = scripted(line, "3", native_tools=False)
     out = await w.agent_loop(
-        "go", model=model, tools=[add], post_turn_callback=change,
+        "go",
+        model=model,
+        tools=[add],
+        post_turn_callback=change,
         prompts={"agent.tool_contract_text": {"text": "Now:\n{tools}"}},
-    )  # fmt: skip
+    )
     assert [(system or "")[:4] for system in systems(model)] == ["Now:", "Late"]
     await kept(out, model, text=True)
 
@@ -377,9 +414,11 @@ async def test_frames_with_prompts_stay_the_same_objects():
     line = '<tool_call>{"name": "add", "arguments": {"a": 1, "b": 2}}</tool_call>'
     model = scripted(*[line] * 4, "3", native_tools=False)
     out = await w.agent_loop(
-        "go", model=model, tools=[add],
+        "go",
+        model=model,
+        tools=[add],
         prompts={"agent.tool_contract_text": {"text": "{tools}"}},
-    )  # fmt: skip
+    )
     assert len([e for e in out.entries if type(e) is Framed and e.why == "request"]) == 1
 
 
@@ -433,9 +472,11 @@ async def test_a_file_that_is_no_text_is_refused(tmp_path: Path):
 async def test_a_function_that_writes_nothing_of_use_ends_the_run(answer: Any):
     model = scripted("never")
     out = await w.agent_loop(
-        "go", model=model, loop_until_done=True,
+        "go",
+        model=model,
+        loop_until_done=True,
         prompts={"agent.loop_contract": lambda values: answer},
-    )  # fmt: skip
+    )
     assert out.status == "failed" and not model.requests
 
 

@@ -111,11 +111,14 @@ async def test_1_parallel_calls_are_not_merged(twist: str, wire: str, stream: bo
 @pytest.mark.parametrize(
     ("wire", "mark"),
     [
-        ("anthropic", '"signature"'), ("bedrock", '"signature"'), ("gemini", '"thoughtSignature"'),
-        ("vertex", '"thoughtSignature"'), ("responses", '"encrypted_content"'),
+        ("anthropic", '"signature"'),
+        ("bedrock", '"signature"'),
+        ("gemini", '"thoughtSignature"'),
+        ("vertex", '"thoughtSignature"'),
+        ("responses", '"encrypted_content"'),
         ("openrouter", '"reasoning_details"'),
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("stream", [True, False])
 async def test_2_opaque_state_goes_back_to_who_made_it_and_to_nobody_else(
     wire: str, mark: str, stream: bool
@@ -260,11 +263,18 @@ async def test_8_usage_is_found_wherever_it_stands_and_may_be_missing(wire: str,
 @pytest.mark.parametrize(
     ("fault", "waited"),
     [
-        ("429_seconds", 2.0), ("429_ms", 1.5), ("429_date", 30.0), ("429_reset", 20.0),
-        ("429_retry_info", 34.0), ("503", 1.0), ("retry_after_on_200", None),
-        ("429_no_quota", "QuotaExceeded"), ("400", "BadRequest"), ("401", "AuthFailed"),
+        ("429_seconds", 2.0),
+        ("429_ms", 1.5),
+        ("429_date", 30.0),
+        ("429_reset", 20.0),
+        ("429_retry_info", 34.0),
+        ("503", 1.0),
+        ("retry_after_on_200", None),
+        ("429_no_quota", "QuotaExceeded"),
+        ("400", "BadRequest"),
+        ("401", "AuthFailed"),
     ],
-)  # fmt: skip
+)
 async def test_9_it_comes_back_when_it_was_told_to_and_not_where_that_is_useless(
     wire: str, fault: str, waited: Any, monkeypatch: pytest.MonkeyPatch
 ):

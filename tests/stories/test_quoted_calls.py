@@ -161,9 +161,15 @@ async def test_what_looks_like_a_call_is_answered(text: str, mode: str):
 @pytest.mark.parametrize("mode", ["allow", "text"])
 @pytest.mark.parametrize(
     "text",
-    [QUOTED["sentence"], QUOTED["fence"], QUOTED["backticks"], QUOTED["quote"], f"Not one: {OTHER}",
-     "Say <tool_call>…</tool_call>"],
-)  # fmt: skip
+    [
+        QUOTED["sentence"],
+        QUOTED["fence"],
+        QUOTED["backticks"],
+        QUOTED["quote"],
+        f"Not one: {OTHER}",
+        "Say <tool_call>…</tool_call>",
+    ],
+)
 async def test_what_only_quotes_one_is_the_answer(text: str, mode: str):
     out, _, model = await reply_to(text, **MODES[mode])
     assert (out.status, out.final_text, len(model.requests)) == ("done", text, 1)

@@ -21,13 +21,16 @@ def thinker(**facts: Any) -> Capabilities:
 
 
 GPT5 = thinker(
-    lowering="effort", thinking_modes=("effort",), always_thinks=True,
+    lowering="effort",
+    thinking_modes=("effort",),
+    always_thinks=True,
     efforts=("minimal", "low", "medium", "high"),
-)  # fmt: skip
+)
 GPT54 = thinker(
-    lowering="effort", thinking_modes=("effort", "disabled"),
+    lowering="effort",
+    thinking_modes=("effort", "disabled"),
     efforts=("none", "low", "medium", "high", "xhigh"),
-)  # fmt: skip
+)
 O3 = thinker(lowering="effort", always_thinks=True, efforts=("low", "medium", "high"))
 FLASH = thinker(
     lowering="gemini_budget", thinking_modes=("enabled", "disabled"), thinking_budget=(0, 24_576)
@@ -35,9 +38,10 @@ FLASH = thinker(
 PRO = thinker(lowering="gemini_budget", always_thinks=True, thinking_budget=(128, 32_768))
 GEMINI3 = thinker(lowering="gemini_level", always_thinks=True, efforts=("low", "high"))
 CLAUDE = thinker(
-    lowering="claude", thinking_modes=("adaptive", "effort", "disabled"),
+    lowering="claude",
+    thinking_modes=("adaptive", "effort", "disabled"),
     efforts=("low", "medium", "high", "max"),
-)  # fmt: skip
+)
 SONNET4 = thinker(
     lowering="claude", thinking_modes=("enabled", "disabled"), thinking_budget=(1024, 64_000)
 )
@@ -119,12 +123,24 @@ def test_auto_chooses_by_task_and_scale(
 @pytest.mark.parametrize(
     ("caps", "least"),
     [
-        (GPT5, effort("minimal")), (GPT54, effort("none")), (O3, effort("low")), (FLASH, OFF),
-        (PRO, tokens(128)), (GEMINI3, effort("low")), (CLAUDE, OFF), (SONNET4, OFF), (FABLE, None),
-        (QWEN, OFF), (HYBRID, OFF), (DEEPSEEK, OFF), (ROUTED, effort("none")),
-        (GPT_OSS, effort("low")), (PLAIN, None), (UNKNOWN, None),
+        (GPT5, effort("minimal")),
+        (GPT54, effort("none")),
+        (O3, effort("low")),
+        (FLASH, OFF),
+        (PRO, tokens(128)),
+        (GEMINI3, effort("low")),
+        (CLAUDE, OFF),
+        (SONNET4, OFF),
+        (FABLE, None),
+        (QWEN, OFF),
+        (HYBRID, OFF),
+        (DEEPSEEK, OFF),
+        (ROUTED, effort("none")),
+        (GPT_OSS, effort("low")),
+        (PLAIN, None),
+        (UNKNOWN, None),
     ],
-)  # fmt: skip
+)
 def test_off_is_off_or_the_lowest_floor(caps: Capabilities, least: Any):
     assert choose(caps, Wish(policy="off")) == least
 
@@ -139,10 +155,13 @@ def test_off_is_off_or_the_lowest_floor(caps: Capabilities, least: Any):
         (CLAUDE, effort("low"), effort("medium"), effort("high")),  # never by itself the dearest
         (SONNET4, tokens(1024), tokens(8192), tokens(12_288)),
         (FABLE, ADAPTIVE, ADAPTIVE, ADAPTIVE),
-        (QWEN, ON, ON, ON), (HYBRID, ON, ON, ON), (DEEPSEEK, ON, ON, ON),
-        (PLAIN, None, None, None), (UNKNOWN, None, None, None),
+        (QWEN, ON, ON, ON),
+        (HYBRID, ON, ON, ON),
+        (DEEPSEEK, ON, ON, ON),
+        (PLAIN, None, None, None),
+        (UNKNOWN, None, None, None),
     ],
-)  # fmt: skip
+)
 def test_a_level_is_clamped_to_what_the_model_has(
     caps: Capabilities, minimal: Any, medium: Any, xhigh: Any
 ):
@@ -215,12 +234,14 @@ async def test_by_default_a_loop_with_tools_is_an_agent_and_a_call_a_chat():
         ({"problem_scale": "small", "reasoning_task": "chat"}, effort("minimal")),
         ({"reasoning_task": "summarize"}, effort("minimal")),
         ({"reasoning_effort": "high", "reasoning_policy": "off"}, effort("high")),
-        ({"thinking": {"mode": "effort", "effort": "low"}, "reasoning_policy": "high"},
-         {"mode": "effort", "effort": "low"}),
+        (
+            {"thinking": {"mode": "effort", "effort": "low"}, "reasoning_policy": "high"},
+            {"mode": "effort", "effort": "low"},
+        ),
         ({"thinking": True, "reasoning_effort": "low"}, effort("low")),
         ({"reasoning_policy": True, "reasoning_task": "code"}, effort("medium")),
     ],
-)  # fmt: skip
+)
 async def test_every_option_has_its_say_through_every_door(options: Any, expected: Any):
     assert await thought(options) == [expected] * 3
 
@@ -278,7 +299,7 @@ async def test_thinking_between_calls_is_left_to_the_wire_unless_it_is_said():
         ({"reasoning_policy": "low", "thinking_policy": "low"}, "same option"),
         ({"reasoning_scale": "small", "problem_scale": "small"}, "same option"),
     ],
-)  # fmt: skip
+)
 async def test_what_makes_no_sense_is_refused_before_any_call(options: Any, words: str):
     model = scripted("never")
     for door in (w.agent_loop, w.llm_call):

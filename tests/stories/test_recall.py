@@ -21,9 +21,13 @@ async def recalled(history: list[Message], *asks: dict[str, Any]) -> list[str]:
 
     model = scripted(then=reply)
     out = await w.agent_loop(
-        "go", model=model, messages=[*history, Message("user", "go on")], compact_threshold=1,
-        compact_keep_last=0, compaction="summarize_all",
-    )  # fmt: skip
+        "go",
+        model=model,
+        messages=[*history, Message("user", "go on")],
+        compact_threshold=1,
+        compact_keep_last=0,
+        compaction="summarize_all",
+    )
     assert out.status == "done", out.error
     answers = [e for e in out.entries if type(e) is ToolResulted and e.tool == "recall"]
     return [entry.result.text for entry in answers]

@@ -142,10 +142,22 @@ async def steering(folder: Path, word: str) -> None:
 
 
 WRITES = [
-    session_metadata, reminder, mail, seeded, answer, decision, undo_result, undo_exception,
-    undo_in_a_transaction, approved_plan, cache, cache_of_one_call, cassette, cassette_of_an_error,
+    session_metadata,
+    reminder,
+    mail,
+    seeded,
+    answer,
+    decision,
+    undo_result,
+    undo_exception,
+    undo_in_a_transaction,
+    approved_plan,
+    cache,
+    cache_of_one_call,
+    cassette,
+    cassette_of_an_error,
     steering,
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("write", WRITES, ids=lambda write: write.__name__)

@@ -150,8 +150,10 @@ async def test_a_tool_reminds_the_model_also_from_a_thread():
     model = scripted(call("slow"), call("quick"), call("slow"), "done")
     out = await w.agent_loop("go", model=model, tools=[slow, quick])
     assert tails(model)[1:] == [
-        ["From a thread."], ["From the loop."], ["From the loop.", "From a thread."]
-    ]  # fmt: skip
+        ["From a thread."],
+        ["From the loop."],
+        ["From the loop.", "From a thread."],
+    ]
     assert {entry.source for entry in reminders(out.entries)} == {"tool"}
 
 

@@ -119,8 +119,11 @@ async def test_every_third_continuing_turn_it_is_written_anew():
     assert [item["text"] for item in pad["facts"]] == ["the roof is green", "step 1 is noted"]
     refs = {ref["id"]: ref for ref in pad["refs"]}
     assert refs["call_1"] == {
-        "id": "call_1", "kind": "tool_result", "label": "note", "excerpt": "noted step 1",
-    }, "who cites a message of results keeps the results"  # fmt: skip
+        "id": "call_1",
+        "kind": "tool_result",
+        "label": "note",
+        "excerpt": "noted step 1",
+    }, "who cites a message of results keeps the results"
 
 
 @pytest.mark.parametrize(("every", "times"), [(1, 7), (2, 3), (3, 2), (5, 1), (8, 0), (0, 0)])
@@ -188,18 +191,21 @@ async def test_the_reorganiser_may_be_named_by_provider_and_model():
     async with w.Runtime(store="memory:", environ={}):
         w.llm_mock({"text": HOUSE})
         out = await w.agent_loop(
-            TASK, model=busy(3), tools=[note],
+            TASK,
+            model=busy(3),
+            tools=[note],
             scratchpad={"reorganizer": {"provider": "mock", "model": "tidy-1"}},
-        )  # fmt: skip
+        )
         assert actions(out)[-1] == ("reorganize", 2), told(out)
         by = [e for e in out.entries if type(e) is Replied and e.purpose == PURPOSE]
         assert [(e.provider, e.model) for e in by] == [("mock", "tidy-1")]
         w.llm_mock({"text": HOUSE})
         out = await w.agent_loop(
-            TASK, model=busy(3), tools=[note], scratchpad=w.Scratchpad(
-                reorganizer=w.Reorganizer(provider="mock")
-            ),
-        )  # fmt: skip
+            TASK,
+            model=busy(3),
+            tools=[note],
+            scratchpad=w.Scratchpad(reorganizer=w.Reorganizer(provider="mock")),
+        )
         by = [e.provider for e in out.entries if type(e) is Replied and e.purpose == PURPOSE]
         assert by == ["mock"]
 
@@ -210,15 +216,23 @@ async def test_the_reorganiser_may_be_named_by_provider_and_model():
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        (3, "scratchpad is True"), ("yes", "scratchpad"), ([], "scratchpad"),
-        ({"recit": True}, "recite"), ({"recite": 1}, "recite"), ({"enabled": "no"}, "enabled"),
-        ({"reorganize_every": -1}, "reorganize_every"), ({"reorganize_every": 1.5}, "whole"),
+        (3, "scratchpad is True"),
+        ("yes", "scratchpad"),
+        ([], "scratchpad"),
+        ({"recit": True}, "recite"),
+        ({"recite": 1}, "recite"),
+        ({"enabled": "no"}, "enabled"),
+        ({"reorganize_every": -1}, "reorganize_every"),
+        ({"reorganize_every": 1.5}, "whole"),
         ({"max_recent_messages": -1}, "max_recent_messages"),
-        ({"schema_retries": -1}, "schema_retries"), ({"schema_retries": 11}, "schema_retries"),
-        ({"reorganizer": "gpt"}, "reorganizer"), ({"reorganizer": {"modell": "x"}}, "model"),
-        ({"reorganizer": {"model": ""}}, "model"), ({"reorganizer": {"provider": 3}}, "provider"),
+        ({"schema_retries": -1}, "schema_retries"),
+        ({"schema_retries": 11}, "schema_retries"),
+        ({"reorganizer": "gpt"}, "reorganizer"),
+        ({"reorganizer": {"modell": "x"}}, "model"),
+        ({"reorganizer": {"model": ""}}, "model"),
+        ({"reorganizer": {"provider": 3}}, "provider"),
     ],
-)  # fmt: skip
+)
 async def test_what_cannot_be_is_refused_before_any_call(value: Any, words: str):
     model = scripted("never")
     with pytest.raises(w.ConfigError, match=words):
@@ -226,9 +240,16 @@ async def test_what_cannot_be_is_refused_before_any_call(value: Any, words: str)
     assert not model.requests
 
 
-@pytest.mark.parametrize("same", [{}, w.Scratchpad(), {"enabled": True, "recite": True},
-                                  {"reorganize_every": 3, "max_recent_messages": 8, "schema_retries": 1},
-                                  {"initial": None, "reorganizer": None}])  # fmt: skip
+@pytest.mark.parametrize(
+    "same",
+    [
+        {},
+        w.Scratchpad(),
+        {"enabled": True, "recite": True},
+        {"reorganize_every": 3, "max_recent_messages": 8, "schema_retries": 1},
+        {"initial": None, "reorganizer": None},
+    ],
+)
 async def test_true_in_other_words(same: Any):
     default, other = busy(7, "no"), busy(7, "no")
     await ran(default, True)

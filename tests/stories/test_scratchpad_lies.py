@@ -63,12 +63,19 @@ async def test_what_cannot_be_proved_is_not_taken(lie: str):
     assert TASK in (recited(asked(model)[-1]) or "")
 
 
-NO_PADS = ["I would rather not.", "", "{}", '{"goals": "x"}', '{"facts": []}', "[1, 2]",
-           '{"goals": [], "open_items": [], "facts": [{"source_ref": "turn:1"}]}',
-           '{"goals": [3], "open_items": [], "facts": []}',
-           '{"goals": [], "open_items": [], "facts": [], "refs": "none"}',
-           '{"goals": [], "open_items": [], "facts": [], "refs": [{"label": "x"}]}',
-           '{"goals": [{"text": ["x"]}], "open_items": [], "facts": []}']  # fmt: skip
+NO_PADS = [
+    "I would rather not.",
+    "",
+    "{}",
+    '{"goals": "x"}',
+    '{"facts": []}',
+    "[1, 2]",
+    '{"goals": [], "open_items": [], "facts": [{"source_ref": "turn:1"}]}',
+    '{"goals": [3], "open_items": [], "facts": []}',
+    '{"goals": [], "open_items": [], "facts": [], "refs": "none"}',
+    '{"goals": [], "open_items": [], "facts": [], "refs": [{"label": "x"}]}',
+    '{"goals": [{"text": ["x"]}], "open_items": [], "facts": []}',
+]
 
 
 @pytest.mark.parametrize("words", NO_PADS)
@@ -92,8 +99,17 @@ async def test_schema_retries(retries: int):
     assert actions(out)[-1] == ("rejected", 1)
 
 
-@pytest.mark.parametrize("error", [w.Timeout("slow"), w.RateLimited("later"), w.ServerError("x"),
-                                   w.BadReply("?"), ValueError("a defect"), w.Refused("no")])  # fmt: skip
+@pytest.mark.parametrize(
+    "error",
+    [
+        w.Timeout("slow"),
+        w.RateLimited("later"),
+        w.ServerError("x"),
+        w.BadReply("?"),
+        ValueError("a defect"),
+        w.Refused("no"),
+    ],
+)
 async def test_a_reorganiser_that_fails_never_ends_the_run(error: BaseException):
     model = busy(7, error)
     out = await ran(model)
@@ -174,10 +190,15 @@ async def test_a_pad_that_is_nearly_full_says_less_of_its_sources():
 async def test_a_budget_that_has_no_room_for_it_ends_nothing_by_itself():
     model = busy(5)
     out = await w.agent_loop(
-        TASK, model=model, tools=[note], budget={"tokens": 4_000},
-        scratchpad={"reorganize_every": 2, "reorganizer": {"model": scripted(
-            then=HOUSE, usage=Usage(3_950, 0))}},
-    )  # fmt: skip
+        TASK,
+        model=model,
+        tools=[note],
+        budget={"tokens": 4_000},
+        scratchpad={
+            "reorganize_every": 2,
+            "reorganizer": {"model": scripted(then=HOUSE, usage=Usage(3_950, 0))},
+        },
+    )
     assert out.status == "budget_exhausted"
     assert actions(out)[:2] == [("init", 1), ("reorganize", 2)], "what was paid for is taken"
     await kept(out)
@@ -216,11 +237,13 @@ async def test_a_provider_cannot_name_a_call_after_another_source():
 
 
 async def test_sources_are_kept_as_long_as_they_are_cited():
-    pads = iter([
-        written_anew(facts=[fact("a", "turn:3"), fact("b", "call_2")]),
-        written_anew(facts=[fact("a", "turn:3")]),
-        written_anew(facts=[fact("b", "call_2")]),
-    ])  # fmt: skip
+    pads = iter(
+        [
+            written_anew(facts=[fact("a", "turn:3"), fact("b", "call_2")]),
+            written_anew(facts=[fact("a", "turn:3")]),
+            written_anew(facts=[fact("b", "call_2")]),
+        ]
+    )
     out = await ran(busy(9, lambda request: next(pads)))
     assert actions(out)[-3:] == [("reorganize", 2), ("reorganize", 3), ("rejected", 3)]
     ids = [ref["id"] for ref in out.transcript["scratchpad"]["refs"]]

@@ -144,9 +144,13 @@ async def test_cleared_in_a_run_it_stays_away_until_it_is_written_anew():
         if reorganizes(request):
             return written_anew(facts=[fact("cleared", "turn:1")])
         results = sum(m.role == "tool" for m in request.messages)
-        return ["", call("forget"), call("note", text="step 1"), call("note", text="step 2")][
-            results + 1
-        ] if results < 3 else "the end"  # fmt: skip
+        return (
+            ["", call("forget"), call("note", text="step 1"), call("note", text="step 2")][
+                results + 1
+            ]
+            if results < 3
+            else "the end"
+        )
 
     model = scripted(then=reply)
     out = await w.agent_loop(TASK, model=model, tools=[note, forget], scratchpad=True)
@@ -231,16 +235,23 @@ async def test_two_runs_at_once_have_a_pad_each():
 
 
 BAD_PADS: list[tuple[Any, str]] = [
-    (3, "a dict with goals"), ({"gaols": []}, "goals"), ({"goals": "x"}, "goals is a list"),
-    ({"goals": [3]}, r"goals\[0\]"), ({"goals": [{"text": ""}]}, r"goals\[0\] has no text"),
+    (3, "a dict with goals"),
+    ({"gaols": []}, "goals"),
+    ({"goals": "x"}, "goals is a list"),
+    ({"goals": [3]}, r"goals\[0\]"),
+    ({"goals": [{"text": ""}]}, r"goals\[0\] has no text"),
     ({"goals": [{"text": "x", "ref": "y"}]}, "no key 'ref'"),
-    ({"facts": ["x"]}, "a fact cites a ref"), ({"facts": [fact("x", "y")]}, "no known ref"),
-    ({"goals": [fact("x", "y")]}, "'y'"), ({"schema": "v9"}, "schema"),
+    ({"facts": ["x"]}, "a fact cites a ref"),
+    ({"facts": [fact("x", "y")]}, "no known ref"),
+    ({"goals": [fact("x", "y")]}, "'y'"),
+    ({"schema": "v9"}, "schema"),
     ({"facts": [fact("x", "ticket:12")], "refs": [{"id": "ticket:1"}]}, "did you mean 'ticket:1'"),
-    ({"refs": [{"kind": "x"}]}, r"refs\[0\] has no id"), ({"refs": ["a", "a"]}, "twice"),
-    ({"refs": [{"id": 3}]}, "a text"), ({"refs": [{"id": "a", "labl": "x"}]}, "label"),
+    ({"refs": [{"kind": "x"}]}, r"refs\[0\] has no id"),
+    ({"refs": ["a", "a"]}, "twice"),
+    ({"refs": [{"id": 3}]}, "a text"),
+    ({"refs": [{"id": "a", "labl": "x"}]}, "label"),
     ({"goals": ["x" * 17_000]}, "16,384 are the most"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("pad", "words"), BAD_PADS)
@@ -285,9 +296,12 @@ async def test_no_secret_gets_into_the_pad():
     async with w.Runtime(store="memory:", environ={}, secrets=(secret,)) as runtime:
         model = busy(4, pad)
         out = await w.agent_loop(
-            f"{TASK} {secret}", model=model, tools=[note], session_id="s",
+            f"{TASK} {secret}",
+            model=model,
+            tools=[note],
+            session_id="s",
             scratchpad={"initial": {"goals": [f"use {secret}", fact("x", "user:initial")]}},
-        )  # fmt: skip
+        )
         await w.agent_session_set_scratchpad("s", {"goals": [f"and {secret}"]})
         assert out.status == "done" and actions(out)[-1] == ("reorganize", 2)
         rows = await runtime.store.rows("s")
@@ -332,9 +346,12 @@ async def test_what_it_cites_stays_visible_where_the_rest_is_collected():
 
     model = scripted(then=reply)
     out = await w.agent_loop(
-        TASK, model=model, tools=[page], transcript_projection={"policy": "reachability_gc"},
+        TASK,
+        model=model,
+        tools=[page],
+        transcript_projection={"policy": "reachability_gc"},
         scratchpad={"reorganize_every": 4},
-    )  # fmt: skip
+    )
     assert out.status == "done", out.error
     whole = [text[:7] for text in said(asked(model)[-1]) if pages in text]
     assert "page 2:" in whole and "page 1:" not in whole

@@ -67,9 +67,15 @@ async def everything(model: w.Model, file: Path, **options: Any) -> tuple[str, w
     """All that can be seen of a run with this model, as one text."""
     seen: list[w.Event] = []
     out = await w.agent_loop(
-        f"my key is {CANARY}", model=model, tools=[leak], policies=[Chatters()],
-        on_event=seen.append, session_id="s", store=f"sqlite:///{file}", **options,
-    )  # fmt: skip
+        f"my key is {CANARY}",
+        model=model,
+        tools=[leak],
+        policies=[Chatters()],
+        on_event=seen.append,
+        session_id="s",
+        store=f"sqlite:///{file}",
+        **options,
+    )
     shown = "".join(e.text for e in seen if isinstance(e, TextDelta))
     thought = "".join(e.text for e in seen if isinstance(e, ThinkingDelta))
     result = json.dumps(out.to_dict()) + repr(out) + out._repr_html_() + out.text
@@ -122,8 +128,11 @@ async def test_a_secret_in_the_configuration(tmp_path: Path):
 
 async def test_a_header_of_the_model(tmp_path: Path):
     model = w.models.openai_chat(
-        "any", api_key="sk-other-123456", base_url="http://127.0.0.1:9", headers={"X-Auth-Token": CANARY}
-    )  # fmt: skip
+        "any",
+        api_key="sk-other-123456",
+        base_url="http://127.0.0.1:9",
+        headers={"X-Auth-Token": CANARY},
+    )
     assert CANARY in model.secrets and "sk-other-123456" in model.secrets
     async with w.Runtime(environ={}, store="memory:") as runtime:
         runtime.learn(model)

@@ -251,12 +251,21 @@ async def test_a_transcript_is_the_session_as_plain_data():
     out = await w.agent_loop("1+2?", model=model, tools=[add], session_id="s")
     transcript = out.transcript
     assert set(transcript) == {
-        "id", "messages", "events", "summary", "metadata", "scratchpad", "scratchpad_version",
-    }  # fmt: skip
+        "id",
+        "messages",
+        "events",
+        "summary",
+        "metadata",
+        "scratchpad",
+        "scratchpad_version",
+    }
     assert transcript["id"] == "s"
     assert [m["role"] for m in transcript["messages"]] == [
-        "user", "assistant", "tool", "assistant",
-    ]  # fmt: skip
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+    ]
     kinds = [event["kind"] for event in w.transcript_events(transcript)]
     for kind in ("message", "tool_intent", "tool_execution", "tool_result", "provider_payload"):
         assert kind in kinds

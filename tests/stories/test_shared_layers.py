@@ -300,9 +300,13 @@ async def test_the_key_is_that_of_the_runtime_that_asks(monkeypatch: pytest.Monk
         ({"base_url": HERE}, {"base_url": HERE}, True),
         ({}, {"api_key": OTHER_KEY}, False),
         ({"headers": {"x-org": "1"}}, {"headers": {"x-org": "2"}}, False),
-        ({"headers": {"authorization": "Bearer a1b2c3d4"}}, {"headers": {"authorization": "Bearer z"}}, False),
+        (
+            {"headers": {"authorization": "Bearer a1b2c3d4"}},
+            {"headers": {"authorization": "Bearer z"}},
+            False,
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_makes_two_models_of_a_name_one(one: Any, other: Any, same: bool):
     first = w.models.openai_chat("gpt-4o", **{"api_key": KEY, **one})
     second = w.models.openai_chat("gpt-4o", **{"api_key": KEY, **other})

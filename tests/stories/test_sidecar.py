@@ -117,8 +117,10 @@ async def test_a_run_its_sidecar_and_a_session_with_the_same_history(tmp_path: P
     assert session.id != out.session_id
     assert session.messages == list(out.all_messages)
     assert session.metadata["seeded_from"] == {
-        "file": "llm_transcript.jsonl", "provider": "acme", "model": "one",
-    }  # fmt: skip
+        "file": "llm_transcript.jsonl",
+        "provider": "acme",
+        "model": "one",
+    }
     model = scripted(call("add", a=3, b=4), "7")
     more = await w.agent_loop("And 3 + 4?", model=model, tools=[add], session_id=session.id)
     assert list(model.requests[0].messages)[:-1] == list(out.all_messages)
@@ -200,9 +202,12 @@ async def test_a_long_history_is_cut_between_rounds(tmp_path: Path):
     out = await recorded(tmp_path, *replies, "3")
     path = tmp_path / "llm_transcript.jsonl"
     await w.agent_loop(
-        "And now?", model=scripted(call("add", a=1, b=1), "2"), tools=[add],
-        session_id=out.session_id, llm_transcript_dir=str(tmp_path),
-    )  # fmt: skip
+        "And now?",
+        model=scripted(call("add", a=1, b=1), "2"),
+        tools=[add],
+        session_id=out.session_id,
+        llm_transcript_dir=str(tmp_path),
+    )
     whole = (await seed(path)).messages
     assert len(whole) == 12
     for most in range(4, 13):
@@ -218,8 +223,10 @@ async def test_calls_may_be_left_out(tmp_path: Path):
     await recorded(tmp_path)
     session = await seed(tmp_path / "llm_transcript.jsonl", {"drop_tool_calls": True})
     assert [(m.role, m.text) for m in session.messages] == [
-        ("user", "What is 1 + 2?"), ("assistant", "I add."), ("assistant", "3"),
-    ]  # fmt: skip
+        ("user", "What is 1 + 2?"),
+        ("assistant", "I add."),
+        ("assistant", "3"),
+    ]
     model = scripted("ok")
     out = await w.agent_loop("go", model=model, session_id=session.id)
     await kept(out, model)
@@ -244,11 +251,15 @@ async def test_full_request_snapshots_are_understood(tmp_path: Path):
         tmp_path,
         {"type": "request", "provider": "p", "model": "m", "messages": [USER]},
         {"type": "response", "message": {"role": "assistant", "content": "ho"}},
-        {"type": "provider_call_request", "provider": "p", "model": "m",
-         "request": {"messages": [USER, {"role": "assistant", "content": "ho"}, USER]}},
+        {
+            "type": "provider_call_request",
+            "provider": "p",
+            "model": "m",
+            "request": {"messages": [USER, {"role": "assistant", "content": "ho"}, USER]},
+        },
         {"type": "provider_call_response", "message": {"role": "assistant", "content": "he"}},
         {"type": "response", "purpose": "judge", "message": {"role": "assistant", "content": "no"}},
-    )  # fmt: skip
+    )
     session = await seed(path, {"provider": "p", "model": "m"})
     assert [m.text for m in session.messages] == ["hi", "ho", "hi", "he"]
 
@@ -270,15 +281,29 @@ async def test_a_line_that_was_cut_off_by_a_crash_is_left_out(tmp_path: Path):
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ((), "is empty"), (("", " "), "is empty"), (("hello", "{}"), "line 1 is not JSON"),
-        (("[1]",), "line 1 is no line of a transcript"), (('{"kind": "x"}',), "line 1"),
-        (('{"type": 3}',), "line 1"), (({"type": "message"},), "line 1: this is no message"),
+        ((), "is empty"),
+        (("", " "), "is empty"),
+        (("hello", "{}"), "line 1 is not JSON"),
+        (("[1]",), "line 1 is no line of a transcript"),
+        (('{"kind": "x"}',), "line 1"),
+        (('{"type": 3}',), "line 1"),
+        (({"type": "message"},), "line 1: this is no message"),
         (({"type": "message", "message": {"role": "king", "content": "x"}},), "line 1"),
         (({"type": "message", "message": [1]},), "line 1"),
         (({"type": "view", "messages": "all"},), "line 1: messages are a list"),
         (({"type": "frame"},), "holds no messages"),
-        (({"type": "message", "message": {"role": "tool", "content": [
-            {"type": "tool_result", "id": "c", "content": "x"}]}},), "cannot be sent"),
+        (
+            (
+                {
+                    "type": "message",
+                    "message": {
+                        "role": "tool",
+                        "content": [{"type": "tool_result", "id": "c", "content": "x"}],
+                    },
+                },
+            ),
+            "cannot be sent",
+        ),
         (({"type": "message", "session_id": ["x"]},), "line 1: session_id is a text"),
         (({"type": "run", "provider": 3},), "line 1: provider is a text"),
         (({"type": "run", "model": 3},), "line 1: model is a text"),
@@ -288,7 +313,7 @@ async def test_a_line_that_was_cut_off_by_a_crash_is_left_out(tmp_path: Path):
         (({"type": "message", "message": USER}, "\udc80"), "line 2|JSON"),
     ],
     ids=range(19),
-)  # fmt: skip
+)
 async def test_a_hostile_file_gives_a_clear_error(tmp_path: Path, given: Any, words: str):
     path = tmp_path / "other.jsonl"
     text = "".join((one if isinstance(one, str) else json.dumps(one)) + "\n" for one in given)
@@ -302,11 +327,16 @@ async def test_a_hostile_file_gives_a_clear_error(tmp_path: Path, given: Any, wo
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (3, "dict"), ({"providr": "x"}, "'provider'"), ({"truncate_to_last": 0}, "truncate_to_last"),
-        ({"truncate_to_last": True}, "truncate_to_last"), ({"drop_tool_calls": 1}, "drop_tool_calls"),
-        ({"validate": None}, "validate"), ({"provider": ""}, "provider"), ({3: 3}, "3"),
+        (3, "dict"),
+        ({"providr": "x"}, "'provider'"),
+        ({"truncate_to_last": 0}, "truncate_to_last"),
+        ({"truncate_to_last": True}, "truncate_to_last"),
+        ({"drop_tool_calls": 1}, "drop_tool_calls"),
+        ({"validate": None}, "validate"),
+        ({"provider": ""}, "provider"),
+        ({3: 3}, "3"),
     ],
-)  # fmt: skip
+)
 async def test_impossible_options_are_refused(tmp_path: Path, options: Any, words: str):
     path = file(tmp_path, {"type": "message", "message": USER})
     with pytest.raises(w.ConfigError, match=words):

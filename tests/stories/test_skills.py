@@ -141,9 +141,12 @@ async def test_it_stays_for_the_whole_run_and_the_frame_is_made_once():
 async def test_skills_come_in_many_forms(make: str):
     keys = {"name": "ship", "description": "Ship a release", "prompt": "Follow the deploy runbook."}
     given: dict[str, Any] = {
-        "skill": ship(), "list": [ship()], "registry": w.skill_registry(ship()), "dict": keys,
+        "skill": ship(),
+        "list": [ship()],
+        "registry": w.skill_registry(ship()),
+        "dict": keys,
         "dicts": (keys,),
-    }  # fmt: skip
+    }
     _, model = await ran(skills=given[make])
     assert "Follow the deploy runbook." in system_of(model.requests[0])
 
@@ -173,7 +176,7 @@ async def test_no_skills_is_no_error():
         ("poem", {"paths": ["src/*"]}, None),
         ("release", {"paths": ["docs/*/x.md"], "description": "release"}, 1.5 + 2 / 3.5),
     ],
-)  # fmt: skip
+)
 async def test_how_it_scores(task: str, fields: dict[str, Any], score: float | None):
     files = ["README.md", "docs/a/x.md"]
     out, _ = await ran(task, skills=ship(**fields), working_files=files)
@@ -223,8 +226,9 @@ async def test_a_host_invokes_a_skill_by_its_name():
     match = {"invoke": ["ship"]}
     out, model = await ran("Review my change", skills=[review(), closed], skill_match=match)
     assert [(on.name, on.reason) for on in of(out, w.SkillActivated)][0] == (
-        "ship", "invoked by name",
-    )  # fmt: skip
+        "ship",
+        "invoked by name",
+    )
     assert [on.name for on in of(out, w.SkillActivated)] == ["ship", "review"], "beside top_n"
     assert "deploy runbook" in system_of(model.requests[0])
 
@@ -265,8 +269,9 @@ async def test_a_matcher_of_yours_decides(strategy: str, later: bool):
     assert (one.prompt, one.working_files, one.top_n) == (TASK, ("infra/x.tf",), 1)
     assert [s.name for s in one.skills] == ["ship", "review"]
     assert (one.skills[0].paths, one.skills[0].when_to_use) == (
-        ("infra/**",), "User says ship/release/deploy",
-    )  # fmt: skip
+        ("infra/**",),
+        "User says ship/release/deploy",
+    )
     [matched] = of(out, w.SkillMatched)
     assert (matched.strategy, matched.warning) == (strategy, None)
     assert [(c.name, c.score) for c in matched.candidates] == [("review", 0.9), ("ship", 0.2)]
@@ -275,10 +280,15 @@ async def test_a_matcher_of_yours_decides(strategy: str, later: bool):
 @pytest.mark.parametrize(
     "answer",
     [
-        {"review": 0}, [("review", 0.0)], ["review"], "review", [{"name": "review", "score": 0}],
-        {"review": 1, "nobody": 9}, {"review": 0.5, "ship": -0.5},
+        {"review": 0},
+        [("review", 0.0)],
+        ["review"],
+        "review",
+        [{"name": "review", "score": 0}],
+        {"review": 1, "nobody": 9},
+        {"review": 0.5, "ship": -0.5},
     ],
-)  # fmt: skip
+)
 async def test_a_matcher_answers_in_many_forms_and_zero_is_a_score(answer: Any):
     match = w.SkillMatch(strategy="host", matcher=lambda _: answer)
     out, model = await ran(skills=[ship(), review()], skill_match=match)
@@ -298,11 +308,19 @@ async def test_a_matcher_may_find_nothing(answer: Any):
 @pytest.mark.parametrize(
     "answer",
     [
-        3, {"review": "high"}, {"review": float("nan")}, {"review": True}, [3], [None],
-        {"review": float("inf")}, ValueError("no index"), [("review", 1, 2)], {3: 1},
+        3,
+        {"review": "high"},
+        {"review": float("nan")},
+        {"review": True},
+        [3],
+        [None],
+        {"review": float("inf")},
+        ValueError("no index"),
+        [("review", 1, 2)],
+        {3: 1},
     ],
     ids=str,
-)  # fmt: skip
+)
 async def test_a_matcher_that_fails_or_talks_nonsense_leaves_it_to_the_words(
     answer: Any, caplog: pytest.LogCaptureFixture
 ):
@@ -335,36 +353,47 @@ def steered(*says: str) -> Callable[[Any], Any]:
 async def test_without_sticky_skills_are_matched_before_every_turn():
     out, model = await ran(
         TASK,
-        call("note", text="1"), call("note", text="2"), call("note", text="3"), "ok",
+        call("note", text="1"),
+        call("note", text="2"),
+        call("note", text="3"),
+        "ok",
         tools=[note],
         skills=[ship(), review()],
         skill_match={"sticky": False},
         post_turn_callback=steered("Now review the change in the code.", "", "Write a poem."),
-    )  # fmt: skip
+    )
     inside = ["runbook", "every line", "every line", None]
     for request, words in zip(model.requests, inside, strict=True):
         assert system_of(request).count("<skill ") == (words is not None)
         assert words is None or words in system_of(request)
     assert skill_kinds(out) == [
-        "skill_matched", "skill_activated",
-        "skill_matched", "skill_deactivated", "skill_activated",
         "skill_matched",
-        "skill_matched", "skill_deactivated",
-    ]  # fmt: skip
+        "skill_activated",
+        "skill_matched",
+        "skill_deactivated",
+        "skill_activated",
+        "skill_matched",
+        "skill_matched",
+        "skill_deactivated",
+    ]
     assert [m.reassess for m in of(out, w.SkillMatched)] == [False, True, True, True]
     assert [m.iteration for m in of(out, w.SkillMatched)] == [0, 1, 2, 3]
     assert [(off.name, off.iteration) for off in of(out, w.SkillDeactivated)] == [
-        ("ship", 1), ("review", 3),
-    ]  # fmt: skip
+        ("ship", 1),
+        ("review", 3),
+    ]
     assert len(of(out, Framed)) == 3, "plain, with ship, with review"
 
 
 async def test_sticky_is_deaf_to_what_is_said_later():
     out, model = await ran(
-        TASK, call("note", text="1"), "ok",
-        tools=[note], skills=[ship(), review()],
+        TASK,
+        call("note", text="1"),
+        "ok",
+        tools=[note],
+        skills=[ship(), review()],
         post_turn_callback=steered("Now review the change in the code."),
-    )  # fmt: skip
+    )
     assert "runbook" in system_of(model.requests[1]) and len(of(out, w.SkillMatched)) == 1
 
 
@@ -372,9 +401,12 @@ async def test_what_only_the_kernel_says_is_not_what_is_asked():
     """A nudge to go on must not take the skill away."""
     model = scripted("thinking", "thinking", "ok")
     out = await w.agent_loop(
-        TASK, model=model, skills=ship(), skill_match={"sticky": False},
+        TASK,
+        model=model,
+        skills=ship(),
+        skill_match={"sticky": False},
         post_turn_callback=lambda turn: {"veto": True} if turn.iteration < 2 else None,
-    )  # fmt: skip
+    )
     assert out.status == "done"
     assert any("Continue." in words for words in said(model.requests[-1]))
     assert all("runbook" in system_of(request) for request in model.requests)
@@ -384,9 +416,15 @@ async def test_a_summary_is_not_what_is_asked():
     replies = [call("note", text=f"step {n} of the poem, at length: {'x' * 200}") for n in range(9)]
     model = scripted(*replies, "ok")
     out = await w.agent_loop(
-        TASK, model=model, tools=[note], skills=ship(), skill_match={"sticky": False},
-        compact_strategy="truncate", compact_threshold=200, compact_keep_last=2,
-    )  # fmt: skip
+        TASK,
+        model=model,
+        tools=[note],
+        skills=ship(),
+        skill_match={"sticky": False},
+        compact_strategy="truncate",
+        compact_threshold=200,
+        compact_keep_last=2,
+    )
     assert "compaction" in kinds(out)
     assert all("runbook" in system_of(request) for request in model.requests)
 
@@ -425,15 +463,25 @@ async def test_hooks_run_at_each_change_in_their_order():
         review(on_activate=lambda event: heard.append(f"on {event.name}"), allowed_tools="*"),
     ]
     await ran(
-        TASK, call("note", text="1"), "ok",
-        tools=[note], skills=skills, skill_match={"sticky": False}, on_event=watch,
+        TASK,
+        call("note", text="1"),
+        "ok",
+        tools=[note],
+        skills=skills,
+        skill_match={"sticky": False},
+        on_event=watch,
         post_turn_callback=steered("Now review the change in the code."),
-    )  # fmt: skip
+    )
     assert heard == [
-        "SkillActivated", "SkillScopeTools", "on ship",
-        "SkillDeactivated", "off ship 1",
-        "SkillActivated", "SkillScopeTools", "on review",
-    ]  # fmt: skip
+        "SkillActivated",
+        "SkillScopeTools",
+        "on ship",
+        "SkillDeactivated",
+        "off ship 1",
+        "SkillActivated",
+        "SkillScopeTools",
+        "on review",
+    ]
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), KeyError(), asyncio.CancelledError()])
@@ -456,9 +504,12 @@ async def test_a_hook_that_fails_is_noted_and_ends_nothing(
 
 async def test_a_skill_leaves_only_its_tools_and_the_rest_is_refused():
     out, model = await ran(
-        TASK, [call("note", text="x"), call("deploy_service", name="api")], "ok",
-        tools=[note, deploy_service, add], skills=ship(allowed_tools=["deploy_service"]),
-    )  # fmt: skip
+        TASK,
+        [call("note", text="x"), call("deploy_service", name="api")],
+        "ok",
+        tools=[note, deploy_service, add],
+        skills=ship(allowed_tools=["deploy_service"]),
+    )
     assert offered(model.requests[0]) == ["deploy_service"]
     [scope] = of(out, w.SkillScopeTools)
     assert (scope.name, scope.allowed_tools) == ("ship", ("deploy_service",))
@@ -480,9 +531,12 @@ async def test_a_read_that_could_start_early_is_refused_as_well():
         return "seen"
 
     out, _ = await ran(
-        TASK, [call("peek", at="x"), call("note", text="y")], "ok",
-        tools=[note, peek], skills=ship(allowed_tools=["note"]),
-    )  # fmt: skip
+        TASK,
+        [call("peek", at="x"), call("note", text="y")],
+        "ok",
+        tools=[note, peek],
+        skills=ship(allowed_tools=["note"]),
+    )
     assert {r.name: r.outcome for r in out.tool_calls} == {"peek": "denied", "note": "ok"}
     assert looked == []
 
@@ -516,16 +570,22 @@ async def test_several_skills_leave_all_of_their_tools():
     assert len(of(out, w.SkillActivated)) == 3
     assert offered(model.requests[0]) == ["note", "deploy_service"]
     assert [scope.tools for scope in of(out, w.SkillScopeTools)] == [
-        ("deploy_service",), ("note", "deploy_service"),
-    ]  # fmt: skip
+        ("deploy_service",),
+        ("note", "deploy_service"),
+    ]
 
 
 async def test_the_scope_goes_with_the_skill():
     out, model = await ran(
-        TASK, call("add", a=1, b=2), call("add", a=1, b=2), "ok",
-        tools=[note, add], skills=ship(allowed_tools=["note"]), skill_match={"sticky": False},
+        TASK,
+        call("add", a=1, b=2),
+        call("add", a=1, b=2),
+        "ok",
+        tools=[note, add],
+        skills=ship(allowed_tools=["note"]),
+        skill_match={"sticky": False},
         post_turn_callback=steered("Write a poem."),
-    )  # fmt: skip
+    )
     assert [offered(r) for r in model.requests] == [["note"], ["note", "add"], ["note", "add"]]
     assert [record.outcome for record in out.tool_calls] == ["denied", "ok"]
 
@@ -544,9 +604,13 @@ async def test_the_runtimes_own_tools_are_never_hidden():
         "ok",
     )
     out = await w.agent_loop(
-        TASK, model=model, tools=[note, add, refund], skills=ship(allowed_tools=["note"]),
-        progress_tool=True, tool_search={"mode": "client"},
-    )  # fmt: skip
+        TASK,
+        model=model,
+        tools=[note, add, refund],
+        skills=ship(allowed_tools=["note"]),
+        progress_tool=True,
+        tool_search={"mode": "client"},
+    )
     assert set(offered(model.requests[0])) == {"note", "agent_progress", "__windlass_tool_search"}
     told = results(out)
     assert told["agent_progress"][0] == told["__windlass_tool_search"][0] == "ok"
@@ -565,9 +629,13 @@ async def test_the_way_back_to_what_left_the_view_is_not_hidden_and_hides_nothin
 
     model = scripted(*[call("look", n=n) for n in range(12)], "ok")
     out = await w.agent_loop(
-        TASK, model=model, tools=[note, look], skills=ship(allowed_tools=["look"]),
-        compact_threshold=4_000, compact_keep_last=2,
-    )  # fmt: skip
+        TASK,
+        model=model,
+        tools=[note, look],
+        skills=ship(allowed_tools=["look"]),
+        compact_threshold=4_000,
+        compact_keep_last=2,
+    )
     assert "compaction" in kinds(out)
     assert offered(model.requests[0]) == ["look"]
     assert offered(model.requests[-1]) == ["look", "recall"]
@@ -599,9 +667,13 @@ async def test_no_tool_is_demanded_that_a_skill_hides(choice: Any):
     assert model.requests[0].tools == () and model.requests[0].settings.tool_choice is None
     model = scripted(call("note", text="x"), "ok")
     await w.agent_loop(
-        TASK, model=model, tools=[note, add], skills=ship(allowed_tools=["note"]),
-        tool_choice=choice, max_iterations=1,
-    )  # fmt: skip
+        TASK,
+        model=model,
+        tools=[note, add],
+        skills=ship(allowed_tools=["note"]),
+        tool_choice=choice,
+        max_iterations=1,
+    )
     assert model.requests[0].settings.tool_choice == choice
 
 
@@ -650,8 +722,9 @@ async def test_the_files_of_a_skill_are_read_one_by_one(folder: Path):
         call("read_skill_file", skill="pdf", path="reference/guide.md"),
         call("read_skill_file", skill="ship", path="SKILL.md"),
         "ok",
-        skills=folder, tools=[note],
-    )  # fmt: skip
+        skills=folder,
+        tools=[note],
+    )
     assert offered(model.requests[0]) == ["note", "read_skill_file"]
     assert "read with read_skill_file: logo.png, references/guide.md" in system_of(
         model.requests[0]
@@ -675,9 +748,11 @@ async def test_the_tool_for_files_is_there_only_when_a_skill_has_some(folder: Pa
 
 async def test_a_model_without_tools_of_its_own_can_read_them(folder: Path):
     _, model = await ran(
-        "Fill the forms", call("read_skill_file", skill="pdf", path="references/guide.md"), "ok",
+        "Fill the forms",
+        call("read_skill_file", skill="pdf", path="references/guide.md"),
+        "ok",
         skills=folder,
-    )  # fmt: skip
+    )
     assert GUIDE in said(model.requests[1])
 
 
@@ -696,9 +771,14 @@ async def test_its_name_gives_way_to_a_tool_of_yours(folder: Path):
 
     out, model = await ran(
         "Fill the forms",
-        [call("read_skill_file", x="1"), call("read_file_of_skill", skill="pdf", path="references/guide.md")],
-        "ok", skills=folder, tools=[read_skill_file],
-    )  # fmt: skip
+        [
+            call("read_skill_file", x="1"),
+            call("read_file_of_skill", skill="pdf", path="references/guide.md"),
+        ],
+        "ok",
+        skills=folder,
+        tools=[read_skill_file],
+    )
     assert results(out) == {"read_skill_file": ("ok", "mine"), "read_file_of_skill": ("ok", GUIDE)}
 
 
@@ -729,9 +809,13 @@ async def test_a_skill_that_cannot_be_read_is_left_out_and_said_so(folder: Path)
 async def test_what_was_wrong_is_said_once_in_a_run(folder: Path):
     (folder / "ship" / "SKILL.md").write_text("---\nx: &a\n---\n")
     out, _ = await ran(
-        "Fill the forms", call("note", text="x"), "ok",
-        tools=[note], skills=folder, skill_match={"sticky": False},
-    )  # fmt: skip
+        "Fill the forms",
+        call("note", text="x"),
+        "ok",
+        tools=[note],
+        skills=folder,
+        skill_match={"sticky": False},
+    )
     assert [len(matched.problems) for matched in of(out, w.SkillMatched)] == [1, 0]
 
 
@@ -821,11 +905,21 @@ async def test_a_skill_that_is_gone_leaves_the_session():
 async def test_skills_that_change_on_the_way_are_matched_again():
     model = scripted(call("note", text="x"), "ok")
     out = await w.agent_loop(
-        TASK, model=model, tools=[note], skills=[review()],
-        post_turn_callback=lambda turn: {"next_options": {"working_files": ["infra/x"],
-            "skills": [{"name": "infra", "paths": ["infra/*"], "prompt": "Mind the cost."}]}}
-        if turn.iteration == 0 else None,
-    )  # fmt: skip
+        TASK,
+        model=model,
+        tools=[note],
+        skills=[review()],
+        post_turn_callback=lambda turn: (
+            {
+                "next_options": {
+                    "working_files": ["infra/x"],
+                    "skills": [{"name": "infra", "paths": ["infra/*"], "prompt": "Mind the cost."}],
+                }
+            }
+            if turn.iteration == 0
+            else None
+        ),
+    )
     assert out.status == "done"
     assert "Mind the cost." in system_of(model.requests[1])
 
@@ -861,13 +955,14 @@ async def test_killed_anywhere_it_goes_on_with_the_same_requests(sticky: bool, h
         if host:
             match |= {"strategy": "host", "matcher": matcher}
         return w.Agent(
-            model, tools=[note, add],
+            model,
+            tools=[note, add],
             skills=[ship(allowed_tools=["add"], **hooks("ship")), review(**hooks("review"))],
             skill_match=match,
             post_turn_callback=steered(
                 "Now review the code", "", "ship and review the release code", "Write a poem"
             ),
-        ), model  # fmt: skip
+        ), model
 
     whole, model = agent()
     out = await whole.run(TASK)
@@ -954,9 +1049,13 @@ async def test_a_call_that_is_made_again_is_not_matched_again():
 
     model = scripted(w.Overloaded("busy"), call("note", text="x"), w.Overloaded("busy"), "ok")
     out = await w.agent_loop(
-        TASK, model=model, tools=[note], skills=ship(), skill_match={"sticky": False},
+        TASK,
+        model=model,
+        tools=[note],
+        skills=ship(),
+        skill_match={"sticky": False},
         policies=[Mend()],
-    )  # fmt: skip
+    )
     assert out.status == "done" and len(model.requests) == 4
     assert [m.iteration for m in of(out, w.SkillMatched)] == [0, 1]
 
@@ -966,8 +1065,10 @@ async def test_a_run_that_waits_for_somebody_goes_on_with_its_skills():
     async with w.Runtime(store="memory:", environ={}):
         agent = w.Agent(
             scripted([call("note", text="x"), call("add", a=1, b=1)]),
-            tools=[note, add], skills=skills, consent=lambda call: "ask",
-        )  # fmt: skip
+            tools=[note, add],
+            skills=skills,
+            consent=lambda call: "ask",
+        )
         out = await agent.run(TASK, session_id="s")
         assert out.status == "suspended"
         said_yes = {waiting.id: True for waiting in out.pending}
@@ -1002,10 +1103,13 @@ async def _talked(talk: list[str], top_n: int) -> None:
     test = w.skill_define("test", prompt="Test it.", **hooks("test"))
     model = scripted(*[call("note", text=str(n)) for n in range(len(talk) - 1)], "ok")
     out = await w.agent_loop(
-        talk[0], model=model, tools=[note], post_turn_callback=steered(*talk[1:]),
+        talk[0],
+        model=model,
+        tools=[note],
+        post_turn_callback=steered(*talk[1:]),
         skills=[ship(**hooks("ship")), review(**hooks("review")), test],
         skill_match={"sticky": False, "top_n": top_n},
-    )  # fmt: skip
+    )
     await kept(out, model)
     for request, matched in zip(model.requests, of(out, w.SkillMatched), strict=True):
         chosen = {one.name for one in matched.chosen}
@@ -1022,10 +1126,14 @@ async def _talked(talk: list[str], top_n: int) -> None:
 async def test_the_picture_and_the_timeline_tell_of_them():
     match = {"strategy": "host", "matcher": lambda _: 3, "sticky": False}
     out, _ = await ran(
-        TASK, call("note", text="x"), "ok",
-        tools=[note, add], skills=ship(allowed_tools=["note"]), skill_match=match,
+        TASK,
+        call("note", text="x"),
+        "ok",
+        tools=[note, add],
+        skills=ship(allowed_tools=["note"]),
+        skill_match=match,
         post_turn_callback=steered("Write a poem."),
-    )  # fmt: skip
+    )
     entries = [entry for entry in out.entries if type(entry).__name__.startswith("Skill")]
     marks = [mark.text for entry in entries if (mark := said_by(entry)) is not None]
     lines = [step.text for entry in entries for step in steps(entry)]
@@ -1060,8 +1168,10 @@ async def test_a_secret_in_what_a_matcher_says_is_not_written_down():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"skills": 3}, "skills is a registry"), ({"skills": [3]}, "skills is a registry"),
-        ({"skills": {"description": "x"}}, "needs a name"), ({"skills": ""}, "skills"),
+        ({"skills": 3}, "skills is a registry"),
+        ({"skills": [3]}, "skills is a registry"),
+        ({"skills": {"description": "x"}}, "needs a name"),
+        ({"skills": ""}, "skills"),
         ({"skills": [{"name": "x", "promt": "y"}]}, "'prompt'"),
         ({"skill_match": {"top_n": 2}}, "give skills too"),
         ({"working_files": ["x"]}, "give skills too"),
@@ -1077,7 +1187,7 @@ async def test_a_secret_in_what_a_matcher_says_is_not_written_down():
         ({"skills": [], "working_files": [""]}, "working_files"),
         ({"skils": []}, "'skills'"),
     ],
-)  # fmt: skip
+)
 async def test_what_cannot_be_is_refused_before_any_call(options: dict[str, Any], words: str):
     model = scripted("never")
     with pytest.raises(w.ConfigError, match=words):
@@ -1091,14 +1201,20 @@ async def test_what_cannot_be_is_refused_before_any_call(options: dict[str, Any]
         ({"allowed_tools": ["mcp:x"]}, "namespace:<tag>"),
         ({"allowed_tools": ["namespace:"]}, "namespace:<tag>"),
         ({"allowed-tools": ["Bash(git:*)"]}, "namespace:<tag>"),
-        ({"allowed_tools": 3}, "allowed_tools"), ({"allowed_tool": ["x"]}, "'allowed_tools'"),
+        ({"allowed_tools": 3}, "allowed_tools"),
+        ({"allowed_tool": ["x"]}, "'allowed_tools'"),
         ({"allowed_tools": ["x"], "allowed-tools": ["x"]}, "the same"),
-        ({"paths": ["{a,b}" * 10]}, "braces"), ({"paths": ["x" * 600]}, "512"), ({"paths": 3}, "paths"),
-        ({"prompt": 3}, "prompt"), ({"description": None}, "description"),
-        ({"on_activate": 3}, "function"), ({"disable_model_invocation": "yes"}, "True or False"),
-        ({"metadata": 3}, "metadata"), ({"prompt": "\ud800"}, "surrogate"),
+        ({"paths": ["{a,b}" * 10]}, "braces"),
+        ({"paths": ["x" * 600]}, "512"),
+        ({"paths": 3}, "paths"),
+        ({"prompt": 3}, "prompt"),
+        ({"description": None}, "description"),
+        ({"on_activate": 3}, "function"),
+        ({"disable_model_invocation": "yes"}, "True or False"),
+        ({"metadata": 3}, "metadata"),
+        ({"prompt": "\ud800"}, "surrogate"),
     ],
-)  # fmt: skip
+)
 def test_a_definition_that_cannot_be_is_refused(fields: dict[str, Any], words: str):
     with pytest.raises(w.ConfigError, match=words):
         w.skill_define("ship", fields)
@@ -1134,9 +1250,13 @@ def test_a_registry_is_looked_into(folder: Path):
 @pytest.mark.parametrize("kebab", [True, False])
 def test_keys_are_written_either_way(kebab: bool):
     keys = {
-        "when_to_use": "now", "allowed_tools": ["a", "a"], "disable_model_invocation": True,
-        "user_invocable": False, "on_activate": print, "on_deactivate": print,
-    }  # fmt: skip
+        "when_to_use": "now",
+        "allowed_tools": ["a", "a"],
+        "disable_model_invocation": True,
+        "user_invocable": False,
+        "on_activate": print,
+        "on_deactivate": print,
+    }
     given = {key.replace("_", "-") if kebab else key: value for key, value in keys.items()}
     skill = w.skill_define("x", given, license="MIT", metadata={"version": 1})
     assert (skill.when_to_use, skill.allowed_tools) == ("now", ("a",))

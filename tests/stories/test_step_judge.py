@@ -241,8 +241,10 @@ async def test_steps_are_judged_and_the_end_too():
     model = scripted("a", PASS, DONE)
     out = await w.agent_loop("go", model=model, step_judge={}, done_judge=True, **LONG)
     assert out.status == "done" and [r.purpose for r in out._replies] == [
-        None, "step_judge", "done_judge"
-    ]  # fmt: skip
+        None,
+        "step_judge",
+        "done_judge",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,12 @@ from windlass.models.registry.capabilities import Capabilities, Means
 from windlass.models.registry.matrix import capabilities_of
 from windlass.testing import call, scripted
 
-BOOK = {"type": "object", "properties": {"title": {"type": "string"}, "year": {"type": "integer"}},
-        "required": ["title", "year"], "additionalProperties": False}  # fmt: skip
+BOOK = {
+    "type": "object",
+    "properties": {"title": {"type": "string"}, "year": {"type": "integer"}},
+    "required": ["title", "year"],
+    "additionalProperties": False,
+}
 EMMA = {"title": "Emma", "year": 1815}
 
 
@@ -138,9 +142,12 @@ async def test_fields_alone_are_a_schema():
     for schema in (
         {"title": "string", "year": "int"},
         {"title": {"type": "string"}, "year": {"type": "integer"}},
-        {"type": "dict", "properties": {"title": {"type": "string"}, "year": {"type": "int"}},
-         "required": ["title", "year"]},
-    ):  # fmt: skip
+        {
+            "type": "dict",
+            "properties": {"title": {"type": "string"}, "year": {"type": "int"}},
+            "required": ["title", "year"],
+        },
+    ):
         model = able("{}", json.dumps(EMMA), caps=can("schema"))
         assert (await emma(model, schema, schema_retries=1)).data == EMMA
         assert model.requests[0].settings.schema["properties"]["year"] == {"type": "integer"}  # pyright: ignore[reportOptionalSubscript]
@@ -155,11 +162,17 @@ async def test_an_openapi_schema_object():
             "size": {"type": "number", "minimum": 0, "exclusiveMinimum": True, "example": 3},
             "note": {"type": "string", "nullable": True, "enum": ["a"]},
         },
-        "components": {"schemas": {"Pet": {
-            "oneOf": [{"type": "string"}, {"type": "integer"}], "nullable": True,
-            "discriminator": {"propertyName": "kind"}, "xml": {"name": "pet"},
-        }}},
-    }  # fmt: skip
+        "components": {
+            "schemas": {
+                "Pet": {
+                    "oneOf": [{"type": "string"}, {"type": "integer"}],
+                    "nullable": True,
+                    "discriminator": {"propertyName": "kind"},
+                    "xml": {"name": "pet"},
+                }
+            }
+        },
+    }
     right = {"pet": None, "size": 0.5, "note": None}
     model = able(json.dumps(right), caps=can("schema"))
     assert (await emma(model, schema)).data == right
@@ -171,10 +184,14 @@ async def test_an_openapi_schema_object():
 
 
 async def test_an_example_is_one_of_the_examples_and_a_union_any_of_its_members():
-    schema = {"type": "object", "properties": {
-        "a": {"type": "string", "example": "x"},
-        "b": {"union": [{"type": "int"}, {"type": "nil"}]},
-    }, "required": ["b"]}  # fmt: skip
+    schema = {
+        "type": "object",
+        "properties": {
+            "a": {"type": "string", "example": "x"},
+            "b": {"union": [{"type": "int"}, {"type": "nil"}]},
+        },
+        "required": ["b"],
+    }
     model = able('{"b": null}', caps=can("schema"))
     assert (await emma(model, schema)).data == {"b": None}
     sent = model.requests[0].settings.schema
@@ -249,9 +266,20 @@ async def test_a_wrapped_schema_that_speaks_of_itself():
 
 @pytest.mark.parametrize(
     "schema",
-    ["json", 3, "", b"x", {"type": "wrong"}, {"properties": 3, "type": "object"}, {"a": 3}, print,
-     {"$ref": "https://example.com/schema"}, {1: 2}, {"type": "string", "pattern": "("}],
-)  # fmt: skip
+    [
+        "json",
+        3,
+        "",
+        b"x",
+        {"type": "wrong"},
+        {"properties": 3, "type": "object"},
+        {"a": 3},
+        print,
+        {"$ref": "https://example.com/schema"},
+        {1: 2},
+        {"type": "string", "pattern": "("},
+    ],
+)
 async def test_what_is_no_schema_is_refused_before_any_call(schema: Any):
     model = scripted("never")
     with pytest.raises(w.ConfigError, match="schema|JSON"):
@@ -261,9 +289,14 @@ async def test_what_is_no_schema_is_refused_before_any_call(schema: Any):
 
 @pytest.mark.parametrize(
     "options",
-    [{"schema_retries": 1}, {"schema": BOOK, "response_format": "text"}, {"response_format": "xml"},
-     {"schema": BOOK, "schema_retries": -1}, {"schema": BOOK, "schema_retries": True}],
-)  # fmt: skip
+    [
+        {"schema_retries": 1},
+        {"schema": BOOK, "response_format": "text"},
+        {"response_format": "xml"},
+        {"schema": BOOK, "schema_retries": -1},
+        {"schema": BOOK, "schema_retries": True},
+    ],
+)
 async def test_options_that_make_no_sense_together(options: Any):
     model = scripted("never")
     with pytest.raises(w.ConfigError, match="schema|response_format"):

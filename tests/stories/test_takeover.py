@@ -257,8 +257,11 @@ def test_the_command_line_says_who_is_at_work(tmp_path):
         env = {**os.environ, "WINDLASS_MOCK": "1"}
         return subprocess.run(
             [sys.executable, "-c", code, *words],
-            cwd=tmp_path, env=env, capture_output=True, text=True,
-        )  # fmt: skip
+            cwd=tmp_path,
+            env=env,
+            capture_output=True,
+            text=True,
+        )
 
     place = str(tmp_path / "s.db")
     (tmp_path / "shop.py").write_text(
@@ -363,8 +366,10 @@ async def test_detach_lets_go_of_all_runs_of_an_agent_and_of_no_other():
         return task
 
     tasks = [
-        await at(gates[0], agent, "a"), await at(gates[1], agent, "b"), await at(gates[2], other, "c")
-    ]  # fmt: skip
+        await at(gates[0], agent, "a"),
+        await at(gates[1], agent, "b"),
+        await at(gates[2], other, "c"),
+    ]
     assert sorted(await asyncio.to_thread(agent.detach)) == ["a", "b"]
     assert [(await task).status for task in tasks[:2]] == ["suspended", "suspended"]
     gates[2].open.set()

@@ -150,8 +150,11 @@ async def test_words_are_captured_redacted_when_asked_for(
     asked = json.loads(second["gen_ai.input.messages"])
     assert [message["role"] for message in asked] == ["user", "assistant", "tool"]
     assert asked[1]["parts"][0] == {
-        "type": "tool_call", "id": "call_1", "name": "add", "arguments": {"a": 41, "b": 1}
-    }  # fmt: skip
+        "type": "tool_call",
+        "id": "call_1",
+        "name": "add",
+        "arguments": {"a": 41, "b": 1},
+    }
     assert asked[2]["parts"][0] == {"type": "tool_call_response", "id": "call_1", "response": "42"}
     (said,) = json.loads(second["gen_ai.output.messages"])
     assert said["finish_reason"] == "stop" and said["parts"][0]["content"].startswith("42")
@@ -280,7 +283,12 @@ async def test_a_parked_run_is_no_error(spans: Recorded):
 async def test_a_judge_is_a_chat_with_its_purpose(spans: Recorded):
     class Judge(w.Policy):
         async def before_finish(self, run, turn, finish):
-            await call_model(run, Request((w.Message("user", "good?"),)), "judge", model=scripted("y", name="small"))  # fmt: skip
+            await call_model(
+                run,
+                Request((w.Message("user", "good?"),)),
+                "judge",
+                model=scripted("y", name="small"),
+            )
 
     await w.Agent(scripted("done"), policies=[Judge()]).run("go")
     judge = spans.one("chat small")

@@ -203,14 +203,28 @@ def test_what_cannot_be_composed_is_refused(make: Any):
 @pytest.mark.parametrize(
     ("option", "value"),
     [
-        ("tool_caller", 3), ("tool_caller", w.default_llm_caller()), ("tool_caller", w.with_retry()),
-        ("tool_caller", int), ("consent", True), ("rate_limit", 50), ("rate_limit", True),
-        ("rate_limit", {"max_calls": "many"}), ("rate_limit", {"maxcalls": 1}), ("dry_run", "yes"),
-        ("dry_run", {"tool": ["x"]}), ("audit_sink", 3), ("telemetry", 3), ("handoff_sink", "x"),
-        ("tool_retries", -1), ("tool_retries", 1.5), ("tool_retries", True), ("tool_backoff_ms", -1),
-        ("tool_backoff_ms", "1s"), ("prefetch_next_turn", 1),
+        ("tool_caller", 3),
+        ("tool_caller", w.default_llm_caller()),
+        ("tool_caller", w.with_retry()),
+        ("tool_caller", int),
+        ("consent", True),
+        ("rate_limit", 50),
+        ("rate_limit", True),
+        ("rate_limit", {"max_calls": "many"}),
+        ("rate_limit", {"maxcalls": 1}),
+        ("dry_run", "yes"),
+        ("dry_run", {"tool": ["x"]}),
+        ("audit_sink", 3),
+        ("telemetry", 3),
+        ("handoff_sink", "x"),
+        ("tool_retries", -1),
+        ("tool_retries", 1.5),
+        ("tool_retries", True),
+        ("tool_backoff_ms", -1),
+        ("tool_backoff_ms", "1s"),
+        ("prefetch_next_turn", 1),
     ],
-)  # fmt: skip
+)
 async def test_an_impossible_value_is_refused_before_any_call(option: str, value: Any):
     model = scripted("never")
     with pytest.raises(w.ConfigError, match=option):
@@ -255,10 +269,17 @@ async def test_all_of_it_goes_on_from_every_entry():
             return f"charged {n}"
 
         return w.Agent(
-            Busy(), tools=[look, charge], consent=lambda asked: True, rate_limit={"max_calls": 8},
-            tool_retries=2, tool_backoff_ms=0, audit_sink=receipts.append, progress_tool=True,
-            tool_caller=lambda asked, next: next(asked), max_concurrent_tools=width,
-        )  # fmt: skip
+            Busy(),
+            tools=[look, charge],
+            consent=lambda asked: True,
+            rate_limit={"max_calls": 8},
+            tool_retries=2,
+            tool_backoff_ms=0,
+            audit_sink=receipts.append,
+            progress_tool=True,
+            tool_caller=lambda asked, next: next(asked),
+            max_concurrent_tools=width,
+        )
 
     store = current_store()
     for width in (1, 4):
@@ -307,8 +328,11 @@ def test_calls_side_by_side_are_tried_again_each_for_itself():
         return name
 
     async def main() -> Any:
-        asked = [call("fetch", name="a", fails=2), call("fetch", name="b", fails=0),
-                 call("fetch", name="c", fails=1)]  # fmt: skip
+        asked = [
+            call("fetch", name="a", fails=2),
+            call("fetch", name="b", fails=0),
+            call("fetch", name="c", fails=1),
+        ]
         model = scripted(asked, "ok")
         out = await w.Agent(model, tools=[fetch], tool_retries=2, eager_tools=False).run("go")
         await kept(out, model)
@@ -317,8 +341,13 @@ def test_calls_side_by_side_are_tried_again_each_for_itself():
     out = run_virtual(main())
     assert [record.result for record in out.tool_calls] == ["a", "b", "c"]
     assert [(n, k, round(t, 1)) for n, k, t in began] == [
-        ("a", 1, 0.0), ("b", 1, 0.0), ("c", 1, 0.0), ("a", 2, 1.1), ("c", 2, 1.1), ("a", 3, 3.2),
-    ]  # fmt: skip
+        ("a", 1, 0.0),
+        ("b", 1, 0.0),
+        ("c", 1, 0.0),
+        ("a", 2, 1.1),
+        ("c", 2, 1.1),
+        ("a", 3, 3.2),
+    ]
     attempts = [(e.call_id, e.attempt) for e in out.entries if type(e) is ToolIntended]
     assert sorted(a for _, a in attempts) == [1, 1, 1, 2, 2, 3]
 

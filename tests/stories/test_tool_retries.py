@@ -168,9 +168,12 @@ def test_a_blocking_tool_that_timed_out_may_still_be_at_work():
     async def main() -> Any:
         try:
             out = await w.agent_loop(
-                "go", model=scripted(call("slow"), "ok"), tools=[slow], tool_retries=2,
+                "go",
+                model=scripted(call("slow"), "ok"),
+                tools=[slow],
+                tool_retries=2,
                 tool_backoff_ms=0,
-            )  # fmt: skip
+            )
         finally:
             gate.set()
         return out

@@ -23,20 +23,28 @@ async def test_an_audit_sink_has_a_receipt_for_every_call():
     receipts: list[dict[str, Any]] = []
     model = scripted([call("look", path="a"), call("write", path="b"), call("nope")], "ok")
     agent = w.Agent(
-        model, tools=[look, write], audit_sink=receipts.append,
+        model,
+        tools=[look, write],
+        audit_sink=receipts.append,
         consent=lambda asked: asked.kind == "read",
-    )  # fmt: skip
+    )
     out = await agent.run("go", session_id="s", caller=w.Caller("ann"))
     by_tool = {record["tool"]: record for record in receipts}
     assert set(by_tool) == {"look", "write", "nope"} and len(receipts) == 3
     first = by_tool["look"]
     assert first["event"] == "tool_call" and first["session_id"] == "s"
     assert (first["arguments"], first["action"], first["rule"], first["attempt"]) == (
-        {"path": "a"}, "allow", "Consent", 1,
-    )  # fmt: skip
+        {"path": "a"},
+        "allow",
+        "Consent",
+        1,
+    )
     assert (first["caller"], first["outcome"], first["ok"], first["result"]) == (
-        "ann", "ok", True, "contents of a",
-    )  # fmt: skip
+        "ann",
+        "ok",
+        True,
+        "contents of a",
+    )
     assert first["digest"] and first["iteration"] == 1 and first["run_id"] == out._run.run_id
     assert (by_tool["write"]["action"], by_tool["write"]["outcome"]) == ("deny", "denied")
     assert by_tool["nope"]["outcome"] == "unknown_tool"
@@ -61,9 +69,11 @@ async def test_telemetry_tells_names_and_times_but_no_words():
     told: list[dict[str, Any]] = []
     await both(telemetry=told.append)
     assert [(one["event"], one["tool"]) for one in told] == [
-        ("tool_call_started", "look"), ("tool_call_finished", "look"),
-        ("tool_call_started", "write"), ("tool_call_finished", "write"),
-    ]  # fmt: skip
+        ("tool_call_started", "look"),
+        ("tool_call_finished", "look"),
+        ("tool_call_started", "write"),
+        ("tool_call_finished", "write"),
+    ]
     assert told[1]["outcome"] == "ok" and told[1]["duration_ms"] >= 0
     assert "contents" not in str(told) and "arguments" not in told[0]
 
@@ -80,9 +90,14 @@ async def test_whoever_is_told_of_a_call_cannot_change_it():
 
     model = scripted([call("look", path="a"), call("write", path="b")], "ok", "fine")
     agent = w.Agent(
-        model, tools=[look, write], audit_sink=spoil, handoff_sink=spoil, telemetry=spoil,
-        post_turn_callback=spoil_turn, consent=lambda asked: asked.name == "look" or "ask",
-    )  # fmt: skip
+        model,
+        tools=[look, write],
+        audit_sink=spoil,
+        handoff_sink=spoil,
+        telemetry=spoil,
+        post_turn_callback=spoil_turn,
+        consent=lambda asked: asked.name == "look" or "ask",
+    )
     out = await agent.run("go", session_id="s")
     waiting = [one.id for one in out.pending if one.name == "write"]
     out = await agent.resume("s", decisions={waiting[0]: True})
@@ -93,21 +108,30 @@ async def test_whoever_is_told_of_a_call_cannot_change_it():
 async def test_a_handoff_sink_hears_of_work_that_is_left_to_others():
     told: list[dict[str, Any]] = []
     agent = w.Agent(
-        scripted(call("write", path="b"), "ok"), tools=[write], consent=lambda asked: "ask",
+        scripted(call("write", path="b"), "ok"),
+        tools=[write],
+        consent=lambda asked: "ask",
         handoff_sink=told.append,
-    )  # fmt: skip
+    )
     out = await agent.run("go", session_id="s")
     [record] = told
     assert (record["event"], record["status"], record["reason"]) == (
-        "handoff", "suspended", "may write run?",
-    )  # fmt: skip
+        "handoff",
+        "suspended",
+        "may write run?",
+    )
     assert record["pending"] == [
         {"id": out.pending[0].id, "name": "write", "arguments": {"path": "b"}}
     ]
     await agent.resume("s", decisions={out.pending[0].id: True})
     assert len(told) == 1  # it ended as done
-    await w.agent_loop("go", model=scripted(then="talk"), loop_until_done=True, max_nudges=0,
-                       handoff_sink=told.append)  # fmt: skip
+    await w.agent_loop(
+        "go",
+        model=scripted(then="talk"),
+        loop_until_done=True,
+        max_nudges=0,
+        handoff_sink=told.append,
+    )
     assert (told[-1]["status"], told[-1]["text"], told[-1]["pending"]) == ("stuck", "talk", [])
 
 
@@ -122,8 +146,11 @@ async def test_a_tool_of_the_kind_handoff_is_told():
     await w.agent_loop("go", model=model, tools=[page], handoff_sink=told.append)
     [record] = told
     assert (record["event"], record["tool"], record["arguments"], record["result"]) == (
-        "handoff", "page", {"who": "Ann"}, "paged Ann",
-    )  # fmt: skip
+        "handoff",
+        "page",
+        {"who": "Ann"},
+        "paged Ann",
+    )
 
 
 async def test_a_sink_that_fails_harms_nobody(caplog: pytest.LogCaptureFixture):
@@ -201,9 +228,12 @@ def test_a_cancel_does_not_wait_for_a_slow_sink():
         abort = w.Abort()
         asyncio.get_running_loop().call_later(1, abort.abort, "enough")
         out = await w.agent_loop(
-            "go", model=scripted(then=call("add", a=1, b=1)), tools=[add], audit_sink=sink,
+            "go",
+            model=scripted(then=call("add", a=1, b=1)),
+            tools=[add],
+            audit_sink=sink,
             abort=abort,
-        )  # fmt: skip
+        )
         return out, asyncio.get_running_loop().time()
 
     out, at = run_virtual(main())
@@ -221,9 +251,13 @@ async def test_middleware_reaches_tools_that_a_search_finds():
         call("__windlass_tool_search", query="rare paths"), call("rare", path="x"), "ok"
     )
     out = await w.agent_loop(
-        "go", model=model, tools=[add, rare], tool_search="bm25", dry_run={"tools": ["rare"]},
+        "go",
+        model=model,
+        tools=[add, rare],
+        tool_search="bm25",
+        dry_run={"tools": ["rare"]},
         audit_sink=told.append,
-    )  # fmt: skip
+    )
     assert results(out)["rare"][1].startswith("Dry run"), results(out)
     assert [one["tool"] for one in told] == ["__windlass_tool_search", "rare"]
 
@@ -232,7 +266,12 @@ async def test_tools_stay_what_they_were_to_the_model():
     plain, wrapped = scripted("x"), scripted("x")
     await w.agent_loop("go", model=plain, tools=[add, note, broken])
     await w.agent_loop(
-        "go", model=wrapped, tools=[add, note, broken], tool_retries=2, dry_run=True,
-        tool_caller=lambda asked, next: next(asked), consent=lambda asked: True,
-    )  # fmt: skip
+        "go",
+        model=wrapped,
+        tools=[add, note, broken],
+        tool_retries=2,
+        dry_run=True,
+        tool_caller=lambda asked, next: next(asked),
+        consent=lambda asked: True,
+    )
     assert plain.requests[0].frame == wrapped.requests[0].frame

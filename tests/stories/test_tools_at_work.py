@@ -121,18 +121,30 @@ async def test_a_context_knows_its_call():
     @w.tool
     async def look(x: int, ctx: w.ToolContext[dict[str, int]]) -> str:
         seen.update(
-            deps=ctx.deps, caller=ctx.caller, session=ctx.session_id, run=ctx.run_id,
-            call=ctx.call_id, key=ctx.idempotency_key, attempt=ctx.attempt, cancelled=ctx.cancelled,
-        )  # fmt: skip
+            deps=ctx.deps,
+            caller=ctx.caller,
+            session=ctx.session_id,
+            run=ctx.run_id,
+            call=ctx.call_id,
+            key=ctx.idempotency_key,
+            attempt=ctx.attempt,
+            cancelled=ctx.cancelled,
+        )
         return "seen"
 
     ann = w.Caller("ann", roles=("support",))
     agent = w.Agent(scripted(call("look", x=1), "ok"), tools=[look])
     out = await agent.run("go", deps={"db": 1}, caller=ann, session_id="s", run_id="r")
     assert seen == {
-        "deps": {"db": 1}, "caller": ann, "session": "s", "run": "r", "call": "call_1",
-        "key": "s:call_1", "attempt": 1, "cancelled": False,
-    }  # fmt: skip
+        "deps": {"db": 1},
+        "caller": ann,
+        "session": "s",
+        "run": "r",
+        "call": "call_1",
+        "key": "s:call_1",
+        "attempt": 1,
+        "cancelled": False,
+    }
     assert [e.caller for e in out.entries if isinstance(e, ToolDecided)] == ["ann"]
     assert "ctx" not in str(look.parameters)
 
@@ -144,8 +156,10 @@ async def test_deps_and_caller_may_belong_to_the_agent():
 
     agent = w.Agent(
         scripted(then=lambda r: "ok" if len(r.messages) > 1 else call("look")),
-        tools=[look], deps="db", caller=w.Caller("bob", tenant="acme"),
-    )  # fmt: skip
+        tools=[look],
+        deps="db",
+        caller=w.Caller("bob", tenant="acme"),
+    )
     assert (await agent.run("go")).tool_calls[0].result == "db for acme/bob"
     out = await w.agent_loop(
         "go", model=scripted(call("look"), "ok"), tools=[look], deps=7, caller=w.Caller("eve")

@@ -34,9 +34,12 @@ def test_every_model_call_and_every_tool_call_is_traced():
         agent = w.Agent(model, name="clerk", tools=[slow])
         out = await agent.run("go", on_trace=spans.append, run_id="run_7", task_id="t1")
         assert [(span.type, span.tool or span.turn) for span in spans] == [
-            ("llm_call", 1), ("tool_call", "slow"), ("llm_call", 2), ("tool_call", "nope"),
+            ("llm_call", 1),
+            ("tool_call", "slow"),
+            ("llm_call", 2),
+            ("tool_call", "nope"),
             ("llm_call", 3),
-        ]  # fmt: skip
+        ]
         for span in spans:
             assert (span.run_id, span.task_id, span.agent) == ("run_7", "t1", "clerk")
             assert span.end_ms - span.start_ms == pytest.approx(span.duration_ms)
@@ -139,8 +142,9 @@ async def test_a_run_that_goes_on_counts_its_turns_on():
     spans: list[w.TraceEvent] = []
     await agent.resume("s", results={out.pending[0].id: "yes"}, on_trace=spans.append, task_id="t2")
     assert [(s.type, s.turn, s.run_id, s.task_id) for s in spans] == [
-        ("tool_call", None, "run_7", "t2"), ("llm_call", 3, "run_7", "t2"),
-    ]  # fmt: skip
+        ("tool_call", None, "run_7", "t2"),
+        ("llm_call", 3, "run_7", "t2"),
+    ]
 
 
 async def test_two_runs_at_once_are_traced_apart():

@@ -65,8 +65,9 @@ async def test_nobody_is_asked_unless_a_model_is_named():
 
 async def test_a_model_writes_it():
     model = scripted("NOTES")
-    short = await w.transcript_compact(told(20), model=model, strategy="summarize_all",
-                                       policy={"preserve": ["pears"]})  # fmt: skip
+    short = await w.transcript_compact(
+        told(20), model=model, strategy="summarize_all", policy={"preserve": ["pears"]}
+    )
     assert short["summary"] == "NOTES" and len(short["messages"]) == 3
     assert "- pears" in (model.requests[0].system or "") and not model.requests[0].tools
     assert "question 19" in words(short)[1], "what the caller said last stays"
@@ -114,13 +115,18 @@ async def test_a_transcript_is_told_in_short():
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"keep_lst": 1}, "keep_last"), ({"keep_last": -1}, "keep_last"), ({"summary": ""}, "summary"),
-        ({"strategy": "x"}, "strategy"), ({"strategy": "custom"}, "callback"),
-        ({"callback": print}, "custom"), ({"summary": "x", "strategy": "hybrid"}, "as it is"),
-        ({"strategy": "truncate", "provider": "mock"}, "asks no model"), ({"policy": 3}, "policy"),
+        ({"keep_lst": 1}, "keep_last"),
+        ({"keep_last": -1}, "keep_last"),
+        ({"summary": ""}, "summary"),
+        ({"strategy": "x"}, "strategy"),
+        ({"strategy": "custom"}, "callback"),
+        ({"callback": print}, "custom"),
+        ({"summary": "x", "strategy": "hybrid"}, "as it is"),
+        ({"strategy": "truncate", "provider": "mock"}, "asks no model"),
+        ({"policy": 3}, "policy"),
         ([1], "dict"),
     ],
-)  # fmt: skip
+)
 async def test_what_cannot_be_is_refused(options: Any, match: str):
     with pytest.raises(w.ConfigError, match=match):
         await w.transcript_compact(told(20), options)

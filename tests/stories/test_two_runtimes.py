@@ -46,9 +46,12 @@ class Place:
             return self.name
 
         self.rt = w.Runtime(
-            self.folder / "s.db", config, environ=environ, tools=[where, *options.pop("tools", ())],
+            self.folder / "s.db",
+            config,
+            environ=environ,
+            tools=[where, *options.pop("tools", ())],
             **options,
-        )  # fmt: skip
+        )
 
     @property
     def asked(self) -> list[tuple[str, str]]:

@@ -164,7 +164,7 @@ class Pet(TypedDict):
         (Point | None, {"value": None}, None),
         ({"x": "integer"}, {"x": 1}, {"x": 1}),
     ],
-)  # fmt: skip
+)
 async def test_any_type_that_has_a_schema(kind: Any, given: dict[str, Any], value: Any):
     model = able(call("give_answer", **given), caps=can("tool"))
     assert (await w.Agent(model, output=kind).run("go")).output == value

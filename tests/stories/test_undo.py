@@ -106,19 +106,22 @@ async def test_an_undo_runs_once_on_the_record_in_the_callers_name():
     LOG.clear()
     steps = await w.undo("s", tools=TOOLS, name="eve")
     assert [(one.tool, one.outcome, one.undone_by) for one in steps] == [
-        ("mail", "ok", "eve"), ("pay", "ok", "eve")
-    ]  # fmt: skip
+        ("mail", "ok", "eve"),
+        ("pay", "ok", "eve"),
+    ]
     assert LOG == [
         ("unmail", "s:call_3:undo"),
         ("unpay", {"to": "bob", "amount": 5}, "paid 5", str(ANN), "s:call_1:undo"),
     ]
     begun = await entries("s", UndoBegun)
     assert [(e.call_id, e.by, e.what) for e in begun] == [
-        ("call_3", "eve", "run <lambda>"), ("call_1", "eve", "Ask for the money back.")
-    ]  # fmt: skip
+        ("call_3", "eve", "run <lambda>"),
+        ("call_1", "eve", "Ask for the money back."),
+    ]
     assert [(e.outcome, e.detail) for e in await entries("s", UndoEnded)] == [
-        ("ok", None), ("ok", "got 5 back")
-    ]  # fmt: skip
+        ("ok", None),
+        ("ok", "got 5 back"),
+    ]
     again = await w.undo("s", tools=TOOLS)
     assert [one.why for one in again] == ["it was undone by eve"] * 2 and len(LOG) == 2
     assert (await store().info("s")).status == "done"
@@ -138,8 +141,9 @@ async def test_what_fails_says_so_and_may_be_tried_again():
     await ran(call("pay", to="bob", amount=13), call("pay", to="bob", amount=5))
     steps = await w.undo("s", tools=TOOLS)
     assert [(one.outcome, one.detail) for one in steps] == [
-        ("ok", "got 5 back"), ("error", "the bank is closed")
-    ]  # fmt: skip
+        ("ok", "got 5 back"),
+        ("error", "the bank is closed"),
+    ]
     steps = await w.undo("s", tools=TOOLS)
     assert [one.outcome for one in steps] == ["ok", "error"] and steps[1].why is None
 
@@ -271,8 +275,10 @@ async def test_what_a_fork_inherited_is_undone_where_it_was_done():
     LOG.clear()
     steps = await w.undo("f", tools=TOOLS)
     assert [(one.tool, one.outcome) for one in steps] == [
-        ("pay", "ok"), ("mail", None), ("pay", None)
-    ]  # fmt: skip
+        ("pay", "ok"),
+        ("mail", None),
+        ("pay", None),
+    ]
     assert steps[1].why == "it was done in session s: undo it there"
     assert [one[0] for one in LOG] == ["unpay"]
     assert len(await w.undo("s", tools=TOOLS)) == 2 and len(LOG) == 3

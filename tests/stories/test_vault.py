@@ -391,7 +391,11 @@ async def test_a_listing_is_off_by_default():
 def sized(name: str, characters: int) -> w.Tool:
     """A tool whose schema is this long on the wire."""
     tool = deferred(name, "")
-    bare = len(json.dumps({"name": name, "description": "", "parameters": tool.parameters}, separators=(",", ":")))  # fmt: skip
+    bare = len(
+        json.dumps(
+            {"name": name, "description": "", "parameters": tool.parameters}, separators=(",", ":")
+        )
+    )
     return deferred(name, "x" * (characters - bare))
 
 
@@ -673,9 +677,13 @@ async def test_mode_client_is_ours_wherever():
 
 @pytest.mark.parametrize(
     "search",
-    [{"budget_tokens": 900}, {"name": "find_tool"}, {"strategy": "regex"},
-     {"strategy": "host", "search": lambda query, tools: []}],
-)  # fmt: skip
+    [
+        {"budget_tokens": 900},
+        {"name": "find_tool"},
+        {"strategy": "regex"},
+        {"strategy": "host", "search": lambda query, tools: []},
+    ],
+)
 async def test_what_only_we_can_do_we_do(search: dict[str, Any]):
     model = native("done")
     await w.agent_loop("go", model=model, tools=FEW, tool_search=search)

@@ -54,10 +54,21 @@ async def test_every_event_can_be_seen():
         out = await run.result()
     kinds = [kind_of(event) for event in events]
     for kind in (
-        "run_start", "message", "iteration_start", "text_delta", "tool_call_ready", "model_reply",
-        "decision", "tool_intent", "tool_call", "tool_call_update", "tool_result", "tool_message",
-        "iteration_end", "outcome",
-    ):  # fmt: skip
+        "run_start",
+        "message",
+        "iteration_start",
+        "text_delta",
+        "tool_call_ready",
+        "model_reply",
+        "decision",
+        "tool_intent",
+        "tool_call",
+        "tool_call_update",
+        "tool_result",
+        "tool_message",
+        "iteration_end",
+        "outcome",
+    ):
         assert kind in kinds, kind
     journaled = [event for event in events if event in list(out.entries)]
     assert journaled == list(out.entries)

@@ -64,8 +64,9 @@ def servers(script: Any) -> dict[str, tuple[FakeServer, Any]]:
         ),
         "bedrock": (
             FakeBedrock(script, api_key="k"),
-            lambda url: BedrockConverse("us.anthropic.claude-sonnet-4-5-v1:0", api_key="k",
-                                        base_url=url),
+            lambda url: BedrockConverse(
+                "us.anthropic.claude-sonnet-4-5-v1:0", api_key="k", base_url=url
+            ),
         ),
         "responses": (
             FakeResponses(script, api_key="k"),
@@ -77,8 +78,9 @@ def servers(script: Any) -> dict[str, tuple[FakeServer, Any]]:
         ),
         "openrouter": (
             router,
-            lambda url: OpenAIChat("anthropic/claude-sonnet-4.5", provider="openrouter",
-                                   api_key="k", base_url=url),
+            lambda url: OpenAIChat(
+                "anthropic/claude-sonnet-4.5", provider="openrouter", api_key="k", base_url=url
+            ),
         ),
         "vertex": (
             FakeVertex(script, api_key="k"),
@@ -86,11 +88,12 @@ def servers(script: Any) -> dict[str, tuple[FakeServer, Any]]:
         ),
         "mistral": (
             FakeMistral(script, api_key="k"),
-            lambda url: OpenAIChat("mistral-large-latest", provider="mistral", api_key="k",
-                                   base_url=url),
+            lambda url: OpenAIChat(
+                "mistral-large-latest", provider="mistral", api_key="k", base_url=url
+            ),
         ),
         "azure": (
             FakeAzure(script, api_key="k"),
             lambda url: OpenAIChat("my-gpt", provider="azure", api_key="k", base_url=url),
         ),
-    }  # fmt: skip
+    }

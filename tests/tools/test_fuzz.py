@@ -24,13 +24,18 @@ from windlass.tools.tool import Tool
 
 NAMES = st.sampled_from(["a", "b", "type", "properties", "$ref", "required", "é", ""])
 SCALARS = (
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=5)
     | st.sampled_from(["12", "-1.5", "true", "\ud800", "2025-01-31", "x" * 5000, 10**400])
-)  # fmt: skip
+)
 JSON = st.recursive(
-    SCALARS, lambda one: st.lists(one, max_size=3) | st.dictionaries(NAMES, one, max_size=3),
+    SCALARS,
+    lambda one: st.lists(one, max_size=3) | st.dictionaries(NAMES, one, max_size=3),
     max_leaves=8,
-)  # fmt: skip
+)
 KINDS = st.sampled_from(["string", "integer", "number", "boolean", "null", "array", "object"])
 GOOD = st.recursive(
     st.fixed_dictionaries({"type": KINDS}) | st.just({}) | st.just({"enum": ["a", 1, None]}),
@@ -60,10 +65,21 @@ BAD = st.one_of(
 
 
 SAYINGS = (
-    "is required", "is not a parameter", "is not a known key", "is not of type", "is not one of",
-    "items", "non-unique", "not valid Unicode", "is not a date", "is not a UUID", "is not base64",
-    "is not a decimal", "choice ", "not valid under any",
-)  # fmt: skip
+    "is required",
+    "is not a parameter",
+    "is not a known key",
+    "is not of type",
+    "is not one of",
+    "items",
+    "non-unique",
+    "not valid Unicode",
+    "is not a date",
+    "is not a UUID",
+    "is not base64",
+    "is not a decimal",
+    "choice ",
+    "not valid under any",
+)
 
 
 def kind_of(line: str) -> str:
@@ -159,13 +175,21 @@ class Struct(msgspec.Struct):
 
 
 FITTING: dict[Any, st.SearchStrategy[Any]] = {
-    int: st.integers(), str: st.text(max_size=3), float: st.integers(), bool: st.booleans(),
-    type(None): st.none(), Any: SCALARS, datetime.datetime: st.just("2025-01-31T10:00:00Z"),
-    uuid.UUID: st.uuids().map(str), decimal.Decimal: st.just("1.5"), bytes: st.just("aGk="),
-    Colour: st.just("red"), Literal["a", 1]: st.sampled_from(["a", 1]),
+    int: st.integers(),
+    str: st.text(max_size=3),
+    float: st.integers(),
+    bool: st.booleans(),
+    type(None): st.none(),
+    Any: SCALARS,
+    datetime.datetime: st.just("2025-01-31T10:00:00Z"),
+    uuid.UUID: st.uuids().map(str),
+    decimal.Decimal: st.just("1.5"),
+    bytes: st.just("aGk="),
+    Colour: st.just("red"),
+    Literal["a", 1]: st.sampled_from(["a", 1]),
     Struct: st.just({"a": 1, "b": "y"}),
     Node: st.just({"value": 1, "next": {"value": 2}, "when": "2025-01-31"}),
-}  # fmt: skip
+}
 
 
 def fitting(hint: Any) -> st.SearchStrategy[Any]:
@@ -185,8 +209,20 @@ def fitting(hint: Any) -> st.SearchStrategy[Any]:
 HINTS = st.recursive(
     st.sampled_from(
         [
-            int, str, float, bool, type(None), Any, datetime.datetime, uuid.UUID, decimal.Decimal, bytes,
-            Colour, Node, Struct, Literal["a", 1],
+            int,
+            str,
+            float,
+            bool,
+            type(None),
+            Any,
+            datetime.datetime,
+            uuid.UUID,
+            decimal.Decimal,
+            bytes,
+            Colour,
+            Node,
+            Struct,
+            Literal["a", 1],
         ]
     ),
     lambda one: (
@@ -197,7 +233,7 @@ HINTS = st.recursive(
         | st.tuples(one, one).map(lambda pair: Union[pair])
     ),
     max_leaves=4,
-)  # fmt: skip
+)
 SHAPED = st.recursive(
     SCALARS,
     lambda one: (

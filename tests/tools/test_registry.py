@@ -18,11 +18,16 @@ def add(a: int) -> int:
 
 def three() -> ToolRegistry:
     tools = tool_registry()
-    tools = tool_define(tools, "read", "Read a file", {
-        "parameters": {"path": {"type": "string"}},
-        "returns": {"type": "string"},
-        "handler": None,
-    })  # fmt: skip
+    tools = tool_define(
+        tools,
+        "read",
+        "Read a file",
+        {
+            "parameters": {"path": {"type": "string"}},
+            "returns": {"type": "string"},
+            "handler": None,
+        },
+    )
     tool_define(tools, "run", "Run", parameters={"command": "string"}, handler=lambda args: "ok")
     tools.add(add)
     return tools
@@ -113,18 +118,34 @@ def test_a_name_is_used_once() -> None:
         (None, {}, None),
         ({}, {}, None),
         ({"a": {"type": "string"}}, {"a": {"type": "string"}}, ["a"]),
-        ({"a": "string", "b": "integer"}, {"a": {"type": "string"}, "b": {"type": "integer"}}, ["a", "b"]),
+        (
+            {"a": "string", "b": "integer"},
+            {"a": {"type": "string"}, "b": {"type": "integer"}},
+            ["a", "b"],
+        ),
         ({"a": {"type": "string", "required": False}}, {"a": {"type": "string"}}, None),
-        ({"a": {"type": "string", "default": "x"}}, {"a": {"type": "string", "default": "x"}}, None),
+        (
+            {"a": {"type": "string", "default": "x"}},
+            {"a": {"type": "string", "default": "x"}},
+            None,
+        ),
         ({"type": {"type": "string"}}, {"type": {"type": "string"}}, ["type"]),
-        ({"type": "string", "path": "string"}, {"type": {"type": "string"}, "path": {"type": "string"}}, ["type", "path"]),
+        (
+            {"type": "string", "path": "string"},
+            {"type": {"type": "string"}, "path": {"type": "string"}},
+            ["type", "path"],
+        ),
         ({"properties": {"type": "object"}}, {"properties": {"type": "object"}}, ["properties"]),
         ({"required": {"type": "boolean"}}, {"required": {"type": "boolean"}}, ["required"]),
         ({"type": "object"}, {}, None),
         ({"properties": {"a": {"type": "string"}}}, {"a": {"type": "string"}}, None),
-        ({"$ref": "#/$defs/A", "$defs": {"A": {"type": "object", "properties": {"k": True}}}}, {"k": True}, None),
+        (
+            {"$ref": "#/$defs/A", "$defs": {"A": {"type": "object", "properties": {"k": True}}}},
+            {"k": True},
+            None,
+        ),
     ],
-)  # fmt: skip
+)
 def test_parameters_in_full_and_in_short(given: Any, properties: Any, required: Any) -> None:
     made = Tool("t", parameters=given)
     assert made.parameters["type"] == "object"

@@ -9,7 +9,22 @@ import pytest
 from tests.vault.questions import QUESTIONS
 from tests.vault.tools import NAMES
 
-_ENDINGS = ("ations", "ation", "ings", "ing", "ions", "ion", "ers", "er", "ies", "es", "ed", "s", "e", "y")  # fmt: skip
+_ENDINGS = (
+    "ations",
+    "ation",
+    "ings",
+    "ing",
+    "ions",
+    "ion",
+    "ers",
+    "er",
+    "ies",
+    "es",
+    "ed",
+    "s",
+    "e",
+    "y",
+)
 
 
 def words(text: str) -> set[str]:

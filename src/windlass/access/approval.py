@@ -31,9 +31,21 @@ LASTS: Final = 7 * 24 * 3600.0  # seconds that an approval holds, unless the pol
 
 #: What a rule may look at, each a glob or a list of globs; `repeat_count` is a number.
 FIELDS: Final = (
-    "tool", "kind", "side_effect_level", "path", "command", "url", "domain", "method",
-    "mcp_server", "agent", "persona", "mode", "capability", "repeat_count",
-)  # fmt: skip
+    "tool",
+    "kind",
+    "side_effect_level",
+    "path",
+    "command",
+    "url",
+    "domain",
+    "method",
+    "mcp_server",
+    "agent",
+    "persona",
+    "mode",
+    "capability",
+    "repeat_count",
+)
 
 
 class Rule(msgspec.Struct, frozen=True):

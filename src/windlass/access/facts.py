@@ -18,14 +18,26 @@ Kind: TypeAlias = Literal["path", "url", "command", "text"]
 KINDS: Final[tuple[Kind, ...]] = ("path", "url", "command")
 DECLARED: Final = ("path_args", "command_args", "url_args", "method_args")
 _USUAL: Final[dict[str, frozenset[str]]] = {
-    "path_args": frozenset({
-        "path", "paths", "file", "files", "file_path", "file_paths", "filepath", "filename",
-        "directory", "dir", "folder", "cwd",
-    }),
+    "path_args": frozenset(
+        {
+            "path",
+            "paths",
+            "file",
+            "files",
+            "file_path",
+            "file_paths",
+            "filepath",
+            "filename",
+            "directory",
+            "dir",
+            "folder",
+            "cwd",
+        }
+    ),
     "command_args": frozenset({"command", "cmd", "argv", "commands"}),
     "url_args": frozenset({"url", "urls", "uri"}),
     "method_args": frozenset({"method"}),
-}  # fmt: skip
+}
 #: Where one word of a shell command ends and the next begins, whatever the shell makes of it.
 _WORDS = re.compile(r"[\s;&|<>()`\"'{}=,$:@]+")
 

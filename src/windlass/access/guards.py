@@ -13,15 +13,46 @@ from windlass.globs import like, path_like
 
 #: Names that hold secrets on most machines, and places under a home.
 SENSITIVE: Final = (
-    ".env", ".env.*", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "id_rsa", "id_dsa",
-    "id_ecdsa", "id_ed25519", "id_ecdsa_sk", "id_ed25519_sk", ".netrc", "_netrc", ".pgpass", ".npmrc",
-    ".pypirc", ".git-credentials", ".htpasswd", "credentials.json", "service-account*.json",
-    "application_default_credentials.json", "secrets.yaml", "secrets.yml", "kubeconfig",
-)  # fmt: skip
+    ".env",
+    ".env.*",
+    "*.pem",
+    "*.key",
+    "*.p12",
+    "*.pfx",
+    "*.jks",
+    "*.keystore",
+    "id_rsa",
+    "id_dsa",
+    "id_ecdsa",
+    "id_ed25519",
+    "id_ecdsa_sk",
+    "id_ed25519_sk",
+    ".netrc",
+    "_netrc",
+    ".pgpass",
+    ".npmrc",
+    ".pypirc",
+    ".git-credentials",
+    ".htpasswd",
+    "credentials.json",
+    "service-account*.json",
+    "application_default_credentials.json",
+    "secrets.yaml",
+    "secrets.yml",
+    "kubeconfig",
+)
 _PLACES: Final = (
-    "**/.aws/credentials", "**/.aws/config", "**/.azure/**", "**/.config/gcloud/**", "**/.ssh/**",
-    "**/.kube/config", "**/.docker/config.json", "**/.gnupg/**", "/proc/*/environ", "/etc/shadow",
-)  # fmt: skip
+    "**/.aws/credentials",
+    "**/.aws/config",
+    "**/.azure/**",
+    "**/.config/gcloud/**",
+    "**/.ssh/**",
+    "**/.kube/config",
+    "**/.docker/config.json",
+    "**/.gnupg/**",
+    "/proc/*/environ",
+    "/etc/shadow",
+)
 
 
 #: What every path has in it that falls under one of them.

@@ -90,9 +90,11 @@ class TaintState(msgspec.Struct, frozen=True):
         }
         adds = [does[label] for label in LABELS if label in labels]
         told = " and ".join(known)
-        return f"this session {told}, and {tool} {' and '.join(adds)}" if told else (
-            f"{tool} {' and '.join(adds)}"
-        )  # fmt: skip
+        return (
+            f"this session {told}, and {tool} {' and '.join(adds)}"
+            if told
+            else (f"{tool} {' and '.join(adds)}")
+        )
 
 
 def from_the_prompt(

@@ -263,8 +263,14 @@ class Agent(Generic[Deps, Output]):
         if not isinstance(cast("object", session_id), str):
             raise ConfigError(f"session_id is a text, not {safe_repr(session_id)}")
         check_answers(decisions, results)
-        given = {"caller": caller, "abort": abort, "timeout": timeout, "store": store,
-                 "take_over": take_over, "on_cancel": on_cancel}  # fmt: skip
+        given = {
+            "caller": caller,
+            "abort": abort,
+            "timeout": timeout,
+            "store": store,
+            "take_over": take_over,
+            "on_cancel": on_cancel,
+        }
         for name in watch:
             if name not in WatchOptions.__optional_keys__:
                 raise unknown(name, WatchOptions.__optional_keys__, "Agent.resume")
@@ -404,8 +410,23 @@ class Agent(Generic[Deps, Output]):
 class _RunRequest:
     """What one run is made of: its own arguments, and the agent's where it has none."""
 
-    __slots__ = ("abort", "agent", "caller", "conversation_id", "deps", "on_pending", "parks", "request_id",
-                 "run_id", "runtime", "session_id", "store", "take_over", "timeout", "watchers")  # fmt: skip
+    __slots__ = (
+        "abort",
+        "agent",
+        "caller",
+        "conversation_id",
+        "deps",
+        "on_pending",
+        "parks",
+        "request_id",
+        "run_id",
+        "runtime",
+        "session_id",
+        "store",
+        "take_over",
+        "timeout",
+        "watchers",
+    )
 
     def __init__(self, agent: Agent[Any, Any], deps: Any, options: Mapping[str, Any]) -> None:
         self.agent, self.runtime = agent, current_runtime()

@@ -88,9 +88,7 @@ _PRESETS: Final[dict[str, dict[str, Any]]] = {
 #: How hard each thinks, where its model is told by a level.
 _EFFORTS: Final = {"verify": "low"}
 #: One word on thinking silences the preset.
-_SAID: Final = frozenset(
-    {"thinking", "reasoning_effort", "reasoning_policy", "thinking_policy"}
-)  # fmt: skip
+_SAID: Final = frozenset({"thinking", "reasoning_effort", "reasoning_policy", "thinking_policy"})
 _AROUND: Final = ("consent", "rate_limit", "dry_run", "audit_sink", "telemetry", "handoff_sink")
 
 

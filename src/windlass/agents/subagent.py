@@ -64,18 +64,33 @@ async def _delegate(
     owner = owner_of(parent.journal.entries) if parent is not None else None
     try:
         begun = await driver.resume(
-            plan, child_id, runtime, store=store, caller=ctx.caller, deps=ctx.deps, ledger=books,
-            take_over=take_over, owner=owner,
-        )  # fmt: skip
+            plan,
+            child_id,
+            runtime,
+            store=store,
+            caller=ctx.caller,
+            deps=ctx.deps,
+            ledger=books,
+            take_over=take_over,
+            owner=owner,
+        )
     except NoSuchSession:
         begun = await driver.start(
-            plan, as_messages(task), runtime, session_id=child_id, store=store, caller=ctx.caller,
-            deps=ctx.deps, ledger=books, parent_id=ctx.session_id, take_over=take_over,
+            plan,
+            as_messages(task),
+            runtime,
+            session_id=child_id,
+            store=store,
+            caller=ctx.caller,
+            deps=ctx.deps,
+            ledger=books,
+            parent_id=ctx.session_id,
+            take_over=take_over,
             request_id=parent.request_id if parent is not None else None,
             conversation_id=parent.conversation_id if parent is not None else None,
             reminders=inherit_reminders(parent.reminders) if parent is not None else (),
             owner=owner,
-        )  # fmt: skip
+        )
     begun.parent = parent
     try:
         outcome = await conduct(begun, runtime, abort=agent.options.get("abort"))

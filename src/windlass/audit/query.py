@@ -70,9 +70,7 @@ class AuditEntry(msgspec.Struct, frozen=True):
     @property
     def key(self) -> Key:
         """Its place among all, the newest first: within a chain by its sequence."""
-        return (
-            -self.placed_at, self.session or "", -self.seq, self.call or "", self.digest or ""
-        )  # fmt: skip
+        return (-self.placed_at, self.session or "", -self.seq, self.call or "", self.digest or "")
 
 
 class AuditPage(msgspec.Struct, frozen=True):
@@ -343,8 +341,19 @@ _KINDS = (ToolDecided, ToolIntended, ToolResulted, UndoBegun, UndoEnded)
 class _Call:
     """What a journal says of one call, or of its undoing."""
 
-    __slots__ = ("at", "by", "decided", "detail", "outcome", "own", "placed_at", "run", "seq",
-                 "took", "tool")  # fmt: skip
+    __slots__ = (
+        "at",
+        "by",
+        "decided",
+        "detail",
+        "outcome",
+        "own",
+        "placed_at",
+        "run",
+        "seq",
+        "took",
+        "tool",
+    )
 
     def __init__(self, at: float, placed_at: float, seq: int, run: RunStarted | None) -> None:
         self.at, self.placed_at, self.seq, self.run = at, placed_at, seq, run

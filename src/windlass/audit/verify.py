@@ -337,11 +337,16 @@ class _Verification:
                 continue
             known, mine = there.setdefault(key, seal), here.get(key)
             if known.hash != seal.hash:
-                self._off(seal, "is anchored twice, and differs: the store was put back to an "
-                          "older state and went on from there")  # fmt: skip
+                self._off(
+                    seal,
+                    "is anchored twice, and differs: the store was put back to an "
+                    "older state and went on from there",
+                )
             elif mine is None and known is seal:
-                self._off(seal, "is anchored and not in the store: it is an older copy, or its "
-                          "end was cut off")  # fmt: skip
+                self._off(
+                    seal,
+                    "is anchored and not in the store: it is an older copy, or its end was cut off",
+                )
             elif mine is not None and mine.hash != seal.hash and known is seal:
                 self._off(seal, "differs from the one that is anchored")
 
@@ -403,9 +408,13 @@ class _Verification:
             )
         else:
             return False
-        self.find(end.kind if end.kind != "deleted" else "seal", problem, session=session,
-                  chain=end.name if end.kind == "audit" else None,
-                  row=min(end.rows - 1, chain.rows if chain else 0))  # fmt: skip
+        self.find(
+            end.kind if end.kind != "deleted" else "seal",
+            problem,
+            session=session,
+            chain=end.name if end.kind == "audit" else None,
+            row=min(end.rows - 1, chain.rows if chain else 0),
+        )
         return True
 
     # ----------------------------------------------------------------- the report

@@ -22,9 +22,20 @@ from windlass.usage import Usage
 
 #: A request that is wrong or too long is so for everybody, and is somebody else's to mend.
 FALL = frozenset(
-    {"rate_limit", "overloaded", "server_error", "timeout", "network", "bad_reply", "auth", "quota",
-     "refused", "circuit_open", "model_error"}
-)  # fmt: skip
+    {
+        "rate_limit",
+        "overloaded",
+        "server_error",
+        "timeout",
+        "network",
+        "bad_reply",
+        "auth",
+        "quota",
+        "refused",
+        "circuit_open",
+        "model_error",
+    }
+)
 
 
 class FallingBack(Holding):

@@ -13,9 +13,20 @@ Made = TypeVar("Made", covariant=True)
 
 #: Every category of model error that a caller can be told to look for.
 CATEGORIES = (
-    "rate_limit", "overloaded", "server_error", "timeout", "network", "bad_reply", "auth", "quota",
-    "bad_request", "context_overflow", "refused", "circuit_open", "model_error",
-)  # fmt: skip
+    "rate_limit",
+    "overloaded",
+    "server_error",
+    "timeout",
+    "network",
+    "bad_reply",
+    "auth",
+    "quota",
+    "bad_request",
+    "context_overflow",
+    "refused",
+    "circuit_open",
+    "model_error",
+)
 
 
 class Door(Protocol[P, Made]):

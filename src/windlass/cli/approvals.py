@@ -88,10 +88,16 @@ def show(id: str, store: str | None, as_json: bool) -> None:
     why = (one.receipt or {}).get("rationale") or one.reason or ""
     rule = (one.receipt or {}).get("rule") or one.rule
     for label, value in (
-        ("approval", one.id), ("session", one.session_id), ("agent", one.agent or "-"),
-        ("caller", one.caller), ("tool", one.tool), ("rule", str(rule)), ("why", str(why)),
-        ("state", _state(one)), ("answered by", one.answered_by or "-"),
-    ):  # fmt: skip
+        ("approval", one.id),
+        ("session", one.session_id),
+        ("agent", one.agent or "-"),
+        ("caller", one.caller),
+        ("tool", one.tool),
+        ("rule", str(rule)),
+        ("why", str(why)),
+        ("state", _state(one)),
+        ("answered by", one.answered_by or "-"),
+    ):
         click.echo(f"{label:13}{words.one_line(value, 2000)}")  # a line is ours alone
     click.echo(words.json_text(one.arguments))
 

@@ -124,8 +124,13 @@ def _show(report: AuditReport) -> None:
 @click.option("--resource", metavar="NAME", help="Calls to this resource.")
 @click.option("--since", metavar="WHEN", help="From then on: 7d, 12h, today, 2026-11-01.")
 @click.option("--until", metavar="WHEN", help="Before then, written the same way.")
-@click.option("--limit", default=50, type=click.IntRange(min=1), metavar="N",
-              help="How many, the newest first.")  # fmt: skip
+@click.option(
+    "--limit",
+    default=50,
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="How many, the newest first.",
+)
 @click.option("--cursor", metavar="TEXT", help="Go on where a page ended.")
 @store_option
 @json_option
@@ -196,10 +201,11 @@ def _did(entry: AuditEntry) -> str:
     for change in entry.changes:
         diff: dict[str, Any] = change.get("diff") or {}
         fields = [
-            f"{name}: {values}" if isinstance(values, str) else
-            f"{name}: {json_text(values[0], indent=False)} -> {json_text(values[1], indent=False)}"
+            f"{name}: {values}"
+            if isinstance(values, str)
+            else f"{name}: {json_text(values[0], indent=False)} -> {json_text(values[1], indent=False)}"
             for name, values in diff.items()
-        ]  # fmt: skip
+        ]
         said.append(f"{change.get('resource')} {change.get('id')} ({', '.join(fields)})")
     if not said and entry.reason:
         said.append(entry.reason)

@@ -21,27 +21,53 @@ if TYPE_CHECKING:
 UNFOLDED = 40  # messages that are listed one by one
 KEPT = 8  # of them at either end of a fold
 _STYLES: dict[str, str] = {
-    "system": "magenta", "tools": "blue", "user": "green", "assistant": "cyan",
-    "results": "yellow", "notes": "red", "tail": "white",
-}  # fmt: skip
+    "system": "magenta",
+    "tools": "blue",
+    "user": "green",
+    "assistant": "cyan",
+    "results": "yellow",
+    "notes": "red",
+    "tail": "white",
+}
 _LETTERS: dict[str, str] = {
-    "system": "S", "tools": "T", "user": "u", "assistant": "a", "results": "r", "notes": "n",
+    "system": "S",
+    "tools": "T",
+    "user": "u",
+    "assistant": "a",
+    "results": "r",
+    "notes": "n",
     "tail": "!",
-}  # fmt: skip
+}
 
 
 @click.command()
 @click.argument("session")
 @store_option
-@click.option("--turn", type=int, metavar="N",
-              help="The turn, counted from 1; -1 is the last, as is the default.")  # fmt: skip
-@click.option("--run", type=int, metavar="N",
-              help="The run of the session, counted from 1; default: the last.")  # fmt: skip
-@click.option("--call", type=int, metavar="N",
-              help="One of several model calls of the turn: a judge's, a summary's.")  # fmt: skip
+@click.option(
+    "--turn",
+    type=int,
+    metavar="N",
+    help="The turn, counted from 1; -1 is the last, as is the default.",
+)
+@click.option(
+    "--run",
+    type=int,
+    metavar="N",
+    help="The run of the session, counted from 1; default: the last.",
+)
+@click.option(
+    "--call",
+    type=int,
+    metavar="N",
+    help="One of several model calls of the turn: a judge's, a summary's.",
+)
 @click.option("--full", is_flag=True, help="Do not fold a long view, and do not cut long text.")
-@click.option("--width", type=click.IntRange(min=60, max=1000), metavar="N",
-              help="Columns to draw in; default: those of the terminal.")  # fmt: skip
+@click.option(
+    "--width",
+    type=click.IntRange(min=60, max=1000),
+    metavar="N",
+    help="Columns to draw in; default: those of the terminal.",
+)
 @json_option
 @debug_option
 def context(

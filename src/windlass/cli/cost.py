@@ -24,8 +24,13 @@ _WHOLE_NUMBERS = 110  # columns; a narrower terminal is shown 1.2M for 1,234,567
 
 
 @click.command()
-@click.option("--by", "by", default="day", metavar="WHAT",
-              help="day, model, provider, tenant, caller or session.")  # fmt: skip
+@click.option(
+    "--by",
+    "by",
+    default="day",
+    metavar="WHAT",
+    help="day, model, provider, tenant, caller or session.",
+)
 @click.option("--since", metavar="WHEN", help="From then on: 7d, 12h, today, 2026-11-01.")
 @click.option("--until", metavar="WHEN", help="Before then, written the same way.")
 @click.option("--tenant", metavar="NAME", help="Of this tenant alone.")

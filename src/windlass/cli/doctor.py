@@ -44,9 +44,15 @@ _TONE = {"pass": "green", "fail": "red", "unsupported": "yellow", "skipped": "di
 @json_option
 @debug_option
 def doctor(
-    target: str, base_url: str | None, key_env: str | None, only: tuple[str, ...],
-    timeout: float, max_usd: float, do_write: bool, as_json: bool,
-) -> None:  # fmt: skip
+    target: str,
+    base_url: str | None,
+    key_env: str | None,
+    only: tuple[str, ...],
+    timeout: float,
+    max_usd: float,
+    do_write: bool,
+    as_json: bool,
+) -> None:
     """Find out what a model can do, with about twenty tiny calls.
 
     Prints what passes, fails or is not supported, what that cost, and the capability row for

@@ -44,9 +44,14 @@ _SKIPPED = frozenset({"node_modules", "__pycache__", "venv", "site-packages", "b
 @json_option
 @debug_option
 def lint(
-    paths: tuple[str, ...], registry: tuple[str, ...], session: str | None, transcript: str | None,
-    provider: tuple[str, ...], store: str | None, as_json: bool,
-) -> None:  # fmt: skip
+    paths: tuple[str, ...],
+    registry: tuple[str, ...],
+    session: str | None,
+    transcript: str | None,
+    provider: tuple[str, ...],
+    store: str | None,
+    as_json: bool,
+) -> None:
     """Look for what to mend: deprecated options, unknown models, wrong settings, too many tools.
 
     PATH is a file or a folder, by default this one. With --session or --transcript it says instead,
@@ -105,9 +110,10 @@ def _tell(found: list[Finding], as_json: bool) -> int:
     for finding in found:
         fix = f" ({finding.fix})" if finding.fix else ""
         paper.line(
-            (clean(finding.where), "bold"), f": {clean(finding.message)}{clean(fix)} ",
+            (clean(finding.where), "bold"),
+            f": {clean(finding.message)}{clean(fix)} ",
             (f"[{finding.rule}]", "dim"),
-        )  # fmt: skip
+        )
     paper.line(count(len(found), "thing to mend", "things to mend") if found else "nothing to mend")
     return 1 if found else 0
 
@@ -136,10 +142,14 @@ def _findings(
     found += _registries(registries, providers)
     if deferred and not searches:
         found += [
-            Finding("deferred_tools", where, "a deferred tool, and no tool_search finds it",
-                    "give tool_search=True to the run")
+            Finding(
+                "deferred_tools",
+                where,
+                "a deferred tool, and no tool_search finds it",
+                "give tool_search=True to the run",
+            )
             for where in deferred
-        ]  # fmt: skip
+        ]
     return sorted(found, key=_place)
 
 
@@ -245,10 +255,11 @@ def _registries(paths: Sequence[str], providers: Sequence[str]) -> Iterator[Find
         smallest = min(over, key=lambda cap: cap[0], default=None)
         if smallest is not None:
             yield Finding(
-                "max_tools", path,
+                "max_tools",
+                path,
                 f"{len(tools)} tools, and {smallest[1]} takes {smallest[0]} at most",
                 "select fewer with tool_select, or defer some: defer_loading=True and tool_search",
-            )  # fmt: skip
+            )
 
 
 def _caps(providers: Sequence[str]) -> Iterator[tuple[int, str]]:

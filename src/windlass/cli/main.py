@@ -21,21 +21,42 @@ from windlass.models.registry.scope import afresh
 _COMMANDS = {
     "run": ("windlass.cli.run:run", "Run an agent on a task and watch it work."),
     "chat": ("windlass.cli.chat:chat", "Talk with an agent, turn by turn, in one session."),
-    "sessions": ("windlass.cli.sessions:sessions", "List, show, resume, export and remove sessions."),
-    "approvals": ("windlass.cli.approvals:approvals", "Calls that wait for a yes: list, show, approve, deny."),
+    "sessions": (
+        "windlass.cli.sessions:sessions",
+        "List, show, resume, export and remove sessions.",
+    ),
+    "approvals": (
+        "windlass.cli.approvals:approvals",
+        "Calls that wait for a yes: list, show, approve, deny.",
+    ),
     "plan": ("windlass.cli.plan:plan", "What a preview would do: show it, approve all of it."),
     "undo": ("windlass.cli.undo:undo", "Undo what a session did, where its tools know how."),
-    "audit": ("windlass.cli.audit:audit", "What agents did, and whether the record of it is whole."),
+    "audit": (
+        "windlass.cli.audit:audit",
+        "What agents did, and whether the record of it is whole.",
+    ),
     "trace": ("windlass.cli.trace:trace", "Draw a session: turns, bars on a time axis, costs."),
-    "context": ("windlass.cli.context:context", "What the model saw in a turn, and what it did not."),
+    "context": (
+        "windlass.cli.context:context",
+        "What the model saw in a turn, and what it did not.",
+    ),
     "replay": ("windlass.cli.replay:replay", "Run a journal again; stop where a request differs."),
     "cost": ("windlass.cli.cost:cost", "What model calls took and cost: by day, model, tenant, …"),
     "models": ("windlass.cli.models:models", "Known models and prices; `doctor` examines one."),
-    "lint": ("windlass.cli.lint:lint", "Deprecated options, wrong settings, histories nobody takes."),
-    "trust": ("windlass.cli.trust:trust", "Let a project's windlass.toml say more than it may by itself."),
+    "lint": (
+        "windlass.cli.lint:lint",
+        "Deprecated options, wrong settings, histories nobody takes.",
+    ),
+    "trust": (
+        "windlass.cli.trust:trust",
+        "Let a project's windlass.toml say more than it may by itself.",
+    ),
     "config": ("windlass.cli.config:config", "Show or check the settings that apply here."),
-    "demo": ("windlass.cli.demo.show:demo", "A refund that survives SIGKILL: offline, no key, seconds."),
-}  # fmt: skip
+    "demo": (
+        "windlass.cli.demo.show:demo",
+        "A refund that survives SIGKILL: offline, no key, seconds.",
+    ),
+}
 DEBUG = "windlass.debug"
 
 

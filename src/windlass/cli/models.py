@@ -82,12 +82,17 @@ def print_models(provider: str | None, as_json: bool) -> None:
         head = ("MODEL", "IN", "OUT", "CACHED", "CONTEXT", "REPLY", "TOOLS", "ALSO")
         rows = [
             (
-                f"{info.provider}:{info.name}", _price(info.input), _price(info.output),
-                _price(info.cache_read), _size(info.context_window), _size(info.max_output),
-                "native" if _abilities(info).native_tools else "text", _also(info),
+                f"{info.provider}:{info.name}",
+                _price(info.input),
+                _price(info.output),
+                _price(info.cache_read),
+                _size(info.context_window),
+                _size(info.max_output),
+                "native" if _abilities(info).native_tools else "text",
+                _also(info),
             )
             for info in infos
-        ]  # fmt: skip
+        ]
         numbers = ("IN", "OUT", "CACHED", "CONTEXT", "REPLY")
         paper.table(head, rows, numbers, spare=("REPLY", "CACHED", "TOOLS", "ALSO"))
         paper.line((f"prices of {catalog.as_of()}", "dim"))

@@ -59,44 +59,99 @@ class RunOptions(NamedTuple):
 
 
 _AGENT_OPTIONS = (
-    click.option("--model", "-m", metavar="PROVIDER:NAME",
-                 help="The model, as anthropic:claude-sonnet-4-5. `windlass models` lists some."),
-    click.option("--provider", "-p", metavar="NAME", help="Whose default model; `mock` needs no key."),
-    click.option("--system", "-s", metavar="TEXT|@FILE", help="The system prompt, or a file of it."),
-    click.option("--tools", "-t", metavar="MODULE:FUNCTION", multiple=True,
-                 help="A function the model may call; also from this folder. May be repeated."),
-    click.option("--ask", metavar="GLOB", multiple=True,
-                 help="Park the run before these tools, until `windlass approvals approve`. May be repeated."),
-    click.option("--max-turns", type=click.IntRange(min=1), metavar="N", help="Model calls per run."),
-    click.option("--max-cost", type=click.FloatRange(min=0), metavar="USD", help="Dollars per run."),
-    click.option("--max-tokens-total", type=click.IntRange(min=1), metavar="N",
-                 help="Tokens per run, input and output."),
-    click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
-                 help="Seconds per run."),
-    click.option("--store", metavar="URL|FILE",
-                 help="Where sessions are kept; default: .windlass/sessions.db of the project."),
-)  # fmt: skip
+    click.option(
+        "--model",
+        "-m",
+        metavar="PROVIDER:NAME",
+        help="The model, as anthropic:claude-sonnet-4-5. `windlass models` lists some.",
+    ),
+    click.option(
+        "--provider", "-p", metavar="NAME", help="Whose default model; `mock` needs no key."
+    ),
+    click.option(
+        "--system", "-s", metavar="TEXT|@FILE", help="The system prompt, or a file of it."
+    ),
+    click.option(
+        "--tools",
+        "-t",
+        metavar="MODULE:FUNCTION",
+        multiple=True,
+        help="A function the model may call; also from this folder. May be repeated.",
+    ),
+    click.option(
+        "--ask",
+        metavar="GLOB",
+        multiple=True,
+        help="Park the run before these tools, until `windlass approvals approve`. May be repeated.",
+    ),
+    click.option(
+        "--max-turns", type=click.IntRange(min=1), metavar="N", help="Model calls per run."
+    ),
+    click.option(
+        "--max-cost", type=click.FloatRange(min=0), metavar="USD", help="Dollars per run."
+    ),
+    click.option(
+        "--max-tokens-total",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Tokens per run, input and output.",
+    ),
+    click.option(
+        "--timeout",
+        type=click.FloatRange(min=0, min_open=True),
+        metavar="SECONDS",
+        help="Seconds per run.",
+    ),
+    click.option(
+        "--store",
+        metavar="URL|FILE",
+        help="Where sessions are kept; default: .windlass/sessions.db of the project.",
+    ),
+)
 _SESSION_OPTIONS = (
     click.option("--session", metavar="ID", help="Start or continue the session of this name."),
-    click.option("--resume", metavar="ID",
-                 help="Go on with a session that was killed, cancelled or parked."),
-    click.option("--on-pending", type=click.Choice(["keep", "discard"]), default="keep",
-                 help="With a parked session: take no task (keep), or go on without the calls that wait."),
-    click.option("--preview", is_flag=True,
-                 help="Only look: effects go into a plan (`windlass plan show`) and do not happen."),
-    click.option("--plan", metavar="ID",
-                 help="Do what the approved plan of this session says; anything else parks the run."),
-)  # fmt: skip
+    click.option(
+        "--resume", metavar="ID", help="Go on with a session that was killed, cancelled or parked."
+    ),
+    click.option(
+        "--on-pending",
+        type=click.Choice(["keep", "discard"]),
+        default="keep",
+        help="With a parked session: take no task (keep), or go on without the calls that wait.",
+    ),
+    click.option(
+        "--preview",
+        is_flag=True,
+        help="Only look: effects go into a plan (`windlass plan show`) and do not happen.",
+    ),
+    click.option(
+        "--plan",
+        metavar="ID",
+        help="Do what the approved plan of this session says; anything else parks the run.",
+    ),
+)
 _ANSWER_OPTIONS = (
-    click.option("--take-over", is_flag=True,
-                 help="Go on also where another process is at work on the session; its run ends."),
-    click.option("--allow", metavar="CALL", multiple=True,
-                 help="With a parked run: this call may run."),
-    click.option("--deny", metavar="CALL[=REASON]", multiple=True,
-                 help="With a parked run: this call may not run."),
-    click.option("--result", metavar="CALL=VALUE", multiple=True,
-                 help="With a parked run: what this call returned."),
-)  # fmt: skip
+    click.option(
+        "--take-over",
+        is_flag=True,
+        help="Go on also where another process is at work on the session; its run ends.",
+    ),
+    click.option(
+        "--allow", metavar="CALL", multiple=True, help="With a parked run: this call may run."
+    ),
+    click.option(
+        "--deny",
+        metavar="CALL[=REASON]",
+        multiple=True,
+        help="With a parked run: this call may not run.",
+    ),
+    click.option(
+        "--result",
+        metavar="CALL=VALUE",
+        multiple=True,
+        help="With a parked run: what this call returned.",
+    ),
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
 
 

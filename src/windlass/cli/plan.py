@@ -48,8 +48,13 @@ def show(id: str, store: str | None, as_json: bool) -> None:
 @plan.command()
 @id_argument
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
-@click.option("--expires", metavar="AGE", default="7d", show_default=True,
-              help="For how long a run may begin to use it: 12h, 7d.")  # fmt: skip
+@click.option(
+    "--expires",
+    metavar="AGE",
+    default="7d",
+    show_default=True,
+    help="For how long a run may begin to use it: 12h, 7d.",
+)
 @by_option
 @store_option
 @debug_option
@@ -89,9 +94,12 @@ def render_plan(plan: EffectPlan) -> Iterator[str]:
     from windlass.cli import text as words
 
     for label, value in (
-        ("plan", plan.id), ("session", plan.session_id), ("agent", plan.agent or "-"),
-        ("caller", plan.caller), ("state", _state(plan)),
-    ):  # fmt: skip
+        ("plan", plan.id),
+        ("session", plan.session_id),
+        ("agent", plan.agent or "-"),
+        ("caller", plan.caller),
+        ("state", _state(plan)),
+    ):
         yield f"{label:10}{words.one_line(value)}"
     if plan.status != "done":
         yield f"{'ended':10}{words.one_line(plan.status)}: there may be more to do than this"

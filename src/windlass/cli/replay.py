@@ -23,17 +23,40 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("session")
 @store_option
-@click.option("--from", "first", type=int, metavar="ENTRY",
-              help="Begin at the turn that holds this journal entry.")  # fmt: skip
-@click.option("--tools", "-t", metavar="MODULE:FUNCTION", multiple=True,
-              help="The tools as they are now, in place of those on record.")  # fmt: skip
+@click.option(
+    "--from",
+    "first",
+    type=int,
+    metavar="ENTRY",
+    help="Begin at the turn that holds this journal entry.",
+)
+@click.option(
+    "--tools",
+    "-t",
+    metavar="MODULE:FUNCTION",
+    multiple=True,
+    help="The tools as they are now, in place of those on record.",
+)
 @click.option("--system", "-s", metavar="TEXT|@FILE", help="A system prompt to try in its place.")
-@click.option("--agent", metavar="MODULE:NAME",
-              help="The Agent itself, or a dict of options for agent_loop: its policies decide anew.")  # fmt: skip
-@click.option("--model", "-m", metavar="PROVIDER:NAME",
-              help="Send the recorded requests to this model instead, and compare its replies.")  # fmt: skip
-@click.option("--max-usd", type=click.FloatRange(min=0), default=0.25, show_default=True,
-              metavar="USD", help="With --model: what that may cost.")  # fmt: skip
+@click.option(
+    "--agent",
+    metavar="MODULE:NAME",
+    help="The Agent itself, or a dict of options for agent_loop: its policies decide anew.",
+)
+@click.option(
+    "--model",
+    "-m",
+    metavar="PROVIDER:NAME",
+    help="Send the recorded requests to this model instead, and compare its replies.",
+)
+@click.option(
+    "--max-usd",
+    type=click.FloatRange(min=0),
+    default=0.25,
+    show_default=True,
+    metavar="USD",
+    help="With --model: what that may cost.",
+)
 @json_option
 @debug_option
 def replay(
@@ -118,7 +141,7 @@ async def _replay(
                     plan=plan,
                     tools=own,
                     system=read_system(system),
-                )  # fmt: skip
+                )
             )
             if done[-1].difference is not None:
                 break

@@ -135,10 +135,14 @@ class Work:
                 if resume and self.unfinished and not discards:
                     return await self._resume(agent, task, brake, sink)
                 return await agent.run(
-                    task or GO_ON, session_id=self.session_id, store=self.store, abort=brake,
-                    on_event=sink, take_over=self.chosen.take_over,
+                    task or GO_ON,
+                    session_id=self.session_id,
+                    store=self.store,
+                    abort=brake,
+                    on_event=sink,
+                    take_over=self.chosen.take_over,
                     on_pending="discard" if discards else "keep",
-                )  # fmt: skip
+                )
         finally:
             self.past = self.past._replace(unfinished=False) if self.past else None
             redacting.flush()
@@ -151,9 +155,14 @@ class Work:
             await self.store.post(self.session_id, "follow_up", redact(task))
         decisions, results = self._answers
         return await agent.resume(
-            self.session_id, store=self.store, abort=brake, on_event=sink,
-            decisions=decisions, results=results, take_over=self.chosen.take_over,
-        )  # fmt: skip
+            self.session_id,
+            store=self.store,
+            abort=brake,
+            on_event=sink,
+            decisions=decisions,
+            results=results,
+            take_over=self.chosen.take_over,
+        )
 
     def _on_signal(self, number: int) -> None:
         self.signal = number

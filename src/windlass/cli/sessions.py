@@ -116,8 +116,13 @@ def resume(id: str, task: str | None, chosen: RunOptions, as_json: bool) -> None
 @sessions.command()
 @id_argument
 @store_option
-@click.option("--format", "form", type=click.Choice(["jsonl", "json", "text"]), default="jsonl",
-              help="The journal line by line, the transcript as JSON, or the conversation as text.")  # fmt: skip
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["jsonl", "json", "text"]),
+    default="jsonl",
+    help="The journal line by line, the transcript as JSON, or the conversation as text.",
+)
 @click.option("--output", "-o", metavar="FILE", help="Instead of standard output.")
 @debug_option
 def export(id: str, store: str | None, form: str, output: str | None) -> None:

@@ -20,8 +20,20 @@ from windlass.trace.format import (
     tokens,
 )
 
-__all__ = ["age", "ago", "clean", "clean_piece", "count", "duration", "json_text", "money",
-           "one_line", "safe_json", "shown_call", "tokens"]  # fmt: skip
+__all__ = [
+    "age",
+    "ago",
+    "clean",
+    "clean_piece",
+    "count",
+    "duration",
+    "json_text",
+    "money",
+    "one_line",
+    "safe_json",
+    "shown_call",
+    "tokens",
+]
 
 # What JSON leaves as it is and a terminal does not.
 _UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")

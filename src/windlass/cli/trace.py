@@ -24,14 +24,23 @@ DEPTH = 4  # agents called by agents called by …
 @click.command()
 @click.argument("session")
 @store_option
-@click.option("--run", "number", type=int, metavar="N",
-              help="One run of the session, counted from 1; -1 is the last.")  # fmt: skip
+@click.option(
+    "--run",
+    "number",
+    type=int,
+    metavar="N",
+    help="One run of the session, counted from 1; -1 is the last.",
+)
 @click.option("--all", "every", is_flag=True, help="All its runs; the default shows them too.")
 @click.option("--turns", metavar="A-B", help="Only these turns, with the time axis to themselves.")
 @click.option("--full", is_flag=True, help="Do not fold the quiet turns of a long run.")
 @click.option("--html", metavar="FILE", help="Write one self-contained page; - is standard output.")
-@click.option("--width", type=click.IntRange(min=60, max=1000), metavar="N",
-              help="Columns to draw in; default: those of the terminal.")  # fmt: skip
+@click.option(
+    "--width",
+    type=click.IntRange(min=60, max=1000),
+    metavar="N",
+    help="Columns to draw in; default: those of the terminal.",
+)
 @json_option
 @debug_option
 def trace(

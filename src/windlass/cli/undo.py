@@ -20,10 +20,16 @@ if TYPE_CHECKING:
 
 @click.command()
 @id_argument
-@click.option("--call", "-c", "calls", metavar="CALL", multiple=True,
-              help="Only this call. May be repeated.")  # fmt: skip
-@click.option("--tools", "-t", metavar="MODULE:NAME", multiple=True,
-              help="The session's tools and resources again: they know how to undo. May be repeated.")  # fmt: skip
+@click.option(
+    "--call", "-c", "calls", metavar="CALL", multiple=True, help="Only this call. May be repeated."
+)
+@click.option(
+    "--tools",
+    "-t",
+    metavar="MODULE:NAME",
+    multiple=True,
+    help="The session's tools and resources again: they know how to undo. May be repeated.",
+)
 @click.option("--dry-run", is_flag=True, help="Say what would be undone, and undo nothing.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @click.option("--force", is_flag=True, help="Also if the session has not ended.")

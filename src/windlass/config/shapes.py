@@ -94,10 +94,18 @@ def _item_shape(value: Any, shape: Any) -> Any:
 
 _TYPE = re.compile(r"`([^`]*)`")
 _WORDS = {
-    "str": "a string", "int": "an integer", "float": "a number", "bool": "true or false",
-    "array": "an array", "list": "an array", "object": "a table", "dict": "a table",
-    "datetime": "a date", "date": "a date", "time": "a time",
-}  # fmt: skip
+    "str": "a string",
+    "int": "an integer",
+    "float": "a number",
+    "bool": "true or false",
+    "array": "an array",
+    "list": "an array",
+    "object": "a table",
+    "dict": "a table",
+    "datetime": "a date",
+    "date": "a date",
+    "time": "a time",
+}
 
 
 def _in_words(named: re.Match[str]) -> str:

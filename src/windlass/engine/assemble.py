@@ -72,9 +72,20 @@ AGENT_OPTIONS = (LOOP_OPTIONS - {"max_iterations", "persistent", "messages", "ru
     "deps_type",
 }
 _PER_RUN = (
-    "session_id", "take_over", "on_cancel", "store", "on_event", "abort", "caller", "deps", "run_id", "messages",
-    "request_id", "conversation_id", "on_pending",
-)  # fmt: skip
+    "session_id",
+    "take_over",
+    "on_cancel",
+    "store",
+    "on_event",
+    "abort",
+    "caller",
+    "deps",
+    "run_id",
+    "messages",
+    "request_id",
+    "conversation_id",
+    "on_pending",
+)
 
 _LOOP_DEFAULTS = {"max_iterations": 50, "max_concurrent_tools": 1}
 _AGENT_DEFAULTS = {"max_iterations": 10, "max_concurrent_tools": 16}
@@ -323,8 +334,12 @@ def _said_limits(options: Mapping[str, Any]) -> dict[str, float]:
     limits: Limits = options.get("budget") or NO_LIMITS
     tokens = options.get("token_budget")
     turns = options.get("max_iterations", limits.iterations)
-    said = {"iterations": turns, "tokens": limits.tokens if tokens is None else tokens,
-            "usd": limits.usd, "seconds": limits.seconds}  # fmt: skip
+    said = {
+        "iterations": turns,
+        "tokens": limits.tokens if tokens is None else tokens,
+        "usd": limits.usd,
+        "seconds": limits.seconds,
+    }
     return {name: value for name, value in said.items() if value is not None}
 
 

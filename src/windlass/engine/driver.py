@@ -142,7 +142,7 @@ async def start(
                 conversation_id,
                 None if is_host(run.caller) else run.caller.user,
                 run.caller.roles,
-            )  # fmt: skip
+            )
         )
         run.reframe(plan.frame, "start")
         for message in messages:

@@ -139,10 +139,24 @@ def model_resolver(options: Mapping[str, Any]) -> Named:
 
 #: The options that are settings under their own name.
 SAME: Final = frozenset(
-    {"max_tokens", "temperature", "top_p", "top_k", "stop", "seed", "frequency_penalty",
-     "presence_penalty", "tool_choice", "cache", "stream", "timeout", "task_kind",
-     "interleaved_thinking", "parallel_tool_calls"}
-)  # fmt: skip
+    {
+        "max_tokens",
+        "temperature",
+        "top_p",
+        "top_k",
+        "stop",
+        "seed",
+        "frequency_penalty",
+        "presence_penalty",
+        "tool_choice",
+        "cache",
+        "stream",
+        "timeout",
+        "task_kind",
+        "interleaved_thinking",
+        "parallel_tool_calls",
+    }
+)
 _REASONING: Final = frozenset(
     {"thinking", "reasoning_policy", "reasoning_scale", "reasoning_task", "reasoning_effort"}
 )

@@ -195,11 +195,28 @@ class RunOptions(_SharedOptions, ProviderOptions, WatchOptions, total=False):
 
 #: The options that belong to one run; `timeout` is the whole run's here, not a model call's.
 OF_A_RUN = frozenset(
-    {"session_id", "store", "on_event", "abort", "caller", "run_id", "request_id",
-     "conversation_id", "timeout", "task_id", "trace_agent", "on_tool_call", "on_tool_result",
-     "on_message", "on_warning", "on_trace", "take_over", "on_cancel",
-     "on_pending"}
-)  # fmt: skip
+    {
+        "session_id",
+        "store",
+        "on_event",
+        "abort",
+        "caller",
+        "run_id",
+        "request_id",
+        "conversation_id",
+        "timeout",
+        "task_id",
+        "trace_agent",
+        "on_tool_call",
+        "on_tool_result",
+        "on_message",
+        "on_warning",
+        "on_trace",
+        "take_over",
+        "on_cancel",
+        "on_pending",
+    }
+)
 
 SUPERSEDED = {
     "iterations": "max_iterations",
@@ -276,8 +293,16 @@ def unknown(name: object, known: frozenset[str], door: str) -> ConfigError:
     return ConfigError(f"{door} has no option {safe_repr(name)}{nearest(name, known)}")
 
 
-_SAID = {"1": True, "true": True, "yes": True, "on": True,
-         "0": False, "false": False, "no": False, "off": False}  # fmt: skip
+_SAID = {
+    "1": True,
+    "true": True,
+    "yes": True,
+    "on": True,
+    "0": False,
+    "false": False,
+    "no": False,
+    "off": False,
+}
 
 
 def with_environment(options: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -37,8 +37,9 @@ if TYPE_CHECKING:
 
 Output = TypeVar("Output")
 
-REJECTED = frozenset({"error", "retry", "invalid", "unknown_tool", "timeout", "denied", "not_run",
-                      "interrupted"})  # fmt: skip
+REJECTED = frozenset(
+    {"error", "retry", "invalid", "unknown_tool", "timeout", "denied", "not_run", "interrupted"}
+)
 
 
 class ToolCallRecord(msgspec.Struct, frozen=True):

@@ -296,25 +296,40 @@ def _read_results(reader: _Reader, entry: ToolMessage) -> None:
 
 def _result(reader: _Reader, call_id: str, result: ToolResult) -> None:
     reader.add(
-        "tool_result", "internal", result.text, "tool", name=result.name,
-        call_id=call_id, outcome=result.outcome, is_error=result.is_error,
-    )  # fmt: skip
+        "tool_result",
+        "internal",
+        result.text,
+        "tool",
+        name=result.name,
+        call_id=call_id,
+        outcome=result.outcome,
+        is_error=result.is_error,
+    )
 
 
 def _read_search_query(reader: _Reader, entry: ToolSearchQueried) -> None:
     text = entry.query if isinstance(entry.query, str) else ""
     reader.add(
-        "tool_search_query", "internal", text, search_id=entry.search_id, query=entry.query,
+        "tool_search_query",
+        "internal",
+        text,
+        search_id=entry.search_id,
+        query=entry.query,
         metadata={"mode": entry.mode, "strategy": entry.strategy},
-    )  # fmt: skip
+    )
 
 
 def _read_search_result(reader: _Reader, entry: ToolSearchResulted) -> None:
     reader.add(
-        "tool_search_result", "internal", ", ".join(entry.tool_names), search_id=entry.search_id,
-        tool_names=list(entry.tool_names), diagnostic=entry.diagnostic,
-        evicted=list(entry.evicted), metadata={"mode": entry.mode},
-    )  # fmt: skip
+        "tool_search_result",
+        "internal",
+        ", ".join(entry.tool_names),
+        search_id=entry.search_id,
+        tool_names=list(entry.tool_names),
+        diagnostic=entry.diagnostic,
+        evicted=list(entry.evicted),
+        metadata={"mode": entry.mode},
+    )
 
 
 def _read_host_input(reader: _Reader, entry: InboxTaken) -> None:

@@ -64,9 +64,12 @@ if TYPE_CHECKING:
 
 FinishReason: TypeAlias = Literal["stop", "length", "tool_calls", "content_filter"]
 _FINISHED: dict[str, FinishReason] = {
-    "end_turn": "stop", "stop_sequence": "stop", "tool_use": "tool_calls", "max_tokens": "length",
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
     "refusal": "content_filter",
-}  # fmt: skip
+}
 _CAP = 65536
 TOOL_ITERATIONS = 10  # rounds of tools, where nobody says otherwise
 

@@ -56,9 +56,12 @@ class Conversation:
         cursor: str | None = None
         while True:
             page = await self._rows[ConversationTurn].search(
-                {"conversation": self.id}, sort="number", limit=500, cursor=cursor,
+                {"conversation": self.id},
+                sort="number",
+                limit=500,
+                cursor=cursor,
                 caller=self.caller,
-            )  # fmt: skip
+            )
             found += page.rows
             cursor = page.cursor
             if cursor is None:

@@ -13,8 +13,14 @@ from windlass.errors import ConfigError, nearest, safe_repr
 from windlass.messages import Message
 
 _FIELDS: Final = (
-    "id", "messages", "events", "summary", "metadata", "scratchpad", "scratchpad_version",
-)  # fmt: skip
+    "id",
+    "messages",
+    "events",
+    "summary",
+    "metadata",
+    "scratchpad",
+    "scratchpad_version",
+)
 
 
 class Past(msgspec.Struct, frozen=True):

@@ -85,9 +85,17 @@ async def transcript_compact(
     new = build_replacement(messages, cut, render_summary(summary, len(gone), policy))
     shorter = [*messages[: cut.start], *new, *messages[cut.stop :]]
     entry = Compacted(
-        "requested", strategy, engine, tokens(messages), tokens(shorter), mode_of(policy),
-        source_of(policy), on_record(policy), archived=len(gone), cost_usd=usd,
-    )  # fmt: skip
+        "requested",
+        strategy,
+        engine,
+        tokens(messages),
+        tokens(shorter),
+        mode_of(policy),
+        source_of(policy),
+        on_record(policy),
+        archived=len(gone),
+        cost_usd=usd,
+    )
     return {
         **kept,
         "messages": [msgspec.to_builtins(message) for message in shorter],

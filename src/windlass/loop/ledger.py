@@ -74,8 +74,16 @@ class ReachedLimit(msgspec.Struct, frozen=True):
 class Reserve:
     """What one call holds back until it is settled."""
 
-    __slots__ = ("held_tokens", "held_usd", "input_tokens", "kind", "limit", "max_tokens",
-                 "output_tokens", "usd")  # fmt: skip
+    __slots__ = (
+        "held_tokens",
+        "held_usd",
+        "input_tokens",
+        "kind",
+        "limit",
+        "max_tokens",
+        "output_tokens",
+        "usd",
+    )
 
     def __init__(self, input_tokens: int, output_tokens: int, usd: float) -> None:
         self.input_tokens, self.output_tokens, self.usd = input_tokens, output_tokens, usd
@@ -93,9 +101,26 @@ class Reserve:
 class Ledger:
     """The books of one run, or of a tree of runs."""
 
-    __slots__ = ("_errors", "_held_tokens", "_held_usd", "_open", "_waiting", "calls",
-                 "input_tokens", "iterations", "kept_back", "limits", "output_tokens",
-                 "parent", "paid_usd", "period", "root", "seconds", "tokens", "usd")  # fmt: skip
+    __slots__ = (
+        "_errors",
+        "_held_tokens",
+        "_held_usd",
+        "_open",
+        "_waiting",
+        "calls",
+        "input_tokens",
+        "iterations",
+        "kept_back",
+        "limits",
+        "output_tokens",
+        "parent",
+        "paid_usd",
+        "period",
+        "root",
+        "seconds",
+        "tokens",
+        "usd",
+    )
 
     def __init__(self, limits: Limits = NO_LIMITS, parent: Ledger | None = None) -> None:
         self.limits, self.parent = limits, parent

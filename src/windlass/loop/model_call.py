@@ -272,7 +272,7 @@ def _settle_and_record(
             response.attempts,
             same,
             response.shortened,
-        )  # fmt: skip
+        )
     )
     if reserve is not None and run.ledger.shared:
         run.journal.flush()  # on its way before others can spend what it left

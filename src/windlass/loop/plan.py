@@ -29,9 +29,30 @@ BUDGET = "budget"  # in a run's metadata: the limits that it was given
 class Plan:
     """What a run is made of: frozen, assembled once, shared by many runs."""
 
-    __slots__ = ("concurrency", "deliberates", "denied", "digest", "door", "eager", "frame",
-                 "framed", "limits", "max_calls_per_reply", "metadata", "model", "moments", "name",
-                 "policies", "reply_tokens", "resume_attempts", "role", "tool_timeout", "tools", "validation", "watchers")  # fmt: skip
+    __slots__ = (
+        "concurrency",
+        "deliberates",
+        "denied",
+        "digest",
+        "door",
+        "eager",
+        "frame",
+        "framed",
+        "limits",
+        "max_calls_per_reply",
+        "metadata",
+        "model",
+        "moments",
+        "name",
+        "policies",
+        "reply_tokens",
+        "resume_attempts",
+        "role",
+        "tool_timeout",
+        "tools",
+        "validation",
+        "watchers",
+    )
 
     def __init__(
         self,
@@ -78,8 +99,11 @@ class Plan:
         """The same plan for another model."""
         other = object.__new__(Plan)
         other.model, other.door, other.name, other.metadata = (
-            model, self.door, self.name, self.metadata
-        )  # fmt: skip
+            model,
+            self.door,
+            self.name,
+            self.metadata,
+        )
         other.role, other.denied, other.watchers = self.role, self.denied, self.watchers
         other.policies, other.moments, other.limits = self.policies, self.moments, self.limits
         other.deliberates, other.concurrency = self.deliberates, self.concurrency

@@ -114,9 +114,17 @@ def invalid_answer(method: Any, answer: object, may: str) -> ConfigError:
 
 
 _MOMENTS = (
-    "start", "before_turn", "before_model", "on_model_error", "after_reply", "before_tool",
-    "after_tool", "after_turn", "before_finish", "end",
-)  # fmt: skip
+    "start",
+    "before_turn",
+    "before_model",
+    "on_model_error",
+    "after_reply",
+    "before_tool",
+    "after_tool",
+    "after_turn",
+    "before_finish",
+    "end",
+)
 _REVERSED = ("after_tool", "end")  # an After runs in reverse, so that wrappers nest
 
 
@@ -151,10 +159,14 @@ class Moments:
         self.deciding = tuple([each for each in self.before_tool if each.__self__.decides])
         shapes = any([not method.__self__.brief for method in self.before_model])
         self.deliberates = bool(
-            len(self.after_tool) > 1 or self.after_turn or self.before_finish or self.before_turn
-            or shapes or any([not method.__self__.brief for method in self.after_reply])
+            len(self.after_tool) > 1
+            or self.after_turn
+            or self.before_finish
+            or self.before_turn
+            or shapes
+            or any([not method.__self__.brief for method in self.after_reply])
             or self.before_tool
-        )  # fmt: skip
+        )
 
 
 @functools.cache

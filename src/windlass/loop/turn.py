@@ -23,8 +23,21 @@ class Ready(msgspec.Struct, frozen=True):
 class Turn:
     """What a policy sees of a turn: `turn.message`, `turn.calls`, `turn.results`."""
 
-    __slots__ = ("_text", "calls", "foreseen", "message", "number", "open", "ready", "results", "shortened",
-                 "shown", "started", "stop_reason", "usage")  # fmt: skip
+    __slots__ = (
+        "_text",
+        "calls",
+        "foreseen",
+        "message",
+        "number",
+        "open",
+        "ready",
+        "results",
+        "shortened",
+        "shown",
+        "started",
+        "stop_reason",
+        "usage",
+    )
 
     def __init__(
         self, number: int, message: Message, stop_reason: str, usage: Usage = NO_USAGE

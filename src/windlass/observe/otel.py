@@ -189,7 +189,11 @@ class Spans:
         self, model: Model, request: Request, emit: Emit, purpose: str | None
     ) -> Response:
         """The model call in a `chat` span."""
-        span = self._start(f"chat {model.name}", "CLIENT", lambda: self._request_attributes(model, request, purpose))  # fmt: skip
+        span = self._start(
+            f"chat {model.name}",
+            "CLIENT",
+            lambda: self._request_attributes(model, request, purpose),
+        )
         with self._inside(span):
             try:
                 response = await model.respond(request, emit)
@@ -393,7 +397,14 @@ def _parts(blocks: Sequence[Any]) -> list[dict[str, Any]]:
             case Thinking():
                 parts.append({"type": "reasoning", "content": block.text})
             case ToolCall():
-                parts.append({"type": "tool_call", "id": block.id, "name": block.name, "arguments": block.arguments})  # fmt: skip
+                parts.append(
+                    {
+                        "type": "tool_call",
+                        "id": block.id,
+                        "name": block.name,
+                        "arguments": block.arguments,
+                    }
+                )
             case ToolResult():
                 parts.append({"type": "tool_call_response", "id": block.id, "response": block.text})
             case _:

@@ -15,8 +15,15 @@ from windlass.tools.schema.shorthand import as_schema
 from windlass.tools.schema.types import Shapes
 
 WRAPPED: Final = "value"  # the key of an answer that is no object, where only an object will do
-_SHORT: Final = {"str": "string", "int": "integer", "float": "number", "bool": "boolean",
-                 "list": "array", "dict": "object", "nil": "null"}  # fmt: skip
+_SHORT: Final = {
+    "str": "string",
+    "int": "integer",
+    "float": "number",
+    "bool": "boolean",
+    "list": "array",
+    "dict": "object",
+    "nil": "null",
+}
 _MAPS: Final = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
 _DATA: Final = ("enum", "const", "default", "examples", "required", "type")
 _DROPPED: Final = ("discriminator", "xml", "externalDocs", "components", "example", "nullable")

@@ -82,9 +82,13 @@ class Approval(Policy[None]):
         request = self.policy.request_permission
         assert request is not None
         about = described(
-            run.tools[call.name], call.arguments, call.id, run.session_id, run.run_id,
+            run.tools[call.name],
+            call.arguments,
+            call.id,
+            run.session_id,
+            run.run_id,
             run.caller_name,
-        )  # fmt: skip
+        )
         about["policyDecision"] = deepcopy(ask.receipt)
         about["reason"] = ask.reason
         try:

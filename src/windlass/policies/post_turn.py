@@ -132,10 +132,19 @@ def _info(run: Run, turn: Turn) -> TurnInfo:
     sentinel = (run.plan.metadata or {}).get("sentinel")
     calls = [{"id": c.id, "name": c.name, "arguments": own(c.arguments)} for c in turn.calls]
     return TurnInfo(
-        run.session_id, run.iteration - 1, bool(turn.calls), calls or None, results,
-        len(turn.calls), worked, failed, list(counted.successful), list(counted.rejected), turn.text,
+        run.session_id,
+        run.iteration - 1,
+        bool(turn.calls),
+        calls or None,
+        results,
+        len(turn.calls),
+        worked,
+        failed,
+        list(counted.successful),
+        list(counted.rejected),
+        turn.text,
         visible(turn.text, sentinel),
-    )  # fmt: skip
+    )
 
 
 def _parse_answer(answer: object) -> Mapping[str, Any]:

@@ -73,9 +73,7 @@ def read_request_context(
     request = requests_of(entries[: at + 1])[-1]
     begun = chosen.begun
     same_model = (reply.provider, reply.model) == (begun.provider, begun.model)
-    written = (begun.metadata or {}).get("mode") == "text" and (
-        reply.purpose is None or same_model
-    )  # fmt: skip
+    written = (begun.metadata or {}).get("mode") == "text" and (reply.purpose is None or same_model)
     left_out = _left_out(entries, at, request)
     shown = as_text(request) if written else request
     context = Context(
@@ -273,9 +271,16 @@ class _Walk:
             full, left = (tokens_of([Message("tool", (each,))]) for each in (whole, result))
             if left < full:
                 note = LeftOut(
-                    "trimmed result", "results", 1, full, 1, left,
-                    (whole.name or result.name or call_id,), self.run, self.turn,
-                )  # fmt: skip
+                    "trimmed result",
+                    "results",
+                    1,
+                    full,
+                    1,
+                    left,
+                    (whole.name or result.name or call_id,),
+                    self.run,
+                    self.turn,
+                )
                 self.trims.append((result, note))
 
 

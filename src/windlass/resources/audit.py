@@ -150,12 +150,25 @@ def write(
         named = [redactor.text(one) if isinstance(one, str) else one for one in named]
     caller, request, conversation, run, why, *roles = named
     content = (
-        chain, seq, origin.at, _text(origin.tenant), _text(caller),
-        ",".join([str(_text(role)) for role in roles]), _text(request),
-        _text(conversation), _text(origin.session), _text(run), _text(origin.call),
-        origin.tool, origin.resource, origin.verb, _text(row, 512), outcome, _text(why, 512),
+        chain,
+        seq,
+        origin.at,
+        _text(origin.tenant),
+        _text(caller),
+        ",".join([str(_text(role)) for role in roles]),
+        _text(request),
+        _text(conversation),
+        _text(origin.session),
+        _text(run),
+        _text(origin.call),
+        origin.tool,
+        origin.resource,
+        origin.verb,
+        _text(row, 512),
+        outcome,
+        _text(why, 512),
         msgspec.json.encode(said).decode(),
-    )  # fmt: skip
+    )
     tx.keep(_INSERT, (*content, link(before, content)))
 
 

@@ -25,9 +25,18 @@ from windlass.tools.schema.shape import Unsupported
 from windlass.tools.schema.types import Shapes
 
 Kind: TypeAlias = Literal[
-    "text", "integer", "number", "boolean", "bytes", "datetime", "date", "time", "decimal", "uuid",
+    "text",
+    "integer",
+    "number",
+    "boolean",
+    "bytes",
+    "datetime",
+    "date",
+    "time",
+    "decimal",
+    "uuid",
     "json",
-]  # fmt: skip
+]
 _ORDER = ("eq", "ne", "lt", "lte", "gt", "gte", "in", "is_null")
 _SAME = ("eq", "ne", "in", "is_null")
 OPERATORS: dict[Kind, tuple[str, ...]] = {
@@ -47,9 +56,17 @@ SORTED: frozenset[Kind] = frozenset(
     ("text", "integer", "number", "boolean", "datetime", "date", "time")
 )
 _TYPES: dict[type[Any], Kind] = {
-    str: "text", bool: "boolean", int: "integer", float: "number", bytes: "bytes",
-    datetime: "datetime", date: "date", time: "time", Decimal: "decimal", UUID: "uuid",
-}  # fmt: skip
+    str: "text",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    bytes: "bytes",
+    datetime: "datetime",
+    date: "date",
+    time: "time",
+    Decimal: "decimal",
+    UUID: "uuid",
+}
 _DIGITS = 60  # of a Decimal on either side of its point: more is an attack, not a price
 MOST_INTEGER = 2**63 - 1
 MOST_NESTED = 200  # levels of a JSON value; every Python can read so many

@@ -168,11 +168,20 @@ def origin_of(
     """Where an audit row that is written here comes from."""
     scope: Any = ctx.scope
     return audit.Origin(
-        f"session:{ctx.session_id}", now(), ctx.caller.tenant, recorded_user(ctx.caller), ctx.caller.roles,
-        tool, plan.name, verb, getattr(scope, "request_id", None),
-        getattr(scope, "conversation_id", None), session=ctx.session_id, run=ctx.run_id,
+        f"session:{ctx.session_id}",
+        now(),
+        ctx.caller.tenant,
+        recorded_user(ctx.caller),
+        ctx.caller.roles,
+        tool,
+        plan.name,
+        verb,
+        getattr(scope, "request_id", None),
+        getattr(scope, "conversation_id", None),
+        session=ctx.session_id,
+        run=ctx.run_id,
         call=ctx.call_id,
-    )  # fmt: skip
+    )
 
 
 def _build_preview(

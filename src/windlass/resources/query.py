@@ -92,8 +92,13 @@ class Search:
         return base64.urlsafe_b64encode(data).decode().rstrip("=")
 
     def _digest(self) -> str:
-        about = [self.plan.name, self.tenant, self._terms, self._values,
-                 [(one.name, down) for one, down in self._sorts]]  # fmt: skip
+        about = [
+            self.plan.name,
+            self.tenant,
+            self._terms,
+            self._values,
+            [(one.name, down) for one, down in self._sorts],
+        ]
         return blake2b(msgspec.json.encode(about), digest_size=12).hexdigest()
 
     def _read(self, cursor: object) -> tuple[Any, ...]:

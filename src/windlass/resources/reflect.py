@@ -11,11 +11,22 @@ from windlass.resources.schema import ColumnInfo, columns_of
 
 READS = ("get", "search")
 _TYPES: dict[str, Any] = {
-    "TEXT": str, "VARCHAR": str, "CHAR": str, "CHARACTER VARYING": str, "CHARACTER": str,
-    "INTEGER": int, "INT": int, "BIGINT": int, "SMALLINT": int,
-    "REAL": float, "FLOAT": float, "DOUBLE": float, "DOUBLE PRECISION": float,
-    "BLOB": bytes, "BYTEA": bytes,
-}  # fmt: skip
+    "TEXT": str,
+    "VARCHAR": str,
+    "CHAR": str,
+    "CHARACTER VARYING": str,
+    "CHARACTER": str,
+    "INTEGER": int,
+    "INT": int,
+    "BIGINT": int,
+    "SMALLINT": int,
+    "REAL": float,
+    "FLOAT": float,
+    "DOUBLE": float,
+    "DOUBLE PRECISION": float,
+    "BLOB": bytes,
+    "BYTEA": bytes,
+}
 
 
 async def reflect(

@@ -39,10 +39,20 @@ Identify: TypeAlias = Callable[[Mapping[str, str]], Caller | None | Awaitable[Ca
 
 #: What a client may say; all else is the host's to decide.
 CLIENT: Final = (
-    "input", "stream", "tools", "tool_mode", "max_tool_iterations", "max_tokens",
-    "max_output_tokens", "max_cost_usd", "include_tool_trace", "conversation", "on_pending",
-    "resume", "decisions",
-)  # fmt: skip
+    "input",
+    "stream",
+    "tools",
+    "tool_mode",
+    "max_tool_iterations",
+    "max_tokens",
+    "max_output_tokens",
+    "max_cost_usd",
+    "include_tool_trace",
+    "conversation",
+    "on_pending",
+    "resume",
+    "decisions",
+)
 #: What a client says to go on with a parked answer does not go with what begins one.
 _BEGINS: Final = ("input", "conversation", "on_pending")
 BEAT: Final = 15.0  # seconds of silence after which a comment keeps the connection open
@@ -266,8 +276,11 @@ async def _send_stream(
     chunks: AsyncIterator[GenerateChunk], receive: Receive, send: Send, traced: bool
 ) -> None:
     """Send pieces as they come; a client that has left ends the run, at once."""
-    head = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store"),
-            (b"x-accel-buffering", b"no")]  # fmt: skip
+    head = [
+        (b"content-type", b"text/event-stream"),
+        (b"cache-control", b"no-store"),
+        (b"x-accel-buffering", b"no"),
+    ]
     await send({"type": "http.response.start", "status": 200, "headers": head})
     async with _departure(receive) as leaving:
         try:

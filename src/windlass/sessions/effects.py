@@ -93,12 +93,16 @@ def effects_of(
             continue  # it has not begun, or failed before it committed anything
         ended = call.ended
         step = UndoStep(
-            call_id, call.tool, call.arguments, call.effect or "host", call.result,
+            call_id,
+            call.tool,
+            call.arguments,
+            call.effect or "host",
+            call.result,
             why=_why(child_session_id(session_id, call_id), call, tool),
             outcome=None if ended is None else ended.outcome,
             detail=None if ended is None else ended.detail,
             undone_by=ended.by if ended is not None and ended.outcome == "ok" else None,
-        )  # fmt: skip
+        )
         if parent is not None and (call.run, call_id) in parent.calls:
             why = f"it was done in session {parent.session_id}: undo it there"
             step = msgspec.structs.replace(step, why=why)

@@ -76,8 +76,12 @@ def is_own_process(holder: Holder) -> bool:
     """Is it a store of this very process?"""
     me = _process(os.getpid())
     return (holder.pid, holder.host, holder.boot, holder.started, holder.space) == (
-        me.pid, me.host, me.boot, me.started, me.space,
-    )  # fmt: skip
+        me.pid,
+        me.host,
+        me.boot,
+        me.started,
+        me.space,
+    )
 
 
 def process_lives(holder: Holder) -> bool | None:

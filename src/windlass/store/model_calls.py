@@ -171,13 +171,33 @@ def _slip(entry: Replied | ReplyFailed, run: RunStarted | None, at: float) -> Sl
     if isinstance(entry, Replied):
         calls = len(entry.message.tool_calls)
         return (
-            at, run, entry.usage, entry.provider, entry.model, entry.cost_usd, entry.duration_ms,
-            entry.attempts, calls, entry.purpose, via_of(entry.via, entry.usage), "ok",
-        )  # fmt: skip
+            at,
+            run,
+            entry.usage,
+            entry.provider,
+            entry.model,
+            entry.cost_usd,
+            entry.duration_ms,
+            entry.attempts,
+            calls,
+            entry.purpose,
+            via_of(entry.via, entry.usage),
+            "ok",
+        )
     return (
-        at, run, entry.usage, entry.provider, entry.model, entry.cost_usd, entry.duration_ms,
-        entry.attempts, 0, entry.purpose, via_of(None, entry.usage), entry.category,
-    )  # fmt: skip
+        at,
+        run,
+        entry.usage,
+        entry.provider,
+        entry.model,
+        entry.cost_usd,
+        entry.duration_ms,
+        entry.attempts,
+        0,
+        entry.purpose,
+        via_of(None, entry.usage),
+        entry.category,
+    )
 
 
 def calls_of(slips: Iterable[Slip], session: str) -> list[ModelCall]:

@@ -108,8 +108,11 @@ class Guard:
             self.connection.set_progress_handler(None, 0)
             took = seams.monotonic() - began
             if took > SLOW_SECONDS:
-                log.warning("a body held the write lock for %.0f ms (limit %.0f ms)",
-                            took * 1000, LIMIT_SECONDS * 1000)  # fmt: skip
+                log.warning(
+                    "a body held the write lock for %.0f ms (limit %.0f ms)",
+                    took * 1000,
+                    LIMIT_SECONDS * 1000,
+                )
 
     def execute_own(self, sql: str, parameters: Any) -> sqlite3.Cursor:
         """Run a statement that nobody but Windlass has written."""

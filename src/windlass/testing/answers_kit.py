@@ -51,8 +51,9 @@ class AnswersKit:
             with pytest.raises(AlreadyAnswered, match="by bea: allow"):
                 await store.post("s", "decision", answer("c2", "deny", "ann", "ask2"))
             assert [item.fields for item in await store.inbox("s")] == [
-                answer("c1", "deny", "ann", "ask1"), answer("c2", "allow", "bea", None),
-            ]  # fmt: skip
+                answer("c1", "deny", "ann", "ask1"),
+                answer("c2", "allow", "bea", None),
+            ]
 
     async def test_answer_is_the_answer_once_a_run_has_taken_it(self, tmp_path: Path) -> None:
         async with self.opened(tmp_path) as store:

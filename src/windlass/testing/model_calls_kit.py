@@ -39,8 +39,9 @@ class BooksKit:
 
     async def test_a_call_is_on_the_books_as_its_entry_says(self, tmp_path: Path) -> None:
         usage = Usage(100, 20, 60, 30, 7, None, 12.5)
-        entry = reply(usage, cost_usd=0.25, duration_ms=80.5, purpose="judge", via="fallback",
-                      attempts=3)  # fmt: skip
+        entry = reply(
+            usage, cost_usd=0.25, duration_ms=80.5, purpose="judge", via="fallback", attempts=3
+        )
         async with self.opened(tmp_path) as store:
             journal = await store.open("s")
             await add(journal, ANN, entry)
@@ -49,12 +50,29 @@ class BooksKit:
             await journal.close()
         assert call.usage == usage
         assert call == ModelCall(
-            at=at, provider="p", model="m", input_tokens=100, output_tokens=20,
-            cache_read_tokens=60, cache_write_tokens=30, reasoning_tokens=7, gpu_ms=12.5,
-            cost_usd=0.25, latency_ms=80.5, attempts=3, tool_calls=2, purpose="judge",
-            via="fallback", door="agent", tenant="acme", caller="acme/ann", request="q1",
-            conversation="c1", session="s", run="r1",
-        )  # fmt: skip
+            at=at,
+            provider="p",
+            model="m",
+            input_tokens=100,
+            output_tokens=20,
+            cache_read_tokens=60,
+            cache_write_tokens=30,
+            reasoning_tokens=7,
+            gpu_ms=12.5,
+            cost_usd=0.25,
+            latency_ms=80.5,
+            attempts=3,
+            tool_calls=2,
+            purpose="judge",
+            via="fallback",
+            door="agent",
+            tenant="acme",
+            caller="acme/ann",
+            request="q1",
+            conversation="c1",
+            session="s",
+            run="r1",
+        )
 
     async def test_plain_and_failed_calls_are_on_the_books_too(self, tmp_path: Path) -> None:
         failed = ReplyFailed("rate_limit", "slow down", "q", "n", duration_ms=3.0, attempts=4)
@@ -66,8 +84,10 @@ class BooksKit:
             calls = await store.calls()
             spent = [await store.spent(since) for since in (0.0, calls[-1].at + 1)]
             await journal.close()
-        shown = [(c.provider, c.model, c.input_tokens, c.outcome, c.attempts, c.tool_calls, c.run)
-                 for c in calls]  # fmt: skip
+        shown = [
+            (c.provider, c.model, c.input_tokens, c.outcome, c.attempts, c.tool_calls, c.run)
+            for c in calls
+        ]
         assert sorted(shown) == [
             ("p", "m", 5, "ok", 1, 2, "r1"),
             ("p", "m-2026", 1, "ok", 1, 2, "r1"),
@@ -87,8 +107,11 @@ class BooksKit:
             calls = await store.calls(session="s")
         owners = {call.input_tokens: (call.run, call.caller) for call in calls}
         assert owners == {
-            1: (None, None), 2: ("r1", "acme/ann"), 3: ("r2", "bob"), 4: ("r2", "bob"),
-        }  # fmt: skip
+            1: (None, None),
+            2: ("r1", "acme/ann"),
+            3: ("r2", "bob"),
+            4: ("r2", "bob"),
+        }
 
     async def test_what_is_not_stored_is_not_on_the_books(self, tmp_path: Path) -> None:
         async with self.opened(tmp_path) as store:
@@ -129,8 +152,17 @@ class BooksKit:
 
     async def test_calls_without_a_journal(self, tmp_path: Path) -> None:
         first = ModelCall(at=10.0, provider="p", model="m", input_tokens=3, tenant="acme")
-        later = ModelCall(at=20.0, provider="p", model="n", outcome="timeout", caller="bob",
-                          attempts=2, gpu_ms=1.5, cost_usd=0.125, door="llm_call")  # fmt: skip
+        later = ModelCall(
+            at=20.0,
+            provider="p",
+            model="n",
+            outcome="timeout",
+            caller="bob",
+            attempts=2,
+            gpu_ms=1.5,
+            cost_usd=0.125,
+            door="llm_call",
+        )
         async with self.opened(tmp_path) as store:
             await store.record_calls([later, first])
             await store.record_calls([])

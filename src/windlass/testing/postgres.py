@@ -102,10 +102,24 @@ class Server:
             user = _unprivileged_user()
             os.chown(self.folder, user.pw_uid, user.pw_gid)
         made = subprocess.run(
-            [self._bin / "initdb", "-D", self.data, "-U", "windlass", "-A", "trust", "-E", "UTF8",
-             "--no-locale", "--no-sync"],
-            capture_output=True, text=True, cwd=self.folder, **_as_user(),
-        )  # fmt: skip
+            [
+                self._bin / "initdb",
+                "-D",
+                self.data,
+                "-U",
+                "windlass",
+                "-A",
+                "trust",
+                "-E",
+                "UTF8",
+                "--no-locale",
+                "--no-sync",
+            ],
+            capture_output=True,
+            text=True,
+            cwd=self.folder,
+            **_as_user(),
+        )
         if made.returncode:
             raise WindlassError(f"initdb failed: {made.stderr[-2000:]}")
 
@@ -116,9 +130,13 @@ class Server:
         with (self.folder / "log").open("ab") as log:
             process = subprocess.Popen(
                 [self._bin / "postgres", "-D", self.data, *settings],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder,
-                start_new_session=True, **_as_user(),
-            )  # fmt: skip
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.folder,
+                start_new_session=True,
+                **_as_user(),
+            )
         self._process = process
         until = time.monotonic() + START_SECONDS
         while not self._ready():
@@ -164,10 +182,22 @@ class Server:
     def sql(self, statement: str) -> str:
         """Run a statement with psql."""
         done = subprocess.run(
-            [self._bin / "psql", "-h", self.folder, "-U", "windlass", "-d", "postgres", "-qAtX",
-             "-v", "ON_ERROR_STOP=1"],
-            input=statement, capture_output=True, text=True,
-        )  # fmt: skip
+            [
+                self._bin / "psql",
+                "-h",
+                self.folder,
+                "-U",
+                "windlass",
+                "-d",
+                "postgres",
+                "-qAtX",
+                "-v",
+                "ON_ERROR_STOP=1",
+            ],
+            input=statement,
+            capture_output=True,
+            text=True,
+        )
         if done.returncode:
             raise WindlassError(done.stderr)
         return done.stdout.strip()

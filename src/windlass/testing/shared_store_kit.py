@@ -322,10 +322,19 @@ class SharedStoreKit(StoreKit):
 
     @pytest.mark.parametrize(
         "payload",
-        [b"", b"[", b"{}", b"[1]", b'[{"kind":"nonsense"}]', b'[{"kind":"message"}]', b"\xff\xfe",
-         b'[{"kind":"iteration_start","number":"x"}]', b"[" * 100_000],
+        [
+            b"",
+            b"[",
+            b"{}",
+            b"[1]",
+            b'[{"kind":"nonsense"}]',
+            b'[{"kind":"message"}]',
+            b"\xff\xfe",
+            b'[{"kind":"iteration_start","number":"x"}]',
+            b"[" * 100_000,
+        ],
         ids=range(9),
-    )  # fmt: skip
+    )
     async def test_rows_that_do_not_decode_are_named(self, tmp_path: Path, payload: bytes) -> None:
         raw = await self._write_rows(tmp_path)
         raw.edit(3, payload)

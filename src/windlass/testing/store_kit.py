@@ -359,8 +359,9 @@ class StoreKit(AnswersKit, BooksKit):
             assert [item.id for item in journal.mail] == [first], "at once, in the same process"
             second = await store.post("s", "cancel")
             assert [(i.id, i.kind, i.payload) for i in journal.mail] == [
-                (first, "steer", "use metric"), (second, "cancel", None),
-            ]  # fmt: skip
+                (first, "steer", "use metric"),
+                (second, "cancel", None),
+            ]
             journal.take(journal.mail[0])
             journal.append(InboxTaken(first, "steer", "use metric"))
             assert [item.id for item in await store.inbox("s")] == [first, second]
@@ -412,8 +413,9 @@ class StoreKit(AnswersKit, BooksKit):
     async def test_the_list_shows_status_and_title(self, tmp_path: Path) -> None:
         async with self.opened(tmp_path) as store:
             journal = await store.open("s")
-            await add(journal, RunStarted("r", "agent", "ann", "mock", "m"),
-                      user("What  is\nthis? " * 20))  # fmt: skip
+            await add(
+                journal, RunStarted("r", "agent", "ann", "mock", "m"), user("What  is\nthis? " * 20)
+            )
             info = await store.info("s")
             assert info.status is None and info.entries == 3
             assert info.title is not None and info.title.startswith("What is this? What")

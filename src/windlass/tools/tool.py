@@ -119,9 +119,16 @@ class ToolContext(Generic[Deps]):
     """
 
     __slots__ = (
-        "attempt", "call_id", "caller", "decided", "deps", "run_id", "scope", "session_id",
+        "attempt",
+        "call_id",
+        "caller",
+        "decided",
+        "deps",
+        "run_id",
+        "scope",
+        "session_id",
         "tool_name",
-    )  # fmt: skip
+    )
 
     def __init__(
         self,
@@ -224,10 +231,30 @@ class Tool:
     """
 
     __slots__ = (
-        "__weakref__", "_check", "_checker", "_returns", "_typed", "annotations", "defer_loading",
-        "description", "effect", "handler", "is_async", "keyed", "name", "namespace", "parameters",
-        "preview", "returns", "spec", "strict", "timeout", "transactional", "undo", "wants_context",
-    )  # fmt: skip
+        "__weakref__",
+        "_check",
+        "_checker",
+        "_returns",
+        "_typed",
+        "annotations",
+        "defer_loading",
+        "description",
+        "effect",
+        "handler",
+        "is_async",
+        "keyed",
+        "name",
+        "namespace",
+        "parameters",
+        "preview",
+        "returns",
+        "spec",
+        "strict",
+        "timeout",
+        "transactional",
+        "undo",
+        "wants_context",
+    )
 
     name: str
     description: str

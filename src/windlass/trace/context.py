@@ -26,8 +26,14 @@ from windlass.usage import NO_USAGE, Usage
 #: What a share of a request is: the segments of the bar, in their order.
 Share: TypeAlias = Literal["system", "tools", "user", "assistant", "results", "notes", "tail"]
 SHARES: Final[tuple[Share, ...]] = (
-    "system", "tools", "user", "assistant", "results", "notes", "tail"
-)  # fmt: skip
+    "system",
+    "tools",
+    "user",
+    "assistant",
+    "results",
+    "notes",
+    "tail",
+)
 
 
 class Piece(msgspec.Struct, frozen=True):

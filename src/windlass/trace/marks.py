@@ -34,7 +34,9 @@ def said_by(entry: events.JournalEntry) -> MarkText | None:
     if tell is not None:
         return tell(entry)
     facts = {name: value for name, value in as_dict(entry).items() if name != "kind"}
-    return MarkText(kind_of(entry).replace("_", " "), ", ".join(f"{k} {literal(v)}" for k, v in facts.items()))  # fmt: skip
+    return MarkText(
+        kind_of(entry).replace("_", " "), ", ".join(f"{k} {literal(v)}" for k, v in facts.items())
+    )
 
 
 def _judge(e: events.JudgeDecision) -> MarkText:
@@ -137,7 +139,11 @@ def _projection_mark(e: events.Projected) -> MarkText:
 
 def _scratchpad(e: events.AgentScratchpad) -> MarkText:
     held = e.action in ("rejected", "failed", "refused")
-    return MarkText("scratchpad", _and(f"{e.action}, version {e.version}", e.reason), "warn" if held else "plain")  # fmt: skip
+    return MarkText(
+        "scratchpad",
+        _and(f"{e.action}, version {e.version}", e.reason),
+        "warn" if held else "plain",
+    )
 
 
 def _progress(e: events.ProgressReported) -> MarkText:
@@ -162,10 +168,24 @@ def _tools_mark(entry: events.SkillNarrowed) -> MarkText:
 
 # Drawn as bars or heads, said in other marks, or nothing to look at.
 _SILENT = frozenset(
-    {events.SessionOpened, events.RunStarted, events.Framed, events.Said, events.IterationStart, events.CallReserved, events.Replied, events.ReplyFailed,
-     events.ToolIntended, events.ToolResulted, events.ToolShown, events.ToolMessage, events.FinishProposed, events.Remembered,
-     events.Decorated}
-)  # fmt: skip
+    {
+        events.SessionOpened,
+        events.RunStarted,
+        events.Framed,
+        events.Said,
+        events.IterationStart,
+        events.CallReserved,
+        events.Replied,
+        events.ReplyFailed,
+        events.ToolIntended,
+        events.ToolResulted,
+        events.ToolShown,
+        events.ToolMessage,
+        events.FinishProposed,
+        events.Remembered,
+        events.Decorated,
+    }
+)
 
 _TOLD: dict[type, Callable[[Any], MarkText | None]] = {
     events.JudgeDecision: _judge,

@@ -365,9 +365,12 @@ class _Easel:
         """What the letters mean, and where time was left out."""
         pens = self.pens
         yield (
-            (f"{pens.model} model  {pens.aside} judges, asides  {pens.tool} tool  "
-             f"{pens.failed} failed  {pens.open} no end on record  {pens.mark} decision", "dim"),
-        )  # fmt: skip
+            (
+                f"{pens.model} model  {pens.aside} judges, asides  {pens.tool} tool  "
+                f"{pens.failed} failed  {pens.open} no end on record  {pens.mark} decision",
+                "dim",
+            ),
+        )
         waited = sum(cut.end - cut.start for cut in self.axis.cuts)
         if waited:
             many = count(len(self.axis.cuts), "wait")

@@ -101,8 +101,13 @@ async def next_options_raise_the_reply(world: World, usd: float) -> Any:
 
     model = plain(world, wants=4000)
     return await w.agent_loop(
-        "go", model=model, tools=[look], budget={"usd": usd}, max_tokens=50, post_turn_callback=more,
-    )  # fmt: skip
+        "go",
+        model=model,
+        tools=[look],
+        budget={"usd": usd},
+        max_tokens=50,
+        post_turn_callback=more,
+    )
 
 
 @attempt
@@ -159,10 +164,19 @@ async def a_picture(world: World, usd: float) -> Any:
 @attempt
 async def tools_with_long_schemas(world: World, usd: float) -> Any:
     tools = [
-        w.Tool(f"tool_{n}", "Does it. " * 8, {"type": "object", "properties": {
-            f"field_{k}": {"type": "string", "description": "a field " * 4} for k in range(6)}})
+        w.Tool(
+            f"tool_{n}",
+            "Does it. " * 8,
+            {
+                "type": "object",
+                "properties": {
+                    f"field_{k}": {"type": "string", "description": "a field " * 4}
+                    for k in range(6)
+                },
+            },
+        )
         for n in range(4)
-    ]  # fmt: skip
+    ]
     return await agent(world.model(wants=1), usd, tools=tools)
 
 
@@ -509,9 +523,14 @@ async def a_dear_judge(world: World, usd: float) -> Any:
         name="judge", usd=USD * 3, says=lambda r, n: '{"verdict": "done"}', wants=60
     )
     return await w.agent_loop(
-        "go", model=world.model(says=lambda r, n: "##DONE##"), budget={"usd": usd}, max_tokens=100,
-        done_judge={"model": judge}, loop_until_done=True, max_verify_attempts=5,
-    )  # fmt: skip
+        "go",
+        model=world.model(says=lambda r, n: "##DONE##"),
+        budget={"usd": usd},
+        max_tokens=100,
+        done_judge={"model": judge},
+        loop_until_done=True,
+        max_verify_attempts=5,
+    )
 
 
 @attempt
@@ -523,9 +542,14 @@ async def summaries(world: World, usd: float) -> Any:
 
     model = world.model(says=says, wants=40)
     return await w.agent_loop(
-        "go", model=model, tools=[long_look], budget={"usd": usd}, max_tokens=50,
-        compaction=True, compact_threshold=200,
-    )  # fmt: skip
+        "go",
+        model=model,
+        tools=[long_look],
+        budget={"usd": usd},
+        max_tokens=50,
+        compaction=True,
+        compact_threshold=200,
+    )
 
 
 @attempt
@@ -534,9 +558,13 @@ async def generate(world: World, usd: float) -> Any:
     model = plain(world)
     try:
         await runtime.models.generate(
-            "go", model=model, tools=[look], max_cost_usd=usd, max_output_tokens=100,
+            "go",
+            model=model,
+            tools=[look],
+            max_cost_usd=usd,
+            max_output_tokens=100,
             max_tool_iterations=40,
-        )  # fmt: skip
+        )
     except w.BudgetExceeded:
         return "budget_exhausted"
     return "done"
@@ -547,9 +575,13 @@ async def generate_stream(world: World, usd: float) -> Any:
     runtime = current_runtime()
     try:
         async for _ in runtime.models.generate_stream(
-            "go", model=plain(world), tools=[look], max_cost_usd=usd, max_output_tokens=100,
+            "go",
+            model=plain(world),
+            tools=[look],
+            max_cost_usd=usd,
+            max_output_tokens=100,
             max_tool_iterations=40,
-        ):  # fmt: skip
+        ):
             pass
     except w.BudgetExceeded:
         return "budget_exhausted"

@@ -341,9 +341,31 @@ async def test_somebody_else_sees_and_changes_nothing(name: str, waiting: Any, o
 # --------------------------------------------------------------------------- names of sessions
 
 SPELLINGS = [
-    " s", "s ", "S", "s\0", "s\u200b", "\uff53", "@acme/s", "@acme//s", "@ACME/s", "@/s", "@acme%2Fs",
-    "@evil/s", "@evil/@acme/s", "../s", "s/", "s/.", "./s", "%73", "s.call_1", "parent.call_1.", "@", "", "@acme/", "@acme/@acme/s",
-]  # fmt: skip
+    " s",
+    "s ",
+    "S",
+    "s\0",
+    "s\u200b",
+    "\uff53",
+    "@acme/s",
+    "@acme//s",
+    "@ACME/s",
+    "@/s",
+    "@acme%2Fs",
+    "@evil/s",
+    "@evil/@acme/s",
+    "../s",
+    "s/",
+    "s/.",
+    "./s",
+    "%73",
+    "s.call_1",
+    "parent.call_1.",
+    "@",
+    "",
+    "@acme/",
+    "@acme/@acme/s",
+]
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
@@ -403,7 +425,9 @@ async def test_who_begins_first_is_the_owner_also_in_a_race(own_world: Runtime):
     ]
     done = await asyncio.gather(*runs, return_exceptions=True)
     won = [at for at, out in enumerate(done) if not isinstance(out, BaseException)]
-    assert len(won) == 1 and all(isinstance(done[at], w.WindlassError) for at in range(4) if at not in won)  # fmt: skip
+    assert len(won) == 1 and all(
+        isinstance(done[at], w.WindlassError) for at in range(4) if at not in won
+    )
     for at, who in enumerate(callers):
         if at in won:
             assert f"answer of {at}" in str(
@@ -452,12 +476,18 @@ async def test_a_role_of_one_tenant_reaches_no_other(own_world: Runtime, waiting
 @pytest.mark.parametrize(
     "grants",
     [
-        {"clerk": ["*.read"]}, {"clerk": ["*.*"]}, {"*": ["*"]}, {"clerk": ["agent_*.read"]},
-        {"clerk": ["session.*"]}, {"clerk": ["agent_sessions.*"]}, {"clerk": ["agent_session.run"]},
-        {"clerk": ["agent_session.*", "!agent_session.read"]}, {"clerk": ["*", "!agent_session.*"]},
+        {"clerk": ["*.read"]},
+        {"clerk": ["*.*"]},
+        {"*": ["*"]},
+        {"clerk": ["agent_*.read"]},
+        {"clerk": ["session.*"]},
+        {"clerk": ["agent_sessions.*"]},
+        {"clerk": ["agent_session.run"]},
+        {"clerk": ["agent_session.*", "!agent_session.read"]},
+        {"clerk": ["*", "!agent_session.*"]},
         {"lead": ["agent_session.*"]},
     ],
-)  # fmt: skip
+)
 async def test_no_other_grant_reads_a_session(grants: Any):
     async with w.Runtime(store="memory:", roles=grants, environ={}):
         await w.Agent(scripted("x")).run(SECRET, session_id="s", caller=ANN)

@@ -143,7 +143,10 @@ PATHS: dict[str, Attempt] = {
     "nothing in a list": allow(["notes/a", None]),
     "an empty text in a list": allow(["notes/a", ""]),
     "the other declared argument": Attempt(
-        NOTES, "move", {"source": "secret/x", "target": "notes/a"}, {"source": "notes/b", "target": "notes/a"}
+        NOTES,
+        "move",
+        {"source": "secret/x", "target": "notes/a"},
+        {"source": "notes/b", "target": "notes/a"},
     ),
     "scope: a number": scope(3),
     "scope: a key": scope({"/etc/passwd": "notes/a"}),
@@ -160,7 +163,10 @@ PATHS: dict[str, Attempt] = {
     "deny: deep in a list": deny([["a"], [{"b": ["secret/x"]}]]),
     "deny: a key": deny({"k": {"secret/x": 1}}),
     "deny: in another argument": Attempt(
-        SECRET, "write_file", {"path": "a", "text": "open/x"}, {"path": "a", "text": "an open secret"}
+        SECRET,
+        "write_file",
+        {"path": "a", "text": "open/x"},
+        {"path": "a", "text": "an open secret"},
     ),
     "rule: a link": rule("open/x"),
     "rule: up and down": rule("notes/deep/../../secret/x"),
@@ -172,7 +178,7 @@ PATHS: dict[str, Attempt] = {
     "guard: a file's address": guard("file:///etc/shadow"),
     "guard: percent signs": guard("%2e%2e/x"),
     "guard: a secret as a key": guard({".env": "text"}),
-}  # fmt: skip
+}
 
 EVIL: Any = {"permissions": {"deny": {"fetch": ["evil.com", "127.0.0.1"]}}}
 DOMAIN: Any = {"approval_policy": {"rules": [{"deny": {"domain": ["evil.com", "127.0.0.1"]}}]}}

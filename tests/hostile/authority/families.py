@@ -65,9 +65,17 @@ async def forged(scope: w.Runtime) -> list[Call]:
     page = await scope.resources[Item].search(sort=["name"], limit=2, caller=EVE)
     bound, _ = opened(page.cursor or "")
     places: list[Any] = [
-        ["", ""], ["a", "a0"], [SECRET[:3], "a0"], ["plain", "' OR 1 = 1 --"], [None, None],
-        ["plain", {"gt": ""}], [["plain"], "e1"], "plain", ["plain", 2**70], ["plain"],
-    ]  # fmt: skip
+        ["", ""],
+        ["a", "a0"],
+        [SECRET[:3], "a0"],
+        ["plain", "' OR 1 = 1 --"],
+        [None, None],
+        ["plain", {"gt": ""}],
+        [["plain"], "e1"],
+        "plain",
+        ["plain", 2**70],
+        ["plain"],
+    ]
     return [search(sort=["name"], cursor=closed([bound, place])) for place in places]
 
 
@@ -95,8 +103,19 @@ async def replayed_control(scope: w.Runtime, monkeypatch: pytest.MonkeyPatch) ->
 async def cut(scope: w.Runtime) -> list[Call]:
     """Cursors that are none: cut, doubled, huge, nested."""
     good = (await scope.resources[Item].search(limit=2, caller=EVE)).cursor or ""
-    bad = [good[:-3], good + good, good.swapcase(), "A" * 1_000_000, closed(json.loads("[" * 400 + "]" * 400)),
-           closed([good, good]), "", "null", "../../etc/passwd", "é", "e30\n"]  # fmt: skip
+    bad = [
+        good[:-3],
+        good + good,
+        good.swapcase(),
+        "A" * 1_000_000,
+        closed(json.loads("[" * 400 + "]" * 400)),
+        closed([good, good]),
+        "",
+        "null",
+        "../../etc/passwd",
+        "é",
+        "e30\n",
+    ]
     return [search(cursor=one) for one in bad]
 
 
@@ -128,9 +147,26 @@ async def folded_control(scope: w.Runtime, monkeypatch: pytest.MonkeyPatch) -> b
 
 LIKE_E1 = ["E1", "e1\u200b", " e1", "e1 ", "\uff45\uff11", "e\u00b9", "e1\n"]
 BAD_IDS: list[Any] = [
-    "a\0", "a1\0", "", "x" * 1_000_000, 2**70, -(2**63) - 1, 10**400, 1.5, True, None, "../a1", "/a1", "acme/a1",
-    "acme:a1", "a1;a1", "%", "*", "a_", "\u202ea1",
-]  # fmt: skip
+    "a\0",
+    "a1\0",
+    "",
+    "x" * 1_000_000,
+    2**70,
+    -(2**63) - 1,
+    10**400,
+    1.5,
+    True,
+    None,
+    "../a1",
+    "/a1",
+    "acme/a1",
+    "acme:a1",
+    "a1;a1",
+    "%",
+    "*",
+    "a_",
+    "\u202ea1",
+]
 
 
 async def bad_ids_control(scope: w.Runtime, monkeypatch: pytest.MonkeyPatch) -> bool:
@@ -157,17 +193,30 @@ async def deep_control(scope: w.Runtime, _: pytest.MonkeyPatch) -> bool:
 
 
 CONFUSED: list[Call] = [
-    ("get_item", {"id": {"ne": ""}}), ("get_item", {"id": ["a1"]}), ("get_item", {"id": True}),
-    ("delete_item", {"id": {"$gt": ""}}), ("update_item", {"id": "e1", "values": [["name", "x"]]}),
-    ("update_item", {"id": "e1", "values": "name=x"}), ("update_item", {"id": "e1", "values": {"whole": True}}),
-    ("update_item", {"id": "e1", "values": {"whole": "7"}}), ("update_item", {"id": "e1", "values": {"price": [1]}}),
+    ("get_item", {"id": {"ne": ""}}),
+    ("get_item", {"id": ["a1"]}),
+    ("get_item", {"id": True}),
+    ("delete_item", {"id": {"$gt": ""}}),
+    ("update_item", {"id": "e1", "values": [["name", "x"]]}),
+    ("update_item", {"id": "e1", "values": "name=x"}),
+    ("update_item", {"id": "e1", "values": {"whole": True}}),
+    ("update_item", {"id": "e1", "values": {"whole": "7"}}),
+    ("update_item", {"id": "e1", "values": {"price": [1]}}),
     ("update_item", {"id": "e1", "values": {"name": "x"}, "version": "1"}),
     ("update_item", {"id": "e1", "values": {"name": "x"}, "version": {"ne": 0}}),
-    ("create_item", {"name": ["x"]}), ("create_item", {"name": {"eq": "x"}}), ("create_item", {"name": None}),
-    search(where=[["name", "x"]]), search(where="1 = 1"), search(where={"name": ["x"]}),
-    search(where={"name": {"ne": {"ne": ""}}}), search(where={"name": {"in": "abc"}}),
-    search(where={"whole": {"in": [True]}}), search(sort={"name": 1}), search(sort=[["name"]]), search(limit=True),
-]  # fmt: skip
+    ("create_item", {"name": ["x"]}),
+    ("create_item", {"name": {"eq": "x"}}),
+    ("create_item", {"name": None}),
+    search(where=[["name", "x"]]),
+    search(where="1 = 1"),
+    search(where={"name": ["x"]}),
+    search(where={"name": {"ne": {"ne": ""}}}),
+    search(where={"name": {"in": "abc"}}),
+    search(where={"whole": {"in": [True]}}),
+    search(sort={"name": 1}),
+    search(sort=[["name"]]),
+    search(limit=True),
+]
 HIDDEN = [
     (name, value)
     for name, value in {"_tenant": "acme", "_version": 9, "version": 9, "tenant": "acme"}.items()
@@ -202,43 +251,108 @@ async def spoofed_control(scope: w.Runtime, _: pytest.MonkeyPatch) -> bool:
 
 SPOOFED: list[Call] = [
     (tool, {**arguments, name: value})
-    for tool, arguments in (("get_item", {"id": "a1"}), ("search_item", {}), ("copy_item", {"id": "e1", "source": "a1"}))
-    for name, value in (
-        ("caller", {"user": "ann", "tenant": "acme"}), ("tenant", "acme"), ("user", "ann"), ("roles", ["admin"]),
-        ("request_id", "r"), ("ctx", {}), ("tx", {}), ("self", "a1"), ("cls", "Item"),
+    for tool, arguments in (
+        ("get_item", {"id": "a1"}),
+        ("search_item", {}),
+        ("copy_item", {"id": "e1", "source": "a1"}),
     )
-]  # fmt: skip
+    for name, value in (
+        ("caller", {"user": "ann", "tenant": "acme"}),
+        ("tenant", "acme"),
+        ("user", "ann"),
+        ("roles", ["admin"]),
+        ("request_id", "r"),
+        ("ctx", {}),
+        ("tx", {}),
+        ("self", "a1"),
+        ("cls", "Item"),
+    )
+]
 
 FAMILIES: dict[str, Family] = {
     "SQL in a filter's value": Family(
-        [search(where={"name": one}) for one in (OR, {"contains": "' OR 1=1 --"}, {"prefix": OR}, {"in": [OR, "') OR ('1'='1"]}, {"gte": "'; DELETE FROM item; --"})],
+        [
+            search(where={"name": one})
+            for one in (
+                OR,
+                {"contains": "' OR 1=1 --"},
+                {"prefix": OR},
+                {"in": [OR, "') OR ('1'='1"]},
+                {"gte": "'; DELETE FROM item; --"},
+            )
+        ],
         statement(f"{OURS} AND name = '{OR}'"),
     ),
     "SQL in a filter's field": Family(
-        [search(where={one: "x"}) for one in ("1 = 1 OR name", 'name" = name OR "name', "name--", "item.name", "name; DELETE FROM item")],
+        [
+            search(where={one: "x"})
+            for one in (
+                "1 = 1 OR name",
+                'name" = name OR "name',
+                "name--",
+                "item.name",
+                "name; DELETE FROM item",
+            )
+        ],
         statement(f"{OURS} AND 1 = 1 OR name = 'x' OR 1 = 1"),
     ),
     "SQL in an operator": Family(
-        [search(where={"name": {one: "x"}}) for one in ("= '' OR 1 = 1 OR name =", "like", "<> '' OR name <>", "regexp", "EQ", "__eq__")],
+        [
+            search(where={"name": {one: "x"}})
+            for one in (
+                "= '' OR 1 = 1 OR name =",
+                "like",
+                "<> '' OR name <>",
+                "regexp",
+                "EQ",
+                "__eq__",
+            )
+        ],
         statement(f"{OURS} AND name = '' OR 1 = 1 OR name = 'x'"),
     ),
     "SQL in a sort key": Family(
-        [search(sort=[one]) for one in (f"name LIMIT 0 UNION SELECT {ALL}", f"-{ALL}", "name DESC, (SELECT 1)", "1", "--name", "-", "random()")],
+        [
+            search(sort=[one])
+            for one in (
+                f"name LIMIT 0 UNION SELECT {ALL}",
+                f"-{ALL}",
+                "name DESC, (SELECT 1)",
+                "1",
+                "--name",
+                "-",
+                "random()",
+            )
+        ],
         statement(f"SELECT name FROM (SELECT 'x' AS name) AS t UNION SELECT {ALL}"),
     ),
     "SQL in a limit": Family(
-        [search(limit=one) for one in (f"1 UNION SELECT {ALL}", "ALL", -1, 0, 10**9, 2**64, 1e400, "5", [5])],
+        [
+            search(limit=one)
+            for one in (f"1 UNION SELECT {ALL}", "ALL", -1, 0, 10**9, 2**64, 1e400, "5", [5])
+        ],
         statement(f"SELECT 'x' UNION SELECT {ALL} LIMIT 5"),
     ),
     "SQL in an id": Family(
-        [(tool, {"id": one, **more}) for one in ("x' OR name > '", f"' UNION SELECT {ALL} --", "a1' --") for tool, more in (("get_item", {}), ("delete_item", {}), ("update_item", {"values": {"name": "x"}}))],
+        [
+            (tool, {"id": one, **more})
+            for one in ("x' OR name > '", f"' UNION SELECT {ALL} --", "a1' --")
+            for tool, more in (
+                ("get_item", {}),
+                ("delete_item", {}),
+                ("update_item", {"values": {"name": "x"}}),
+            )
+        ],
         statement(f"{OURS} AND id = 'x' OR name > ''"),
     ),
     "forged cursors": Family(forged, forged_control),
     "cursors of another search or tenant": Family(replayed, replayed_control),
     "cursors that are none": Family(cut, cut_control),
     "wildcards and patterns": Family(
-        [search(where={"name": {how: one}}) for how in ("contains", "prefix") for one in ("%", "_", "*", ".*", "^", "[a-z]", "(a+)+$", "\\")],
+        [
+            search(where={"name": {how: one}})
+            for how in ("contains", "prefix")
+            for one in ("%", "_", "*", ".*", "^", "[a-z]", "(a+)+$", "\\")
+        ],
         statement("SELECT name FROM item WHERE name LIKE '%'"),
     ),
     "ids that look like others": Family(
@@ -250,15 +364,26 @@ FAMILIES: dict[str, Family] = {
         bad_ids_control,
     ),
     "values nested or spread without end": Family(
-        [("create_item", {"name": "x", "data": {"deep": DEEP}}), ("update_item", {"id": "e1", "values": {"data": {"d": DEEP}}}), search(where={"name": DEEP}), search(where={"name": {"in": DEEP}}), search(sort=DEEP), search(where={one: 1 for one in WIDE}), search(where={"name": {"in": ["x"] * 20_000}})],
+        [
+            ("create_item", {"name": "x", "data": {"deep": DEEP}}),
+            ("update_item", {"id": "e1", "values": {"data": {"d": DEEP}}}),
+            search(where={"name": DEEP}),
+            search(where={"name": {"in": DEEP}}),
+            search(sort=DEEP),
+            search(where={one: 1 for one in WIDE}),
+            search(where={"name": {"in": ["x"] * 20_000}}),
+        ],
         deep_control,
     ),
     "values of another type": Family(CONFUSED, statement(f"{OURS} OR id <> ''")),
     "fields that are nobody's to set": Family(ASSIGNED, assigned_control),
     "references into another tenant": Family(
-        [("copy_item", {"id": "e1", "source": one}) for one in ("a1", "acme/a1", "a1' OR '1' = '1", "%")]
+        [
+            ("copy_item", {"id": "e1", "source": one})
+            for one in ("a1", "acme/a1", "a1' OR '1' = '1", "%")
+        ]
         + [("copy_item", {"id": "a1", "source": "e1"})],
         references_control,
     ),
     "a caller among the arguments": Family(SPOOFED, spoofed_control, ("name", "agent", "http")),
-}  # fmt: skip
+}

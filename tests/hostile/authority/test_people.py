@@ -35,9 +35,28 @@ from windlass.testing import call, scripted
 # --------------------------------------------------------------------------- tenants
 
 LIKE_ACME: list[Any] = [
-    "ACME", "Acme", "acme ", " acme", "acme\u200b", "acme\u00ad", "\uff41\uff43\uff4d\uff45", "\u0430cme", "acm\u0435", "acme\n",
-    "acme/", "acme'--", "' OR '1' = '1", "%", "*", "acm_", "acme,evil", "null", "None", "acme\\", "../acme",
-]  # fmt: skip
+    "ACME",
+    "Acme",
+    "acme ",
+    " acme",
+    "acme\u200b",
+    "acme\u00ad",
+    "\uff41\uff43\uff4d\uff45",
+    "\u0430cme",
+    "acm\u0435",
+    "acme\n",
+    "acme/",
+    "acme'--",
+    "' OR '1' = '1",
+    "%",
+    "*",
+    "acm_",
+    "acme,evil",
+    "null",
+    "None",
+    "acme\\",
+    "../acme",
+]
 
 
 def folded(caller: w.Caller) -> str:
@@ -86,10 +105,13 @@ async def test_what_is_anothers_looks_like_what_is_not_there(place: str, door: s
     """Reading, changing and deleting tell nothing; an id and a version that are taken there are free here."""
     async with shop(place) as scope:
         for tool, more in (
-            ("get_item", {}), ("delete_item", {}), ("delete_item", {"version": 1}),
-            ("update_item", {"values": {"name": "x"}}), ("update_item", {"values": {"name": "x"}, "version": 7}),
+            ("get_item", {}),
+            ("delete_item", {}),
+            ("delete_item", {"version": 1}),
+            ("update_item", {"values": {"name": "x"}}),
+            ("update_item", {"values": {"name": "x"}, "version": 7}),
             ("copy_item", {"source": "e1"}),
-        ):  # fmt: skip
+        ):
             there = await DOORS[door](scope, tool, {"id": "a1", **more})
             nowhere = await DOORS[door](scope, tool, {"id": "zz", **more})
             assert _same(there) == _same(nowhere.replace("zz", "a1"))
@@ -115,9 +137,15 @@ async def test_hidden_rows_answer_no_question(place: str, monkeypatch: pytest.Mo
     async with shop(place) as scope:
         mine = scope.resources[Mine]
         questions: list[Any] = [
-            {"words": {"prefix": SECRET[:5]}}, {"words": {"prefix": "no"}}, {"words": {"gt": "a"}}, {"owner": "root"},
-            {"id": "m1"}, {"id": "m2"}, {"words": {"contains": "secret"}}, {"words": SECRET},
-        ]  # fmt: skip
+            {"words": {"prefix": SECRET[:5]}},
+            {"words": {"prefix": "no"}},
+            {"words": {"gt": "a"}},
+            {"owner": "root"},
+            {"id": "m1"},
+            {"id": "m2"},
+            {"words": {"contains": "secret"}},
+            {"words": SECRET},
+        ]
         for where in questions:
             for sort in ((), ("words",), ("-words",)):
                 page = await mine.search(where, sort=sort, limit=1, caller=EVE)
@@ -160,10 +188,28 @@ async def test_a_session_of_another_tenant_goes_on_for_nobody(
 # --------------------------------------------------------------------------- names of tools
 
 SPELLED = [
-    "DELETE_ITEM", "Delete_Item", "delete_item ", " delete_item", "delete_item\0", "delete-item", "delete.item",
-    "delete/item", "get_item/../delete_item", "get_item;delete_item", "delete_item\u200b", "\uff44elete_item", "delete_it\u0435m",
-    "item.delete", "functions.delete_item", "delete_item()", "delete__item", "", "_do", "__class__", "x" * 100_000,
-]  # fmt: skip
+    "DELETE_ITEM",
+    "Delete_Item",
+    "delete_item ",
+    " delete_item",
+    "delete_item\0",
+    "delete-item",
+    "delete.item",
+    "delete/item",
+    "get_item/../delete_item",
+    "get_item;delete_item",
+    "delete_item\u200b",
+    "\uff44elete_item",
+    "delete_it\u0435m",
+    "item.delete",
+    "functions.delete_item",
+    "delete_item()",
+    "delete__item",
+    "",
+    "_do",
+    "__class__",
+    "x" * 100_000,
+]
 ROLES = {"*": ["item.get", "item.search"], "clerk": ["*"], "owner": ["*"]}
 
 
@@ -212,8 +258,9 @@ async def test_a_refusal_is_on_record_whatever_was_asked_for(place: str):
             with pytest.raises(w.PermissionDenied):
                 await items.delete(id, caller=EVE)
         for who in (
-            w.Caller("e\0ve", (), "evil"), w.Caller("\ud800", ("a\0",), "evil"),
-        ):  # fmt: skip
+            w.Caller("e\0ve", (), "evil"),
+            w.Caller("\ud800", ("a\0",), "evil"),
+        ):
             with pytest.raises(w.PermissionDenied):
                 await items.delete("e1", caller=who)
         rows = [row for row in await logged(scope) if row.outcome == "denied"]

@@ -130,8 +130,10 @@ def test_defaults_of_models(toml: Write) -> None:
         """
     )
     assert model_defaults("openai", "gpt-4o") == {
-        "temperature": 0.2, "stop": ["END"], "max_tokens": 100,
-    }  # fmt: skip
+        "temperature": 0.2,
+        "stop": ["END"],
+        "max_tokens": 100,
+    }
     assert model_defaults("groq", "gpt-4o") == {"temperature": 0.9, "max_tokens": 100}
     with afresh():
         toml("")

@@ -99,9 +99,13 @@ def test_who_searches_for_tools_itself(provider: str, model: str, found: list[st
 def test_the_document_s_example() -> None:
     caps = w.provider_capabilities("anthropic", "claude-opus-4-7")
     assert {name: caps[name] for name in ABILITIES} == {
-        "native_tools": True, "defer_loading": True, "tool_search": SEARCH, "max_tools": 10000,
-        "prompt_caching": True, "thinking": True,
-    }  # fmt: skip
+        "native_tools": True,
+        "defer_loading": True,
+        "tool_search": SEARCH,
+        "max_tools": 10000,
+        "prompt_caching": True,
+        "thinking": True,
+    }
     assert "adaptive" in caps["thinking_modes"] and caps["reasoning_effort_supported"] is True
 
 

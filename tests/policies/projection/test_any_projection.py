@@ -67,7 +67,9 @@ def stumbling(draw: st.DrawFn) -> list[Message]:
 @st.composite
 def rounds(draw: st.DrawFn, number: int) -> list[Message]:
     names = draw(st.lists(st.sampled_from(["add", "look"]), min_size=1, max_size=3))
-    calls = [ToolCall(f"r{number}_{n}", name, {"path": f"src/{n}.py"}) for n, name in enumerate(names)]  # fmt: skip
+    calls = [
+        ToolCall(f"r{number}_{n}", name, {"path": f"src/{n}.py"}) for n, name in enumerate(names)
+    ]
     results: list[ToolResult] = []
     for one in calls:
         outcome = draw(st.sampled_from(OUTCOMES))
@@ -109,8 +111,11 @@ def made(view: Sequence[Message], edits: Sequence[Edit]) -> list[Message]:
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(
-    messages=ALL, keep=st.integers(0, 8), least=st.integers(0, 500), wire=st.sampled_from(sorted(DOORS))
-)  # fmt: skip
+    messages=ALL,
+    keep=st.integers(0, 8),
+    least=st.integers(0, 500),
+    wire=st.sampled_from(sorted(DOORS)),
+)
 def test_any_projection_leaves_a_shorter_legal_view(
     kind: str, messages: list[Message], keep: int, least: int, wire: str
 ) -> None:
@@ -136,7 +141,9 @@ def test_any_projection_leaves_a_shorter_legal_view(
         if isinstance(b, ToolResult) and b.outcome in ("denied", "timeout", "interrupted")
     ]
     if kind in ("clean_tool_repair", "squash_failed_calls"):
-        left = {b.id: b for m in made(messages, edits) for b in m.content if isinstance(b, ToolResult)}  # fmt: skip
+        left = {
+            b.id: b for m in made(messages, edits) for b in m.content if isinstance(b, ToolResult)
+        }
         assert set(grave) <= set(left), "what must not be asked again stays in sight"
 
 
@@ -163,9 +170,7 @@ def test_what_is_chosen_is_worth_it(messages: list[Message], least: int):
 
 
 @settings(max_examples=EXAMPLES * 2, deadline=None)
-@given(
-    messages=ALL, wire=st.sampled_from(sorted(DOORS)), data=st.data(), tail=st.booleans()
-)  # fmt: skip
+@given(messages=ALL, wire=st.sampled_from(sorted(DOORS)), data=st.data(), tail=st.booleans())
 def test_whatever_a_function_leaves_is_made_whole(
     messages: list[Message], wire: str, data: st.DataObject, tail: bool
 ) -> None:

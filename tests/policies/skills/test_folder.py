@@ -62,8 +62,9 @@ Fill them.
 def test_every_key_of_the_open_format_and_ours(tmp_path: Path):
     skill, problems = one(put(tmp_path / "pdf", WHOLE))
     assert (skill.name, skill.description) == (
-        "pdf", "Fill PDF forms. Use when: forms are asked for.",
-    )  # fmt: skip
+        "pdf",
+        "Fill PDF forms. Use when: forms are asked for.",
+    )
     assert (skill.license, skill.compatibility) == ("Apache-2.0", "Needs pdftk")
     assert skill.metadata == {"author": "ann", "version": "1.0"}
     assert skill.allowed_tools == ("Bash", "Read")
@@ -82,22 +83,50 @@ def test_every_key_of_the_open_format_and_ours(tmp_path: Path):
         ("\ufeff---\r\nname: pdf\r\ndescription: x\r\n---\r\nGo.\r\n", {"prompt": "Go."}, None),
         ("---\nname: PDF\ndescription: x\n---\n", {"name": "PDF"}, "its folder 'pdf'"),
         ("---\nname: a/b\ndescription: x\n---\n", {"name": "pdf"}, "no name for a skill"),
-        ("---\nname: [x]\ndescription: x\n---\n", {"name": "pdf", "extra": {"name": ["x"]}}, "no sense"),
+        (
+            "---\nname: [x]\ndescription: x\n---\n",
+            {"name": "pdf", "extra": {"name": ["x"]}},
+            "no sense",
+        ),
         ("# Head\n\nFirst words\nhere.\n\nMore.", {"description": "First words here."}, "no head"),
         ("---\nname: pdf\n---\n", {"description": ""}, "no description"),
         ("---\ndescription: " + "x" * 2000 + "\n---\n", {}, "1024"),
         ("---\nDescription: x\nAllowed_Tools: [a, b]\n---\n", {"allowed_tools": ("a", "b")}, None),
-        ("---\ndescription: x\nallowed-tools: [a]\nallowed_tools: [b]\n---\n", {"allowed_tools": ("a",)}, "twice"),
-        ("---\ndescription: x\nallowed-tools: mcp:x Read\n---\n", {"allowed_tools": ("Read",)}, "mcp:x"),
+        (
+            "---\ndescription: x\nallowed-tools: [a]\nallowed_tools: [b]\n---\n",
+            {"allowed_tools": ("a",)},
+            "twice",
+        ),
+        (
+            "---\ndescription: x\nallowed-tools: mcp:x Read\n---\n",
+            {"allowed_tools": ("Read",)},
+            "mcp:x",
+        ),
         ("---\ndescription: x\nallowed-tools: *\n---\n", {"allowed_tools": ("*",)}, None),
         ("---\ndescription: x\nallowed-tools: {a: b}\n---\n", {"allowed_tools": ()}, "no sense"),
-        ("---\ndescription: x\npaths: ['%s', a]\n---\n" % ("{a,b}" * 9), {"paths": ("a",)}, "braces"),
-        ("---\ndescription: x\ndisable-model-invocation: maybe\n---\n", {"disable_model_invocation": True}, "maybe"),
-        ("---\ndescription: x\nuser-invocable: perhaps\n---\n", {"user_invocable": False}, "perhaps"),
-        ("---\ndescription: x\nmetadata: y\n---\n", {"metadata": {}, "extra": {"metadata": "y"}}, "no sense"),
+        (
+            "---\ndescription: x\npaths: ['%s', a]\n---\n" % ("{a,b}" * 9),
+            {"paths": ("a",)},
+            "braces",
+        ),
+        (
+            "---\ndescription: x\ndisable-model-invocation: maybe\n---\n",
+            {"disable_model_invocation": True},
+            "maybe",
+        ),
+        (
+            "---\ndescription: x\nuser-invocable: perhaps\n---\n",
+            {"user_invocable": False},
+            "perhaps",
+        ),
+        (
+            "---\ndescription: x\nmetadata: y\n---\n",
+            {"metadata": {}, "extra": {"metadata": "y"}},
+            "no sense",
+        ),
         ("---\ndescription: x\nlicense:\n---\n", {"license": None}, None),
     ],
-)  # fmt: skip
+)
 def test_what_is_not_quite_right_is_read_all_the_same(
     tmp_path: Path, text: str, expected: dict[str, Any], problem: str | None
 ):
@@ -109,11 +138,15 @@ def test_what_is_not_quite_right_is_read_all_the_same(
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("---\nname: x\n", "never ends"), ("---\na: &x\n---\n", "line 2"), ("---\n\tx: y\n---\n", "tabs"),
-        (b"\xff\xfe---", "not UTF-8"), (b"---\ndescription: \0\n---\n", "not UTF-8"),
-        ("x" * (LARGEST + 1), "more than"), ("---\n" + "a: b\n" * 50_000 + "---\n", "more than"),
+        ("---\nname: x\n", "never ends"),
+        ("---\na: &x\n---\n", "line 2"),
+        ("---\n\tx: y\n---\n", "tabs"),
+        (b"\xff\xfe---", "not UTF-8"),
+        (b"---\ndescription: \0\n---\n", "not UTF-8"),
+        ("x" * (LARGEST + 1), "more than"),
+        ("---\n" + "a: b\n" * 50_000 + "---\n", "more than"),
     ],
-)  # fmt: skip
+)
 def test_a_bad_one_never_takes_the_others_with_it(tmp_path: Path, text: str | bytes, problem: str):
     put(tmp_path / "bad", text)
     put(tmp_path / "good", "---\ndescription: x\n---\nGo.")
@@ -169,8 +202,10 @@ def test_links_are_not_followed(tmp_path: Path):
     assert [skill.name for skill in found.skills] == ["good"]
     assert found.skills[0].files == ()
     assert sorted(problem.partition(": ")[0] for problem in found.problems) == [
-        str(root / "file" / "SKILL.md"), str(root / "linked"), str(root / "round"),
-    ]  # fmt: skip
+        str(root / "file" / "SKILL.md"),
+        str(root / "linked"),
+        str(root / "round"),
+    ]
     for path in ("secret.txt", "again/SKILL.md", "again/again/SKILL.md"):
         with pytest.raises(FileRefused, match="link"):
             read(str(root / "good"), path)
@@ -231,9 +266,25 @@ def test_what_is_listed(tmp_path: Path):
 
 @pytest.mark.parametrize(
     "path",
-    ["../secret", "a/../../secret", "/etc/passwd", "..", "a\0b", "a\\..\\..\\secret", "", ".", "//", "a",
-     "nothing", "SKILL.md/x", "a/b/c/d", "~/x", "C:\\x", "pipe"],
-)  # fmt: skip
+    [
+        "../secret",
+        "a/../../secret",
+        "/etc/passwd",
+        "..",
+        "a\0b",
+        "a\\..\\..\\secret",
+        "",
+        ".",
+        "//",
+        "a",
+        "nothing",
+        "SKILL.md/x",
+        "a/b/c/d",
+        "~/x",
+        "C:\\x",
+        "pipe",
+    ],
+)
 def test_what_is_not_read(tmp_path: Path, path: str):
     (tmp_path / "secret").write_text("no")
     skill = put(tmp_path / "skill", "x")

@@ -25,8 +25,9 @@ async def test_less_than_nothing_is_no_match():
 
 async def test_the_first_word_on_a_skill_counts():
     assert await scores([("ship", 0.5), ("review", 0.4), ("ship", 0.1)]) == {
-        "ship": 0.5, "review": 0.4,
-    }  # fmt: skip
+        "ship": 0.5,
+        "review": 0.4,
+    }
 
 
 async def test_skills_themselves_may_be_named():
@@ -42,6 +43,8 @@ def test_of_a_long_prompt_the_beginning_and_the_end_are_read():
     matcher = Matcher(w.skill_registry(SKILLS), w.SkillMatch(), ())
     filler = "word " * 20_000
     for prompt, there in (
-        (f"release {filler}", True), (f"{filler} release", True), (f"{filler} release {filler}", False),
-    ):  # fmt: skip
+        (f"release {filler}", True),
+        (f"{filler} release", True),
+        (f"{filler} release {filler}", False),
+    ):
         assert bool(matcher.rank_skills(prompt)) is there

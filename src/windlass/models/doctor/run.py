@@ -115,10 +115,18 @@ async def examine(
     row = _row(findings, patient.caps)
     model = patient.model
     return Report(
-        model.provider, model.name, findings, row, contradictions(row, patient.caps),
-        patient.calls, patient.tokens, patient.spent, _has_price(model),
-        seams.monotonic() - started, patient.memory.get("first_s"),
-    )  # fmt: skip
+        model.provider,
+        model.name,
+        findings,
+        row,
+        contradictions(row, patient.caps),
+        patient.calls,
+        patient.tokens,
+        patient.spent,
+        _has_price(model),
+        seams.monotonic() - started,
+        patient.memory.get("first_s"),
+    )
 
 
 def _has_price(model: Model) -> bool:

@@ -30,9 +30,17 @@ if TYPE_CHECKING:
 
 Names: TypeAlias = str | list[str]
 Dialect: TypeAlias = Literal[
-    "plain", "openai", "azure", "openrouter", "together", "groq", "deepseek", "mistral", "ollama",
+    "plain",
+    "openai",
+    "azure",
+    "openrouter",
+    "together",
+    "groq",
+    "deepseek",
+    "mistral",
+    "ollama",
     "local",
-]  # fmt: skip
+]
 Tier: TypeAlias = Literal["small", "mid", "frontier"]
 
 

@@ -175,9 +175,12 @@ def price_usage(tariff: Tariff, provider: str, model: str, usage: Usage) -> floa
         endpoint = current().endpoints.get(provider)
         if provider != "mock" and (endpoint is None or endpoint.key_env):  # one's own costs nothing
             _log.warning(
-                "nobody knows the price of %s:%s: it counts as $0; set it in [llm.prices.\"%s:%s\"]",
-                provider, model, provider, model,
-            )  # fmt: skip
+                'nobody knows the price of %s:%s: it counts as $0; set it in [llm.prices."%s:%s"]',
+                provider,
+                model,
+                provider,
+                model,
+            )
     return tariff.price(usage)
 
 

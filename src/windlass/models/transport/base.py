@@ -93,8 +93,19 @@ class Deadline:
     assignment: the timer looks at it when it is due, so a thousand deltas arm no timer.
     """
 
-    __slots__ = ("_cancelling", "_end", "_expired", "_idle", "_last", "_loop", "_now", "_start",
-                 "_task", "_timer", "_waits")  # fmt: skip
+    __slots__ = (
+        "_cancelling",
+        "_end",
+        "_expired",
+        "_idle",
+        "_last",
+        "_loop",
+        "_now",
+        "_start",
+        "_task",
+        "_timer",
+        "_waits",
+    )
 
     def __init__(
         self, *, total: float | None, idle: float | None = None, first: float | None = None

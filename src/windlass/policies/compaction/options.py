@@ -93,9 +93,14 @@ CHECKS: dict[str, _Check] = {
 
 _USUAL = Compactor()  # frozen, and shared by all that say nothing else
 _NAMES = (
-    "compaction", "auto_compact", "compact_strategy", "compact_threshold", "compact_keep_first",
-    "compact_keep_last", "compact_callback",
-)  # fmt: skip
+    "compaction",
+    "auto_compact",
+    "compact_strategy",
+    "compact_threshold",
+    "compact_keep_first",
+    "compact_keep_last",
+    "compact_callback",
+)
 
 
 def has_context_limit(model: Model) -> bool:

@@ -61,10 +61,8 @@ def plan_slide(messages: Sequence[Message], most: int) -> Slide | None:
     """
     stay = staying(messages, but=WINDOW)
     moving = [
-        at
-        for at, message in enumerate(messages)
-        if at not in stay and message.kind != WINDOW
-    ]  # fmt: skip
+        at for at, message in enumerate(messages) if at not in stay and message.kind != WINDOW
+    ]
     if len(moving) <= most:
         return None
     stop = round_at(messages, min(moving[-most], unanswered_start(messages)))

@@ -96,9 +96,14 @@ class Verification(Policy[None]):
         if (known := counted.decisions.get(_GATE)) is not None:
             return known
         proposal = Proposal(
-            run.session_id, run.iteration, finish.reason, turn.text, tuple(run.messages),
-            list(counted.successful), list(counted.rejected),
-        )  # fmt: skip
+            run.session_id,
+            run.iteration,
+            finish.reason,
+            turn.text,
+            tuple(run.messages),
+            list(counted.successful),
+            list(counted.rejected),
+        )
         started = seams.monotonic()
         if self.check is not None:
             problem = await problem_of(run, self.check, proposal)

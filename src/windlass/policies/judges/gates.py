@@ -65,9 +65,15 @@ class Judge(msgspec.Struct, frozen=True, kw_only=True):
         answer, took = await consult(run, self.system, VERDICT, self.gate, self.model)
         verdict = "done" if said_done(answer.get("verdict")) else "continue"
         decision = JudgeDecision(
-            run.session_id, run.iteration, self.gate, verdict,
-            words(answer, "reasoning"), words(answer, "next_step"), took, trigger,
-        )  # fmt: skip
+            run.session_id,
+            run.iteration,
+            self.gate,
+            verdict,
+            words(answer, "reasoning"),
+            words(answer, "next_step"),
+            took,
+            trigger,
+        )
         run.note(decision)
         return decision
 

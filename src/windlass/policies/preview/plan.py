@@ -106,9 +106,16 @@ def plan_in(entries: Sequence[JournalEntry], session_id: str) -> EffectPlan | No
                 effects.append(effect_of(entry))
             case PlanMade() if begun is not None:
                 plan = EffectPlan(
-                    entry.plan, session_id, begun.run_id, begun.caller, tuple(effects),
-                    begun.name, begun.tenant, entry.status, who=_who(begun),
-                )  # fmt: skip
+                    entry.plan,
+                    session_id,
+                    begun.run_id,
+                    begun.caller,
+                    tuple(effects),
+                    begun.name,
+                    begun.tenant,
+                    entry.status,
+                    who=_who(begun),
+                )
                 if entry.plan != bound_to(session_id, begun, effects):
                     plan = None  # of the session that this one was forked from, or tampered with
             case PlanApproved() if plan is not None and entry.plan == plan.id:

@@ -141,14 +141,20 @@ class Preview(Policy[None]):
         if not any(_key(root, entry) == key for entry in _planned_effects(root)):
             root.record(
                 EffectPlanned(
-                    call.id, tool.name, version(tool), call.arguments, digest_of(call.arguments),
+                    call.id,
+                    tool.name,
+                    version(tool),
+                    call.arguments,
+                    digest_of(call.arguments),
                     seen.diff if seen is not None else None,
                     seen.pinned if seen is not None else None,
-                    None if seen is not None else "not rehearsed: its tool has no preview", asks,
+                    None if seen is not None else "not rehearsed: its tool has no preview",
+                    asks,
                     None if root is run else run.session_id,
-                    None if seen is None else seen.rows, None if seen is None else seen.mark,
+                    None if seen is None else seen.rows,
+                    None if seen is None else seen.mark,
                 )
-            )  # fmt: skip
+            )
             await _first_there(root, run)
         if seen is not None:
             if seen.changes:

@@ -86,9 +86,11 @@ class Scratchpads(Policy[Scratch]):
         if known is None or known[0] is not state.pad:
             known = run.readings[_RECITED] = (state.pad, render_pad(state.pad))
         words = known[1]
-        return request if words is None else Request(
-            request.messages, request.frame, (*request.tail, words)
-        )  # fmt: skip
+        return (
+            request
+            if words is None
+            else Request(request.messages, request.frame, (*request.tail, words))
+        )
 
     async def end(self, run: Run, outcome: Outcome) -> Outcome:
         """What was posted during the last turn is on record with the run."""

@@ -66,8 +66,11 @@ class Repeats(Reading):
         self.detected: LoopDetected | None = None  # in this turn
         self.armed = True  # the last warning of a loop was followed by a turn without one
         self._before: tuple[Streak, Row, Row, LoopDetected | None] = (
-            self.streak, self.turns, self.texts, None
-        )  # fmt: skip
+            self.streak,
+            self.turns,
+            self.texts,
+            None,
+        )
 
     def takes(self) -> Mapping[type, Take]:
         """What takes an entry into account, for each kind that matters."""

@@ -258,8 +258,11 @@ async def run_body(
         tx.end()
         took = seams.monotonic() - began
         if limited and took > limits.SLOW_SECONDS:
-            log.warning("a body held its locks for %.0f ms (limit %.0f ms)",
-                        took * 1000, limits.LIMIT_SECONDS * 1000)  # fmt: skip
+            log.warning(
+                "a body held its locks for %.0f ms (limit %.0f ms)",
+                took * 1000,
+                limits.LIMIT_SECONDS * 1000,
+            )
 
 
 class OutdatedStatement(Exception):

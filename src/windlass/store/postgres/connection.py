@@ -195,17 +195,23 @@ _MEANING: dict[str, tuple[type[StoreError], str]] = {
     "53100": (Full, "the server's disk is full; nothing was lost: make room and resume"),
     "55P03": (Locked, "another connection holds what is needed; let it finish and resume"),
     "53200": (Locked, "the server is out of memory; nothing was lost: resume later"),
-    "25006": (StoreError, "the server takes no writes (a standby?); connect to the primary and resume"),
+    "25006": (
+        StoreError,
+        "the server takes no writes (a standby?); connect to the primary and resume",
+    ),
     "28P01": (StoreError, "the server refuses the password; check the address"),
     "28000": (StoreError, "the server refuses this user; check the address and pg_hba.conf"),
     "3D000": (StoreError, "there is no such database; create it first (createdb)"),
-    "42501": (StoreError, "permission denied; allow this user to create and write tables in its schema"),
+    "42501": (
+        StoreError,
+        "permission denied; allow this user to create and write tables in its schema",
+    ),
     "3F000": (StoreError, "there is no schema to keep tables in; create the one in search_path"),
     "42P01": (Corrupt, "tables of the store are gone; restore them from a backup"),
     "42703": (Corrupt, "tables of the store are not what they were; restore them from a backup"),
     "XX001": (Corrupt, "the server found damaged data; restore it from a backup"),
     "XX002": (Corrupt, "the server found a damaged index; restore it (REINDEX)"),
-}  # fmt: skip
+}
 
 
 def code_of(error: BaseException) -> str:

@@ -102,10 +102,23 @@ class Batch:
         self.lines.append(line)
         self.places[line], self.fresh[line] = (seq, count, head, 0, run), fresh
         self.fences.append(
-            (line.sid, line.epoch, before[0], before[2], seq, count, head, run, min(times),
-             max(times), changed, status,
-             plain(title), holder)
-        )  # fmt: skip
+            (
+                line.sid,
+                line.epoch,
+                before[0],
+                before[2],
+                seq,
+                count,
+                head,
+                run,
+                min(times),
+                max(times),
+                changed,
+                status,
+                plain(title),
+                holder,
+            )
+        )
         self.rows += rows
         self.takes += takes
         self.blobs += blobs
@@ -206,8 +219,10 @@ def build_stored_check(line: Line, place: Place) -> Callable[[Connection], Await
     async def look(connection: Connection) -> bool:
         found = await connection.fetchval(
             "SELECT 1 FROM windlass_rows WHERE sid = $1 AND seq = $2 AND hash = $3",
-            line.sid, place[0] - 1, place[2],
-        )  # fmt: skip
+            line.sid,
+            place[0] - 1,
+            place[2],
+        )
         return found is not None
 
     return look

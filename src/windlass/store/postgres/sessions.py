@@ -136,10 +136,19 @@ async def _insert(
         " parent_id, root_id, branch_at, status, title, metadata, run, holder)"
         " VALUES ($1, 1, 1, $2, $3, $4, $4, $5, $6, $7, $8, $9, $10, $11, $12)"
         f" ON CONFLICT DO NOTHING RETURNING {STANDS}",
-        opened.session_id, len(entries), hash_, at, opened.parent_id, opened.root_id,
-        opened.branch_at, notes.status, plain(notes.title), metadata if opened.metadata else None,
-        run, holder,
-    )  # fmt: skip
+        opened.session_id,
+        len(entries),
+        hash_,
+        at,
+        opened.parent_id,
+        opened.root_id,
+        opened.branch_at,
+        notes.status,
+        plain(notes.title),
+        metadata if opened.metadata else None,
+        run,
+        holder,
+    )
     if row is None:
         return None
     found = SessionRow(row)
@@ -148,8 +157,12 @@ async def _insert(
         await connection.execute(share_values())
     await connection.execute(
         "INSERT INTO windlass_rows VALUES ($1, 0, 0, $2, $3, $4, $5)",
-        found.sid, at, payload, cuts, hash_,
-    )  # fmt: skip
+        found.sid,
+        at,
+        payload,
+        cuts,
+        hash_,
+    )
     for name, data in sorted(blobs):
         await connection.execute(
             "INSERT INTO windlass_blobs VALUES ($1, $2) ON CONFLICT DO NOTHING", name, data

@@ -35,12 +35,14 @@ _WRITES = frozenset("insert update delete merge into".split())
 _READS = frozenset(["select", "with", "values", "table", "explain"])
 _CODE = frozenset(["do", "create", "call"])  # what they do is in literals
 _NEVER = {
-    **dict.fromkeys(("begin", "start", "commit", "end", "rollback", "abort"), "begin, commit or roll back"),
+    **dict.fromkeys(
+        ("begin", "start", "commit", "end", "rollback", "abort"), "begin, commit or roll back"
+    ),
     **dict.fromkeys(("savepoint", "release"), "set savepoints"),
     **dict.fromkeys(("set", "reset", "discard"), "change settings"),
     "attach": "attach databases",
     "detach": "detach databases",
-}  # fmt: skip
+}
 
 
 class Sql(NamedTuple):

@@ -104,32 +104,52 @@ class Page:
         if isinstance(entry, Replied):
             calls, outcome, via = len(entry.message.tool_calls), None, via_of(entry.via, usage)
             seldom = (
-                usage.cache_read_tokens or usage.cache_write_tokens or usage.reasoning_tokens
-                or usage.gpu_ms or entry.attempts != 1 or inputs + outputs > _MOST
-            )  # fmt: skip
+                usage.cache_read_tokens
+                or usage.cache_write_tokens
+                or usage.reasoning_tokens
+                or usage.gpu_ms
+                or entry.attempts != 1
+                or inputs + outputs > _MOST
+            )
             if usual and entry.purpose is via is None and not seldom:
-                self.plain += (
-                    run, at, inputs, outputs, entry.cost_usd, entry.duration_ms, calls
-                )  # fmt: skip
+                self.plain += (run, at, inputs, outputs, entry.cost_usd, entry.duration_ms, calls)
                 return
         else:
             calls, outcome, via = 0, entry.category, via_of(None, usage)
         self.full += (
-            run, at, _count(inputs), _count(outputs), entry.cost_usd, entry.duration_ms, calls,
-            None if usual else entry.provider, None if usual else entry.model,
-            _count(usage.cache_read_tokens), _count(usage.cache_write_tokens),
-            _count(usage.reasoning_tokens), usage.gpu_ms, _count(entry.attempts),
-            outcome, entry.purpose, via,
-        )  # fmt: skip
+            run,
+            at,
+            _count(inputs),
+            _count(outputs),
+            entry.cost_usd,
+            entry.duration_ms,
+            calls,
+            None if usual else entry.provider,
+            None if usual else entry.model,
+            _count(usage.cache_read_tokens),
+            _count(usage.cache_write_tokens),
+            _count(usage.reasoning_tokens),
+            usage.gpu_ms,
+            _count(entry.attempts),
+            outcome,
+            entry.purpose,
+            via,
+        )
 
     def begin(self, session: str | None, run: RunStarted | None) -> int:
         """A run's own line; its number."""
         facts: tuple[Any, ...] = (None,) * 8
         if run is not None:
             facts = (
-                run.run_id, run.door, run.tenant, run.caller, run.request_id, run.conversation_id,
-                run.provider, run.model,
-            )  # fmt: skip
+                run.run_id,
+                run.door,
+                run.tenant,
+                run.caller,
+                run.request_id,
+                run.conversation_id,
+                run.provider,
+                run.model,
+            )
         return self._run(session, facts)
 
     def _run(self, session: str | None, facts: tuple[Any, ...]) -> int:
@@ -146,18 +166,37 @@ class Page:
         known: dict[tuple[Any, ...], int] = {}
         for call in calls:
             facts = (
-                call.session, call.run, call.door, call.tenant, call.caller, call.request,
-                call.conversation, call.provider, call.model,
-            )  # fmt: skip
+                call.session,
+                call.run,
+                call.door,
+                call.tenant,
+                call.caller,
+                call.request,
+                call.conversation,
+                call.provider,
+                call.model,
+            )
             if facts not in known:
                 known[facts] = self._run(facts[0], facts[1:])
             self.full += (
-                known[facts], call.at, _count(call.input_tokens), _count(call.output_tokens),
-                call.cost_usd, call.latency_ms, _count(call.tool_calls), None, None,
-                _count(call.cache_read_tokens), _count(call.cache_write_tokens),
-                _count(call.reasoning_tokens), call.gpu_ms, _count(call.attempts),
-                None if call.outcome == "ok" else call.outcome, call.purpose, call.via,
-            )  # fmt: skip
+                known[facts],
+                call.at,
+                _count(call.input_tokens),
+                _count(call.output_tokens),
+                call.cost_usd,
+                call.latency_ms,
+                _count(call.tool_calls),
+                None,
+                None,
+                _count(call.cache_read_tokens),
+                _count(call.cache_write_tokens),
+                _count(call.reasoning_tokens),
+                call.gpu_ms,
+                _count(call.attempts),
+                None if call.outcome == "ok" else call.outcome,
+                call.purpose,
+                call.via,
+            )
 
     def write(self) -> None:
         """Put it into the open transaction."""

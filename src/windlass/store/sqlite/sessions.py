@@ -81,10 +81,23 @@ def _insert(
         "INSERT INTO windlass_sessions (id, epoch, rows, entries, head, created_at, updated_at,"
         " parent_id, root_id, branch_at, status, title, metadata, last_key, run, holder)"
         " VALUES (?, 1, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (opened.session_id, len(entries), hash_, at, at, opened.parent_id, opened.root_id,
-         opened.branch_at, notes.status, notes.title, metadata if opened.metadata else None, key,
-         run, holder),
-    )  # fmt: skip
+        (
+            opened.session_id,
+            len(entries),
+            hash_,
+            at,
+            at,
+            opened.parent_id,
+            opened.root_id,
+            opened.branch_at,
+            notes.status,
+            notes.title,
+            metadata if opened.metadata else None,
+            key,
+            run,
+            holder,
+        ),
+    )
     sid = cast(int, cursor.lastrowid)
     payload, cuts, blobs = sqlite_queries.split(payload)
     db.execute(

@@ -22,9 +22,23 @@ class Line:
     """The writer's side of a journal: where it stands, and what waits to be written."""
 
     __slots__ = (
-        "asks", "awaited", "backlog", "bodies", "done", "epoch", "fresh", "holder", "loop", "mail_seen",
-        "next", "owner", "results", "session_id", "sid", "stands",
-    )  # fmt: skip
+        "asks",
+        "awaited",
+        "backlog",
+        "bodies",
+        "done",
+        "epoch",
+        "fresh",
+        "holder",
+        "loop",
+        "mail_seen",
+        "next",
+        "owner",
+        "results",
+        "session_id",
+        "sid",
+        "stands",
+    )
 
     def __init__(self, owner: Owner, session_id: str, loop: asyncio.AbstractEventLoop) -> None:
         self.owner, self.session_id, self.loop = owner, session_id, loop
@@ -75,9 +89,21 @@ class Commit:
     """A body to be run, and the row that goes with it."""
 
     __slots__ = (
-        "body", "claim", "context", "entries", "error", "finished", "fresh", "index", "ours",
-        "pending", "place", "record", "unwanted", "value",
-    )  # fmt: skip
+        "body",
+        "claim",
+        "context",
+        "entries",
+        "error",
+        "finished",
+        "fresh",
+        "index",
+        "ours",
+        "pending",
+        "place",
+        "record",
+        "unwanted",
+        "value",
+    )
 
     def __init__(
         self,

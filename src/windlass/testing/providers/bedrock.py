@@ -46,10 +46,14 @@ CODES = {"context_length_exceeded": "Input is too long for requested model."}
 def encode_frame(payload: bytes, **headers: str) -> bytes:
     """One frame of an event stream: `encode_frame(b"{}", message_type="event", event_type="ping")`."""
     described = b"".join(
-        pack(">B", len(name) + 1) + b":" + name.replace("_", "-").encode() + b"\x07"
-        + pack(">H", len(value.encode())) + value.encode()
+        pack(">B", len(name) + 1)
+        + b":"
+        + name.replace("_", "-").encode()
+        + b"\x07"
+        + pack(">H", len(value.encode()))
+        + value.encode()
         for name, value in headers.items()
-    )  # fmt: skip
+    )
     prelude = pack(">II", 16 + len(described) + len(payload), len(described))
     frame = prelude + pack(">I", crc32(prelude)) + described + payload
     return frame + pack(">I", crc32(frame))

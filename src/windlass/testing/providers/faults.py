@@ -72,9 +72,16 @@ class Body(msgspec.Struct, frozen=True):
     """A 200 with another body than asked for; `gzip` is the right one, packed."""
 
     kind: Literal[
-        "html", "empty", "null", "cut_json", "bad_utf8", "ignores_stream",
-        "gzip", "cut_gzip", "not_gzip",
-    ]  # fmt: skip
+        "html",
+        "empty",
+        "null",
+        "cut_json",
+        "bad_utf8",
+        "ignores_stream",
+        "gzip",
+        "cut_gzip",
+        "not_gzip",
+    ]
 
 
 class Pieces(msgspec.Struct, frozen=True):
@@ -168,7 +175,7 @@ FAULTS: dict[str, Fault] = {
     "call_cut_short": Twist("call_cut_short"),
     "crlf": Twist("crlf"),
     "byte_order_mark": Twist("byte_order_mark"),
-}  # fmt: skip
+}
 """Every kind of fault by name; `applies(name, wire, stream)` says where a kind makes sense."""
 
 

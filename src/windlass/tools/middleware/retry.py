@@ -71,6 +71,13 @@ class Retrying(ToolWrapper):
 
 def _next(ctx: ToolContext[Any]) -> ToolContext[Any]:
     return ToolContext(
-        ctx.deps, ctx.caller, ctx.session_id, ctx.run_id, ctx.call_id, ctx.tool_name, ctx.scope,
-        ctx.attempt + 1, ctx.decided,
-    )  # fmt: skip
+        ctx.deps,
+        ctx.caller,
+        ctx.session_id,
+        ctx.run_id,
+        ctx.call_id,
+        ctx.tool_name,
+        ctx.scope,
+        ctx.attempt + 1,
+        ctx.decided,
+    )
