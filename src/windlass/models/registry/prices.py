@@ -1,4 +1,4 @@
-"""Prices and limits of models. Read from `catalog.toml` at the first question.
+"""Prices and limits of models. Read from `prices.toml` at the first question.
 
 A model that is not in it works all the same; it costs nothing on paper, which is said once, and has
 no known limits. `[llm.prices]` of the configuration comes before the table.
