@@ -12,9 +12,9 @@ from typing import Any, Final, Unpack, cast
 
 from windlass.agents.agent_loop import agent_loop
 from windlass.callers.caller import Caller, compose, default_llm_caller
+from windlass.callers.common import Other, other
 from windlass.callers.escalation import with_escalation
 from windlass.callers.logs import with_logging
-from windlass.callers.shared import Other, other
 from windlass.engine.judge_options import CHECKS
 from windlass.engine.model import model_of
 from windlass.engine.options import LoopKeywords, merge_options

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from windlass import seams
 from windlass.callers.caller import Layer
+from windlass.callers.common import who
 from windlass.callers.options import categories, number, takes_a_dict, whole
 from windlass.callers.scope import ScopedStates, scope_of
-from windlass.callers.shared import who
 from windlass.errors import CircuitOpen, ModelError
 from windlass.models.base import Emit, Model, Request, Response
 from windlass.models.wrappers.base import Holding

@@ -19,9 +19,9 @@ import msgspec
 
 from windlass import seams
 from windlass.callers.caller import Layer
+from windlass.callers.common import digest, with_price
 from windlass.callers.options import number, takes_a_dict, whole
 from windlass.callers.redaction import LayerRedactor, secrets_of
-from windlass.callers.shared import digest, with_price
 from windlass.errors import ConfigError, NoSuchSession, StoreError, safe_repr
 from windlass.events import Noted
 from windlass.files import check_private

@@ -10,9 +10,9 @@ import msgspec
 
 from windlass import seams
 from windlass.callers.caller import Layer
+from windlass.callers.common import Other, other, with_price
 from windlass.callers.contract import call_of
 from windlass.callers.options import function, takes_a_dict
-from windlass.callers.shared import Other, other, with_price
 from windlass.errors import ConfigError
 from windlass.events import StreamRestarted
 from windlass.loop.reply import cost_of

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
 from windlass.callers.caller import Layer
-from windlass.callers.options import categories, takes_a_dict
-from windlass.callers.shared import (
+from windlass.callers.common import (
     Other,
     other,
     who,
     with_price,
 )
+from windlass.callers.options import categories, takes_a_dict
 from windlass.errors import ConfigError, ModelError
 from windlass.events import StreamRestarted
 from windlass.models.base import Emit, Model, Request, Response

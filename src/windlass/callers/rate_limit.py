@@ -18,9 +18,9 @@ from collections.abc import Callable, Mapping
 
 from windlass import seams
 from windlass.callers.caller import Layer
+from windlass.callers.common import tokens_of, who
 from windlass.callers.options import number, takes_a_dict, whole
 from windlass.callers.scope import ScopedStates, scope_of
-from windlass.callers.shared import tokens_of, who
 from windlass.errors import RateLimited
 from windlass.events import StreamRestarted
 from windlass.models.base import Emit, Model, Request, Response

@@ -17,13 +17,13 @@ import msgspec
 
 from windlass import seams
 from windlass.callers.caller import Layer
-from windlass.callers.options import function, number, takes_a_dict
-from windlass.callers.shared import (
+from windlass.callers.common import (
     Other,
     other,
     who,
     with_price,
 )
+from windlass.callers.options import function, number, takes_a_dict
 from windlass.loop.reply import cost_of, repair_reply
 from windlass.models.base import Aside, Emit, Model, Request, Response, silent
 from windlass.models.meter import (

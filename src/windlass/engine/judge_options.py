@@ -20,8 +20,9 @@ from windlass.options.checks import (
     text,
     texts,
 )
+from windlass.options.group import checks_of
 from windlass.policies.completion import TurnPolicy
-from windlass.policies.stall.options import ACTIONS, LoopDetection, StallDiagnostics
+from windlass.policies.stall.options import LoopDetection, StallDiagnostics, StallOptions
 from windlass.policies.turn_limit.options import IterationBudget
 
 if TYPE_CHECKING:
@@ -62,10 +63,6 @@ def _model(name: str, value: Any) -> Any:
 
 def _when(name: str, value: Any) -> Any:
     return value if callable(value) else one_of("always", "stalled")(name, value)
-
-
-def _action(name: str, value: Any) -> Any:
-    return value if callable(value) else one_of(*ACTIONS)(name, value)
 
 
 _WHOLE, _COUNT = number(0, whole=True), number(1, whole=True)
@@ -171,29 +168,7 @@ CHECKS: dict[str, _Check] = {
     "done_judge": _done_judge,
     "max_verify_attempts": _COUNT,
     "step_judge": _step_judge,
-    "stall_diagnostics": shaped(
-        StallDiagnostics,
-        {
-            "enabled": boolean,
-            "threshold": number(2, whole=True),
-            "inject_feedback": boolean,
-            "max_feedback": _WHOLE,
-            "exempt_tools": texts,
-            "include_arguments": boolean,
-        },
-        {"allow_repeated_tools": "exempt_tools"},
-    ),
-    "loop_detect_warn": _WHOLE,
-    "loop_detect_block": _COUNT,
-    "loop_detect_skip": _COUNT,
-    "loop_detection": shaped(
-        LoopDetection,
-        {
-            "max_repetitions": number(2, whole=True),
-            "window": _COUNT,
-            "on_loop_detected": _action,
-        },
-    ),
+    **checks_of(StallOptions),
     "turn_policy": shaped(
         TurnPolicy,
         {

@@ -13,7 +13,7 @@ from windlass.options.prompt_text import Words
 from windlass.options.prompts import choose_prompt as prompt_of
 from windlass.options.prompts import override, words_of
 from windlass.policies.completion import ACT, NUDGES, SENTINEL, Completion, Mode
-from windlass.policies.stall.options import LoopDetection, LoopTiers, StallDiagnostics
+from windlass.policies.stall.options import build as build_stall
 from windlass.policies.turn_limit.options import IterationBudget, Turns
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from windlass.policies.judges.options import CompletionJudge, DoneJudge
     from windlass.policies.judges.step import StepJudge
     from windlass.policies.post_turn import Change
-    from windlass.policies.stall.policy import Stall
 
 #: The model that a judge's own settings name: `ask(provider, model)`.
 Named = Callable[[str | None, str | Model | None], Model]
@@ -61,7 +60,7 @@ def judging(
 
         words = words_of(options, "agent.native_tool_fallback", WORDS)
         chosen.append(NativeFallback(fallback, words))
-    if (stall := _stall(options)) is not None:  # before the judges: they read its warnings
+    if (stall := build_stall(options)) is not None:  # before the judges: they read its warnings
         chosen.append(stall)
     if (gates := _gates(options, named)) is not None:  # before completion, which asks for tools
         chosen.append(gates)
@@ -120,35 +119,6 @@ def _completion(
         required=required,
         shape=shape,
     )
-
-
-def _stall(options: Mapping[str, Any]) -> Stall | None:
-    diagnostics: StallDiagnostics | None = options.get("stall_diagnostics")
-    if diagnostics is not None and not diagnostics.enabled:
-        diagnostics = None
-    detection: LoopDetection | None = options.get("loop_detection")
-    tiers = _tiers(options)
-    if diagnostics is None and detection is None and tiers is None:
-        return None
-    from windlass.policies.stall.policy import Stall
-
-    return Stall(diagnostics, tiers, detection)
-
-
-def _tiers(options: Mapping[str, Any]) -> LoopTiers | None:
-    names = ("loop_detect_warn", "loop_detect_block", "loop_detect_skip")
-    if not any(name in options for name in names):
-        return None
-    warn, block, skip = (
-        options.get(name, usual) for name, usual in zip(names, (2, 3, 4), strict=True)
-    )
-    if warn == 0:
-        return None  # the word for off
-    if not warn <= block <= skip:
-        raise ConfigError(
-            f"loop_detect_warn, _block and _skip come in this order, not {warn}, {block}, {skip}"
-        )
-    return LoopTiers(warn, block, skip)
 
 
 def _gates(options: Mapping[str, Any], named: Named) -> Verification | None:

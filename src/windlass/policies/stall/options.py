@@ -1,32 +1,45 @@
-"""What going in circles means, and what is to be done about it: three configurations of one policy.
+"""Options against repetition: what counts as a stall, and what is done about it.
 
-`policy.py` acts on them.
+One policy, `policy.py`, acts on all three.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
+
+from windlass.errors import ConfigError
+from windlass.options.checks import boolean, number, one_of, texts
+from windlass.options.group import Option, OptionGroup, OptionStruct, Values, struct
+
+if TYPE_CHECKING:
+    from windlass.policies.stall.policy import Stall
 
 Action = Literal["warn", "inject", "terminate", "continue"]
 ACTIONS = ("warn", "inject", "terminate", "continue")
 
 
-class StallDiagnostics(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The same call in a row: `StallDiagnostics(threshold=3, max_feedback=1)`."""
+class StallDiagnostics(OptionStruct, frozen=True, kw_only=True):
+    """Warn of the same call in a row: `StallDiagnostics(threshold=3, max_feedback=1)`."""
 
-    enabled: bool = True
-    threshold: int = 3
-    inject_feedback: bool = True
-    max_feedback: int = 1
-    exempt_tools: tuple[str, ...] = ()
-    include_arguments: bool = False
+    enabled: Annotated[bool, Option(boolean)] = True
+    """Whether repeated calls are looked for."""
+    threshold: Annotated[int, Option(number(2, whole=True))] = 3
+    """Identical calls in a row before the warning."""
+    inject_feedback: Annotated[bool, Option(boolean)] = True
+    """Whether the model is told."""
+    max_feedback: Annotated[int, Option(number(0, whole=True))] = 1
+    """How often the model is told in one run."""
+    exempt_tools: Annotated[tuple[str, ...], Option(texts, aliases=("allow_repeated_tools",))] = ()
+    """Tools that may be called as often as the model likes."""
+    include_arguments: Annotated[bool, Option(boolean)] = False
+    """Whether the warning on record holds the arguments."""
 
 
 class LoopTiers(msgspec.Struct, frozen=True):
-    """The same call with the same result: a hint, another answer, no run at all."""
+    """Numbers of equal results after which a call is hinted at, answered otherwise, not run."""
 
     warn: int = 2
     block: int = 3
@@ -44,9 +57,61 @@ class LoopDetectionInfo(msgspec.Struct, frozen=True):
 Handler = Callable[[LoopDetectionInfo], Any | Awaitable[Any]]
 
 
-class LoopDetection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The same turn again: `LoopDetection(max_repetitions=3, on_loop_detected="terminate")`."""
+def _check_action(name: str, value: Any) -> Any:
+    return value if callable(value) else one_of(*ACTIONS)(name, value)
 
-    max_repetitions: int = 3
-    window: int = 4
-    on_loop_detected: Action | Handler = "warn"
+
+class LoopDetection(OptionStruct, frozen=True, kw_only=True):
+    """Detect a turn that is repeated: `LoopDetection(max_repetitions=3, on_loop_detected="terminate")`."""
+
+    max_repetitions: Annotated[int, Option(number(2, whole=True))] = 3
+    """Equal turns before it counts as a loop."""
+    window: Annotated[int, Option(number(1, whole=True))] = 4
+    """Turns that are compared."""
+    on_loop_detected: Annotated[Action | Handler, Option(_check_action)] = "warn"
+    """What is done, or a function that says so."""
+
+
+class StallOptions(OptionGroup, frozen=True, kw_only=True):
+    """Options against repetition."""
+
+    stall_diagnostics: Annotated[StallDiagnostics | None, Option(struct(StallDiagnostics))] = None
+    """Warn the model when it repeats the same call."""
+    loop_detection: Annotated[LoopDetection | None, Option(struct(LoopDetection))] = None
+    """Detect whole turns that are repeated."""
+    loop_detect_warn: Annotated[int | None, Option(number(0, whole=True))] = None
+    """Equal results of a call after which it carries a hint (2); 0 turns the tiers off."""
+    loop_detect_block: Annotated[int | None, Option(number(1, whole=True))] = None
+    """Equal results of a call after which it gets another answer (3)."""
+    loop_detect_skip: Annotated[int | None, Option(number(1, whole=True))] = None
+    """Equal results of a call after which it is not run (4)."""
+
+
+def build(values: Values) -> Stall | None:
+    """Build the policy, if any option asks for it."""
+    options = StallOptions.read(values)
+    diagnostics = options.stall_diagnostics
+    if diagnostics is not None and not diagnostics.enabled:
+        diagnostics = None
+    tiers = _build_tiers(options)
+    if diagnostics is None and options.loop_detection is None and tiers is None:
+        return None
+    from windlass.policies.stall.policy import Stall
+
+    return Stall(diagnostics, tiers, options.loop_detection)
+
+
+def _build_tiers(options: StallOptions) -> LoopTiers | None:
+    given = (options.loop_detect_warn, options.loop_detect_block, options.loop_detect_skip)
+    if given == (None, None, None):
+        return None
+    warn, block, skip = (
+        usual if value is None else value for value, usual in zip(given, (2, 3, 4), strict=True)
+    )
+    if warn == 0:  # the word for off
+        return None
+    if not warn <= block <= skip:
+        raise ConfigError(
+            f"loop_detect_warn, _block and _skip come in this order, not {warn}, {block}, {skip}"
+        )
+    return LoopTiers(warn, block, skip)

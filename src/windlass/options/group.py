@@ -1,0 +1,125 @@
+"""Option groups: the options of one behaviour, declared once, with their checks and defaults.
+
+```python
+class StallDiagnostics(OptionStruct, frozen=True, kw_only=True):
+    \"\"\"Warn the model when it repeats the same call.\"\"\"
+
+    threshold: Annotated[int, Option(number(2, whole=True))] = 3
+    \"\"\"Identical calls in a row before the warning.\"\"\"
+
+
+class StallOptions(OptionGroup, frozen=True, kw_only=True):
+    stall_diagnostics: Annotated[StallDiagnostics | None, Option(struct(StallDiagnostics))] = None
+    \"\"\"Warn the model when it repeats the same call.\"\"\"
+```
+
+The name of a field of a group is the name of an option. What was given is checked by name and kept as
+a flat mapping; `StallOptions.read(values)` gives a behaviour its own part of it, typed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Annotated, Any, TypeAlias, TypeVar, cast, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from windlass.errors import ConfigError, nearest, safe_repr
+
+#: Checks a value that was given under a name, and returns it as the behaviour takes it.
+Check: TypeAlias = Callable[[str, Any], Any]
+#: The options that were given, checked, by name.
+Values: TypeAlias = Mapping[str, Any]
+
+G = TypeVar("G", bound="OptionGroup")
+
+
+class Option(msgspec.Struct, frozen=True):
+    """What is known of an option beside its type: `Option(number(1, whole=True), aliases=("n",))`."""
+
+    check: Check
+    aliases: tuple[str, ...] = ()
+
+
+class OptionStruct(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Base of structs that are the value of an option, and may be given as a dict."""
+
+
+class OptionGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """Base of the options of one behaviour."""
+
+    @classmethod
+    def read(cls: type[G], values: Values) -> G:
+        """Take the group's own options out of all that were given: `StallOptions.read(values)`."""
+        fields = cls.__struct_fields__
+        return cls(**{name: values[name] for name in fields if name in values})
+
+    @classmethod
+    def is_given(cls, values: Values) -> bool:
+        """Return whether any option of the group was given."""
+        return not values.keys().isdisjoint(cls.__struct_fields__)
+
+
+@cache
+def read_options(kind: type[msgspec.Struct]) -> dict[str, Option]:
+    """Return the options that a group or a struct declares, by field name."""
+    declared: dict[str, Option] = {}
+    for name, hint in get_type_hints(kind, include_extras=True).items():
+        if get_origin(hint) is not Annotated:
+            continue
+        for extra in get_args(hint)[1:]:
+            if isinstance(extra, Option):
+                declared[name] = extra
+    missing = [name for name in kind.__struct_fields__ if name not in declared]
+    if missing:
+        raise TypeError(f"{kind.__name__}: {', '.join(missing)} has no Option with a check")
+    return declared
+
+
+def checks_of(*groups: type[OptionGroup]) -> dict[str, Check]:
+    """Return the check of each option of these groups; a name that two of them declare is an error."""
+    checks: dict[str, Check] = {}
+    for group in groups:
+        for name, option in read_options(group).items():
+            if name in checks:
+                raise TypeError(f"{group.__name__}: {name} is declared by another group already")
+            checks[name] = option.check
+    return checks
+
+
+def struct(kind: type[msgspec.Struct], *, flag: bool = True) -> Check:
+    """Return a check for a struct of options, or the dict it stands for; True takes all defaults.
+
+    Without `flag` True and False are refused.
+    """
+
+    def check(name: str, value: Any) -> Any:
+        if value is None or (flag and value is False):
+            return None
+        if flag and value is True:
+            return kind()
+        if isinstance(value, kind):
+            value = {field: getattr(value, field) for field in kind.__struct_fields__}
+        if not isinstance(value, Mapping):
+            raise ConfigError(f"{name} is a dict or a {kind.__name__}, not {safe_repr(value)}")
+        return kind(**_check_fields(kind, name, cast("Mapping[Any, Any]", value)))
+
+    return check
+
+
+def _check_fields(
+    kind: type[msgspec.Struct], name: str, given: Mapping[Any, Any]
+) -> dict[str, Any]:
+    options = read_options(kind)
+    aliases = {alias: field for field, option in options.items() for alias in option.aliases}
+    fields: dict[str, Any] = {}
+    for key, value in given.items():
+        field = str(aliases.get(key, key))
+        if field not in options:
+            hint = nearest(key, [*options, *aliases]) if isinstance(key, str) else ""
+            raise ConfigError(f"{name} has no key {safe_repr(key)}{hint}")
+        if field in fields:
+            raise ConfigError(f"{name}: {key} and {field} are the same: give one")
+        fields[field] = options[field].check(f"{name}.{key}", value)
+    return fields
