@@ -24,7 +24,7 @@ MODEL = BedrockConverse(CLAUDE, api_key="k", region="us-east-1")
 
 
 def address(model: Any, stream: bool = True) -> Any:
-    return asyncio.run(model._addressed(Settings(stream=stream), [b"{}"]))
+    return asyncio.run(model._address_request(Settings(stream=stream), [b"{}"]))
 
 
 def test_addresses() -> None:

@@ -42,7 +42,7 @@ class Box:
     def said(self): ...
 
 NAMES = ("a",
-         "b")
+         "b")  # fmt: skip
 """,
     "agents/model.py": "from windlass.agents.reaching import told\n",
     "cli/run.py": 'def f(options):\n    return options.get("model")\n',
