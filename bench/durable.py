@@ -28,7 +28,7 @@ from windlass.store.memory import MemoryStore
 from windlass.store.sqlite.store import SqliteStore
 
 LOOPS, TURNS = 64, 100
-DURABLE = 2.5
+DURABLE = 3.5  # reserves of metered calls are stored before the call
 
 Rows = list[tuple[bytes, bool]]  # payloads, and whether the loop waits for this one
 
