@@ -35,6 +35,12 @@ WITH RECURSIVE mine(oid) AS (
 ), place AS (
     SELECT oid, nspname, nspowner, nspacl FROM pg_namespace WHERE nspname = ANY($1::name[])
 )"""
+# The tables, views and sequences of schemas. pg_class has no index by schema, and a database may have
+# thousands of tables: so they are found by what depends on the schemas.
+_SCHEMAS: Final = "SELECT oid FROM pg_namespace WHERE nspname = ANY($1::name[])"
+_RELATIONS: Final = """
+SELECT objid FROM pg_depend WHERE refclassid = 'pg_namespace'::regclass AND refobjid = ANY($1::oid[])
+    AND classid = 'pg_class'::regclass"""
 _STRANGERS: Final = f"""{_TRUSTED}
 SELECT 'schema', nspname::text, pg_get_userbyid(nspowner)::text, '' FROM place
     WHERE nspowner NOT IN (SELECT oid FROM trusted)
@@ -54,14 +60,13 @@ SELECT 'operator', nspname::text, pg_get_userbyid(oprowner)::text, o.oid::regope
 UNION ALL
 SELECT 'relation', nspname::text, pg_get_userbyid(relowner)::text, relname::text
     FROM place JOIN pg_class AS c ON c.relnamespace = place.oid
-    WHERE relname LIKE 'windlass\\_%' AND relowner NOT IN (SELECT oid FROM trusted)
+    WHERE c.oid = ANY($2::oid[]) AND relname LIKE 'windlass\\_%' AND relowner NOT IN (SELECT oid FROM trusted)
 """
 _OURS: Final = """
 WITH ours AS (
     SELECT c.oid, c.relname::text AS name, c.relkind, c.relpersistence, c.relrowsecurity,
         c.relforcerowsecurity
-    FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
-    WHERE n.nspname = ANY($1::name[]) AND c.relname LIKE 'windlass\\_%'
+    FROM pg_class AS c WHERE c.oid = ANY($1::oid[]) AND c.relname LIKE 'windlass\\_%'
 )"""
 # What would run, or change what we read, when nothing but a plain statement is sent.
 _LIVE: Final = f"""{_OURS}
@@ -151,24 +156,32 @@ def quote(name: str) -> str:
 
 async def check_owners(connection: Connection, address: Address, names: Sequence[str]) -> None:
     """Raise `StoreError` if a role that we have no reason to trust has a hand in these schemas."""
-    for what, schema, role, name in await connection.fetch(_STRANGERS, list(names)):
+    relations = await _find_relations(connection, names)
+    for what, schema, role, name in await connection.fetch(_STRANGERS, list(names), relations):
         raise _distrust(address, what, schema, role, name)
-    for kind, name, table in await connection.fetch(_LIVE, list(names), list(_VIEW_OF)):
+    for kind, name, table in await connection.fetch(_LIVE, relations, list(_VIEW_OF)):
         raise _unknown(address, kind, name, table)
 
 
 async def check_tables(connection: Connection, address: Address, home: str, known: str) -> None:
     """Raise `StoreError` unless our tables are as `known` says; those it does not name are plain."""
-    for kind, name, table in await connection.fetch(_EXPRESSIONS, [home]):
+    relations = await _find_relations(connection, [home])
+    for kind, name, table in await connection.fetch(_EXPRESSIONS, relations):
         raise _unknown(address, kind, name, table)
     tables = _parse(known)
     for table, name, type_, required, generated, default in await connection.fetch(
-        _COLUMNS, [home]
+        _COLUMNS, relations
     ):
         declared = tables.get(table)
         plain = not generated and (not default or _CONSTANT.fullmatch(default) is not None)
         if not plain or (declared is not None and declared.get(name) != Column(type_, required)):
             raise _unknown(address, "column", name, table)
+
+
+async def _find_relations(connection: Connection, schemas: Sequence[str]) -> list[int]:
+    """Find the tables, views and sequences of these schemas."""
+    found = await connection.fetch(_SCHEMAS, list(schemas))
+    return [row[0] for row in await connection.fetch(_RELATIONS, [row[0] for row in found])]
 
 
 def _distrust(address: Address, what: str, schema: str, role: str, name: str) -> StoreError:
