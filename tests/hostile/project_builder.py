@@ -33,7 +33,7 @@ class World:
     def __init__(self, root: Path, model: str, attacker: str) -> None:
         self.root, self.model, self.attacker = root, model, attacker
         self.home, self.elsewhere = root / "home", root / "elsewhere"
-        self.work, self.project = root / "work", root / "work" / "project"
+        self.work, self.project = root / "folders", root / "folders" / "project"
         self.temporary, self.output = root / "temporary", root / "output"
         self.store = self.project  # the folder of the default store
         self.settings = self.home / ".config" / "windlass" / "windlass.toml"

@@ -120,7 +120,7 @@ def _detector(spec: Spec) -> Detector:
             f"{root}/home/.config/windlass/",
             f"{root}/temporary/",
         ],
-        sources=[f"{root}/work/", f"{root}/elsewhere/", f"{root}/home/"],
+        sources=[f"{root}/folders/", f"{root}/elsewhere/", f"{root}/home/"],
     )
 
 
