@@ -11,12 +11,12 @@ from windlass.errors import ConfigError, safe_repr
 from windlass.models.base import Model
 from windlass.options.checks import (
     boolean,
+    check_struct,
     function,
     late,
     number,
     one_of,
     optional,
-    shaped,
     text,
     texts,
 )
@@ -72,7 +72,7 @@ _JUDGE: dict[str, _Check] = {
     "system": text,
     "max_invocations": optional(_WHOLE),
 }
-_BUDGET = shaped(
+_BUDGET = check_struct(
     IterationBudget,
     {
         "mode": one_of("fixed", "adaptive"),
@@ -90,7 +90,7 @@ def _completion_judge() -> _Check:
     from windlass.policies.judges.options import CompletionJudge
 
     fields = {**_JUDGE, "feedback_fallback": text}
-    return shaped(CompletionJudge, fields, {"max_feedback": "max_invocations"})
+    return check_struct(CompletionJudge, fields, {"max_feedback": "max_invocations"})
 
 
 @late
@@ -104,8 +104,8 @@ def _done_judge() -> _Check:
         "max_invocations": optional(_WHOLE),
         "min_iterations_before_first": _WHOLE,
     }
-    fields = {**_JUDGE, "cadence": shaped(Cadence, cadence, flag=False)}
-    return shaped(DoneJudge, fields, {"max_feedback": "max_invocations"})
+    fields = {**_JUDGE, "cadence": check_struct(Cadence, cadence, flag=False)}
+    return check_struct(DoneJudge, fields, {"max_feedback": "max_invocations"})
 
 
 @late
@@ -122,7 +122,7 @@ def _step_judge() -> _Check:
         "skip_when_stalled": boolean,
         "skip_when_iterations_remaining": _WHOLE,
     }
-    return shaped(StepJudge, fields)
+    return check_struct(StepJudge, fields)
 
 
 def _iteration_budget(name: str, value: Any) -> Any:
@@ -169,7 +169,7 @@ CHECKS: dict[str, _Check] = {
     "max_verify_attempts": _COUNT,
     "step_judge": _step_judge,
     **checks_of(StallOptions),
-    "turn_policy": shaped(
+    "turn_policy": check_struct(
         TurnPolicy,
         {
             "require_action_or_yield": boolean,

@@ -145,7 +145,7 @@ def plain(name: str, value: dict[Any, Any]) -> dict[str, Any]:
     return value
 
 
-def shaped(
+def check_struct(
     kind: type[msgspec.Struct],
     checks: Mapping[str, _Check],
     also: Mapping[str, str] | None = None,

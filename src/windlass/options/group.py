@@ -21,11 +21,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Annotated, Any, TypeAlias, TypeVar, cast, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from windlass.errors import ConfigError, nearest, safe_repr
+from windlass.options.checks import check_struct
 
 #: Checks a value that was given under a name, and returns it as the behaviour takes it.
 Check: TypeAlias = Callable[[str, Any], Any]
@@ -95,31 +95,9 @@ def struct(kind: type[msgspec.Struct], *, flag: bool = True) -> Check:
     """
 
     def check(name: str, value: Any) -> Any:
-        if value is None or (flag and value is False):
-            return None
-        if flag and value is True:
-            return kind()
-        if isinstance(value, kind):
-            value = {field: getattr(value, field) for field in kind.__struct_fields__}
-        if not isinstance(value, Mapping):
-            raise ConfigError(f"{name} is a dict or a {kind.__name__}, not {safe_repr(value)}")
-        return kind(**_check_fields(kind, name, cast("Mapping[Any, Any]", value)))
+        options = read_options(kind)
+        checks = {field: option.check for field, option in options.items()}
+        aliases = {alias: field for field, option in options.items() for alias in option.aliases}
+        return check_struct(kind, checks, aliases, flag=flag)(name, value)
 
     return check
-
-
-def _check_fields(
-    kind: type[msgspec.Struct], name: str, given: Mapping[Any, Any]
-) -> dict[str, Any]:
-    options = read_options(kind)
-    aliases = {alias: field for field, option in options.items() for alias in option.aliases}
-    fields: dict[str, Any] = {}
-    for key, value in given.items():
-        field = str(aliases.get(key, key))
-        if field not in options:
-            hint = nearest(key, [*options, *aliases]) if isinstance(key, str) else ""
-            raise ConfigError(f"{name} has no key {safe_repr(key)}{hint}")
-        if field in fields:
-            raise ConfigError(f"{name}: {key} and {field} are the same: give one")
-        fields[field] = options[field].check(f"{name}.{key}", value)
-    return fields

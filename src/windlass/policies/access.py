@@ -11,12 +11,12 @@ from windlass.errors import ConfigError, safe_repr
 from windlass.loop.policy import Policy
 from windlass.options.checks import (
     boolean,
+    check_struct,
     function,
     late,
     number,
     one_of,
     optional,
-    shaped,
     texts,
 )
 
@@ -54,7 +54,7 @@ def _roots(name: str, value: Any) -> tuple[str, ...]:
     return roots
 
 
-_ceiling: _Check = shaped(
+_ceiling: _Check = check_struct(
     Ceiling,
     {"tools": optional(texts), "side_effect_level": optional(one_of(*LEVELS))},
     flag=False,
@@ -68,7 +68,7 @@ def _permissions() -> _Check:
     allow: _Check = optional(entries_of)
     deny: _Check = lambda name, value: allow(name, value) or ()  # noqa: E731
     fields = {"allow": allow, "deny": deny, "on_escalation": function}
-    return shaped(Permissions, fields, flag=False)
+    return check_struct(Permissions, fields, flag=False)
 
 
 @late
@@ -89,7 +89,7 @@ def _approval() -> _Check:
         "request_permission": function,
         "guards": boolean,
     }
-    return shaped(ApprovalPolicy, fields, flag=False)
+    return check_struct(ApprovalPolicy, fields, flag=False)
 
 
 CHECKS: dict[str, _Check] = {

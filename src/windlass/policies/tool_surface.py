@@ -10,12 +10,12 @@ from windlass.errors import ConfigError
 from windlass.loop.policy import Policy
 from windlass.options.checks import (
     boolean,
+    check_struct,
     late,
     no_key,
     number,
     one_of,
     optional,
-    shaped,
     texts,
 )
 from windlass.options.prompt_text import Words
@@ -62,7 +62,7 @@ def _fields() -> Callable[[str, Any], Any]:
         "keep_classes": optional(_classes),
         "unknown_tool_policy": optional(one_of("keep", "prune")),
     }
-    return shaped(ToolSurfaceNarrowing, fields)
+    return check_struct(ToolSurfaceNarrowing, fields)
 
 
 def _narrowing(name: str, value: Any) -> ToolSurfaceNarrowing | None:

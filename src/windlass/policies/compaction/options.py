@@ -12,11 +12,11 @@ from windlass.loop.policy import Policy
 from windlass.models.base import Model
 from windlass.options.checks import (
     boolean,
+    check_struct,
     function,
     number,
     one_of,
     optional,
-    shaped,
     text,
     texts,
 )
@@ -55,9 +55,9 @@ _POLICY_FIELDS: dict[str, _Check] = {
     "extend_default_instructions": boolean,
     "author": optional(text),
 }
-policy_of: _Check = shaped(CompactionPolicy, _POLICY_FIELDS, flag=False)
+policy_of: _Check = check_struct(CompactionPolicy, _POLICY_FIELDS, flag=False)
 _strategy: _Check = one_of("none", *STRATEGIES)
-_fields: _Check = shaped(
+_fields: _Check = check_struct(
     Compaction,
     {
         "strategy": optional(_strategy),

@@ -11,11 +11,11 @@ from windlass.errors import ConfigError, safe_repr
 from windlass.loop.policy import Policy
 from windlass.models.base import Model
 from windlass.options.checks import (
+    check_struct,
     no_key,
     number,
     one_of,
     optional,
-    shaped,
     text,
 )
 from windlass.policies.build import About
@@ -80,7 +80,7 @@ def _strategy(name: str, value: Any) -> ContextStrategy | None:
         return None
     for kind, fields in _FIELDS.values():
         if isinstance(value, kind):
-            return shaped(kind, fields, flag=False)(name, value)
+            return check_struct(kind, fields, flag=False)(name, value)
     if not isinstance(value, Mapping):
         raise ConfigError(
             f"{name} is a dict with a type, or a ContextStrategy, not {safe_repr(value)}"
@@ -97,7 +97,7 @@ def _strategy(name: str, value: Any) -> ContextStrategy | None:
     for field in msgspec.structs.fields(kind):
         if field.required and field.name not in given:
             raise ConfigError(f"{name} of type {chosen!r} needs {field.name}")
-    return shaped(kind, fields, flag=False)(name, given)
+    return check_struct(kind, fields, flag=False)(name, given)
 
 
 def _other_key(name: str, chosen: str, key: object, fields: Mapping[str, _Check]) -> ConfigError:

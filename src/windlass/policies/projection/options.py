@@ -9,11 +9,11 @@ from windlass.errors import ConfigError, safe_repr
 from windlass.loop.policy import Policy
 from windlass.options.checks import (
     boolean,
+    check_struct,
     function,
     number,
     one_of,
     optional,
-    shaped,
     text,
     texts,
 )
@@ -39,7 +39,7 @@ class ShapingOptions(TypedDict, total=False):
 _Check = Callable[[str, Any], Any]
 _policy: _Check = one_of(*POLICIES)
 _COUNT: _Check = optional(number(0, whole=True))
-_fields: _Check = shaped(
+_fields: _Check = check_struct(
     TranscriptProjection,
     {
         "policy": _policy,

@@ -12,9 +12,9 @@ from windlass.loop.policy import Policy
 from windlass.models.base import Model
 from windlass.options.checks import (
     boolean,
+    check_struct,
     number,
     optional,
-    shaped,
     text,
 )
 from windlass.options.prompts import words_of
@@ -58,7 +58,7 @@ def _model(name: str, value: Any) -> Any:
     return text(name, value)
 
 
-_fields: Callable[[str, Any], Any] = shaped(
+_fields: Callable[[str, Any], Any] = check_struct(
     Scratchpad,
     {
         "enabled": boolean,
@@ -67,7 +67,7 @@ _fields: Callable[[str, Any], Any] = shaped(
         "max_recent_messages": number(0, 1_000, whole=True),
         "schema_retries": number(0, 10, whole=True),
         "initial": optional(_initial),
-        "reorganizer": shaped(
+        "reorganizer": check_struct(
             Reorganizer, {"provider": optional(text), "model": _model}, flag=False
         ),
     },

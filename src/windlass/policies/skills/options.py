@@ -10,10 +10,10 @@ from windlass.errors import ConfigError, nearest, safe_repr
 from windlass.loop.policy import Policy
 from windlass.options.checks import (
     boolean,
+    check_struct,
     function,
     number,
     one_of,
-    shaped,
     text,
     texts,
     words,
@@ -143,7 +143,7 @@ def _dict(name: str, value: Any) -> dict[str, Any]:
     return dict(cast("Mapping[str, Any]", value))
 
 
-_DEFINED: _Check = shaped(
+_DEFINED: _Check = check_struct(
     Skill,
     {
         "name": text,
@@ -186,7 +186,7 @@ def _invoke(name: str, value: Any) -> tuple[str, ...]:
     return texts(name, [value] if isinstance(value, str) else value)
 
 
-_FIELDS: _Check = shaped(
+_FIELDS: _Check = check_struct(
     SkillMatch,
     {
         "strategy": one_of("metadata", "host", "embedding"),

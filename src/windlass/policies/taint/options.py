@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from windlass.access.taint import labels_of
 from windlass.loop.policy import Policy
-from windlass.options.checks import boolean, late, one_of, shaped
+from windlass.options.checks import boolean, check_struct, late, one_of
 from windlass.tools.tool import Tool
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def _fields() -> Callable[[str, Any], Any]:
         "trust_prompt": boolean,
         "unlabelled": one_of("cautious", "harmless"),
     }
-    return shaped(Taint, fields)
+    return check_struct(Taint, fields)
 
 
 def _taint(name: str, value: Any) -> Taint | bool:
