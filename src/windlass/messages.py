@@ -11,6 +11,8 @@ from typing import Any, Literal, TypeAlias, Union, cast
 
 import msgspec
 
+from windlass.json_types import JsonObject
+
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 
 Outcome: TypeAlias = Literal[
@@ -59,13 +61,13 @@ class ToolCall(
 
     id: str
     name: str
-    arguments: dict[str, Any]
+    arguments: JsonObject
     raw: str | None = None
     opaque: Any = None
     origin: Origin | None = None
 
     @property
-    def input(self) -> dict[str, Any]:
+    def input(self) -> JsonObject:
         """The same as `arguments`."""
         return self.arguments
 
@@ -163,7 +165,7 @@ class ToolSpec(msgspec.Struct, frozen=True, omit_defaults=True):
 
     name: str
     description: str
-    parameters: dict[str, Any]
+    parameters: JsonObject
     strict: bool = False  # the provider is to hold the model to the schema, where it can
     defer_loading: bool = False  # kept from the model until a search finds it
     namespace: str | None = None

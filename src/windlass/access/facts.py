@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 from windlass.access.values import iterate_values, spell_scalar
+from windlass.json_types import JsonObject
 
 Kind: TypeAlias = Literal["path", "url", "command", "text"]
 KINDS: Final[tuple[Kind, ...]] = ("path", "url", "command")
@@ -128,7 +129,7 @@ def kind_of_argument(name: str, annotations: Mapping[str, Any]) -> Kind:
 
 def _arguments_of_kind(
     kind: str, annotations: Mapping[str, Any], arguments: Mapping[str, Any]
-) -> dict[str, Any]:
+) -> JsonObject:
     """The arguments of one kind."""
     declared = annotations.get(kind)
     if isinstance(declared, str):

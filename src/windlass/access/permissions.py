@@ -16,8 +16,9 @@ from windlass.access.paths import current_folder, is_url, read_path, relate_to
 from windlass.access.values import has_many_values, iterate_values
 from windlass.errors import ConfigError, error_text, nearest, safe_repr
 from windlass.globs import match_name
+from windlass.json_types import JsonObject
 
-Predicate: TypeAlias = Callable[[dict[str, Any]], Any]
+Predicate: TypeAlias = Callable[[JsonObject], Any]
 _KEYS: Final = ("arg_key", "patterns")
 
 
@@ -184,7 +185,7 @@ class PermissionRequest(msgspec.Struct, frozen=True):
     """What `on_escalation` is asked about: a call that the lists deny."""
 
     tool: str
-    args: dict[str, Any]
+    args: JsonObject
     reason: str
     session: str
 

@@ -18,6 +18,7 @@ import msgspec
 from windlass.errors import ConfigError, NoSuchSession, nearest, safe_repr
 from windlass.events import JournalEntry, RunStarted, ToolDecided, ToolIntended, ToolResulted
 from windlass.events.policy import UndoBegun, UndoEnded
+from windlass.json_types import JsonObject
 from windlass.resources import audit
 from windlass.store import codec as written
 from windlass.store import seals
@@ -60,10 +61,10 @@ class AuditEntry(msgspec.Struct, frozen=True):
     resource: str | None = None
     verb: str | None = None
     row: str | None = None
-    changes: tuple[dict[str, Any], ...] = ()
+    changes: tuple[JsonObject, ...] = ()
     asker: str | None = None  # the policies that asked somebody
     answered_by: str | None = None  # who answered them
-    policy_decision: dict[str, Any] | None = None  # which rule and why, what was asked and answered
+    policy_decision: JsonObject | None = None  # which rule and why, what was asked and answered
     seq: int = 0  # of the row of its chain where it begins
     placed_at: float = 0.0  # `at`, or that of an earlier row where a clock was set back
 
@@ -118,7 +119,7 @@ class _Query:
                 raise ConfigError(
                     f"audit.query has no filter {name!r}{nearest(name, AuditQuery.__annotations__)}"
                 )
-        given = cast("dict[str, Any]", which)
+        given = cast("JsonObject", which)
         for name, value in given.items():
             _check(name, value)
         self.limit: int = which.get("limit", LIMIT)
@@ -494,8 +495,8 @@ def _entry(row: audit.AuditRow) -> AuditEntry:
     )
 
 
-def _changes(row: audit.AuditRow) -> tuple[dict[str, Any], ...]:
+def _changes(row: audit.AuditRow) -> tuple[JsonObject, ...]:
     try:
-        return msgspec.json.decode(row.changes, type=tuple[dict[str, Any], ...])
+        return msgspec.json.decode(row.changes, type=tuple[JsonObject, ...])
     except msgspec.DecodeError:
         return ()

@@ -26,6 +26,7 @@ from windlass.errors import (
     whole_text,
 )
 from windlass.events import StreamRestarted
+from windlass.json_types import JsonObject
 from windlass.loop.policy import Policy
 from windlass.loop.reply import cost_of
 from windlass.messages import Block, Message, Text, Thinking, ToolCall, ToolSpec
@@ -70,7 +71,7 @@ _OWN = ("model", "provider", "messages", "tools", "tail")
 RESERVED = frozenset({"suspended", "cancelling"})  # only a run that really waits may say so
 
 
-class Call(dict[str, Any]):
+class Call(JsonObject):
     """What a caller is asked: a dict whose keys can be read as fields, `call.turn.iteration`."""
 
     def __getattr__(self, name: str) -> Any:
@@ -80,7 +81,7 @@ class Call(dict[str, Any]):
             raise AttributeError(f"a call has no {name!r}{nearest(name, self)}") from None
 
 
-class Answer(dict[str, Any]):
+class Answer(JsonObject):
     """What a caller answers: `{ok: True, value}` or `{ok: False, status, error}`."""
 
     exception: WindlassError | None = None  # raised as it was, when the answer is handed on
@@ -161,8 +162,8 @@ def _with_price(model: Model, request: Request, response: Response) -> Response:
     )
 
 
-def _error_to_dict(error: WindlassError) -> dict[str, Any]:
-    detail: dict[str, Any] = {"kind": type(error).__name__, "message": error_text(error)}
+def _error_to_dict(error: WindlassError) -> JsonObject:
+    detail: JsonObject = {"kind": type(error).__name__, "message": error_text(error)}
     if isinstance(error, ModelError):
         detail |= {
             "category": error.category,

@@ -12,6 +12,7 @@ from windlass.callers.caller import Layer
 from windlass.callers.contract import turn_under_way
 from windlass.callers.options import function, takes_a_dict
 from windlass.errors import ConfigError, attribute, error_text, nearest, safe_repr
+from windlass.json_types import JsonObject
 from windlass.loop.reply import cost_of
 from windlass.models.base import Emit, Model, Request, Response
 from windlass.models.wrappers.base import Holding
@@ -31,7 +32,7 @@ class LoggedModel(Holding):
     async def respond(self, request: Request, emit: Emit) -> Response:
         """The answer; what became of the call is told either way."""
         iteration, session_id = turn_under_way.get()
-        record: dict[str, Any] = {
+        record: JsonObject = {
             "provider": self.provider,
             "model": self.name,
             "session_id": session_id,
@@ -76,14 +77,14 @@ class Logging(Layer):
 
     name = "with_logging"
 
-    def __init__(self, sink: Callable[[dict[str, Any]], Any] | None, level: str) -> None:
+    def __init__(self, sink: Callable[[JsonObject], Any] | None, level: str) -> None:
         self.sink, self.level = sink, logging.getLevelNamesMapping()[level.upper()]
 
     def wrap(self, model: Model) -> Model:
         """The model, its calls told."""
         return LoggedModel(model, self)
 
-    async def tell(self, record: dict[str, Any]) -> None:
+    async def tell(self, record: JsonObject) -> None:
         """Hand the record over; a sink that fails harms nobody."""
         if self.sink is None:
             words = " ".join(
@@ -100,9 +101,7 @@ class Logging(Layer):
 
 
 @takes_a_dict
-def with_logging(
-    sink: Callable[[dict[str, Any]], Any] | None = None, *, level: str = "info"
-) -> Layer:
+def with_logging(sink: Callable[[JsonObject], Any] | None = None, *, level: str = "info") -> Layer:
     """Tell every call to `sink(record)`, or to the logger `windlass`: `with_logging(records.append)`.
 
     A record says who was asked, in which turn of which session, how long it took, tokens, cost, stop

@@ -20,6 +20,7 @@ from windlass.callers.redaction import LayerRedactor, secrets_of
 from windlass.callers.scope import current_tenant
 from windlass.errors import ConfigError, ModelError, TestBroken
 from windlass.files import LARGEST_EXPORT, open_private, read_regular
+from windlass.json_types import JsonObject
 from windlass.messages import Message, Text
 from windlass.models.base import Completion, Emit, Frame, Model, Request, Response
 from windlass.models.mock import MockError, deltas, error_from
@@ -54,7 +55,7 @@ class TapeReply(msgspec.Struct, frozen=True, tag="reply", tag_field="line", omit
     model: str
     system: str
     tools: dict[str, str]  # name: digest
-    settings: dict[str, Any]
+    settings: JsonObject
     messages: tuple[str, ...]
     response: Response | None = None
     error: MockError | None = None

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from windlass.cli.main import debug_option
 from windlass.cli.options import json_option
 from windlass.cli.sessions import at_place, store_option
+from windlass.json_types import JsonObject
 
 if TYPE_CHECKING:
     from windlass.audit.anchors import FileAnchor
@@ -148,7 +149,7 @@ def query(store: str | None, as_json: bool, limit: int, **given: str | None) -> 
     from windlass.cli.cost import when
     from windlass.cli.store_location import find_place
 
-    which: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    which: JsonObject = {name: value for name, value in given.items() if value is not None}
     for name in ("since", "until"):
         if name in which:
             which[name] = when(f"--{name}", which[name], seams.now())
@@ -199,7 +200,7 @@ def _did(entry: AuditEntry) -> str:
 
     said: list[str] = []
     for change in entry.changes:
-        diff: dict[str, Any] = change.get("diff") or {}
+        diff: JsonObject = change.get("diff") or {}
         fields = [
             f"{name}: {values}"
             if isinstance(values, str)

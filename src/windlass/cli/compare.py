@@ -13,6 +13,7 @@ from windlass.engine.environment import Runtime
 from windlass.engine.model import with_retries
 from windlass.errors import BudgetExceeded, ModelError
 from windlass.events import JournalEntry, Replied
+from windlass.json_types import JsonObject
 from windlass.llm.scope import ask_once
 from windlass.loop.ledger import Ledger, Limits
 from windlass.loop.requests import requests_of
@@ -202,7 +203,7 @@ def _document(
     asked: int,
     stopped: str | None,
     usd: float,
-) -> dict[str, Any]:
+) -> JsonObject:
     return {
         "session_id": session_id,
         "model": name,

@@ -11,6 +11,7 @@ import click
 from windlass.cli.main import debug_option
 from windlass.cli.options import json_option
 from windlass.cli.sessions import on_session, store_option
+from windlass.json_types import JsonObject
 
 if TYPE_CHECKING:
     from windlass.cli.console import ConsoleOutput, Part
@@ -102,7 +103,7 @@ def context(
         paper.line(*line)
 
 
-def as_data(found: RequestContext) -> dict[str, Any]:
+def as_data(found: RequestContext) -> JsonObject:
     """Everything, uncut: the request itself too."""
     import msgspec
 
@@ -111,11 +112,11 @@ def as_data(found: RequestContext) -> dict[str, Any]:
     context, request = found.context, found.request
     shares: dict[str, tuple[Share, ...]] = {"frame": FRAME, "view": VIEW, "tail": ("tail",)}
     sizes = {name: sum(p.tokens for p in context.of(*of)) for name, of in shares.items()}
-    facts: dict[str, Any] = {
+    facts: JsonObject = {
         name: getattr(context, name)
         for name in ("session_id", "run", "turn", "call", "agent", "provider", "model", "purpose")
     }
-    data: dict[str, Any] = {
+    data: JsonObject = {
         **facts,
         "calls": context.calls,
         "estimated_tokens": {"total": context.tokens, **sizes},

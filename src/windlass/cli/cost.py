@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from windlass.cli.main import debug_option
 from windlass.cli.options import json_option
 from windlass.cli.sessions import at_place, store_option
+from windlass.json_types import JsonObject
 
 if TYPE_CHECKING:
     from windlass.cli.console import ConsoleOutput
@@ -59,7 +60,7 @@ def cost(
 
     key = _key(by)
     now = seams.now()
-    which: dict[str, Any] = {
+    which: JsonObject = {
         "since": when("--since", since, now),
         "until": when("--until", until, now),
         "tenant": tenant,
@@ -175,7 +176,7 @@ def _lacks_price(call: ModelCall) -> bool:
     return not prices.tariff(call.provider, call.model).known
 
 
-def _document(group: Group) -> dict[str, Any]:
+def _document(group: Group) -> JsonObject:
     return {
         "name": group.name,
         "calls": group.calls,

@@ -10,6 +10,7 @@ import click
 
 from windlass.cli.main import debug_option
 from windlass.cli.options import json_option
+from windlass.json_types import JsonObject
 
 if TYPE_CHECKING:
     from windlass.cli.console import ConsoleOutput
@@ -179,7 +180,7 @@ def _write_row(report: Report) -> str:
     return f"row {done}: {os.path.relpath(path)}{wins}"
 
 
-def _document(report: Report, wrote: str | None) -> dict[str, Any]:
+def _document(report: Report, wrote: str | None) -> JsonObject:
     import msgspec
 
     return {

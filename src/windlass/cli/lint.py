@@ -13,6 +13,7 @@ from windlass.cli.lint_code import DEPRECATED, RULE, Finding, read_source, unkno
 from windlass.cli.main import debug_option
 from windlass.cli.options import json_option
 from windlass.files import LARGEST_EXPORT, read_regular
+from windlass.json_types import JsonObject
 
 if TYPE_CHECKING:
     from windlass.models.base import Request
@@ -229,7 +230,7 @@ def _old_keys(file: Path) -> Iterator[Finding]:
 
 def _leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
     if isinstance(value, dict):
-        for key, inner in cast("dict[str, Any]", value).items():
+        for key, inner in cast("JsonObject", value).items():
             yield from _leaves(inner, (*path, key))
     elif path:
         yield path, value
@@ -412,7 +413,7 @@ def _from_plain(value: Any, file: str) -> Request:
     from windlass.messages import ToolSpec, as_messages
     from windlass.models.base import Frame, Request
 
-    fields = cast("dict[str, Any]", value) if isinstance(value, dict) else {"messages": value}
+    fields = cast("JsonObject", value) if isinstance(value, dict) else {"messages": value}
     said = fields.get("messages")
     try:
         if not isinstance(said, list):
@@ -438,4 +439,4 @@ def _message_type() -> Any:
 
 
 def _has_blocks(one: Any) -> bool:
-    return isinstance(one, dict) and isinstance(cast("dict[str, Any]", one).get("content"), list)
+    return isinstance(one, dict) and isinstance(cast("JsonObject", one).get("content"), list)

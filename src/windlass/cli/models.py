@@ -10,6 +10,7 @@ import click
 from windlass.cli.lazy import LazyGroup
 from windlass.cli.main import debug_option
 from windlass.cli.options import json_option
+from windlass.json_types import JsonObject
 
 _COMMANDS = {
     "list": ("windlass.cli.models:show", "Known models: prices, sizes and what they can do."),
@@ -119,7 +120,7 @@ def _also(info: Any) -> str:
     return " ".join(word for word, holds in words.items() if holds)
 
 
-def _provider(name: str) -> dict[str, Any]:
+def _provider(name: str) -> JsonObject:
     from windlass.models.registry.provider_table import ENDPOINTS
 
     if name == "mock":
@@ -134,7 +135,7 @@ def _provider(name: str) -> dict[str, Any]:
     }
 
 
-def _key_state(provider: dict[str, Any]) -> str:
+def _key_state(provider: JsonObject) -> str:
     if not provider["key_env"]:
         return "none needed"
     if provider["key_set"]:
@@ -142,7 +143,7 @@ def _key_state(provider: dict[str, Any]) -> str:
     return f"missing: {provider['key_env'][0]}"
 
 
-def _model(info: Any) -> dict[str, Any]:
+def _model(info: Any) -> JsonObject:
     import msgspec
 
     return {"name": info.name, **msgspec.to_builtins(info)}

@@ -15,6 +15,7 @@ import click
 from windlass.cli.main import debug_option
 from windlass.errors import ConfigError, nearest
 from windlass.files import read_regular
+from windlass.json_types import JsonObject
 
 if TYPE_CHECKING:
     from windlass.agents.agent import Agent
@@ -225,7 +226,7 @@ def make_agent(
     if past is not None and chosen.resume is not None:
         _same_tools(past, tools, hint)
     system = read_system(chosen.system)
-    options: dict[str, Any] = {}
+    options: JsonObject = {}
     if chosen.max_turns is not None:
         options["max_turns"] = chosen.max_turns
     limits = {
@@ -338,11 +339,11 @@ def answers_of(chosen: RunOptions) -> tuple[Mapping[str, Any], Mapping[str, Any]
     """Decisions and results for the calls of a parked run."""
     from windlass.loop.resume_input import Allow, Deny
 
-    decisions: dict[str, Any] = {call: Allow() for call in chosen.allow}
+    decisions: JsonObject = {call: Allow() for call in chosen.allow}
     for text in chosen.deny:
         call, _, reason = text.partition("=")
         decisions[call] = Deny(reason or None)
-    results: dict[str, Any] = {}
+    results: JsonObject = {}
     for text in chosen.result:
         call, equals, value = text.partition("=")
         if not equals:

@@ -10,6 +10,7 @@ import click
 from windlass.cli.main import debug_option
 from windlass.cli.options import json_option
 from windlass.cli.sessions import on_session, store_option
+from windlass.json_types import JsonObject
 
 if TYPE_CHECKING:
     from windlass.cli.console import ConsoleOutput
@@ -236,7 +237,7 @@ def _show(paper: ConsoleOutput, found: Difference) -> None:
     paper.line("")
 
 
-def _document(session_id: str, done: Sequence[ReplayReport]) -> dict[str, Any]:
+def _document(session_id: str, done: Sequence[ReplayReport]) -> JsonObject:
     return {
         "session_id": session_id,
         "identical": all(one.difference is None for one in done),

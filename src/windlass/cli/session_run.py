@@ -26,6 +26,7 @@ from windlass.engine.environment import Runtime
 from windlass.engine.redaction import redact
 from windlass.errors import ConfigError, NoSuchSession
 from windlass.events import Event
+from windlass.json_types import JsonObject
 from windlass.loop.abort import Abort
 from windlass.sessions.api import agent_session_open
 
@@ -201,7 +202,7 @@ class Work:
         if command == "run" and self.place.url != "memory:":
             note("go on with: ", (self.chosen.to_go_on(self.session_id), "bold"), always=True)
 
-    def document(self, result: AgentResult[str]) -> dict[str, Any]:
+    def document(self, result: AgentResult[str]) -> JsonObject:
         """The same for machines."""
         import msgspec
 

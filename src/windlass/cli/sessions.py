@@ -12,6 +12,7 @@ import click
 from windlass.cli.main import debug_option
 from windlass.cli.options import RunOptions, agent_options, json_option
 from windlass.files import open_private
+from windlass.json_types import JsonObject
 
 if TYPE_CHECKING:
     from windlass.cli.store_location import Place
@@ -309,7 +310,7 @@ def _nothing(place: Place) -> None:
     err().line(f"no sessions in {where}; `windlass run` makes one")
 
 
-def _info_document(info: SessionInfo) -> dict[str, Any]:
+def _info_document(info: SessionInfo) -> JsonObject:
     import msgspec
 
     return {**msgspec.to_builtins(info), "state": info.state}

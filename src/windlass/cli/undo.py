@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,6 +12,7 @@ from windlass.cli.approvals import by_option, user_name
 from windlass.cli.main import debug_option
 from windlass.cli.options import json_option
 from windlass.cli.sessions import id_argument, on_session, store_option
+from windlass.json_types import JsonObject
 
 if TYPE_CHECKING:
     from windlass.sessions.effects import UndoStep
@@ -131,9 +132,9 @@ def _state(step: UndoStep) -> str:
     return f"undo: {step.what}{tried}"
 
 
-def _document(step: UndoStep) -> dict[str, Any]:
+def _document(step: UndoStep) -> JsonObject:
     import msgspec
 
-    told: dict[str, Any] = msgspec.to_builtins(step)
+    told: JsonObject = msgspec.to_builtins(step)
     told["result"] = None if step.result is None else step.result.text
     return told

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from windlass import seams
 from windlass.cli import text as words
@@ -37,6 +37,7 @@ from windlass.events import (
     ToolResulted,
     as_dict,
 )
+from windlass.json_types import JsonObject
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -69,7 +70,7 @@ class JsonLines(View):
     def __call__(self, event: Event) -> None:
         self.write(as_dict(event))
 
-    def write(self, value: dict[str, Any]) -> None:
+    def write(self, value: JsonObject) -> None:
         """One line."""
         sys.stdout.write(json_text(value, indent=False) + "\n")
         sys.stdout.flush()

@@ -48,6 +48,7 @@ from windlass.events.policy import (
     UndoBegun,
     UndoEnded,
 )
+from windlass.json_types import JsonObject
 from windlass.messages import Message, Outcome, ToolCall, ToolResult
 from windlass.usage import NO_USAGE, Usage
 
@@ -65,7 +66,7 @@ class SessionOpened(Entry, tag="session", frozen=True):
     parent_id: str | None = None
     root_id: str | None = None
     branch_at: int | None = None  # messages kept from the parent, where it was forked at a place
-    metadata: dict[str, Any] | None = None
+    metadata: JsonObject | None = None
 
 
 class RunStarted(Entry, tag="run_start", frozen=True):
@@ -77,7 +78,7 @@ class RunStarted(Entry, tag="run_start", frozen=True):
     provider: str
     model: str
     name: str | None = None
-    metadata: dict[str, Any] | None = None
+    metadata: JsonObject | None = None
     tenant: str | None = None  # of the caller
     request_id: str | None = None  # what the run was asked in, as the host names it
     conversation_id: str | None = None
@@ -91,7 +92,7 @@ class RunEnded(Entry, tag="outcome", frozen=True):
     run_id: str
     status: str
     stop_reason: str | None = None
-    error: dict[str, Any] | None = None
+    error: JsonObject | None = None
 
 
 class RunResumed(Entry, tag="transcript_resume", frozen=True):
@@ -110,7 +111,7 @@ class Suspended(Entry, tag="suspended", frozen=True):
     reason: str
     stage: Literal["turn", "gate", "run", "end"]
     initiator: str = "self"
-    conditions: dict[str, Any] | None = None
+    conditions: JsonObject | None = None
     waiting: tuple[str, ...] = ()  # ids of the calls that wait
 
 
@@ -134,8 +135,8 @@ class Framed(Entry, tag="frame", frozen=True):
 
     digest: str
     system: str | None
-    tools: tuple[dict[str, Any], ...]
-    settings: dict[str, Any]
+    tools: tuple[JsonObject, ...]
+    settings: JsonObject
     why: str = "start"
 
 
@@ -220,15 +221,15 @@ class ToolDecided(Entry, tag="decision", frozen=True):
     caller: str
     digest: str  # of the arguments that will run
     reason: str | None = None
-    arguments: dict[str, Any] | None = None  # where they differ from what the model asked
+    arguments: JsonObject | None = None  # where they differ from what the model asked
     ask: str | None = None  # what an answer is bound to
     expires_at: float | None = None  # of an answer
-    receipt: dict[str, Any] | None = None  # which rule matched, and why it is there
-    asks: tuple[dict[str, Any], ...] = ()  # the questions: their policy, words, receipt and `about`
+    receipt: JsonObject | None = None  # which rule matched, and why it is there
+    asks: tuple[JsonObject, ...] = ()  # the questions: their policy, words, receipt and `about`
     answered_by: str | None = None  # the person or the function that answered them
 
     @property
-    def policy_decision(self) -> dict[str, Any]:
+    def policy_decision(self) -> JsonObject:
         """The decision as receipts show it: which rule and why, who asked what, and who answered."""
         told = dict(self.receipt or {})
         # an answer that came later stands behind the policies that asked: "approval_policy:ann"
@@ -441,7 +442,7 @@ class ToolCallStarted(msgspec.Struct, frozen=True, tag="tool_call", tag_field="k
 
     call_id: str
     name: str
-    arguments: dict[str, Any]
+    arguments: JsonObject
 
 
 class ToolCallUpdate(
@@ -459,7 +460,7 @@ class ToolCallAudit(msgspec.Struct, frozen=True, tag="tool_call_audit", tag_fiel
 
     call_id: str
     name: str
-    audit: dict[str, Any]
+    audit: JsonObject
 
 
 class TranscriptCompacted(Compacted, tag="transcript_compacted", frozen=True):
@@ -485,9 +486,9 @@ def kind_of(event: Event) -> str:
     return str(type(event).__struct_config__.tag)
 
 
-def as_dict(event: Event) -> dict[str, Any]:
+def as_dict(event: Event) -> JsonObject:
     """The event as plain data, with its `kind`; a decision with its `policyDecision`."""
-    data: dict[str, Any] = msgspec.to_builtins(event)
+    data: JsonObject = msgspec.to_builtins(event)
     if type(event) is ToolDecided:
         data["policyDecision"] = event.policy_decision
     return data

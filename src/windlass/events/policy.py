@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 import msgspec
 
 from windlass.errors import ConfigError, nearest, safe_repr
+from windlass.json_types import JsonObject
 from windlass.messages import Message
 
 Propagate: TypeAlias = Literal["all", "session", "none"]
@@ -162,7 +163,7 @@ class StallWarning(Entry, tag="agent_loop_stall_warning", frozen=True):
     threshold: int
     arguments_digest: str
     signature_digest: str
-    arguments: dict[str, Any] | None = None
+    arguments: JsonObject | None = None
 
 
 class LoopDetected(Entry, tag="loop_detected", frozen=True):
@@ -179,7 +180,7 @@ class ProgressReported(Entry, tag="progress_reported", frozen=True):
     """The model said how far it is."""
 
     message: str | None = None
-    entries: tuple[dict[str, Any], ...] = ()  # of a task list
+    entries: tuple[JsonObject, ...] = ()  # of a task list
 
 
 class Compacted(Entry, tag="compaction", frozen=True):
@@ -192,7 +193,7 @@ class Compacted(Entry, tag="compaction", frozen=True):
     estimated_tokens_after: int
     instruction_mode: str
     instruction_source: str
-    compaction_policy: dict[str, Any] | None
+    compaction_policy: JsonObject | None
     threshold: int = 0
     archived: int = 0  # messages that left the view
     shed: int = 0  # tokens of results that are there by reference only
@@ -328,9 +329,9 @@ class SkillNarrowed(Entry, tag="skill_narrow", frozen=True):
     removed_tools: tuple[str, ...]
     remaining_tools: tuple[str, ...]
     reason: Literal["unused", "used_again"]
-    policy: dict[str, Any]
-    removed: tuple[dict[str, Any], ...] = ()  # name, class, turn of the last use
-    kept: tuple[dict[str, Any], ...] = ()  # the same, and why
+    policy: JsonObject
+    removed: tuple[JsonObject, ...] = ()  # name, class, turn of the last use
+    kept: tuple[JsonObject, ...] = ()  # the same, and why
     returned_tools: tuple[str, ...] = ()
 
 
@@ -347,14 +348,14 @@ class EffectPlanned(Entry, tag="effect_planned", frozen=True):
     call_id: str
     tool: str
     version: str  # of the tool as it was
-    arguments: dict[str, Any]
+    arguments: JsonObject
     digest: str  # of the arguments as they would run
-    diff: tuple[dict[str, Any], ...] | None = None  # of rows, where the call could be rehearsed
-    pinned: dict[str, Any] | None = None  # arguments that the real call gets beside its own
+    diff: tuple[JsonObject, ...] | None = None  # of rows, where the call could be rehearsed
+    pinned: JsonObject | None = None  # arguments that the real call gets beside its own
     note: str | None = None
-    asks: tuple[dict[str, Any], ...] = ()  # who would have asked: rule, reason, about
+    asks: tuple[JsonObject, ...] = ()  # who would have asked: rule, reason, about
     session_id: str | None = None  # of the sub-agent that made it
-    rows: tuple[dict[str, Any], ...] | None = None  # digests of what the diff shows
+    rows: tuple[JsonObject, ...] | None = None  # digests of what the diff shows
     mark: int | None = None  # where the audit log ended then
 
 

@@ -43,6 +43,7 @@ from windlass.generate.resume import (
     find_parked,
     read_continuation,
 )
+from windlass.json_types import JsonObject
 from windlass.loop.ledger import Limits
 from windlass.loop.plan import Plan
 from windlass.loop.policy import Policy
@@ -91,7 +92,7 @@ class GenerateOpts(LoopOptions, total=False):
     system: str
 
 
-_CHECKS: dict[str, Any] = {
+_CHECKS: JsonObject = {
     "tool_mode": one_of("auto", "return"),
     "max_tool_iterations": number(0, whole=True),
     "max_tokens": optional(number(1, whole=True)),
@@ -121,7 +122,7 @@ class ToolTraceEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     content: str = ""
     tool: str | None = None
     call_id: str | None = None
-    arguments: dict[str, Any] | None = None
+    arguments: JsonObject | None = None
     outcome: str | None = None  # ok, error, denied, invalid, …
     duration_ms: float = 0.0
     usage: Usage | None = None
@@ -279,7 +280,7 @@ class _GenerateRequest:
     """One question: its options checked, the run that answers it, and what it came to."""
 
     def __init__(
-        self, runtime: Runtime, given: dict[str, Any], found: Continuation | None = None
+        self, runtime: Runtime, given: JsonObject, found: Continuation | None = None
     ) -> None:
         known = GenerateOpts.__optional_keys__
         for name in given:
@@ -457,7 +458,7 @@ class _GenerateRequest:
         return error
 
 
-def _which(result: LoopResult, own: dict[str, Any]) -> str:
+def _which(result: LoopResult, own: JsonObject) -> str:
     """Which limit was reached, by the name that the caller gave it."""
     name = {"tokens": "max_tokens", "usd": "max_cost_usd", "iterations": "max_tool_iterations"}.get(
         result.stop_reason or "", result.stop_reason or "a limit"

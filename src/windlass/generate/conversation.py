@@ -9,6 +9,7 @@ from windlass.access.caller import Caller
 from windlass.engine.redaction import check_new_id, check_new_owner
 from windlass.errors import ConfigError, NotFound, PermissionDenied, safe_repr
 from windlass.events import Replied, Said, ToolMessage, ToolResulted
+from windlass.json_types import JsonObject
 from windlass.loop.policy import Policy
 from windlass.loop.run import Run
 from windlass.loop.turn import Turn
@@ -126,7 +127,7 @@ class Keeper(Policy[None]):
         self.before = before  # messages that the run begins with and the conversation has already
 
     @property
-    def metadata(self) -> dict[str, Any]:
+    def metadata(self) -> JsonObject:
         """What a run that is resumed must know to go on writing."""
         return {KEPT: {"id": self.conversation.id, "before": self.before}}
 

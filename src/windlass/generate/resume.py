@@ -11,6 +11,7 @@ from windlass.engine.ownership import caller_of_resumed, find_session, owner_of
 from windlass.engine.results import PendingCall
 from windlass.errors import ConfigError, NoSuchSession, Suspended, safe_repr
 from windlass.generate.conversation import KEPT, Conversation, Keeper
+from windlass.json_types import JsonObject
 from windlass.loop.abort import Abort
 from windlass.loop.resume import standing
 from windlass.store.base import Store
@@ -31,7 +32,7 @@ class Continuation(NamedTuple):
     session_id: str
     home: Store
     given_caller: Caller | None
-    options: dict[str, Any]  # of `generate`, with the caller whose run it is
+    options: JsonObject  # of `generate`, with the caller whose run it is
     keeper: Keeper | None
     decisions: Given | None
     results: Mapping[str, Any] | None
@@ -69,7 +70,7 @@ async def read_continuation(
     session_id: str,
     decisions: Given | None,
     results: Mapping[str, Any] | None,
-    options: dict[str, Any],
+    options: JsonObject,
 ) -> Continuation:
     """Look the session up: its tools are those of who began it, and its conversation is kept on."""
     if not isinstance(cast("object", session_id), str):
@@ -89,7 +90,7 @@ async def read_continuation(
         raise ConfigError(f"session {session_id!r} was begun by {begun.door}: resume it there")
     caller, _ = caller_of_resumed(begun, owner_of(entries), given)
     own = None if is_host(caller) else caller
-    kept = cast("dict[str, Any] | None", (begun.metadata or {}).get(KEPT))
+    kept = cast("JsonObject | None", (begun.metadata or {}).get(KEPT))
     keeper = None
     if kept is not None:
         keeper = Keeper(Conversation(runtime, kept["id"], own), kept["before"])

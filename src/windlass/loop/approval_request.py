@@ -9,13 +9,14 @@ answer to anything else is no answer.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
 from windlass import seams
 from windlass.detach import detach
 from windlass.events import IterationStart, ToolDecided
+from windlass.json_types import JsonObject
 from windlass.loop.plan import digest_of
 from windlass.loop.resume_input import Decision
 from windlass.loop.run import Run
@@ -32,13 +33,13 @@ class Source(NamedTuple):
     by: str | None = None
 
     @property
-    def about(self) -> dict[str, Any] | None:
+    def about(self) -> JsonObject | None:
         """What the policy looked at."""
         return self.ask.about if isinstance(self.ask, Ask) else None
 
-    def as_data(self, *, bound: bool = True) -> dict[str, Any]:
+    def as_data(self, *, bound: bool = True) -> JsonObject:
         """The source as the journal keeps it; `bound` with what the answer is bound to."""
-        told: dict[str, Any] = {"rule": self.rule, "reason": self.ask.reason}
+        told: JsonObject = {"rule": self.rule, "reason": self.ask.reason}
         if bound and self.about is not None:
             told["about"] = self.about
         if bound and isinstance(self.ask, Ask) and self.ask.expires_in is not None:
@@ -110,7 +111,7 @@ def reason_of(sources: Iterable[Source]) -> str:
     return "; ".join(dict.fromkeys([source.ask.reason for source in sources]))
 
 
-def receipt_of(sources: Sequence[Source]) -> dict[str, Any] | None:
+def receipt_of(sources: Sequence[Source]) -> JsonObject | None:
     """The receipt of the question; that of several has each of theirs in `decisions`."""
     receipts = [
         source.ask.receipt
@@ -124,7 +125,7 @@ def receipt_of(sources: Sequence[Source]) -> dict[str, Any] | None:
     return {"action": "ask", "rule": rules, "rationale": why, "decisions": receipts}
 
 
-def _abouts(sources: Iterable[Source]) -> list[tuple[str, dict[str, Any] | None]]:
+def _abouts(sources: Iterable[Source]) -> list[tuple[str, JsonObject | None]]:
     return [(source.rule, source.about) for source in sources]
 
 

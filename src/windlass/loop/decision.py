@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import cast
 
 import msgspec
 
 from windlass.events import ToolCallAudit, ToolDecided
+from windlass.json_types import JsonObject
 from windlass.loop.plan import digest_of
 from windlass.loop.turn import Ready
 from windlass.messages import ToolResult
@@ -43,7 +44,7 @@ def _reason_in(text: str) -> str | None:
         return None
     if not isinstance(told, dict):
         return None
-    fields = cast("dict[str, Any]", told)
+    fields = cast("JsonObject", told)
     if fields.get("error") != "permission_denied" or not isinstance(fields.get("reason"), str):
         return None
     return fields["reason"]

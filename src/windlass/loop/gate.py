@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
 from windlass.detach import detach
 from windlass.errors import nearest, safe_repr
 from windlass.events import ToolCallUpdate, ToolDecided
+from windlass.json_types import JsonObject
 from windlass.loop.approval_request import (
     EXPIRED,
     Source,
@@ -167,7 +168,7 @@ def _allow(
     sources: Sequence[Source] = (),
     by: str | None = None,
     reason: str | None = None,
-    receipt: dict[str, Any] | None = None,
+    receipt: JsonObject | None = None,
 ) -> Ready | ToolResult:
     """The call may run, as it is now, or has its answer: on the record."""
     call = review.call
@@ -190,8 +191,8 @@ def _record(
     sources: Sequence[Source] = (),
     by: str | None = None,
     reason: str | None = None,
-    receipt: dict[str, Any] | None = None,
-    arguments: dict[str, Any] | None = None,
+    receipt: JsonObject | None = None,
+    arguments: JsonObject | None = None,
 ) -> None:
     run, call = review.run, review.call
     entry = ToolDecided(

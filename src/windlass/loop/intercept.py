@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from windlass.json_types import JsonObject
 from windlass.messages import ToolResult
 from windlass.models.base import Emit, Model, Request, Response
 from windlass.tools.tool import Parked, Tool, ToolContext
@@ -22,7 +23,7 @@ class Around(Protocol):
         ...
 
     async def call(
-        self, tool: Tool, arguments: dict[str, Any], context: ToolContext[Any]
+        self, tool: Tool, arguments: JsonObject, context: ToolContext[Any]
     ) -> ToolResult | Parked:
         """Answer for the tool: `return await tool.call(arguments, context)`, or otherwise."""
         ...

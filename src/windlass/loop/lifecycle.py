@@ -17,6 +17,7 @@ from windlass.errors import (
     error_text,
 )
 from windlass.events import IterationEnd, RunEnded
+from windlass.json_types import JsonObject
 from windlass.loop.calls import PATIENCE, answer, close_calls, close_recorded, drop_early
 from windlass.loop.inbox import take_item
 from windlass.loop.meter import OutOfBudget
@@ -33,7 +34,7 @@ def stop_for_error(run: Run, error: BaseException) -> Stop:
     if isinstance(error, OutOfBudget):
         return Stop("budget_exhausted", error.spent.limit)
     turn, kind = run.turn, type(error).__name__
-    detail: dict[str, Any] = {
+    detail: JsonObject = {
         "category": attribute(error, "category") or "internal",
         "reason": attribute(error, "code") or kind,
         "kind": kind,

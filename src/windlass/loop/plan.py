@@ -10,6 +10,7 @@ import msgspec
 
 from windlass.errors import ConfigError, Corrupt
 from windlass.events import Framed
+from windlass.json_types import JsonObject
 from windlass.loop.ledger import NO_LIMITS, Limits
 from windlass.loop.policy import Policy, moments_of
 from windlass.messages import ToolSpec
@@ -69,7 +70,7 @@ class Plan:
         eager: bool = True,
         tool_timeout: float | None = 120.0,
         validation: Validation = "strict",
-        metadata: dict[str, Any] | None = None,
+        metadata: JsonObject | None = None,
         offered: tuple[ToolSpec, ...] | None = None,  # None: all of them, as they are
         role: str | None = None,
         resume_attempts: int | None = RESUME_ATTEMPTS,
@@ -166,8 +167,8 @@ def _offer(
 
 def frame_entry(frame: Frame, why: str = "start") -> Framed:
     """The entry that puts a frame on the record."""
-    tools = tuple([cast("dict[str, Any]", msgspec.to_builtins(tool)) for tool in frame.tools])
-    settings = cast("dict[str, Any]", msgspec.to_builtins(frame.settings))
+    tools = tuple([cast("JsonObject", msgspec.to_builtins(tool)) for tool in frame.tools])
+    settings = cast("JsonObject", msgspec.to_builtins(frame.settings))
     return Framed(digest_of((frame.system, tools, settings)), frame.system, tools, settings, why)
 
 

@@ -15,6 +15,7 @@ import msgspec
 from windlass import seams
 from windlass.errors import BadReply, attribute, safe_repr
 from windlass.events import Entry
+from windlass.json_types import JsonObject
 from windlass.loop.turn import UNNAMED
 from windlass.messages import (
     Block,
@@ -267,7 +268,7 @@ def _call(call: ToolCall) -> ToolCall:
     return ToolCall(call_id, name, arguments, raw, call.opaque, call.origin)
 
 
-def _arguments(given: object) -> dict[str, Any] | None:
+def _arguments(given: object) -> JsonObject | None:
     """The arguments, or None for what JSON cannot say."""
     if not isinstance(given, dict):
         return None

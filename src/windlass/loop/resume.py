@@ -7,7 +7,7 @@ the last turn had come.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import cast
 
 import msgspec
 
@@ -36,6 +36,7 @@ from windlass.events import (
     ToolResulted,
     ToolShown,
 )
+from windlass.json_types import JsonObject
 from windlass.loop.calls import result_of_interrupted, settle
 from windlass.loop.kernel import Stage
 from windlass.loop.plan import digest_of
@@ -64,8 +65,8 @@ class Standing:
         self.call_ids: set[str] = set()
         self.frame_digest = ""
         self.frames: set[str] = set()  # those that the last run can refer to
-        self.session_memory: dict[str, Any] = {}
-        self.run_memory: dict[str, Any] = {}
+        self.session_memory: JsonObject = {}
+        self.run_memory: JsonObject = {}
         self.reminders: list[Reminded] = []
         self.due = 0  # how many of them the next request carries
         self.run: RunStarted | None = None
@@ -231,11 +232,11 @@ class Standing:
                 turn.shown.update({i: turn.results[i] for i in entry.calls if i in turn.results})
                 turn.shown.update(entry.shown or {})
             case InboxTaken(payload=dict()):
-                self._apply_resume_input(entry.item, cast("dict[str, Any]", entry.payload))
+                self._apply_resume_input(entry.item, cast("JsonObject", entry.payload))
             case _:
                 pass
 
-    def _apply_resume_input(self, kind: str, payload: dict[str, Any]) -> None:
+    def _apply_resume_input(self, kind: str, payload: JsonObject) -> None:
         for call_id, value in payload.items():
             if kind == "decision":
                 asked = self.asked.get(call_id)
@@ -339,7 +340,7 @@ def _stand(run: Run, turn: Turn, call: ToolCall, state: Standing) -> None:
     turn.ready[call.id] = Ready(call, tool, attempt)
 
 
-def _recall(run: Run, memories: dict[str, Any]) -> None:
+def _recall(run: Run, memories: JsonObject) -> None:
     for policy in run.plan.policies:
         if policy.name in memories:
             value = memories[policy.name]

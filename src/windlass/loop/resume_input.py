@@ -5,12 +5,13 @@ Whoever gives an answer gives it once, so it is on the record before it is used.
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias, cast
+from typing import TypeAlias, cast
 
 import msgspec
 
 from windlass.access.caller import Caller, is_host
 from windlass.errors import ConfigError, safe_repr
+from windlass.json_types import JsonObject
 from windlass.messages import ToolResult
 from windlass.tools.result import answer
 
@@ -81,7 +82,7 @@ def decision_of(value: object) -> Decision:
         by = None if value.by is None else str(value.by)
         return _decision(value.allowed, value.reason, by, value.ask)
     if isinstance(value, dict):
-        said = cast("dict[str, Any]", value)
+        said = cast("JsonObject", value)
         by, ask = [str(said[key]) if said.get(key) else None for key in ("by", "ask")]
         allowed = said.get("action") == "allow"
         return _decision(allowed, said.get("reason"), by, ask)
@@ -94,15 +95,15 @@ def _decision(allowed: bool, reason: str | None, by: str | None, ask: str | None
 
 def answer_as_data(
     allowed: bool, by: str | None, ask: str | None, reason: str | None = None
-) -> dict[str, Any]:
+) -> JsonObject:
     """An answer as it is posted; the host need not name anybody."""
-    told: dict[str, Any] = {"action": "allow" if allowed else "deny", "reason": reason}
+    told: JsonObject = {"action": "allow" if allowed else "deny", "reason": reason}
     named = {name: value for name, value in (("by", by), ("ask", ask)) if value is not None}
     return {**told, **named}
 
 
 def result_of(value: object) -> ToolResult:
     """A result from what the host gave, or from what the journal kept of it."""
-    if isinstance(value, dict) and cast("dict[str, Any]", value).get("type") == "tool_result":
+    if isinstance(value, dict) and cast("JsonObject", value).get("type") == "tool_result":
         return msgspec.convert(value, ToolResult)
     return answer(value)

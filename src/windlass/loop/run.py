@@ -33,6 +33,7 @@ from windlass.events import (
     ToolResulted,
 )
 from windlass.events.policy import Reminder
+from windlass.json_types import JsonObject
 from windlass.loop.deadline import CallTimer, Deadline
 from windlass.loop.decision import refusal_by_tool
 from windlass.loop.ledger import NO_LIMITS, Ledger
@@ -173,7 +174,7 @@ class Run:
         self.number = 0  # of the turn under way
         self.first_entry = len(journal.entries)
         self.call_ids: set[str] = set()
-        self.memory: dict[str, Any] = {}
+        self.memory: JsonObject = {}
         self.readings: dict[Hashable, Any] = {}  # what policies make of the journal
         self.reminders: list[Reminded] = []  # each with the requests that it still has to go
         self.held: list[Message] = []  # said while calls were open; heard after their results

@@ -7,11 +7,12 @@ said with `run.say`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
 from windlass.errors import ConfigError, error_text, safe_repr
+from windlass.json_types import JsonObject
 from windlass.messages import ToolResult
 
 _WORDS = ("status", "reason", "initiator")
@@ -39,14 +40,14 @@ class Stop(_Recorded, frozen=True):
 
     status: str
     reason: str | None = None
-    error: dict[str, Any] | None = None
+    error: JsonObject | None = None
 
 
 class Suspend(_Recorded, frozen=True):
     """Park the run until someone answers: `Suspend("waiting for Ann")`."""
 
     reason: str
-    conditions: dict[str, Any] | None = None
+    conditions: JsonObject | None = None
     initiator: str = "self"
 
 
@@ -57,8 +58,8 @@ class Ask(Suspend, frozen=True):
     the answer does not hold. `receipt` goes to the record and to whoever is asked.
     """
 
-    about: dict[str, Any] | None = None
-    receipt: dict[str, Any] | None = None
+    about: JsonObject | None = None
+    receipt: JsonObject | None = None
     expires_in: float | None = None  # seconds; None: for ever
 
 
@@ -71,7 +72,7 @@ class Granted(_Recorded, frozen=True):
     reason: str | None = None
     by: str | None = None
     ask: Ask | None = None
-    receipt: dict[str, Any] | None = None
+    receipt: JsonObject | None = None
 
 
 class Refused(_Recorded, frozen=True):
@@ -81,7 +82,7 @@ class Refused(_Recorded, frozen=True):
     reason: str | None = None
     by: str | None = None
     ask: Ask | None = None
-    receipt: dict[str, Any] | None = None
+    receipt: JsonObject | None = None
 
 
 class KeepGoing(_Recorded, frozen=True):
@@ -117,6 +118,6 @@ class Outcome(msgspec.Struct, frozen=True):
 
     status: str
     stop_reason: str | None = None
-    error: dict[str, Any] | None = None
+    error: JsonObject | None = None
     exception: BaseException | None = None
-    fields: dict[str, Any] = {}
+    fields: JsonObject = {}

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import msgspec
 
 from windlass.events import LiveEvent
+from windlass.json_types import JsonObject
 from windlass.messages import Message, ToolSpec
 from windlass.models.registry.capabilities import Capabilities
 from windlass.usage import NO_USAGE, Usage
@@ -33,21 +34,21 @@ class Settings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_f
     seed: int | None = None
     frequency_penalty: float | None = None
     presence_penalty: float | None = None
-    tool_choice: str | dict[str, Any] | None = None  # auto, none, required, {"name": …}
+    tool_choice: str | JsonObject | None = None  # auto, none, required, {"name": …}
     parallel_tool_calls: bool | None = None
-    thinking: bool | dict[str, Any] | None = None  # {"mode": …, "effort": …, "budget_tokens": …}
+    thinking: bool | JsonObject | None = None  # {"mode": …, "effort": …, "budget_tokens": …}
     interleaved_thinking: bool | None = (
         None  # think between calls too, where that must be asked for
     )
     beta: tuple[str, ...] | None = None  # features that a provider has one name in a header
     response_format: Literal["json"] | None = None  # by the provider's own JSON mode
-    schema: dict[str, Any] | None = None  # JSON Schema of the answer, by the provider's own means
+    schema: JsonObject | None = None  # JSON Schema of the answer, by the provider's own means
     tool_search: str | None = None  # the provider's own search: bm25, regex, hosted, client
     cache: bool | None = None  # mark what to cache; None: where a provider charges for misses
     stream: bool = True
     timeout: float | None = None  # seconds for the whole turn
     task_kind: str | None = None  # for whoever makes the call to look at; no wire sends it
-    extra: dict[str, Any] | None = None  # merged into the provider's own request body
+    extra: JsonObject | None = None  # merged into the provider's own request body
 
 
 class Frame(msgspec.Struct, frozen=True, weakref=True):

@@ -16,6 +16,7 @@ import msgspec
 from windlass import errors, seams
 from windlass.errors import ConfigError, ModelError
 from windlass.events import TextDelta, ThinkingDelta, ToolCallReady
+from windlass.json_types import JsonObject
 from windlass.messages import Block, Message, Text, Thinking, ToolCall, ToolResult
 from windlass.models.base import Emit, Model, Request, Response, StopReason
 from windlass.usage import Usage
@@ -58,7 +59,7 @@ class MockEntry(msgspec.Struct, frozen=True):
     tool_calls: tuple[ToolCall, ...] = ()  # an empty id is filled in when the reply is served
     match: str | None = None
     consume_match: bool = False
-    usage: dict[str, Any] = {}
+    usage: JsonObject = {}
     stop_reason: StopReason | None = None
     error: MockError | None = None
     thinking: str | None = None
@@ -71,16 +72,16 @@ class MockCall(Mapping[str, Any]):
     """
 
     def __init__(self, request: Request, messages: Sequence[Message], model: str) -> None:
-        self._parts: dict[str, Any] = {
+        self._parts: JsonObject = {
             "messages": messages,
             "system": request.system,
             "tools": request.tools,
             "options": (model, request.settings),
         }
-        self._plain: dict[str, Any] = {}
+        self._plain: JsonObject = {}
 
     @property
-    def messages(self) -> list[dict[str, Any]]:
+    def messages(self) -> list[JsonObject]:
         """As sent, oldest first; a message of plain words has them as its `content`."""
         return self["messages"]
 
@@ -90,12 +91,12 @@ class MockCall(Mapping[str, Any]):
         return self["system"]
 
     @property
-    def tools(self) -> list[dict[str, Any]] | None:
+    def tools(self) -> list[JsonObject] | None:
         """The tools on offer, each with `name`, `description` and `parameters`."""
         return self["tools"]
 
     @property
-    def options(self) -> dict[str, Any]:
+    def options(self) -> JsonObject:
         """`provider`, `model`, and every setting that is not the default."""
         return self["options"]
 
@@ -245,7 +246,7 @@ class MockModel(Model):
 
 
 def _usage(inputs: int, entry: MockEntry) -> Usage:
-    counts: dict[str, Any] = {"input_tokens": inputs, "output_tokens": OUTPUT_TOKENS, **entry.usage}
+    counts: JsonObject = {"input_tokens": inputs, "output_tokens": OUTPUT_TOKENS, **entry.usage}
     return Usage(**counts)
 
 
@@ -308,7 +309,7 @@ def read_entry(entry: object, keys: Mapping[str, Any]) -> MockEntry:
         raise ConfigError(
             f"llm_mock takes a dict or keywords, not {type(entry).__name__}: llm_mock(text=…)"
         )
-    given: dict[str, Any] = {**cast("Mapping[str, Any]", entry or {}), **keys}
+    given: JsonObject = {**cast("Mapping[str, Any]", entry or {}), **keys}
     _check_keys("llm_mock", given, MockEntry.__struct_fields__)
     given = {key: value for key, value in given.items() if value is not None}
     if "tool_calls" in given:
@@ -328,7 +329,7 @@ def read_entry(entry: object, keys: Mapping[str, Any]) -> MockEntry:
         raise ConfigError(f"llm_mock: {problem}") from None
 
 
-def _read_usage(given: object) -> dict[str, Any]:
+def _read_usage(given: object) -> JsonObject:
     if isinstance(given, Usage):
         return msgspec.structs.asdict(given)
     _check_keys("llm_mock usage", given, Usage.__struct_fields__)
@@ -343,7 +344,7 @@ def _read_call(given: object) -> ToolCall:
     if isinstance(given, ToolCall):
         return given
     _check_keys("llm_mock tool_calls", given, ("name", "arguments", "id"))
-    call: dict[str, Any] = {"id": "", "arguments": {}, **cast("Mapping[str, Any]", given)}
+    call: JsonObject = {"id": "", "arguments": {}, **cast("Mapping[str, Any]", given)}
     if "name" not in call:
         raise ConfigError(
             "llm_mock tool_calls: each call needs a name: {'name': …, 'arguments': {…}}"
@@ -425,7 +426,7 @@ def _plain(key: str, part: Any) -> Any:
     return part
 
 
-def _plain_message(message: Message) -> dict[str, Any]:
+def _plain_message(message: Message) -> JsonObject:
     plain = _lists(msgspec.to_builtins(message))
     if message.content and all(type(block) is Text for block in message.content):
         plain["content"] = message.text
@@ -435,7 +436,7 @@ def _plain_message(message: Message) -> dict[str, Any]:
 def _lists(value: Any) -> Any:
     """The value with lists where our structs have tuples: plain data, as JSON would give it."""
     if isinstance(value, dict):
-        return {key: _lists(item) for key, item in cast("dict[str, Any]", value).items()}
+        return {key: _lists(item) for key, item in cast("JsonObject", value).items()}
     if isinstance(value, (list, tuple)):
         return [_lists(item) for item in cast("Sequence[Any]", value)]
     return value

@@ -6,16 +6,17 @@ What the caller says of `thinking` or `reasoning_effort` is taken as it is. Else
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
+from windlass.json_types import JsonObject
 from windlass.models.registry.capabilities import Capabilities, Lowering
 
 Policy: TypeAlias = Literal["auto", "off", "minimal", "low", "medium", "high", "xhigh"]
 Scale: TypeAlias = Literal["small", "medium", "large"]
 Task: TypeAlias = Literal["chat", "agent", "code", "verify", "summarize"]
-Thinking: TypeAlias = bool | dict[str, Any] | None
+Thinking: TypeAlias = bool | JsonObject | None
 
 LEVELS: Final = ("minimal", "low", "medium", "high", "xhigh")
 _ORDER: Final = ("none", *LEVELS, "max")
@@ -42,7 +43,7 @@ _LOCAL: Final[frozenset[Lowering]] = frozenset({"template", "think", "no_think"}
 class Wish(msgspec.Struct, frozen=True):
     """What is wanted: `Wish(policy="auto", scale="large", task="code")`."""
 
-    thinking: bool | dict[str, Any] | None = None
+    thinking: bool | JsonObject | None = None
     effort: str | None = None
     policy: Policy = "auto"
     scale: Scale = "medium"
@@ -73,7 +74,7 @@ def choose(caps: Capabilities, wish: Wish) -> Thinking:
     return _level(caps, wish.policy, wish.max_tokens)
 
 
-def _merge_effort(thinking: bool | dict[str, Any], effort: str | None) -> Thinking:
+def _merge_effort(thinking: bool | JsonObject, effort: str | None) -> Thinking:
     if isinstance(thinking, dict) and thinking.get("budget_tokens") == 0:
         return {"mode": "disabled"}  # to a wire, no tokens would read as no number given
     if effort is None:

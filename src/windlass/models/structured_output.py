@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from windlass.json_types import JsonObject
 from windlass.messages import ToolSpec
 from windlass.models.base import Frame
 from windlass.models.registry.capabilities import Capabilities, Means
@@ -20,7 +21,7 @@ _ANY_JSON: Final = "Answer with JSON and with nothing else: no words around it, 
 _BY_TOOL: Final = "When you have the answer, give it by calling the tool {tool}, not in words."
 
 
-def means_of(caps: Capabilities, frame: Frame, schema: dict[str, Any]) -> Means:
+def means_of(caps: Capabilities, frame: Frame, schema: JsonObject) -> Means:
     """The best means to an answer of this schema, beside what the frame holds."""
     for means in caps.structured:
         if means == "schema" and not takes_schema(caps, schema, bool(frame.tools)):
@@ -49,7 +50,7 @@ def free_name(frame: Frame, name: str = TOOL) -> str:
 
 
 def asking(
-    frame: Frame, means: Means, schema: dict[str, Any] | None, tool: str = TOOL, *, force: bool
+    frame: Frame, means: Means, schema: JsonObject | None, tool: str = TOOL, *, force: bool
 ) -> Frame:
     """The frame that asks for an answer of this schema; None: for any JSON."""
     settings = frame.settings
@@ -69,7 +70,7 @@ def asking(
     return Frame(_also(frame.system, told), frame.tools, settings)
 
 
-def _by_tool(frame: Frame, schema: dict[str, Any], tool: str, force: bool) -> Frame:
+def _by_tool(frame: Frame, schema: JsonObject, tool: str, force: bool) -> Frame:
     spec = ToolSpec(tool, "Give the answer to what was asked.", schema)
     choice: Any = "required" if frame.tools else {"name": tool}
     if frame.settings.tool_choice == "none":

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+from windlass.json_types import JsonObject
 from windlass.messages import Message, Opaque
 from windlass.models.wires.json_values import (
     as_dict,
@@ -60,13 +61,13 @@ def search_errors(message: Message) -> dict[str, str]:
     return failed
 
 
-def _native(message: Message) -> Iterator[dict[str, Any]]:
+def _native(message: Message) -> Iterator[JsonObject]:
     for block in message.content:
         if type(block) is Opaque:
             yield as_dict(block.data)
 
 
-def _anthropic(block: dict[str, Any], found: dict[str, Search]) -> Search | None:
+def _anthropic(block: JsonObject, found: dict[str, Search]) -> Search | None:
     """The search that this block of Anthropic's begins or ends."""
     kind = block.get("type")
     if kind == "server_tool_use" and as_text(block.get("name")).startswith(_ANTHROPIC):
@@ -83,7 +84,7 @@ def _anthropic(block: dict[str, Any], found: dict[str, Search]) -> Search | None
     return None
 
 
-def _openai(block: dict[str, Any], found: dict[str, Search]) -> Search | None:
+def _openai(block: JsonObject, found: dict[str, Search]) -> Search | None:
     """The search that this item of OpenAI's begins or ends.
 
     Question and answer of a search that runs over there share no id: an answer is that of the latest

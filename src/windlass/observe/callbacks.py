@@ -15,6 +15,7 @@ from windlass.events import (
     ToolCallStarted,
     ToolResulted,
 )
+from windlass.json_types import JsonObject
 from windlass.loop.sinks import Sink, Watcher, log
 from windlass.messages import Message, ToolResult
 from windlass.observe.trace_events import Tracer
@@ -67,7 +68,7 @@ class Watchers:
 NOBODY = Watchers({})
 
 
-def _calls(show: Callable[[str, dict[str, Any]], Any]) -> Callable[[Event], Any]:
+def _calls(show: Callable[[str, JsonObject], Any]) -> Callable[[Event], Any]:
     def on_started(event: Event) -> Any:
         if type(event) is ToolCallStarted:
             return show(event.name, event.arguments)

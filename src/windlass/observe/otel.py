@@ -19,6 +19,7 @@ import msgspec
 
 from windlass import __version__, seams
 from windlass.errors import attribute
+from windlass.json_types import JsonObject
 from windlass.loop.verdict import Outcome
 from windlass.messages import Message, Text, Thinking, ToolCall, ToolResult
 from windlass.models.base import Emit, Model, Request, Response
@@ -117,7 +118,7 @@ def _kit(settings: Callable[[], Config]) -> _Kit | None:
 def _run_span(kit: _Kit, run: Run) -> Any:
     plan = run.plan
     name = f"invoke_agent {plan.name}" if plan.name else "invoke_agent"
-    attributes: dict[str, Any] = {
+    attributes: JsonObject = {
         "gen_ai.operation.name": "invoke_agent",
         "gen_ai.provider.name": _provider(run.model.provider),
         "gen_ai.request.model": run.model.name,
@@ -162,7 +163,7 @@ class Spans:
 
     def _end(self, run: Run, outcome: Outcome | None) -> None:
         span = self._span
-        usage: dict[str, Any] = {
+        usage: JsonObject = {
             "gen_ai.usage.input_tokens": run.input_tokens,
             "gen_ai.usage.output_tokens": run.output_tokens,
             "windlass.turns": run.iteration,
@@ -207,7 +208,7 @@ class Spans:
         return response
 
     async def call(
-        self, tool: Tool, arguments: dict[str, Any], context: ToolContext[Any]
+        self, tool: Tool, arguments: JsonObject, context: ToolContext[Any]
     ) -> ToolResult | Parked:
         """The tool call in an `execute_tool` span; it is the current one inside the tool."""
         facts = lambda: self._tool_attributes(tool, arguments, context)  # noqa: E731
@@ -250,7 +251,7 @@ class Spans:
     def _request_attributes(
         self, model: Model, request: Request, purpose: str | None
     ) -> Mapping[str, Any]:
-        facts: dict[str, Any] = {
+        facts: JsonObject = {
             "gen_ai.operation.name": "chat",
             "gen_ai.provider.name": _provider(model.provider),
             "gen_ai.request.model": model.name,
@@ -290,7 +291,7 @@ class Spans:
     def _response_attributes(self, model: Model, response: Response) -> Mapping[str, Any]:
         usage = response.usage
         reason = _FINISHED.get(response.stop_reason, response.stop_reason)
-        facts: dict[str, Any] = {
+        facts: JsonObject = {
             "gen_ai.response.model": response.model or model.name,
             "gen_ai.response.finish_reasons": (reason,),
             "gen_ai.usage.input_tokens": usage.input_tokens,
@@ -318,7 +319,7 @@ class Spans:
     def _tool_attributes(
         self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext[Any]
     ) -> Mapping[str, Any]:
-        facts: dict[str, Any] = {
+        facts: JsonObject = {
             "gen_ai.operation.name": "execute_tool",
             "gen_ai.tool.name": tool.name,
             "gen_ai.tool.type": "function",
@@ -383,13 +384,13 @@ def _provider(name: str) -> str:
     return _PROVIDERS.get(name, name)
 
 
-def _messages(messages: Iterable[Message]) -> list[dict[str, Any]]:
+def _messages(messages: Iterable[Message]) -> list[JsonObject]:
     """Messages as the conventions write them: a role and parts."""
     return [{"role": m.role, "parts": _parts(m.content)} for m in messages]
 
 
-def _parts(blocks: Sequence[Any]) -> list[dict[str, Any]]:
-    parts: list[dict[str, Any]] = []
+def _parts(blocks: Sequence[Any]) -> list[JsonObject]:
+    parts: list[JsonObject] = []
     for block in blocks:
         match block:
             case Text():

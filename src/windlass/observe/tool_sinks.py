@@ -20,6 +20,7 @@ from windlass.events import (
     ToolIntended,
     ToolResulted,
 )
+from windlass.json_types import JsonObject
 from windlass.loop.policy import Policy
 from windlass.loop.run import Run
 from windlass.loop.sinks import Receipt, Watcher
@@ -79,7 +80,7 @@ def _handoff(run: Run, sink: ToolSink) -> Callable[[Event], Any]:
     return look
 
 
-def _where(run: Run, call_id: str, tool: str) -> dict[str, Any]:
+def _where(run: Run, call_id: str, tool: str) -> JsonObject:
     return {
         "session_id": run.session_id,
         "run_id": run.run_id,
@@ -90,7 +91,7 @@ def _where(run: Run, call_id: str, tool: str) -> dict[str, Any]:
     }
 
 
-def _receipt(run: Run, event: ToolResulted) -> dict[str, Any]:
+def _receipt(run: Run, event: ToolResulted) -> JsonObject:
     """One call from the asking to its result, as the journal has it."""
     record = {
         "event": "tool_call",
@@ -130,7 +131,7 @@ def _receipt(run: Run, event: ToolResulted) -> dict[str, Any]:
     return record
 
 
-def _handoff_event(run: Run, event: RunEnded) -> dict[str, Any]:
+def _handoff_event(run: Run, event: RunEnded) -> JsonObject:
     """What a run leaves to others."""
     turn = run.turn
     pending: list[ToolCall] = []

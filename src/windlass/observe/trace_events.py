@@ -9,6 +9,7 @@ import msgspec
 
 from windlass import seams
 from windlass.events import Event, IterationStart, Replied, ReplyFailed, ToolResulted
+from windlass.json_types import JsonObject
 from windlass.usage import NO_USAGE, Usage
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class Tracer:
             )
         )
 
-    def _span(self, kind: str, took: float, failed: bool) -> dict[str, Any]:
+    def _span(self, kind: str, took: float, failed: bool) -> JsonObject:
         now = seams.now() * 1000
         return {
             "type": kind,

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, cast
 
 from windlass.errors import ConfigError, safe_repr
+from windlass.json_types import JsonObject
 from windlass.tools.schema.shape import Convert, Json, Unsupported
 from windlass.tools.schema.shorthand import as_schema
 from windlass.tools.schema.types import Shapes
@@ -59,7 +60,7 @@ def answer_schema(given: Any, option: str = "schema") -> tuple[Json, Convert | N
         ) from None
 
 
-def _expand_shorthand(given: Mapping[str, Any]) -> dict[str, Any]:
+def _expand_shorthand(given: Mapping[str, Any]) -> JsonObject:
     """The shorthand with long names: `{"age": "int"}`."""
     return {
         name: _SHORT.get(value, value) if isinstance(value, str) else value

@@ -20,6 +20,7 @@ from typing import Any, Literal, NoReturn, TypeAlias, TypeVar, cast, get_args, g
 import msgspec
 
 from windlass.errors import ConfigError
+from windlass.json_types import JsonObject
 from windlass.redaction.secret_forms import SHORTEST, Forms, utf8
 
 T = TypeVar("T")
@@ -293,7 +294,7 @@ class Redactor:
                 return self._walk_other(obj, depth)
 
     def _walk_struct(self, obj: msgspec.Struct, depth: int) -> msgspec.Struct:
-        changes: dict[str, Any] = {}
+        changes: JsonObject = {}
         for name in _open_fields(type(obj)):
             before = getattr(obj, name)
             after = self._walk(before, depth + 1)

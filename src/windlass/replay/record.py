@@ -16,6 +16,7 @@ from windlass.events import (
     Reshaped,
     Said,
 )
+from windlass.json_types import JsonObject
 from windlass.loop.policy import Policy, TryAgain
 from windlass.loop.run import Run
 from windlass.loop.turn import Turn
@@ -139,7 +140,7 @@ class AsRecorded(Policy[Any]):
 def stand_in(spec: ToolSpec) -> Tool:
     """A tool that is only on record: it takes anything, and is never run."""
 
-    async def never(_arguments: dict[str, Any]) -> str:
+    async def never(_arguments: JsonObject) -> str:
         raise AssertionError("a recorded tool does not run")
 
     return Tool(

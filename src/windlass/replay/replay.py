@@ -35,6 +35,7 @@ from windlass.events import (
     ToolResulted,
     ToolShown,
 )
+from windlass.json_types import JsonObject
 from windlass.loop.plan import Plan, frame_of
 from windlass.loop.requests import requests_of
 from windlass.loop.resume_input import Answers, decision_of, keep_answer
@@ -249,7 +250,7 @@ class _Record:
                 case ToolMessage():
                     self.shown.update(entry.shown or {})
                 case InboxTaken(item="decision", payload=dict()):
-                    payload = cast("dict[str, Any]", entry.payload)
+                    payload = cast("JsonObject", entry.payload)
                     for call_id, value in payload.items():
                         keep_answer(self.decisions, call_id, decision_of(value), None)
                 case _:
@@ -337,7 +338,7 @@ class Playback:
         return _response(entry, asides)
 
     async def call(
-        self, tool: Tool, arguments: dict[str, Any], context: ToolContext[Any]
+        self, tool: Tool, arguments: JsonObject, context: ToolContext[Any]
     ) -> ToolResult | Parked:
         """What the tool returned then; it does not run."""
         found = self.record.results.get(context.call_id)

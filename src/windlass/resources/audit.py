@@ -13,6 +13,7 @@ from typing import Any, TypedDict, Unpack
 import msgspec
 
 from windlass.errors import ConfigError, Corrupt, nearest, safe_repr
+from windlass.json_types import JsonObject
 from windlass.redaction.redactor import Redactor
 from windlass.resources.resource import Plain
 from windlass.resources.tx import Change
@@ -249,9 +250,9 @@ async def query(store: Store, **which: Unpack[Which]) -> list[AuditRow]:
 # --------------------------------------------------------------------------- what changed
 
 
-def _render_change(change: Change, redactor: Redactor | None) -> dict[str, Any]:
+def _render_change(change: Change, redactor: Redactor | None) -> JsonObject:
     plan, before, after = change.plan, change.before, change.after
-    diff: dict[str, Any] = {}
+    diff: JsonObject = {}
     for one in plan.fields:
         name = one.name
         old = None if before is None else before[name]

@@ -7,11 +7,12 @@ turn that a killed process may or may not have written is written once.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Literal, cast
 
 import msgspec
 
 from windlass.access.caller import Caller, recorded_user
+from windlass.json_types import JsonObject
 from windlass.messages import Message
 from windlass.resources.fields import field
 from windlass.resources.resource import Resource
@@ -31,11 +32,11 @@ class ConversationTurn(Resource):
     number: int  # its place in the conversation, from 0
     role: Literal["user", "system", "assistant", "tool"]
     content: str = ""
-    tool_calls: list[dict[str, Any]] = []
-    tool_results: list[dict[str, Any]] = []
+    tool_calls: list[JsonObject] = []
+    tool_results: list[JsonObject] = []
     session: str | None = None
     user: str = ""  # whose conversation it is
-    message: dict[str, Any] = {}  # as it was, for the next request
+    message: JsonObject = {}  # as it was, for the next request
 
     def allow_read(self, caller: Caller) -> bool | str:
         return self.user == recorded_user(caller) or "it is somebody else's conversation"
@@ -77,13 +78,13 @@ class ConversationResource(Resource):
         )
 
     @classmethod
-    def create(cls, tx: ResourceTx, values: dict[str, Any]) -> ConversationResource:
+    def create(cls, tx: ResourceTx, values: JsonObject) -> ConversationResource:
         """Begin one, in the caller's name."""
         return tx.create(
             cls, {**values, "user": values.get("user") or recorded_user(tx.caller), "turns": 0}
         )
 
-    def append(self, tx: ResourceTx, turns: list[dict[str, Any]]) -> int:
+    def append(self, tx: ResourceTx, turns: list[JsonObject]) -> int:
         """Write turns down, each once; how many there are then."""
         for turn in turns:
             if tx.get(ConversationTurn, turn["id"]) is None:
@@ -94,10 +95,10 @@ class ConversationResource(Resource):
         return self.turns
 
 
-def turn_of(id: str, message: Message, session: str) -> dict[str, Any]:
+def turn_of(id: str, message: Message, session: str) -> JsonObject:
     """A message as a turn."""
-    plain = cast("dict[str, Any]", msgspec.to_builtins(message))
-    blocks: list[dict[str, Any]] = plain.get("content") or []
+    plain = cast("JsonObject", msgspec.to_builtins(message))
+    blocks: list[JsonObject] = plain.get("content") or []
     return {
         "id": id,
         "role": message.role,

@@ -21,6 +21,7 @@ from uuid import UUID
 import msgspec
 
 from windlass.errors import ConfigError, InvalidValue, safe_repr
+from windlass.json_types import JsonObject
 from windlass.tools.schema.shape import Unsupported
 from windlass.tools.schema.types import Shapes
 
@@ -124,7 +125,7 @@ class Field(msgspec.Struct, frozen=True):
         """How it may be asked for."""
         return OPERATORS[self.kind]
 
-    def schema(self, shapes: Shapes, *, bare: bool = False) -> dict[str, Any]:
+    def schema(self, shapes: Shapes, *, bare: bool = False) -> JsonObject:
         """Its JSON Schema."""
         try:
             schema = dict(shapes.of(self.bare if bare else self.hint).schema)

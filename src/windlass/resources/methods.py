@@ -14,6 +14,7 @@ from typing import Any, cast
 import msgspec
 
 from windlass.errors import ConfigError, nearest, safe_repr
+from windlass.json_types import JsonObject
 from windlass.resources.resource import VERBS, ResourcePlan
 from windlass.resources.tx import ResourceTx
 from windlass.resources.verbs import Verb, check_allowed, id_schema, verb_annotations
@@ -36,7 +37,7 @@ class Method(msgspec.Struct, frozen=True):
     signature: Signature
     hook: str | None  # asked about the row
 
-    def bind_arguments(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    def bind_arguments(self, arguments: Mapping[str, Any]) -> JsonObject:
         """The arguments as the method wants them, without the id."""
         mine = {name: value for name, value in arguments.items() if name != "id" or not self.on_row}
         known = self.signature.parameters["properties"]
@@ -127,10 +128,10 @@ def read(plan: ResourcePlan, name: str) -> Method:
     return Method(function, on_row, waits, takes if takes in parameters else None, signature, hook)
 
 
-def _body(plan: ResourcePlan, method: Method) -> Callable[[ResourceTx, dict[str, Any]], Any]:
+def _body(plan: ResourcePlan, method: Method) -> Callable[[ResourceTx, JsonObject], Any]:
     takes_class = _takes_class(plan, method)
 
-    def run(tx: ResourceTx, arguments: dict[str, Any]) -> Any:
+    def run(tx: ResourceTx, arguments: JsonObject) -> Any:
         mine = method.bind_arguments(arguments)
         if method.takes is not None:
             mine[method.takes] = tx
@@ -142,7 +143,7 @@ def _body(plan: ResourcePlan, method: Method) -> Callable[[ResourceTx, dict[str,
 
 
 async def begin(
-    plan: ResourcePlan, method: Method, made: Any, arguments: dict[str, Any], ctx: Any
+    plan: ResourcePlan, method: Method, made: Any, arguments: JsonObject, ctx: Any
 ) -> Any:
     """Call an async method; `made` is the row it works on."""
     mine = {**method.bind_arguments(arguments), "ctx": ctx}
@@ -153,7 +154,7 @@ async def begin(
     return await method.function(**mine)
 
 
-def row_for(tx: ResourceTx, plan: ResourcePlan, method: Method, arguments: dict[str, Any]) -> Any:
+def row_for(tx: ResourceTx, plan: ResourcePlan, method: Method, arguments: JsonObject) -> Any:
     """The row that a call names, once its hook has allowed the caller to work on it."""
     made = plan.instance(tx.known(plan, arguments.get("id")))
     if method.hook is not None:

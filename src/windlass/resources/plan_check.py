@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from windlass.errors import Conflict
+from windlass.json_types import JsonObject
 from windlass.resources import audit
 from windlass.resources.tx import Change
 from windlass.tools.middleware.preview import ExpectedRows, Rehearsal
@@ -27,12 +28,12 @@ def find_expected(ctx: ToolContext[Any] | None) -> ExpectedRows | None:
 
 def describe_rows(
     changes: Sequence[Change], loose: Sequence[Sequence[str]]
-) -> tuple[dict[str, Any], ...]:
+) -> tuple[JsonObject, ...]:
     """Each row as a plan keeps it; `loose` names the fields of each that may differ."""
     return tuple([_describe(change, names) for change, names in zip(changes, loose, strict=True)])
 
 
-def _describe(change: Change, loose: Sequence[str]) -> dict[str, Any]:
+def _describe(change: Change, loose: Sequence[str]) -> JsonObject:
     without = change.plan.private | frozenset(loose)
     return {
         "resource": change.plan.name,

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from windlass.access.caller import recorded_user
 from windlass.errors import PermissionDenied, StoreError
+from windlass.json_types import JsonObject
 from windlass.resources import audit
 from windlass.resources.plan_check import (
     describe_rows,
@@ -56,7 +57,7 @@ async def run_and_roll_back(store: Store, body: Callable[[Any], Any]) -> Any:
 async def preview_verb(
     desk: ResourceService,
     verb: Verb,
-    arguments: dict[str, Any],
+    arguments: JsonObject,
     ctx: ToolContext[Any],
     earlier: Sequence[Rehearsal],
 ) -> Rehearsal | None:
@@ -141,18 +142,18 @@ def _in_place(work: ResourceTx, changes: Sequence[Change]) -> None:
             work.change(plan, work.known(plan, change.id), plan.instance(change.after), None)
 
 
-def _pinned_id(verb: Verb, arguments: dict[str, Any], value: Any) -> dict[str, Any] | None:
+def _pinned_id(verb: Verb, arguments: JsonObject, value: Any) -> JsonObject | None:
     """The id that was made for a new row: the real call makes this very row."""
     if verb.method is not None or verb.name != "create" or arguments.get("id") is not None:
         return None
-    made = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+    made = cast("JsonObject", value) if isinstance(value, dict) else {}
     return {"id": made["id"]} if "id" in made else None
 
 
-def difference(change: Change) -> dict[str, Any]:
+def difference(change: Change) -> JsonObject:
     """What became of a row, field by field, as a person is shown it."""
     plan, before, after = change.plan, change.before, change.after
-    fields: dict[str, Any] = {}
+    fields: JsonObject = {}
     for one in plan.fields:
         old = None if before is None else before[one.name]
         new = None if after is None else after[one.name]
@@ -188,7 +189,7 @@ def _build_preview(
     desk: ResourceService,
     verb: Verb,
     ctx: ToolContext[Any],
-    arguments: dict[str, Any],
+    arguments: JsonObject,
     outcome: str,
     reason: str | None,
 ) -> Callable[[Any], None]:

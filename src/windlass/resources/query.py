@@ -16,6 +16,7 @@ from typing import Any, Generic, TypeVar, cast
 import msgspec
 
 from windlass.errors import InvalidValue, nearest, safe_repr
+from windlass.json_types import JsonObject
 from windlass.resources.fields import MOST_INTEGER, SORTED, Field
 from windlass.resources.resource import ResourcePlan, quote_identifier
 
@@ -34,7 +35,7 @@ class Query(msgspec.Struct, frozen=True):
     for text `contains` and `prefix`. `-price` sorts downward; rows without a value come last.
     """
 
-    where: dict[str, Any] = {}
+    where: JsonObject = {}
     sort: tuple[str, ...] = ()
     limit: int = LIMIT
     cursor: str | None = None

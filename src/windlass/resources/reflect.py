@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from windlass.errors import ConfigError, nearest, safe_repr
+from windlass.json_types import JsonObject
 from windlass.resources.resource import VERBS, Layout, Resource, identifier, new_class, path_to_name
 from windlass.resources.schema import ColumnInfo, columns_of
 
 READS = ("get", "search")
-_TYPES: dict[str, Any] = {
+_TYPES: JsonObject = {
     "TEXT": str,
     "VARCHAR": str,
     "CHAR": str,

@@ -17,6 +17,7 @@ from windlass.errors import (
     nearest,
     safe_repr,
 )
+from windlass.json_types import JsonObject
 from windlass.messages import ToolResult
 from windlass.resources import audit
 from windlass.resources.audit import AuditRow, Which
@@ -115,7 +116,7 @@ class ResourceTool(Tool):
     __slots__ = ("_desk", "verb")
 
     def __init__(self, desk: ResourceService, verb: Verb) -> None:
-        async def answer(arguments: dict[str, Any], ctx: ToolContext[Any]) -> Any:
+        async def answer(arguments: JsonObject, ctx: ToolContext[Any]) -> Any:
             return await desk.for_tool(verb, arguments, ctx)
 
         # Its schema is our own work, so it is compiled when it is first needed.
@@ -128,7 +129,7 @@ class ResourceTool(Tool):
             self.undo = RowUndo(desk, verb)
 
     async def rehearse(
-        self, arguments: dict[str, Any], ctx: ToolContext[Any], earlier: Sequence[Rehearsal]
+        self, arguments: JsonObject, ctx: ToolContext[Any], earlier: Sequence[Rehearsal]
     ) -> Rehearsal | None:
         """Do it in a transaction that is rolled back, on the rows as earlier ones would leave them."""
         try:
@@ -141,7 +142,7 @@ class ResourceTool(Tool):
             return denial_result(self.name, str(error))
         if not isinstance(error, ResourceError):
             return super()._error_result(error)
-        words: dict[str, Any] = {"error": error.code, "tool": self.name, "reason": str(error)}
+        words: JsonObject = {"error": error.code, "tool": self.name, "reason": str(error)}
         if isinstance(error, Conflict) and error.version is not None:
             words["version"] = error.version
         return refusal(to_text(words), "invalid" if isinstance(error, InvalidValue) else "error")
@@ -313,7 +314,7 @@ class Handle(Generic[R]):
     async def _do(
         self,
         verb: str,
-        arguments: dict[str, Any],
+        arguments: JsonObject,
         caller: Caller | None,
         request_id: str | None,
         conversation_id: str | None,
@@ -346,7 +347,7 @@ class Handle(Generic[R]):
         conversation_id: str | None = None,
     ) -> Page[R]:
         """The rows that fit, a page at a time."""
-        arguments: dict[str, Any] = {"where": where, "sort": sort, "limit": limit, "cursor": cursor}
+        arguments: JsonObject = {"where": where, "sort": sort, "limit": limit, "cursor": cursor}
         return await self._do("search", arguments, caller, request_id, conversation_id)
 
     async def create(

@@ -15,6 +15,7 @@ import msgspec
 
 from windlass.access.caller import Caller
 from windlass.errors import ConfigError, InvalidValue, nearest, safe_repr
+from windlass.json_types import JsonObject
 from windlass.resources.fields import Field, compile_field
 from windlass.tools.schema.fields import names_around
 
@@ -36,7 +37,7 @@ HOOKS = {
 TENANT, VERSION = "_tenant", "_version"
 MOST_ROWS = 100
 _MOST_STATEMENTS = 256
-Plain: TypeAlias = dict[str, Any]  # a row as JSON has it, with its version
+Plain: TypeAlias = JsonObject  # a row as JSON has it, with its version
 _PLAN = "__windlass_plan__"
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,59}")
 _OWN = ("windlass_", "sqlite_", "pg_")
@@ -54,7 +55,7 @@ class _Meta(msgspec.StructMeta):
         mcls: type[_M],
         name: str,
         bases: tuple[type, ...],
-        namespace: dict[str, Any],
+        namespace: JsonObject,
         **options: Any,
     ) -> _M:
         options.setdefault("kw_only", True)
@@ -128,12 +129,12 @@ class Resource(msgspec.Struct, metaclass=_Meta, dict=True, forbid_unknown_fields
         return tx.page(cls, query)
 
     @classmethod
-    def create(cls, tx: ResourceTx, values: dict[str, Any]) -> Self:
+    def create(cls, tx: ResourceTx, values: JsonObject) -> Self:
         """Make a row."""
         return tx.create(cls, values)
 
     @classmethod
-    def update(cls, tx: ResourceTx, id: Any, values: dict[str, Any], version: int | None) -> Self:
+    def update(cls, tx: ResourceTx, id: Any, values: JsonObject, version: int | None) -> Self:
         """Change some fields of a row."""
         return tx.update(cls, id, values, version)
 
@@ -369,7 +370,7 @@ def _defaults(
     return values, factories
 
 
-def _hints(cls: type[Resource]) -> dict[str, Any]:
+def _hints(cls: type[Resource]) -> JsonObject:
     try:
         return typing.get_type_hints(cls, include_extras=True)
     except NameError:

@@ -16,6 +16,7 @@ from windlass import seams
 from windlass.access.caller import Caller, recorded_user
 from windlass.access.roles import Roles
 from windlass.errors import PermissionDenied, StoreError
+from windlass.json_types import JsonObject
 from windlass.messages import ToolResult
 from windlass.redaction.redactor import Redactor
 from windlass.resources import audit, schema
@@ -74,7 +75,7 @@ class ResourceService:
 
     # ----------------------------------------------------------------- a tool's call
 
-    async def for_tool(self, verb: Verb, arguments: dict[str, Any], ctx: ToolContext[Any]) -> Any:
+    async def for_tool(self, verb: Verb, arguments: JsonObject, ctx: ToolContext[Any]) -> Any:
         """Answer a call of a run, in its session's transaction."""
         store = self.store()
         if getattr(ctx.scope, "store", store) is not store:
@@ -126,7 +127,7 @@ class ResourceService:
     async def for_host(
         self,
         verb: Verb,
-        arguments: dict[str, Any],
+        arguments: JsonObject,
         caller: Caller,
         request: str | None = None,
         conversation: str | None = None,
@@ -157,7 +158,7 @@ class ResourceService:
     async def _read(
         self,
         verb: Verb,
-        arguments: dict[str, Any],
+        arguments: JsonObject,
         origin: Origin,
         caller: Caller,
         store: Store,
@@ -207,7 +208,7 @@ class _Call:
         self,
         desk: ResourceService,
         verb: Verb,
-        arguments: dict[str, Any],
+        arguments: JsonObject,
         origin: Origin,
         caller: Caller,
         commit: Commit,
@@ -361,7 +362,7 @@ def _objects(plan: ResourcePlan) -> Callable[[Any], Any]:
             page = cast("Page[Any]", value)
             return Page([show(one) for one in page.rows], page.cursor)
         if isinstance(value, dict) and value.keys() == keys:
-            return plan.instance(cast("dict[str, Any]", value))
+            return plan.instance(cast("JsonObject", value))
         return cast("Any", value)
 
     return show

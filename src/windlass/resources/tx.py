@@ -23,6 +23,7 @@ from windlass.errors import (
     nearest,
     safe_repr,
 )
+from windlass.json_types import JsonObject
 from windlass.resources.fields import integer, text
 from windlass.resources.query import LIMIT, Page, Query, Search
 from windlass.resources.resource import Plain, Resource, ResourcePlan, plan_of
@@ -179,7 +180,7 @@ class ResourceTx:
         made = plan.build_object(self.with_id(plan, values))
         return self.insert(plan, made)
 
-    def with_id(self, plan: ResourcePlan, values: Mapping[str, Any]) -> dict[str, Any]:
+    def with_id(self, plan: ResourcePlan, values: Mapping[str, Any]) -> JsonObject:
         """The values with an id among them."""
         if values.get("id") is not None:
             return dict(values)
@@ -271,7 +272,7 @@ def merge_row(plan: ResourcePlan, before: Plain, values: Mapping[str, Any]) -> A
     return plan.build_object(row)
 
 
-def plain_values(plan: ResourcePlan, values: object) -> dict[str, Any]:
+def plain_values(plan: ResourcePlan, values: object) -> JsonObject:
     """A host's or a model's values as JSON has them."""
     if isinstance(values, plan.cls):
         values = msgspec.structs.asdict(values)

@@ -13,6 +13,7 @@ from typing import Any, cast
 import msgspec
 
 from windlass.errors import Conflict, PermissionDenied, ResourceError, safe_repr
+from windlass.json_types import JsonObject
 from windlass.resources import audit
 from windlass.resources.audit import AuditRow
 from windlass.resources.preview import origin_of, run_and_roll_back, same_store
@@ -40,8 +41,8 @@ class _Row(msgspec.Struct, frozen=True):
     id: Any
     versions: tuple[int | None, int | None]
     digests: tuple[str | None, str | None]
-    old: dict[str, Any]
-    new: dict[str, Any]
+    old: JsonObject
+    new: JsonObject
     private: tuple[str, ...]
 
     @property
@@ -146,12 +147,12 @@ class RowUndo:
 def _rows(logged: AuditRow, plans: dict[str, ResourcePlan]) -> list[_Row]:
     """What the call did, a row at a time; several changes of one row are one."""
     found: dict[tuple[str, str], _Row] = {}
-    for change in cast("list[dict[str, Any]]", msgspec.json.decode(logged.changes)):
+    for change in cast("list[JsonObject]", msgspec.json.decode(logged.changes)):
         plan = plans.get(change["resource"])
         if plan is None:
             raise CannotUndo(f"there is no resource {change['resource']!r} in this Runtime")
-        diff: dict[str, Any] = change["diff"]
-        told: dict[str, Any] = {name: pair for name, pair in diff.items() if pair != "private"}
+        diff: JsonObject = change["diff"]
+        told: JsonObject = {name: pair for name, pair in diff.items() if pair != "private"}
         row = _Row(
             plan,
             change["id"],

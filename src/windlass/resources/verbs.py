@@ -12,6 +12,7 @@ from typing import Any, cast
 import msgspec
 
 from windlass.errors import InvalidValue, NotFound, PermissionDenied, safe_repr
+from windlass.json_types import JsonObject
 from windlass.resources.fields import SORTED
 from windlass.resources.query import LIMIT, MOST_CHOICES, MOST_SORTS, Page, Query
 from windlass.resources.resource import HOOKS, Plain, ResourcePlan
@@ -47,9 +48,9 @@ class Verb(msgspec.Struct, frozen=True):
     name: str  # the verb's, or the method's
     tool: str  # the tool's
     description: str
-    parameters: dict[str, Any]
-    annotations: dict[str, Any]
-    run: Callable[[ResourceTx, dict[str, Any]], Any]  # in the transaction
+    parameters: JsonObject
+    annotations: JsonObject
+    run: Callable[[ResourceTx, JsonObject], Any]  # in the transaction
     method: Any = None  # a custom one: see `methods.py`
 
     @property
@@ -68,7 +69,7 @@ def verbs_of(plan: ResourcePlan) -> list[Verb]:
     return [_verb(plan, name) for name in plan.verbs]
 
 
-def verb_annotations(plan: ResourcePlan, verb: str, kind: str, level: str) -> dict[str, Any]:
+def verb_annotations(plan: ResourcePlan, verb: str, kind: str, level: str) -> JsonObject:
     """What is known of a verb as a tool."""
     return {"kind": kind, "side_effect_level": level, "resource": plan.name, "verb": verb}
 
@@ -82,7 +83,7 @@ def _verb(plan: ResourcePlan, name: str) -> Verb:
     description = " ".join(" ".join(part for part in (own or words, about) if part).split())
     run = _RUNS[name]
 
-    def body(tx: ResourceTx, arguments: dict[str, Any]) -> Any:
+    def body(tx: ResourceTx, arguments: JsonObject) -> Any:
         return run(tx, plan, arguments)
 
     return Verb(
@@ -99,7 +100,7 @@ def _verb(plan: ResourcePlan, name: str) -> Verb:
 # --------------------------------------------------------------------------- schemas
 
 
-def _object(properties: dict[str, Any], required: list[str], shapes: Shapes) -> dict[str, Any]:
+def _object(properties: JsonObject, required: list[str], shapes: Shapes) -> JsonObject:
     schema = {
         "type": "object",
         "properties": properties,
@@ -109,7 +110,7 @@ def _object(properties: dict[str, Any], required: list[str], shapes: Shapes) -> 
     return shapes.finish(schema)
 
 
-def id_schema(plan: ResourcePlan) -> dict[str, Any]:
+def id_schema(plan: ResourcePlan) -> JsonObject:
     """The schema of an id that names a row."""
     kind = "integer" if plan.id.kind == "integer" else "string"
     return {"type": kind, "description": f"the id of the {plan.name.replace('_', ' ')}"}
@@ -121,18 +122,18 @@ _VERSION = {
 }
 
 
-def _get_schema(plan: ResourcePlan) -> dict[str, Any]:
+def _get_schema(plan: ResourcePlan) -> JsonObject:
     return _object({"id": id_schema(plan)}, ["id"], Shapes())
 
 
-def _delete_schema(plan: ResourcePlan) -> dict[str, Any]:
+def _delete_schema(plan: ResourcePlan) -> JsonObject:
     properties = {"id": id_schema(plan)}
     if plan.version is not None:
         properties["version"] = _VERSION
     return _object(properties, ["id"], Shapes())
 
 
-def _create_schema(plan: ResourcePlan) -> dict[str, Any]:
+def _create_schema(plan: ResourcePlan) -> JsonObject:
     shapes = Shapes()
     properties = {one.name: one.schema(shapes) for one in plan.fields}
     properties["id"] = {**properties["id"], "description": "made for you when you leave it out"}
@@ -140,7 +141,7 @@ def _create_schema(plan: ResourcePlan) -> dict[str, Any]:
     return _object(properties, required, shapes)
 
 
-def _update_schema(plan: ResourcePlan) -> dict[str, Any]:
+def _update_schema(plan: ResourcePlan) -> JsonObject:
     shapes = Shapes()
     changes = {one.name: one.schema(shapes) for one in plan.fields if one.name != "id"}
     values = {
@@ -156,15 +157,15 @@ def _update_schema(plan: ResourcePlan) -> dict[str, Any]:
     return _object(properties, ["id", "values"], shapes)
 
 
-def _search_schema(plan: ResourcePlan) -> dict[str, Any]:
+def _search_schema(plan: ResourcePlan) -> JsonObject:
     shapes = Shapes()
-    fields: dict[str, Any] = {}
+    fields: JsonObject = {}
     for one in plan.fields:
         value = one.schema(shapes, bare=True)
         several = {"type": "array", "items": value, "maxItems": MOST_CHOICES}
         special = {"in": several, "is_null": {"type": "boolean"}}
         operators = {name: special.get(name, value) for name in one.operators}
-        test: dict[str, Any] = {
+        test: JsonObject = {
             "type": "object",
             "properties": operators,
             "additionalProperties": False,
@@ -196,7 +197,7 @@ def _search_schema(plan: ResourcePlan) -> dict[str, Any]:
     return _object(properties, [], shapes)
 
 
-_SCHEMAS: dict[str, Callable[[ResourcePlan], dict[str, Any]]] = {
+_SCHEMAS: dict[str, Callable[[ResourcePlan], JsonObject]] = {
     "get": _get_schema,
     "search": _search_schema,
     "create": _create_schema,
@@ -208,7 +209,7 @@ _SCHEMAS: dict[str, Callable[[ResourcePlan], dict[str, Any]]] = {
 # --------------------------------------------------------------------------- what they do
 
 
-def _get(tx: ResourceTx, plan: ResourcePlan, arguments: dict[str, Any]) -> Plain:
+def _get(tx: ResourceTx, plan: ResourcePlan, arguments: JsonObject) -> Plain:
     id = arguments.get("id")
     if plan.overridden["get"]:
         made = plan.cls.get(tx, id)
@@ -221,7 +222,7 @@ def _get(tx: ResourceTx, plan: ResourcePlan, arguments: dict[str, Any]) -> Plain
     return row
 
 
-def _search(tx: ResourceTx, plan: ResourcePlan, arguments: dict[str, Any]) -> Page[Plain]:
+def _search(tx: ResourceTx, plan: ResourcePlan, arguments: JsonObject) -> Page[Plain]:
     query = query_of(plan, arguments)
     if not plan.overridden["search"]:
         return tx.rows(plan, query, allow=plan.hooks["search"])
@@ -230,7 +231,7 @@ def _search(tx: ResourceTx, plan: ResourcePlan, arguments: dict[str, Any]) -> Pa
     return Page([plan.to_plain(one) for one in seen], found.cursor)
 
 
-def query_of(plan: ResourcePlan, arguments: dict[str, Any]) -> Query:
+def query_of(plan: ResourcePlan, arguments: JsonObject) -> Query:
     """The query in a call's arguments."""
     for name in arguments:
         if name not in ("where", "sort", "limit", "cursor"):
@@ -247,7 +248,7 @@ def query_of(plan: ResourcePlan, arguments: dict[str, Any]) -> Query:
     )
 
 
-def _create(tx: ResourceTx, plan: ResourcePlan, arguments: dict[str, Any]) -> Plain:
+def _create(tx: ResourceTx, plan: ResourcePlan, arguments: JsonObject) -> Plain:
     values = tx.with_id(plan, plain_values(plan, arguments))
     made = plan.build_object(values)
     if plan.hooks["create"]:
@@ -257,7 +258,7 @@ def _create(tx: ResourceTx, plan: ResourcePlan, arguments: dict[str, Any]) -> Pl
     return tx.insert(plan, made)
 
 
-def _update(tx: ResourceTx, plan: ResourcePlan, arguments: dict[str, Any]) -> Plain:
+def _update(tx: ResourceTx, plan: ResourcePlan, arguments: JsonObject) -> Plain:
     id, version = arguments.get("id"), arguments.get("version")
     values = plain_values(plan, arguments.get("values"))
     before = tx.known(plan, id)
@@ -270,7 +271,7 @@ def _update(tx: ResourceTx, plan: ResourcePlan, arguments: dict[str, Any]) -> Pl
     return tx.change(plan, before, after, version)
 
 
-def _delete(tx: ResourceTx, plan: ResourcePlan, arguments: dict[str, Any]) -> Plain:
+def _delete(tx: ResourceTx, plan: ResourcePlan, arguments: JsonObject) -> Plain:
     id, version = arguments.get("id"), arguments.get("version")
     before = tx.known(plan, id)
     permit(tx, plan, "delete", before)
@@ -280,7 +281,7 @@ def _delete(tx: ResourceTx, plan: ResourcePlan, arguments: dict[str, Any]) -> Pl
     return before
 
 
-_RUNS: dict[str, Callable[[ResourceTx, ResourcePlan, dict[str, Any]], Any]] = {
+_RUNS: dict[str, Callable[[ResourceTx, ResourcePlan, JsonObject], Any]] = {
     "get": _get,
     "search": _search,
     "create": _create,

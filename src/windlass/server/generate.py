@@ -26,6 +26,7 @@ from windlass.engine.environment import Runtime
 from windlass.errors import ConfigError, nearest
 from windlass.generate.api import GenerateChunk, GenerateResult
 from windlass.generate.resume import OF_THE_SESSION
+from windlass.json_types import JsonObject
 from windlass.loop.resume_input import Allow, Deny
 from windlass.server.limits import lower_limits
 from windlass.server.refusal import RequestRefused, describe_failure, refuse
@@ -107,7 +108,7 @@ class _App:
         client_decisions: bool,
         turns: TurnRules,
         body: _Body,
-        options: dict[str, Any],
+        options: JsonObject,
     ) -> None:
         self.runtime, self.identify, self.origins = runtime, identify, origins
         self.client_decisions = client_decisions
@@ -132,7 +133,7 @@ class _App:
         else:
             await self._whole(asked, caller, receive, send)
 
-    async def _read(self, scope: Scope, receive: Receive) -> tuple[Caller, dict[str, Any]]:
+    async def _read(self, scope: Scope, receive: Receive) -> tuple[Caller, JsonObject]:
         if scope["method"] != "POST":
             raise RequestRefused(405, "method_not_allowed", "ask with POST")
         headers = _headers(scope["headers"])
@@ -167,9 +168,9 @@ class _App:
                 raise refuse(f"there is no tool {name!r} here{nearest(name, may)}")
         return [t for name, t in offered.items() if not isinstance(t, str) or name in may]
 
-    def _parse_body(self, body: bytes, caller: Caller) -> dict[str, Any]:
+    def _parse_body(self, body: bytes, caller: Caller) -> JsonObject:
         try:
-            asked = msgspec.json.decode(body, type=dict[str, Any])
+            asked = msgspec.json.decode(body, type=JsonObject)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise refuse(f"the body is no JSON object: {error}") from None
         for name in asked:
@@ -186,7 +187,7 @@ class _App:
             asked["tools"] = self._among_ours(asked["tools"], caller)
         return {**asked, **self._choices(asked), **lower_limits(self.options, asked)}
 
-    def _choices(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+    def _choices(self, asked: Mapping[str, Any]) -> JsonObject:
         """What a client may choose beside limits; the host's choice stands where it says less."""
         stream = _boolean("stream", asked.get("stream", True))
         traced = _boolean("include_tool_trace", asked.get("include_tool_trace", False))
@@ -198,7 +199,7 @@ class _App:
         allowed = self.options.get("include_tool_trace") is True
         return {"stream": stream, "include_tool_trace": traced and allowed, "tool_mode": mode}
 
-    def _check_resume(self, asked: dict[str, Any]) -> None:
+    def _check_resume(self, asked: JsonObject) -> None:
         """What goes on with a parked answer; decisions only where the host lets clients decide."""
         if not isinstance(asked["resume"], str) or not asked["resume"]:
             raise refuse("resume is the session_id of a parked answer")
@@ -216,7 +217,7 @@ class _App:
         if not _names(tools):
             raise refuse("tools is a list of names")
         names = cast("list[str]", tools)
-        may: dict[str, Any] = {tool.name: tool.name for tool in self.runtime.tools(caller)}
+        may: JsonObject = {tool.name: tool.name for tool in self.runtime.tools(caller)}
         among = may
         if self.offered is not None:
             among = {n: t for n, t in self.offered.items() if not isinstance(t, str) or n in may}
@@ -225,14 +226,14 @@ class _App:
                 raise refuse(f"there is no tool {name!r} here{nearest(name, among)}")
         return [among[name] for name in names]
 
-    def _merge_options(self, asked: dict[str, Any]) -> Any:
+    def _merge_options(self, asked: JsonObject) -> Any:
         """The host's options, and the client's; a session that goes on knows its own."""
         typed = {**self.options, **asked}
         if "resume" in asked:
             typed = {name: value for name, value in typed.items() if name not in OF_THE_SESSION}
         return typed
 
-    async def _chunks(self, asked: dict[str, Any], caller: Caller) -> AsyncIterator[GenerateChunk]:
+    async def _chunks(self, asked: JsonObject, caller: Caller) -> AsyncIterator[GenerateChunk]:
         models, typed = self.runtime.models, self._merge_options(asked)
         if "resume" in typed:
             stream = models.resume_stream(typed.pop("resume"), caller=caller, **typed)
@@ -244,9 +245,7 @@ class _App:
         finally:
             await cast("Any", stream).aclose()
 
-    async def _whole(
-        self, asked: dict[str, Any], caller: Caller, receive: Receive, send: Send
-    ) -> None:
+    async def _whole(self, asked: JsonObject, caller: Caller, receive: Receive, send: Send) -> None:
         models, typed = self.runtime.models, self._merge_options(asked)
         answering = asyncio.ensure_future(
             models.resume(typed.pop("resume"), caller=caller, **typed)
@@ -324,16 +323,16 @@ def _event(name: str, document: Any) -> bytes:
     return f"event: {name}\ndata: ".encode() + msgspec.json.encode(document) + b"\n\n"
 
 
-def _plain(thing: GenerateChunk | GenerateResult) -> dict[str, Any]:
-    plain = cast("dict[str, Any]", msgspec.to_builtins(thing))
+def _plain(thing: GenerateChunk | GenerateResult) -> JsonObject:
+    plain = cast("JsonObject", msgspec.to_builtins(thing))
     return {name: value for name, value in plain.items() if value is not None}
 
 
-def _index_tools(tools: Sequence[Any] | None) -> dict[str, Any] | None:
+def _index_tools(tools: Sequence[Any] | None) -> JsonObject | None:
     """The host's tools by their names; None: all that the caller may use."""
     if tools is None:
         return None
-    found: dict[str, Any] = {}
+    found: JsonObject = {}
     for one in tools:
         if isinstance(one, str) and ":" not in one:
             found[one] = one

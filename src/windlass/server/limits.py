@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from windlass.generate.api import TOOL_ITERATIONS
+from windlass.json_types import JsonObject
 from windlass.server.refusal import refuse
 
 
@@ -26,13 +27,13 @@ LIMITS: Final = {
 }
 
 
-def lower_limits(host: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
+def lower_limits(host: Mapping[str, Any], asked: Mapping[str, Any]) -> JsonObject:
     """Return the limits of one request: the host's, or lower ones that the client asked for.
 
     `lower_limits({"max_tokens": 500}, {"max_tokens": 9000})` is `{"max_tokens": 500}`. What a client leaves
     out, or sends as null, is the host's to say.
     """
-    limits: dict[str, Any] = {}
+    limits: JsonObject = {}
     for name, limit in LIMITS.items():
         theirs = asked.get(name)
         if theirs is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -31,6 +31,7 @@ from windlass.errors import (
     WindlassError,
     error_text,
 )
+from windlass.json_types import JsonObject
 
 log = logging.getLogger("windlass.server")
 
@@ -73,9 +74,7 @@ def refuse(message: str) -> RequestRefused:
     return RequestRefused(400, "invalid_request", message)
 
 
-def describe_failure(
-    error: BaseException, *, with_trace: bool = False
-) -> tuple[int, dict[str, Any]]:
+def describe_failure(error: BaseException, *, with_trace: bool = False) -> tuple[int, JsonObject]:
     """Return the status and the body for an error, and write the error to the log under the body's id."""
     number = seams.new_id("error")
     if isinstance(error, RequestRefused):
@@ -92,7 +91,7 @@ def describe_failure(
         message = str(error)
     if isinstance(error, AlreadyAnswered):
         message = f"answered already, by {error.by}"
-    body: dict[str, Any] = {"error": code, "message": message, "id": number}
+    body: JsonObject = {"error": code, "message": message, "id": number}
     if with_trace and error.trace is not None:
         body["trace"] = msgspec.to_builtins(error.trace)
     if error.session_id is not None:

@@ -38,6 +38,7 @@ from windlass.events import (
     ToolIntended,
 )
 from windlass.events.policy import Reminder
+from windlass.json_types import JsonObject
 from windlass.messages import Message
 from windlass.policies.scratchpad.inbox import standing
 from windlass.policies.scratchpad.pad import as_data
@@ -59,9 +60,9 @@ class Session(msgspec.Struct, frozen=True):
     root_id: str
     branch_at: int | None
     status: str | None
-    metadata: dict[str, Any]
+    metadata: JsonObject
     entries: Sequence[JournalEntry]
-    scratchpad: dict[str, Any] | None = None  # with edits that no run has taken yet
+    scratchpad: JsonObject | None = None  # with edits that no run has taken yet
     scratchpad_version: int = 0
 
     @property
@@ -81,7 +82,7 @@ class Session(msgspec.Struct, frozen=True):
 async def agent_session_open(
     id: str | None = None,
     *,
-    metadata: dict[str, Any] | None = None,
+    metadata: JsonObject | None = None,
     parent_id: str | None = None,
     store: Store | None = None,
     caller: Caller | None = None,

@@ -27,6 +27,7 @@ from windlass.events import (
     ToolDecided,
     ToolResulted,
 )
+from windlass.json_types import JsonObject
 from windlass.loop.resume_input import (
     Answers,
     Decision,
@@ -46,13 +47,13 @@ class PendingApproval(msgspec.Struct, frozen=True):
     session_id: str
     call_id: str
     tool: str
-    arguments: dict[str, Any]
+    arguments: JsonObject
     caller: str
     tenant: str | None
     agent: str | None
     rule: str
     reason: str | None = None
-    receipt: dict[str, Any] | None = None
+    receipt: JsonObject | None = None
     expires_at: float | None = None
     answered: str | None = None  # allow or deny, while nobody has gone on with the session yet
     answered_by: str | None = None  # who said so

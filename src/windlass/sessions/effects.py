@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import cast
 
 import msgspec
 
@@ -19,6 +19,7 @@ from windlass.events import (
     UndoEnded,
 )
 from windlass.identifiers import child_session_id
+from windlass.json_types import JsonObject
 from windlass.messages import ToolResult
 from windlass.tools.middleware.agent import delegates
 from windlass.tools.tool import Tool
@@ -29,7 +30,7 @@ class UndoStep(msgspec.Struct, frozen=True):
 
     call_id: str
     tool: str
-    arguments: dict[str, Any]
+    arguments: JsonObject
     effect: str  # transactional, keyed, plain; host: whoever runs the tool
     result: ToolResult | None = None
     what: str | None = None
@@ -40,7 +41,7 @@ class UndoStep(msgspec.Struct, frozen=True):
 
 
 class _Call:
-    def __init__(self, arguments: dict[str, Any]) -> None:
+    def __init__(self, arguments: JsonObject) -> None:
         self.arguments = arguments
         self.run = ""
         self.allowed = self.hosted = False
@@ -118,7 +119,7 @@ def _take(calls: dict[str, _Call], entry: JournalEntry, at: int, run: str) -> No
                 calls[asked.id] = call = _Call(asked.arguments)
                 call.run = run
         case InboxTaken(item="result", payload=dict()):
-            for call_id in cast("dict[str, Any]", entry.payload):
+            for call_id in cast("JsonObject", entry.payload):
                 if call_id in calls:
                     calls[call_id].hosted = True
         case ToolDecided(call_id=call_id) if call_id in calls and entry.action != "ask":

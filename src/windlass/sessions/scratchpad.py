@@ -22,6 +22,7 @@ from windlass.events import (
     RunResumed,
     RunStarted,
 )
+from windlass.json_types import JsonObject
 from windlass.options.checks import no_key, number, optional
 from windlass.policies.scratchpad.inbox import (
     edit,
@@ -38,7 +39,7 @@ _TRIES: Final = 40  # for a session whose journal somebody here holds for a mome
 
 async def agent_session_scratchpad(
     id: str, *, store: Store | None = None, caller: Caller | None = None
-) -> dict[str, Any] | None:
+) -> JsonObject | None:
     """The session's scratchpad, with edits that a run at work has not taken yet; None: it has none.
 
     ```python

@@ -16,6 +16,7 @@ from windlass.engine.redaction import check_session_id, redact
 from windlass.errors import ConfigError, NoSuchSession, safe_repr
 from windlass.events import Reshaped
 from windlass.files import LARGEST_EXPORT, read_regular
+from windlass.json_types import JsonObject
 from windlass.messages import Message, Text, ToolCall
 from windlass.models.history import audit, repair
 from windlass.options.checks import (
@@ -28,7 +29,7 @@ from windlass.options.checks import (
 from windlass.sessions.api import Session, agent_session_read
 from windlass.store.base import Store
 
-_CHECKS: Final[dict[str, Any]] = {
+_CHECKS: Final[JsonObject] = {
     "provider": optional(text),
     "model": optional(text),
     "truncate_to_last": optional(number(1, whole=True)),
@@ -97,12 +98,12 @@ async def _must_be_new(store: Store, name: str) -> None:
     raise ConfigError(f"there is a session {name!r} already: choose another new_id")
 
 
-def _options(options: object) -> dict[str, Any]:
+def _options(options: object) -> JsonObject:
     if options is None:
         return {}
     if not isinstance(options, Mapping):
         raise ConfigError(f"the options of a seed are a dict, not {safe_repr(options)}")
-    checked: dict[str, Any] = {}
+    checked: JsonObject = {}
     for name, value in cast("Mapping[Any, Any]", options).items():
         if name not in _CHECKS:
             raise no_key("agent_session_seed_from_jsonl", name, _CHECKS)
@@ -134,7 +135,7 @@ class _RecordedSession:
         for at, line in own:
             self._read(at, line)
 
-    def _read(self, at: int, line: dict[str, Any]) -> None:
+    def _read(self, at: int, line: JsonObject) -> None:
         kind = line.get("type")
         if kind == "message":
             self.messages.append(self._message(at, line.get("message")))
@@ -144,7 +145,7 @@ class _RecordedSession:
             request = line.get("request", line)
             if not isinstance(request, dict):
                 raise ConfigError(f"{self.path}, line {at}: a request is a dict")
-            self.messages = self._messages(at, cast("dict[str, Any]", request).get("messages"))
+            self.messages = self._messages(at, cast("JsonObject", request).get("messages"))
         elif kind in _RESPONSES and line.get("purpose") is None and not self.exact:
             reply = self._message(at, line.get("message"))
             self.replies.append(reply)
@@ -177,7 +178,7 @@ class _RecordedSession:
         )
 
 
-def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+def _lines(path: Path) -> Iterator[tuple[int, JsonObject]]:
     try:
         data = read_regular(path, LARGEST_EXPORT)
     except (OSError, ValueError) as error:
@@ -198,7 +199,7 @@ def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                 f"{path}, line {at} is no line of a transcript: {safe_repr(cast('object', line))}"
             )
         found = True
-        told = cast("dict[str, Any]", line)
+        told = cast("JsonObject", line)
         for name in ("session_id", "provider", "model"):
             if told.get(name) is not None and not isinstance(told[name], str):
                 raise ConfigError(

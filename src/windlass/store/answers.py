@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from windlass.errors import AlreadyAnswered
 from windlass.events import InboxTaken, JournalEntry, Replied, ToolDecided
+from windlass.json_types import JsonObject
 from windlass.store.base import InboxItem, InboxKind
 
 HOST = "the host"  # who has answered where nobody is named
@@ -34,7 +35,7 @@ class AnswerCheck:
         for entry in reversed(entries):
             match entry:
                 case InboxTaken(item="decision", payload=dict()):
-                    self._compare(cast("dict[str, Any]", entry.payload))
+                    self._compare(cast("JsonObject", entry.payload))
                 case ToolDecided(call_id=call_id, action="ask") if call_id in self._open:
                     if self._open[call_id] in (None, entry.ask):
                         del self._open[call_id]
@@ -61,7 +62,7 @@ def check_for(
     """The check that a post of this kind needs; most need none."""
     if kind != "decision" or not isinstance(payload, dict) or not payload:
         return None
-    return AnswerCheck(cast("dict[str, Any]", payload), inbox or ())
+    return AnswerCheck(cast("JsonObject", payload), inbox or ())
 
 
 def _ask_of(answer: object) -> str | None:
@@ -80,5 +81,5 @@ def _by_of(answer: object) -> str:
     return by if isinstance(by, str) and by else HOST
 
 
-def _fields(answer: object) -> dict[str, Any]:
-    return cast("dict[str, Any]", answer) if isinstance(answer, dict) else {}
+def _fields(answer: object) -> JsonObject:
+    return cast("JsonObject", answer) if isinstance(answer, dict) else {}

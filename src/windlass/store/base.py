@@ -12,6 +12,7 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar, Unpack, cast
 import msgspec
 
 from windlass.events import JournalEntry, ToolResulted
+from windlass.json_types import JsonObject
 from windlass.store.holder import Holder
 from windlass.store.model_calls import ModelCall, Which
 
@@ -39,10 +40,10 @@ class InboxItem(msgspec.Struct, frozen=True):
     posted_at: float = 0.0
 
     @property
-    def fields(self) -> dict[str, Any]:
+    def fields(self) -> JsonObject:
         """The payload by name, where it has names."""
         payload: object = self.payload
-        return cast("dict[str, Any]", payload) if isinstance(payload, dict) else {}
+        return cast("JsonObject", payload) if isinstance(payload, dict) else {}
 
 
 class SessionInfo(msgspec.Struct, frozen=True):
@@ -58,7 +59,7 @@ class SessionInfo(msgspec.Struct, frozen=True):
     child_ids: tuple[str, ...] = ()
     status: str | None = None  # of its last run; None while one is under way or was killed
     title: str | None = None  # the first user message, cut
-    metadata: dict[str, Any] = {}
+    metadata: JsonObject = {}
     holder: Holder | None = None  # who writes to it, or did when it was killed
     alive: bool = False  # the holder is there
 
@@ -150,7 +151,7 @@ class Store(Protocol):
         *,
         create: bool = True,
         parent_id: str | None = None,
-        metadata: dict[str, Any] | None = None,
+        metadata: JsonObject | None = None,
         take_over: bool = False,
         caller: str | None = None,
     ) -> Journal:
@@ -201,7 +202,7 @@ class Store(Protocol):
         new_id: str,
         entries: Sequence[JournalEntry],
         branch_at: int | None,
-        metadata: dict[str, Any] | None = None,
+        metadata: JsonObject | None = None,
     ) -> None:
         """A new session with these entries and its parent's lineage.
 

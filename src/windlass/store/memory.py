@@ -26,6 +26,7 @@ from windlass.events import (
     ToolResulted,
 )
 from windlass.identifiers import check_identifier
+from windlass.json_types import JsonObject
 from windlass.messages import ToolResult
 from windlass.store import codec as written
 from windlass.store import holder as holders
@@ -230,7 +231,7 @@ class MemoryStore:
         *,
         create: bool = True,
         parent_id: str | None = None,
-        metadata: dict[str, Any] | None = None,
+        metadata: JsonObject | None = None,
         take_over: bool = False,
         caller: str | None = None,
     ) -> MemoryJournal:
@@ -414,7 +415,7 @@ class MemoryStore:
         new_id: str,
         entries: Sequence[JournalEntry],
         branch_at: int | None,
-        metadata: dict[str, Any] | None = None,
+        metadata: JsonObject | None = None,
     ) -> None:
         """A new session with these entries and its parent's lineage."""
         kept = _opening(self._get_session(session_id)).metadata

@@ -6,12 +6,13 @@ A row says what the journal says of the call, without its words. It outlives the
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, TypeAlias, TypedDict, cast
+from typing import Final, TypeAlias, TypedDict, cast
 
 import msgspec
 
 from windlass.errors import ConfigError, nearest, safe_repr
 from windlass.events import JournalEntry, Replied, ReplyFailed, RunStarted
+from windlass.json_types import JsonObject
 from windlass.usage import Usage
 
 
@@ -94,9 +95,9 @@ class Which(TypedDict, total=False):
     model: str | None
 
 
-def check_filters(which: Which) -> dict[str, Any]:
+def check_filters(which: Which) -> JsonObject:
     """What is asked for, checked; what is None does not matter."""
-    asked: dict[str, Any] = {}
+    asked: JsonObject = {}
     for name, value in cast("dict[str, object]", which).items():
         if name not in Which.__optional_keys__:
             raise ConfigError(

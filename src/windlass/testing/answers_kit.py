@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from windlass.errors import AlreadyAnswered
 from windlass.events import InboxTaken, ToolDecided
+from windlass.json_types import JsonObject
 from windlass.store.base import Store
 from windlass.testing.store_pieces import add
 
@@ -20,7 +20,7 @@ def question(call_id: str, ask: str) -> ToolDecided:
     return ToolDecided(call_id, "pay", "ask", "rules", "ann", "d", ask=ask)
 
 
-def answer(call_id: str, action: str, by: str, ask: str | None) -> dict[str, Any]:
+def answer(call_id: str, action: str, by: str, ask: str | None) -> JsonObject:
     """An answer as it is posted."""
     said = {"action": action, "reason": None, "by": by}
     return {call_id: said if ask is None else {**said, "ask": ask}}

@@ -20,6 +20,7 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 import msgspec
 
 from windlass.errors import ConfigError, WindlassError, nearest
+from windlass.json_types import JsonObject
 from windlass.testing.virtual_time import Deadlock, VirtualTimeLoop
 
 Mode: TypeAlias = Literal["cancel", "abort", "aclose", "timeout", "sigint"]
@@ -38,7 +39,7 @@ class Trial:
 
     def __init__(self, mode: Mode | None, step: int | None) -> None:
         self.mode, self.step = mode, step
-        self.notes: dict[str, Any] = {}
+        self.notes: JsonObject = {}
         self.outcome: Outcome = "unfinished"
         self.value: Any = None
         self.error: BaseException | None = None
@@ -408,5 +409,5 @@ def _held_resources(ignore_threads: tuple[str, ...]) -> set[str]:
     return held
 
 
-def _complaint(said: dict[str, Any]) -> str:
+def _complaint(said: JsonObject) -> str:
     return f"{said.get('message')}: {said['exception']!r}" if "exception" in said else str(said)

@@ -9,6 +9,8 @@ from typing import Any
 
 import msgspec
 
+from windlass.json_types import JsonObject
+
 
 class EffectLog:
     """An append-only file beside the store, one JSON line for each effect.
@@ -36,14 +38,14 @@ class EffectLog:
         finally:
             os.close(fd)
 
-    def read(self) -> list[dict[str, Any]]:
+    def read(self) -> list[JsonObject]:
         """Every effect, in the order of their happening. A line cut short is an effect too."""
         if not self.path.exists():
             return []
-        effects: list[dict[str, Any]] = []
+        effects: list[JsonObject] = []
         for line in self.path.read_bytes().splitlines():
             try:
-                effects.append(msgspec.json.decode(line, type=dict[str, Any]))
+                effects.append(msgspec.json.decode(line, type=JsonObject))
             except msgspec.DecodeError:
                 effects.append({"key": f"cut short: {line!r}"})
         return effects

@@ -26,6 +26,7 @@ from typing import Any, Literal, TypeAlias, cast
 import msgspec
 
 from windlass.errors import ConfigError, WindlassError
+from windlass.json_types import JsonObject
 from windlass.testing.effects import EffectLog
 from windlass.testing.fork import (
     After,
@@ -47,7 +48,7 @@ class Scene:
     `attempt` is 0 in the run that is killed and counts up from 1 in those that go on.
     """
 
-    def __init__(self, folder: Path, params: dict[str, Any], attempt: int = 0) -> None:
+    def __init__(self, folder: Path, params: JsonObject, attempt: int = 0) -> None:
         self.folder = folder
         self.params = params
         self.attempt = attempt
@@ -119,7 +120,7 @@ class KillReport(msgspec.Struct, frozen=True):
 class Plan(msgspec.Struct, frozen=True):
     """How thoroughly to sweep."""
 
-    params: dict[str, Any] = {}
+    params: JsonObject = {}
     every: int = 1
     commits: bool = False
     instants: int = 0
@@ -135,7 +136,7 @@ def kill_sweep(
     *,
     resume: Scenario | None = None,
     check: Callable[[Scene], Seen | None] | None = None,
-    params: dict[str, Any] | None = None,
+    params: JsonObject | None = None,
     every: int = 1,
     commits: bool = False,
     instants: int = 0,
@@ -332,7 +333,7 @@ class _Sweep:
 # --------------------------------------------------------------------------- the clean process
 
 
-def _in_clean_process(spec: dict[str, Any]) -> KillReport:
+def _in_clean_process(spec: JsonObject) -> KillReport:
     start = (
         "import json, sys; spec = json.load(sys.stdin); sys.path[:] = spec['path']; "
         "from windlass.testing.kill import serve; serve(spec)"
@@ -348,7 +349,7 @@ def _in_clean_process(spec: dict[str, Any]) -> KillReport:
         return msgspec.json.decode(answer.read_bytes(), type=KillReport)
 
 
-def serve(spec: dict[str, Any]) -> None:
+def serve(spec: JsonObject) -> None:
     """The clean process's own main function."""
     scenario, resume, check = (_load(name) for name in spec["functions"])
     plan = msgspec.convert(spec["plan"], Plan)

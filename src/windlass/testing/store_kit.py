@@ -39,6 +39,7 @@ from windlass.events import (
     SessionOpened,
     ToolIntended,
 )
+from windlass.json_types import JsonObject
 from windlass.store import codec as written
 from windlass.store.base import Head, Store
 from windlass.testing.answers_kit import AnswersKit
@@ -128,7 +129,7 @@ class StoreKit(AnswersKit, BooksKit):
             await again.close()
 
     async def test_every_kind_of_value_comes_back(self, tmp_path: Path) -> None:
-        odd: dict[str, Any] = {
+        odd: JsonObject = {
             "a": [1, -2.5, 1 << 80, None, True, "\u2028\x00\U0001f9f6"],
             "": {"x": {}},
         }

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, Unpack, cast, overload
 
 from windlass.errors import ConfigError, nearest, safe_repr
+from windlass.json_types import JsonObject
 from windlass.tools.signature import Plan, plan_of
 from windlass.tools.tool import (
     OPTIONS,
@@ -90,7 +91,7 @@ class FunctionTool(Tool, Generic[P, R]):
         bound._check = bound._first_check if self._checker is None else self._checker.is_valid
         return bound
 
-    def _misfits(self, arguments: dict[str, Any]) -> tuple[str, ...]:
+    def _misfits(self, arguments: JsonObject) -> tuple[str, ...]:
         try:
             self._plan.bind(arguments)
         except BadArguments as error:
@@ -99,7 +100,7 @@ class FunctionTool(Tool, Generic[P, R]):
             return ("arguments: are nested too deeply",)
         return ()
 
-    def _invoke(self, arguments: dict[str, Any], ctx: ToolContext[Any]) -> Any:
+    def _invoke(self, arguments: JsonObject, ctx: ToolContext[Any]) -> Any:
         plan, handler = self._plan, self.handler
         assert handler is not None
         mine = plan.bind(arguments)

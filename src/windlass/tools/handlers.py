@@ -9,9 +9,10 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from windlass.errors import ConfigError
+from windlass.json_types import JsonObject
 
 
-def own(arguments: dict[str, Any]) -> dict[str, Any]:
+def own(arguments: JsonObject) -> JsonObject:
     """A copy a handler may change: the arguments themselves are on the record."""
     mine = dict(arguments)
     for key, value in arguments.items():
@@ -57,7 +58,7 @@ def is_async(handler: Callable[..., Any]) -> bool:
 
 def parameters_of(fn: Callable[..., Any]) -> list[inspect.Parameter]:
     """The parameters in order, whatever names its annotations use."""
-    extra: dict[str, Any] = {}
+    extra: JsonObject = {}
     if sys.version_info >= (3, 14):
         import annotationlib
 

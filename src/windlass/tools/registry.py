@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from windlass.errors import ConfigError, nearest
+from windlass.json_types import JsonObject
 from windlass.tools.function import as_tool, tool_from_dict
 from windlass.tools.tool import Tool
 
@@ -51,11 +52,11 @@ class ToolRegistry:
         """The names, in the order they were defined."""
         return list(self._tools)
 
-    def to_tool_defs(self) -> list[dict[str, Any]]:
+    def to_tool_defs(self) -> list[JsonObject]:
         """Every tool as a model sees it: name, description, parameters."""
         return [msgspec.to_builtins(one.spec) for one in self._tools.values()]
 
-    def to_runtime_tool_defs(self) -> list[dict[str, Any]]:
+    def to_runtime_tool_defs(self) -> list[JsonObject]:
         """The same, for tools that were added at run time."""
         return [one for one in self.to_tool_defs() if one["name"] in self._added_later]
 

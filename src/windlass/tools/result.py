@@ -7,6 +7,7 @@ from typing import Any, cast, get_args
 import msgspec
 
 from windlass.errors import StoreError
+from windlass.json_types import JsonObject
 from windlass.messages import Document, Image, Outcome, Text, ToolCall, ToolResult
 from windlass.tools.render import clean, endless, to_text
 
@@ -91,7 +92,7 @@ def _sendable(value: object) -> bool:
 
 def _tidy(result: ToolResult) -> ToolResult:
     """A handler's own result. An error that does not say which kind is of the kind "error"."""
-    changes: dict[str, Any] = {}
+    changes: JsonObject = {}
     content = cast("Any", result.content)
     if isinstance(content, str):
         if clean(content) is not content:
@@ -109,9 +110,9 @@ def _tidy(result: ToolResult) -> ToolResult:
     return msgspec.structs.replace(result, **changes) if changes else result
 
 
-def not_permitted(call: ToolCall, reason: str, receipt: dict[str, Any] | None = None) -> ToolResult:
+def not_permitted(call: ToolCall, reason: str, receipt: JsonObject | None = None) -> ToolResult:
     """The answer to a call that its caller, or its agent, may not make."""
-    told: dict[str, Any] = {"error": "permission_denied", "tool": call.name, "reason": reason}
+    told: JsonObject = {"error": "permission_denied", "tool": call.name, "reason": reason}
     if receipt is not None:
         told["policyDecision"] = receipt
     return ToolResult(call.id, to_text(told), True, call.name, "denied")

@@ -14,6 +14,7 @@ from typing import Annotated, Any, cast
 import msgspec
 
 from windlass.errors import ConfigError
+from windlass.json_types import JsonObject
 from windlass.tools.arguments.validate import MOST_PROBLEMS, at
 from windlass.tools.docs import read_docs
 from windlass.tools.handlers import is_async, own, parameters_of, plain_function
@@ -51,7 +52,7 @@ class Plan(msgspec.Struct, frozen=True):
     unsure: bool = False  # the schema is worth checking at once
     typed: bool = False  # arguments must be converted before the call
 
-    def bind(self, arguments: dict[str, Any]) -> dict[str, Any]:
+    def bind(self, arguments: JsonObject) -> JsonObject:
         """The function's own copy of the arguments, as the types it asks for."""
         mine = own(arguments)
         for name in self.integers:
@@ -90,7 +91,7 @@ class _Reader:
         self.shapes = Shapes()
         self.properties: Json = {}
         self.required: list[str] = []
-        self.found: dict[str, Any] = {"converts": {}, "integers": [], "defaults": {}}
+        self.found: JsonObject = {"converts": {}, "integers": [], "defaults": {}}
 
     def read(self, method: bool) -> Plan:
         if inspect.isasyncgenfunction(self.target) or inspect.isgeneratorfunction(self.target):
@@ -232,7 +233,7 @@ class _Reader:
             fn = fn.func
         return [one for one in parameters if one.name not in bound]
 
-    def _hints(self) -> dict[str, Any]:
+    def _hints(self) -> JsonObject:
         try:
             return typing.get_type_hints(self.target, localns=None, include_extras=True)
         except (NameError, TypeError, SyntaxError):
@@ -249,7 +250,7 @@ class _UnknownAnnotation(msgspec.Struct, frozen=True):
     name: str
 
 
-def _annotations_of(target: Any) -> dict[str, Any]:
+def _annotations_of(target: Any) -> JsonObject:
     if sys.version_info >= (3, 14):
         import annotationlib
 
@@ -257,7 +258,7 @@ def _annotations_of(target: Any) -> dict[str, Any]:
     return dict(getattr(target, "__annotations__", {}))
 
 
-def _resolve(hint: Any, space: dict[str, Any]) -> Any:
+def _resolve(hint: Any, space: JsonObject) -> Any:
     holder = types.SimpleNamespace(__annotations__={"hint": hint})
     try:
         return typing.get_type_hints(holder, space, include_extras=True)["hint"]

@@ -29,6 +29,7 @@ import msgspec
 
 from windlass.errors import ConfigError, TestBroken, WindlassError, nearest
 from windlass.events.policy import Reminder
+from windlass.json_types import JsonObject
 from windlass.messages import ToolResult, ToolSpec
 from windlass.tools.arguments.repair import mend
 from windlass.tools.arguments.validate import Checker
@@ -65,13 +66,13 @@ class Parked(msgspec.Struct, frozen=True):
     """Returned by a keyed tool: the call stays open and the run suspends until it is resumed."""
 
     reason: str
-    conditions: dict[str, Any] | None = None
+    conditions: JsonObject | None = None
 
 
 class PreparedArguments(msgspec.Struct, frozen=True, gc=False):
     """Arguments that are ready to run, or the problems that a model can act on (`path: message`)."""
 
-    arguments: dict[str, Any]
+    arguments: JsonObject
     problems: tuple[str, ...] = ()
     coerced: tuple[str, ...] = ()
 
@@ -140,7 +141,7 @@ class ToolContext(Generic[Deps]):
         tool_name: str,
         scope: CallScope,
         attempt: int = 1,
-        decided: dict[str, Any] | None = None,
+        decided: JsonObject | None = None,
     ) -> None:
         self.deps, self.caller, self.session_id, self.run_id = deps, caller, session_id, run_id
         self.call_id, self.tool_name, self.scope, self.attempt = call_id, tool_name, scope, attempt
@@ -258,8 +259,8 @@ class Tool:
 
     name: str
     description: str
-    parameters: dict[str, Any]
-    returns: dict[str, Any] | None
+    parameters: JsonObject
+    returns: JsonObject | None
     annotations: Mapping[str, Any]
     timeout: float | None  # None: the run's default
     keyed: bool
@@ -331,7 +332,7 @@ class Tool:
         else:
             self.effect = "keyed" if self.keyed else "plain"
 
-    def _offer(self, parameters: dict[str, Any], description: str) -> None:
+    def _offer(self, parameters: JsonObject, description: str) -> None:
         """Become what a model sees."""
         self.parameters, self.description = parameters, description
         self.spec = ToolSpec(
@@ -350,7 +351,7 @@ class Tool:
         self._check = self._checker.is_valid
         return self._check(arguments)
 
-    def prepare(self, arguments: dict[str, Any], mode: Validation = "strict") -> PreparedArguments:
+    def prepare(self, arguments: JsonObject, mode: Validation = "strict") -> PreparedArguments:
         """Check the arguments against the schema, and mend what is safe to mend when lenient."""
         if mode != "strict" and not self.strict:
             return self._prepare_loosely(arguments, mode)
@@ -361,7 +362,7 @@ class Tool:
             pass
         return PreparedArguments(arguments, self._problems(arguments))
 
-    def _prepare_loosely(self, arguments: dict[str, Any], mode: str) -> PreparedArguments:
+    def _prepare_loosely(self, arguments: JsonObject, mode: str) -> PreparedArguments:
         if mode == "none":
             return PreparedArguments(arguments)
         if mode != "lenient":
@@ -383,11 +384,11 @@ class Tool:
             self._checker = Checker(self.parameters, f"tool {self.name!r}")
         return self._checker.problems(arguments) or ("arguments: do not fit the schema",)
 
-    def _misfits(self, arguments: dict[str, Any]) -> tuple[str, ...]:
+    def _misfits(self, arguments: JsonObject) -> tuple[str, ...]:
         """What fits the schema and still is not what the function expects."""
         return ()
 
-    async def call(self, arguments: dict[str, Any], ctx: ToolContext[Any]) -> ToolResult | Parked:
+    async def call(self, arguments: JsonObject, ctx: ToolContext[Any]) -> ToolResult | Parked:
         """Run the handler; the result's `id` is left empty for the caller to fill in.
 
         What was decided is what runs: a tool around this one that changed the arguments is refused.
@@ -415,7 +416,7 @@ class Tool:
             return self._error_result(error)
 
     async def rehearse(
-        self, arguments: dict[str, Any], ctx: ToolContext[Any], earlier: Sequence[Rehearsal]
+        self, arguments: JsonObject, ctx: ToolContext[Any], earlier: Sequence[Rehearsal]
     ) -> Rehearsal | None:
         """What the call would do after these, without doing it; None: nobody can say."""
         if self.preview is None or self.effect == "read_only":
@@ -427,7 +428,7 @@ class Tool:
         return Rehearsal(made) if isinstance(made, ToolResult) else None
 
     async def invoke_sync(
-        self, arguments: dict[str, Any], ctx: ToolContext[Any]
+        self, arguments: JsonObject, ctx: ToolContext[Any]
     ) -> ToolResult | Parked | Awaitable[Any]:
         """Run a synchronous handler in the run's pool, with the context variables copied.
 
@@ -442,7 +443,7 @@ class Tool:
         )
 
     def _run_blocking(
-        self, arguments: dict[str, Any], ctx: ToolContext[Any]
+        self, arguments: JsonObject, ctx: ToolContext[Any]
     ) -> ToolResult | Parked | Awaitable[Any]:
         try:
             value = self._invoke(arguments, ctx)
@@ -452,7 +453,7 @@ class Tool:
         except BaseException as error:  # here, because a future cannot carry a StopIteration
             return self._error_result(error)
 
-    def _invoke(self, arguments: dict[str, Any], ctx: ToolContext[Any]) -> Any:
+    def _invoke(self, arguments: JsonObject, ctx: ToolContext[Any]) -> Any:
         if self.handler is None:
             raise RuntimeError("the tool has no handler: the host answers it")
         mine = own(arguments)
@@ -507,7 +508,7 @@ def _seconds(whose: str, value: Any) -> float | None:
     return value
 
 
-def _annotations(whose: str, options: Mapping[str, Any]) -> dict[str, Any]:
+def _annotations(whose: str, options: Mapping[str, Any]) -> JsonObject:
     """What is known of a tool's effects, in one dict."""
     given = options.get("annotations")
     if given is not None and not isinstance(given, Mapping):

@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from windlass.json_types import JsonObject
 from windlass.trace.axis import Axis, axis_of
 from windlass.trace.format import clean, literal, size
 from windlass.trace.model import (
@@ -121,7 +122,7 @@ class _Cutter:
         self.most = max(SHORTEST, min(LONGEST, ALL_TEXTS // (2 * bars)))
         self.axis = Axis(0.0, 0.0, [])
 
-    def data(self, parts: Sequence[Part]) -> dict[str, Any]:
+    def data(self, parts: Sequence[Part]) -> JsonObject:
         """All that the page shows."""
         picture, totals = self.picture, self.picture.totals
         self.axis = axis_of(parts)
@@ -145,7 +146,7 @@ class _Cutter:
             "runs": [self._part(part) for part in parts],
         }
 
-    def _part(self, part: Part) -> dict[str, Any]:
+    def _part(self, part: Part) -> JsonObject:
         return {
             "n": part.number,
             "id": part.run_id,
@@ -160,15 +161,15 @@ class _Cutter:
             "turns": [self._turn(turn) for turn in part.turns],
         }
 
-    def _turn(self, turn: Turn) -> dict[str, Any]:
+    def _turn(self, turn: Turn) -> JsonObject:
         return {
             "n": turn.number,
             "bars": [self._bar(bar) for bar in turn.bars],
             "marks": [self._mark(mark) for mark in turn.marks],
         }
 
-    def _bar(self, bar: Bar) -> dict[str, Any]:
-        data: dict[str, Any] = {
+    def _bar(self, bar: Bar) -> JsonObject:
+        data: JsonObject = {
             "k": bar.kind,
             "name": _visible(bar.name[:200]),
             "a": _round_seconds(self.axis.place_of(bar.start)),
@@ -201,8 +202,8 @@ class _Cutter:
             data["childId"] = bar.child.session_id
         return data
 
-    def _mark(self, mark: Mark) -> dict[str, Any]:
-        data: dict[str, Any] = {
+    def _mark(self, mark: Mark) -> JsonObject:
+        data: JsonObject = {
             "k": _visible(mark.kind[:60]),
             "text": self._cut(mark.text),
             "a": _round_seconds(self.axis.place_of(mark.at)),

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 
+from windlass.json_types import JsonObject
 from windlass.trace.model import (
     Bar,
     Mark,
@@ -16,7 +16,7 @@ from windlass.trace.model import (
 )
 
 
-def as_data(picture: Picture, parts: Sequence[Part] | None = None) -> dict[str, Any]:
+def as_data(picture: Picture, parts: Sequence[Part] | None = None) -> JsonObject:
     """Everything that is drawn, uncut, with times in seconds since `began_at`."""
     totals = picture.totals
     return {
@@ -31,12 +31,12 @@ def as_data(picture: Picture, parts: Sequence[Part] | None = None) -> dict[str, 
     }
 
 
-def _part(part: Part) -> dict[str, Any]:
+def _part(part: Part) -> JsonObject:
     facts = {name: getattr(part, name) for name in part.__struct_fields__ if name not in ("turns",)}
     return {**facts, "turns": [_turn(turn) for turn in part.turns]}
 
 
-def _turn(turn: Turn) -> dict[str, Any]:
+def _turn(turn: Turn) -> JsonObject:
     return {
         "number": turn.number,
         "start": turn.start,
@@ -48,7 +48,7 @@ def _turn(turn: Turn) -> dict[str, Any]:
     }
 
 
-def _bar(bar: Bar) -> dict[str, Any]:
+def _bar(bar: Bar) -> JsonObject:
     facts = {name: getattr(bar, name) for name in bar.__struct_fields__ if name != "child"}
     facts["usage"] = msgspec.to_builtins(bar.usage)
     if bar.child is not None:
@@ -56,5 +56,5 @@ def _bar(bar: Bar) -> dict[str, Any]:
     return facts
 
 
-def _mark(mark: Mark) -> dict[str, Any]:
+def _mark(mark: Mark) -> JsonObject:
     return msgspec.to_builtins(mark)

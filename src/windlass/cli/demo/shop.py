@@ -18,6 +18,7 @@ import msgspec
 
 from windlass import seams
 from windlass.events import TextDelta, ToolCallReady
+from windlass.json_types import JsonObject
 from windlass.messages import Message, Text, ToolCall
 from windlass.models.base import Emit, Model, Request, Response
 from windlass.tools.function import tool
@@ -47,7 +48,7 @@ class Shop:
         with closing(sqlite3.connect(self.file)) as db:
             db.executescript(_TABLES)
 
-    def rows(self, table: str) -> list[dict[str, Any]]:
+    def rows(self, table: str) -> list[JsonObject]:
         """What is committed, seen from outside; rows are never removed, so no number is missing."""
         with closing(sqlite3.connect(self.file)) as db:
             db.row_factory = sqlite3.Row
@@ -59,7 +60,7 @@ class Shop:
         with open(self.log, "ab", buffering=0) as log:
             log.write(line + b"\n")
 
-    def read_log(self) -> list[dict[str, Any]]:
+    def read_log(self) -> list[JsonObject]:
         """Every line of the log."""
         return [msgspec.json.decode(line) for line in self.log.read_bytes().splitlines()]
 
@@ -131,7 +132,7 @@ def _euros(cents: int) -> str:
 # --------------------------------------------------------------------------- the model
 
 
-_SCRIPT: tuple[tuple[str, str, dict[str, Any]], ...] = (
+_SCRIPT: tuple[tuple[str, str, JsonObject], ...] = (
     ("I look at the order first.", "look_up_order", {"order": "A-1042"}),
     ("A kettle for 59.90 EUR. I refund it.", "refund", {"order": "A-1042", "cents": 5990}),
     (

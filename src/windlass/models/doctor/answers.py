@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import cast
 
 import msgspec
 
 from windlass.errors import ModelError
 from windlass.events import TextDelta
+from windlass.json_types import JsonObject
 from windlass.messages import Message, Text, Thinking
 from windlass.models.base import Frame, Model, Request, Settings
 from windlass.models.doctor.model import Exchange, Finding, ProbedModel
@@ -16,7 +17,7 @@ from windlass.models.wires.base import HttpModel
 
 HELLO = "Reply with the single word: hello"
 COLOURS = ("vermilion", "teal")
-SHAPE: dict[str, Any] = {
+SHAPE: JsonObject = {
     "type": "object",
     "properties": {
         "colour": {"type": "string", "enum": list(COLOURS)},
@@ -137,15 +138,15 @@ async def schema(patient: ProbedModel) -> Finding:
     return Finding("", "unsupported", f"taken, not held to: {seen.response.text[:60]!r}")
 
 
-def _parse_reply(seen: Exchange) -> dict[str, Any] | None:
+def _parse_reply(seen: Exchange) -> JsonObject | None:
     try:
         value: object = msgspec.json.decode(seen.response.text.strip())
     except (msgspec.DecodeError, UnicodeEncodeError):
         return None
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
+    return cast("JsonObject", value) if isinstance(value, dict) else None
 
 
-def _fits(value: dict[str, Any]) -> bool:
+def _fits(value: JsonObject) -> bool:
     return (
         set(value) == {"colour", "count"}
         and value["colour"] in COLOURS
@@ -182,7 +183,7 @@ async def thinking(patient: ProbedModel) -> Finding:
             continue
         if thought(seen):
             patient.memory["lowering"] = lowering
-            facts: dict[str, Any] = {"thinking": True, "lowering": lowering}
+            facts: JsonObject = {"thinking": True, "lowering": lowering}
             return Finding("", "pass", f"thinks when asked ({lowering})", facts=facts)
     if patient.memory.get("thinks_unasked"):
         return Finding("", "pass", "thinks, asked or not", facts={"thinking": True})
@@ -221,13 +222,13 @@ async def effort(patient: ProbedModel) -> Finding:
     if not _writes_level(model, low):
         return Finding("", "unsupported", "a level is written as a number of tokens")
     await patient.ask(SUM, model=model, thinking=low, max_tokens=2048)
-    facts: dict[str, Any] = {"reasoning_effort_supported": True}
+    facts: JsonObject = {"reasoning_effort_supported": True}
     if not patient.caps.efforts:
         facts["efforts"] = ["low", "medium", "high"]
     return Finding("", "pass", "low is taken", facts=facts)
 
 
-def _writes_level(model: Model, chosen: dict[str, Any]) -> bool:
+def _writes_level(model: Model, chosen: JsonObject) -> bool:
     frame = Frame(None, (), Settings(thinking=chosen))
     request = Request([Message("user", (Text(SUM),))], frame)
     return isinstance(model, HttpModel) and b'"low"' in b"".join(model.encode(request)).lower()

@@ -16,6 +16,7 @@ import msgspec
 from windlass import seams
 from windlass.errors import ModelError, Timeout
 from windlass.events import LiveEvent
+from windlass.json_types import JsonObject
 from windlass.messages import Message, Text, ToolSpec
 from windlass.models.base import Frame, Model, Request, Response, Settings
 from windlass.models.registry.capabilities import Capabilities
@@ -39,7 +40,7 @@ class Finding(msgspec.Struct, frozen=True):
     status: Status
     detail: str
     seconds: float = 0.0
-    facts: dict[str, Any] = {}  # fields of the capability row that this proves
+    facts: JsonObject = {}  # fields of the capability row that this proves
 
 
 class Exchange(msgspec.Struct, frozen=True):
@@ -72,7 +73,7 @@ class ProbedModel:
         self.max_usd, self.spent = max_usd, 0.0
         self.calls, self.tokens = 0, 0
         self.ends = seams.monotonic() + timeout
-        self.memory: dict[str, Any] = {}  # what one probe leaves for the next
+        self.memory: JsonObject = {}  # what one probe leaves for the next
 
     @property
     def caps(self) -> Capabilities:

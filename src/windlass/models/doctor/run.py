@@ -10,6 +10,7 @@ import msgspec
 
 from windlass import seams
 from windlass.errors import ConfigError, ModelError, error_text, nearest
+from windlass.json_types import JsonObject
 from windlass.models.base import Model
 from windlass.models.doctor import answers, edges
 from windlass.models.doctor import tools as calls
@@ -62,7 +63,7 @@ class Report(msgspec.Struct, frozen=True):
     provider: str
     model: str
     findings: list[Finding]
-    row: dict[str, Any]  # fields for [[capabilities.provider.X]]
+    row: JsonObject  # fields for [[capabilities.provider.X]]
     contradictions: list[str]
     calls: int
     tokens: int
@@ -159,7 +160,7 @@ def _finding_of_error(name: str, error: ModelError) -> Finding:
     return Finding(name, "fail", f"{error.category}: {words}")
 
 
-_LACKS: dict[str, dict[str, Any]] = {
+_LACKS: dict[str, JsonObject] = {
     "tools": {"native_tools": False},
     "thinking": {"thinking": False},
     "count_tokens": {"counts_tokens": False},
@@ -169,8 +170,8 @@ _LACKS: dict[str, dict[str, Any]] = {
 }
 
 
-def _row(findings: Sequence[Finding], known: Capabilities) -> dict[str, Any]:
-    facts: dict[str, Any] = {}
+def _row(findings: Sequence[Finding], known: Capabilities) -> JsonObject:
+    facts: JsonObject = {}
     structured: list[str] = []
     for finding in findings:
         facts |= {key: value for key, value in finding.facts.items() if key != "structured"}
@@ -195,7 +196,7 @@ def _to_list(value: Any) -> Any:
 _NOTHING = Capabilities()
 
 
-def contradictions(row: dict[str, Any], known: Capabilities) -> list[str]:
+def contradictions(row: JsonObject, known: Capabilities) -> list[str]:
     """Where what was found is not what the row that applies now says."""
     if not known.known:
         return []

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from windlass.errors import ModelError
+from windlass.json_types import JsonObject
 from windlass.messages import Message, Text, ToolCall, ToolResult, ToolSpec
 from windlass.models.doctor.model import Exchange, Finding, ProbedModel
 
@@ -26,7 +26,7 @@ ASK_TWO = (
 )
 FOREIGN = "call_0123456789abcdef01234567"  # as another provider would have named a call
 # what some servers of a wire want in a history, tried one after the other
-NEEDS: dict[str, tuple[dict[str, Any], ...]] = {
+NEEDS: dict[str, tuple[JsonObject, ...]] = {
     "openai_chat": ({"call_ids": "40"}, {"call_ids": "9"}),
     "openai_responses": ({"call_ids": "40"},),
     "gemini": ({"signs_calls": True},),
@@ -57,7 +57,7 @@ async def tools(patient: ProbedModel) -> Finding:
     patient.memory["call"] = called[0]
     patient.memory["called"] = seen
     right = "" if called[0].arguments.get("order") == "A-1" else ", not with the order asked for"
-    facts: dict[str, Any] = {"native_tools": True, "structured": ["tool"]}
+    facts: JsonObject = {"native_tools": True, "structured": ["tool"]}
     return Finding("", "pass", f"called{right}{forced}", facts=facts)
 
 

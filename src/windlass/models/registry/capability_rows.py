@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from windlass.errors import ConfigError
+from windlass.json_types import JsonObject
 from windlass.models.registry.capabilities import Capabilities
 
 Version = tuple[int, int]
@@ -120,7 +121,7 @@ def applies(rule: Rule, model: str) -> bool:
     return version is not None and version >= rule.version_min
 
 
-def abilities(rule: Rule) -> dict[str, Any]:
+def abilities(rule: Rule) -> JsonObject:
     """What the rule says of what a model is able to do; empty when it speaks of manners alone."""
     told = {name: getattr(rule, name) for name in ABILITIES}
     return {name: value for name, value in told.items() if value is not msgspec.UNSET}
@@ -153,7 +154,7 @@ class Matrix:
         return found
 
     def _make(self, provider: str, model: str) -> Capabilities:
-        facts: dict[str, Any] = {}
+        facts: JsonObject = {}
         missing = set(MANNERS)
         for name, rule in self._about(provider, model):
             if "known" not in facts and (able := abilities(rule)):

@@ -20,6 +20,7 @@ from windlass.config.loader import (
     user_file,
 )
 from windlass.errors import ConfigError, safe_repr
+from windlass.json_types import JsonObject
 from windlass.models.registry.capabilities import Wire
 from windlass.models.registry.capability_rows import glob_problem, matches
 from windlass.models.registry.defaults import read_shipped_tables, shipped_variables, variables_of
@@ -103,7 +104,7 @@ class Defaults(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_f
     seed: int | None = None
     frequency_penalty: float | None = None
     presence_penalty: float | None = None
-    thinking: bool | dict[str, Any] | None = None
+    thinking: bool | JsonObject | None = None
     reasoning_effort: str | None = None
     reasoning_policy: str | bool | None = None
     cache: bool | None = None
@@ -159,7 +160,7 @@ class LlmConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         providers = table.get("providers")
         if not isinstance(providers, dict):
             return
-        for name, provider in cast("dict[str, Any]", providers).items():
+        for name, provider in cast("JsonObject", providers).items():
             for variable in sorted(variables_of(provider)):
                 owner = shipped_variables().get(variable, name)
                 if owner != name and variable not in _variables_of_shipped(name):
@@ -183,7 +184,7 @@ def _alias_widens(name: str, value: object, weaker: Mapping[str, Any]) -> bool:
     if name in get_args(Tier) or name.partition(":")[0] in known or _is_known_model(name, weaker):
         return True
     if isinstance(value, dict):
-        table = cast("dict[str, Any]", value)
+        table = cast("JsonObject", value)
         model, provider = str(table.get("id")), table.get("provider")
     else:
         model, provider = str(value), None
@@ -266,5 +267,5 @@ def _from_point(point: EntryPoint, layouts: Layouts) -> Document:
     if isinstance(told, str):
         return read_text(told, label, layouts)
     if isinstance(told, dict):
-        return check_document(cast("dict[str, Any]", told), lambda _at: label, layouts)
+        return check_document(cast("JsonObject", told), lambda _at: label, layouts)
     raise ConfigError(f"{label}: it gives {safe_repr(told)}, not a table, TOML or a path")

@@ -8,6 +8,7 @@ from importlib.resources import files
 from typing import Any
 
 from windlass.config.loader import Document
+from windlass.json_types import JsonObject
 
 
 @cache
@@ -25,14 +26,14 @@ def read_shipped_tables() -> Document:
 def shipped_variables() -> dict[str, str]:
     """Every environment variable that a shipped provider reads, and that provider."""
     found: dict[str, str] = {}
-    providers: dict[str, Any] = read_shipped_tables().data["llm"]["providers"]
+    providers: JsonObject = read_shipped_tables().data["llm"]["providers"]
     for name, provider in providers.items():
         for variable in variables_of(provider):
             found.setdefault(variable, name)
     return found
 
 
-def variables_of(provider: dict[str, Any]) -> set[str]:
+def variables_of(provider: JsonObject) -> set[str]:
     """The environment variables that the table of a provider names."""
     named: list[Any] = [provider.get(key) for key in ("auth_env", "base_url_env", "model_env")]
     named += (provider.get("also_env") or {}).values()

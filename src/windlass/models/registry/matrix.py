@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from windlass.config.loader import read_text
+from windlass.json_types import JsonObject
 from windlass.models.registry.capabilities import Capabilities
 from windlass.models.registry.capability_rows import Table
 from windlass.models.registry.registry import current
@@ -17,7 +16,7 @@ def capabilities_of(provider: str, model: str) -> Capabilities:
     return current().capabilities(provider, model)
 
 
-def provider_capabilities(provider: str, model: str) -> dict[str, Any]:
+def provider_capabilities(provider: str, model: str) -> JsonObject:
     """What a model can do, as plain data.
 
     ```python

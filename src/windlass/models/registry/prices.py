@@ -12,10 +12,11 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from functools import cache, lru_cache
 from importlib.resources import files
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
+from windlass.json_types import JsonObject
 from windlass.models.registry.registry import current
 from windlass.usage import Usage
 
@@ -93,7 +94,7 @@ _SAME_MODELS: Final = {"vertex": "gemini", "openai-responses": "openai", "azure"
 
 
 @cache
-def _file() -> dict[str, Any]:
+def _file() -> JsonObject:
     text = files("windlass.models.registry").joinpath("prices.toml").read_text(encoding="utf-8")
     return tomllib.loads(text)
 
@@ -145,7 +146,7 @@ def tariff(provider: str, model: str) -> Tariff:
     """What a model costs here: what `[llm.prices]` says of it, and for the rest the table."""
     info, rate = lookup(provider, model), current().rate(provider, model)
     listed = info is not None and bool(info.input or info.output)
-    prices: dict[str, Any] = {"known": listed or rate is not None}
+    prices: JsonObject = {"known": listed or rate is not None}
     if info is not None and listed:
         prices |= {name: getattr(info, name) for name in _PRICES}
     if rate is not None:

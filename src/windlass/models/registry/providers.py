@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from importlib import import_module
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from windlass.errors import ConfigError, nearest, safe_repr
+from windlass.json_types import JsonObject
 from windlass.models.base import Model
 from windlass.models.registry import prices, scope
 from windlass.models.registry.matrix import capabilities_of
@@ -81,7 +82,7 @@ def resolve(
     )
 
 
-def model_defaults(provider: str, model: str) -> dict[str, Any]:
+def model_defaults(provider: str, model: str) -> JsonObject:
     """The options of `[llm.model_defaults]` for a model; a call's own options come before them.
 
     `model_defaults("openai", "gpt-4o")` -> `{"temperature": 0.2}`

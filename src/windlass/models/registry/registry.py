@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from typing import Any, Final, cast
+from typing import Final, cast
 
 import msgspec
 
 from windlass.config.loader import Config, Document, load
 from windlass.errors import ConfigError, nearest
+from windlass.json_types import JsonObject
 from windlass.models.registry.capabilities import Capabilities
 from windlass.models.registry.capability_rows import (
     Circle,
@@ -46,7 +47,7 @@ class Book:
 
     def __init__(self, sources: list[Document]) -> None:
         self._sources = sources  # the weakest first, which is what ships
-        merged: dict[str, Any] = {}
+        merged: JsonObject = {}
         for source in sources:
             merged = _over(merged, source.data.get("llm", {}))
         told = msgspec.convert(merged, LlmConfig)
@@ -79,9 +80,9 @@ class Book:
         """Take the installed rules away."""
         self.matrix = self._matrix(())
 
-    def defaults(self, provider: str, model: str) -> dict[str, Any]:
+    def defaults(self, provider: str, model: str) -> JsonObject:
         """The options that apply to a model where a call names none; the first rule has its say."""
-        found: dict[str, Any] = {}
+        found: JsonObject = {}
         for glob, options in self._defaults.items():
             if _names(glob, provider, model):
                 found = {**_to_dict(options), **found}
@@ -216,7 +217,7 @@ def _unknown(provider: str, known: list[str]) -> str:
     )
 
 
-def _over(weaker: dict[str, Any], stronger: dict[str, Any]) -> dict[str, Any]:
+def _over(weaker: JsonObject, stronger: JsonObject) -> JsonObject:
     """One table laid over another: key by key, and the stronger's rules before the weaker's."""
     merged = dict(weaker)
     for key, value in stronger.items():
@@ -226,13 +227,13 @@ def _over(weaker: dict[str, Any], stronger: dict[str, Any]) -> dict[str, Any]:
         elif key in ("model_defaults", "prices") and below:
             value = {**value, **{glob: told for glob, told in below.items() if glob not in value}}
         elif isinstance(below, dict) and isinstance(value, dict):
-            below, value = cast("dict[str, Any]", below), cast("dict[str, Any]", value)
+            below, value = cast("JsonObject", below), cast("JsonObject", value)
             value = _over(_without_wire_settings(below, value), value)
         merged[key] = value
     return merged
 
 
-def _without_wire_settings(weaker: dict[str, Any], stronger: dict[str, Any]) -> dict[str, Any]:
+def _without_wire_settings(weaker: JsonObject, stronger: JsonObject) -> JsonObject:
     """What stays of a provider: what one wire is told means nothing to another."""
     if stronger.get("wire", weaker.get("wire")) == weaker.get("wire"):
         return weaker
@@ -243,7 +244,7 @@ def _to_tuple(names: Names | None) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(names or ())
 
 
-def _to_dict(options: Defaults) -> dict[str, Any]:
+def _to_dict(options: Defaults) -> JsonObject:
     return msgspec.to_builtins(options)
 
 

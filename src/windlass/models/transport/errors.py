@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any, Final, cast
+from typing import Final, cast
 
 import msgspec
 
@@ -27,6 +27,7 @@ from windlass.errors import (
     Refused,
     ServerError,
 )
+from windlass.json_types import JsonObject
 
 _QUOTA: Final = (
     "insufficient_quota",
@@ -148,16 +149,16 @@ def from_stream(error: object, source: Source, request_id: str | None = None) ->
     return failure
 
 
-def error_fields(parsed: object) -> dict[str, Any]:
+def error_fields(parsed: object) -> JsonObject:
     """The fields of an error in any of the shapes servers use; empty when there is none."""
     if isinstance(parsed, list) and parsed:
         parsed = cast("list[object]", parsed)[0]
     if not isinstance(parsed, dict):
         return {}
-    body = cast("dict[str, Any]", parsed)
+    body = cast("JsonObject", parsed)
     error: object = body.get("error")
     if isinstance(error, dict):
-        fields = dict(cast("dict[str, Any]", error))
+        fields = dict(cast("JsonObject", error))
         fields.setdefault("request_id", body.get("request_id"))
         return fields
     if isinstance(error, str) and error:
@@ -169,7 +170,7 @@ def error_fields(parsed: object) -> dict[str, Any]:
 
 
 def _build_error(
-    fields: dict[str, Any],
+    fields: JsonObject,
     status: int | None,
     headers: Mapping[str, str],
     body: str,
@@ -207,10 +208,10 @@ def _build_error(
     return error
 
 
-def _message(fields: dict[str, Any]) -> str:
+def _message(fields: JsonObject) -> str:
     message = _text(fields.get("message") or fields.get("type") or "no explanation")
     metadata = fields.get("metadata")
-    if isinstance(metadata, dict) and (raw := cast("dict[str, Any]", metadata).get("raw")):
+    if isinstance(metadata, dict) and (raw := cast("JsonObject", metadata).get("raw")):
         message = f"{message}: {_text(raw)}"  # OpenRouter: what the provider behind it said
     return message
 
@@ -254,16 +255,16 @@ def _text(value: object) -> str:
 # --------------------------------------------------------------------------- when to come back
 
 
-def _wait(headers: Mapping[str, str], fields: dict[str, Any]) -> float | None:
+def _wait(headers: Mapping[str, str], fields: JsonObject) -> float | None:
     if (said := retry_after(headers)) is not None:
         return said
     return _delay(fields)
 
 
-def _delay(fields: dict[str, Any]) -> float | None:
+def _delay(fields: JsonObject) -> float | None:
     details = fields.get("details")  # Google says it in the body: [{"retryDelay": "34s"}]
     for detail in cast("list[object]", details) if isinstance(details, list) else ():
-        delay = cast("dict[str, Any]", detail).get("retryDelay") if isinstance(detail, dict) else 0
+        delay = cast("JsonObject", detail).get("retryDelay") if isinstance(detail, dict) else 0
         if isinstance(delay, str):
             return seconds(delay)
     return None

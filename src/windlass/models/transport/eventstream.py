@@ -13,8 +13,9 @@ from typing import Any, Final, TypeAlias, TypeVar
 from zlib import crc32
 
 from windlass.errors import BadReply
+from windlass.json_types import JsonObject
 
-Headers: TypeAlias = dict[str, Any]
+Headers: TypeAlias = JsonObject
 _T = TypeVar("_T")
 
 MAX_FRAME: Final = 25 * 1024 * 1024  # the protocol allows payloads of 24 MiB

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, ClassVar, Final, TypedDict, TypeVar, Unpack
+from typing import ClassVar, Final, TypedDict, TypeVar, Unpack
 from weakref import ref
 
 import msgspec
 
 from windlass.errors import BadReply, ConfigError, ModelError, StreamBroken, nearest
+from windlass.json_types import JsonObject
 from windlass.messages import Message, Origin
 from windlass.models.base import Emit, Frame, Model, Request, Response, Settings
 from windlass.models.estimates import check_usage
@@ -269,10 +270,10 @@ class HttpModel(Model):
 
         return await self._send(settings, body, at, read)
 
-    async def _question(self, settings: Settings, body: Sequence[bytes], at: str) -> dict[str, Any]:
+    async def _question(self, settings: Settings, body: Sequence[bytes], at: str) -> JsonObject:
         """Ask something beside the conversation, as how many tokens it has: one object answers."""
 
-        async def read(reply: HttpReply, _deadline: Deadline) -> dict[str, Any]:
+        async def read(reply: HttpReply, _deadline: Deadline) -> JsonObject:
             answer = await transport.read_whole(reply, _ERROR_BODY)
             if not 200 <= reply.status < 300:
                 raise from_http(reply.status, reply.headers, answer, self._source())

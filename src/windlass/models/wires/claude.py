@@ -7,11 +7,12 @@ whoever asked for the schema checks the answer against the whole of it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, cast
+from typing import Final, cast
 
 import msgspec
 
 from windlass.errors import ConfigError
+from windlass.json_types import JsonObject
 from windlass.messages import Block, Message, Text
 from windlass.models.base import Settings
 from windlass.models.registry.capabilities import Capabilities
@@ -25,7 +26,7 @@ _FORMATS: Final = frozenset(
 _SILENT: Final = frozenset({"$schema", "$id", "$comment", "examples", "additionalProperties"})
 
 
-def close_objects(schema: dict[str, Any], path: str = "the schema") -> dict[str, Any]:
+def close_objects(schema: JsonObject, path: str = "the schema") -> JsonObject:
     """The schema with every object closed: `close_objects({"type": "object", "properties": {…}})`.
 
     Raises `ConfigError` for an object whose keys the schema does not name: closed, it could only be
@@ -39,7 +40,7 @@ def close_objects(schema: dict[str, Any], path: str = "the schema") -> dict[str,
     return _close_schema(schema)
 
 
-def open_object(schema: dict[str, Any], path: str = "the schema") -> str | None:
+def open_object(schema: JsonObject, path: str = "the schema") -> str | None:
     """Where an object stands that cannot be closed, or None."""
     if _is_object(schema) and not schema.get("properties"):
         free = schema.get("additionalProperties", True)
@@ -55,12 +56,12 @@ def open_object(schema: dict[str, Any], path: str = "the schema") -> str | None:
     return None
 
 
-def _is_object(schema: dict[str, Any]) -> bool:
+def _is_object(schema: JsonObject) -> bool:
     kind = schema.get("type")
     return kind == "object" or (isinstance(kind, list) and "object" in kind)
 
 
-def _parts(schema: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+def _parts(schema: JsonObject) -> list[tuple[str, JsonObject]]:
     """The schemas inside, each with where it stands."""
     found: list[tuple[str, object]] = []
     for word in ("properties", "$defs", "definitions"):
@@ -72,27 +73,27 @@ def _parts(schema: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
         if isinstance(inner, list):
             found += [(f"{word}[{at}]", one) for at, one in enumerate(cast("list[object]", inner))]
     found.append(("items", schema.get("items")))
-    return [(at, cast("dict[str, Any]", one)) for at, one in found if isinstance(one, dict)]
+    return [(at, cast("JsonObject", one)) for at, one in found if isinstance(one, dict)]
 
 
-def _close_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    out: dict[str, Any] = {}
+def _close_schema(schema: JsonObject) -> JsonObject:
+    out: JsonObject = {}
     untold: list[str] = []
     for word, value in schema.items():
         match word:
             case "properties" | "$defs" | "definitions":
-                inner = cast("dict[str, Any]", value)
+                inner = cast("JsonObject", value)
                 out[word] = {
-                    name: _close_schema(cast("dict[str, Any]", part))
+                    name: _close_schema(cast("JsonObject", part))
                     if isinstance(part, dict)
                     else part
                     for name, part in inner.items()
                 }
             case "anyOf" | "oneOf" | "allOf":
-                inner = [_close_schema(part) for part in cast("list[dict[str, Any]]", value)]
+                inner = [_close_schema(part) for part in cast("list[JsonObject]", value)]
                 out["anyOf" if word == "oneOf" else word] = inner
             case "items" if isinstance(value, dict):
-                out[word] = _close_schema(cast("dict[str, Any]", value))
+                out[word] = _close_schema(cast("JsonObject", value))
             case "format" if value in _FORMATS:
                 out[word] = value
             case "minItems" if value in (0, 1):
@@ -119,7 +120,7 @@ def _close_schema(schema: dict[str, Any]) -> dict[str, Any]:
 # How a Claude model is asked to think, over whichever wire: by the row of facts about it.
 
 
-OFF: Final[dict[str, Any]] = {"type": "disabled"}
+OFF: Final[JsonObject] = {"type": "disabled"}
 INTERLEAVED: Final = "interleaved-thinking-2025-05-14"
 _LEAST: Final = 1024  # tokens: a smaller budget is refused
 # tokens for a level, where a model knows budgets only
@@ -137,7 +138,7 @@ _LEVELS: Final = tuple(_BUDGETS)
 class Thinks(msgspec.Struct, frozen=True):
     """What a request says of thinking: the provider's own object, and how hard to try."""
 
-    thinking: dict[str, Any] | None = None
+    thinking: JsonObject | None = None
     effort: str | None = None
 
     @property
@@ -180,7 +181,7 @@ def claude_thinking(
 
 
 def _lower_thinking(
-    caps: Capabilities, options: dict[str, Any], settings: Settings, limit: int
+    caps: Capabilities, options: JsonObject, settings: Settings, limit: int
 ) -> Thinks:
     modes = caps.thinking_modes or ("enabled",)  # a model that nobody knows: the oldest way
     asked, budget = options.get("effort"), options.get("budget_tokens")

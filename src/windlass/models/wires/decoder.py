@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Protocol, cast
+from typing import Final, Protocol, cast
 
 from windlass.errors import BadReply, ModelError, StreamBroken
 from windlass.events import TextDelta, ThinkingDelta, ToolCallReady
+from windlass.json_types import JsonObject
 from windlass.messages import Message, Origin, Text, Thinking, ToolCall
 from windlass.models.base import Emit, Response, silent
 from windlass.models.transport.errors import Source, error_fields, from_stream
@@ -109,7 +110,7 @@ class Decoder:
         """What takes a stream apart that begins like this; None where it is one JSON body."""
         return SSEDecoder() if start[0] in b":edir" else None  # a comment, event, data, id, retry
 
-    def _json(self, data: bytes) -> dict[str, Any]:
+    def _json(self, data: bytes) -> JsonObject:
         try:
             value = loads(data)
         except (ValueError, RecursionError):
@@ -117,9 +118,9 @@ class Decoder:
             raise BadReply(f"the reply is not JSON, or cut off: {shown!r}") from None
         if not isinstance(value, dict):
             raise BadReply(f"the reply is not a JSON object: {value!r:.120}")
-        return cast("dict[str, Any]", value)
+        return cast("JsonObject", value)
 
-    def _chunk(self, name: str, data: bytes) -> dict[str, Any]:
+    def _chunk(self, name: str, data: bytes) -> JsonObject:
         """An event in OpenAI's manner; an error that it carries, or is, is raised."""
         chunk = self._json(data)
         if error := chunk.get("error"):
@@ -145,5 +146,5 @@ class Decoder:
     def _response(self) -> Response:
         raise NotImplementedError
 
-    def _whole(self, body: dict[str, Any]) -> Response:
+    def _whole(self, body: JsonObject) -> Response:
         raise NotImplementedError

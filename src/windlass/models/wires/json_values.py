@@ -16,6 +16,7 @@ from urllib.parse import urlsplit, urlunsplit
 import msgspec
 
 from windlass import seams
+from windlass.json_types import JsonObject
 
 _read: Callable[[bytes], Any] = msgspec.json.Decoder().decode
 
@@ -31,14 +32,14 @@ def loads(data: bytes) -> Any:
         return _valid(json.loads(data.decode("utf-8", "replace"), strict=False))
 
 
-def arguments(raw: object) -> tuple[dict[str, Any], str | None]:
+def arguments(raw: object) -> tuple[JsonObject, str | None]:
     """A call's arguments, and their own text where they are no JSON object.
 
     Nothing, `null`, `""` and `"{}"` all mean no arguments; an object that was encoded twice is
     decoded twice.
     """
     if isinstance(raw, dict):
-        return cast("dict[str, Any]", raw), None
+        return cast("JsonObject", raw), None
     if raw is None:
         return {}, None
     if not isinstance(raw, str):
@@ -50,7 +51,7 @@ def arguments(raw: object) -> tuple[dict[str, Any], str | None]:
                 return {}, None
             value = _parse_json(value)
     if isinstance(value, dict):
-        return cast("dict[str, Any]", value), None
+        return cast("JsonObject", value), None
     return ({}, None) if value is None else ({}, raw)
 
 
@@ -76,9 +77,9 @@ def call_id(given: object) -> str:
     return given if isinstance(given, str) and given else seams.new_id("call")
 
 
-def as_dict(value: object) -> dict[str, Any]:
+def as_dict(value: object) -> JsonObject:
     """The object, or an empty one."""
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+    return cast("JsonObject", value) if isinstance(value, dict) else {}
 
 
 def as_list(value: object) -> list[Any]:

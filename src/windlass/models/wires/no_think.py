@@ -6,10 +6,11 @@ same bytes in every request; such models go by the last one they read.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
+from windlass.json_types import JsonObject
 from windlass.messages import Message, Text
 from windlass.models.base import Request
 from windlass.models.registry.capabilities import Capabilities
@@ -18,7 +19,7 @@ from windlass.models.view import derive
 WORDS: Final = "/no_think"
 
 
-def thinks_not(asked: bool | dict[str, Any] | None) -> bool:
+def thinks_not(asked: bool | JsonObject | None) -> bool:
     """Whether `settings.thinking` asks for no thinking at all."""
     if not isinstance(asked, dict):
         return asked is False

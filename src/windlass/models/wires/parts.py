@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, TypeAlias, cast
 from urllib.parse import unquote_to_bytes
 
 from windlass.errors import ConfigError
+from windlass.json_types import JsonObject
 from windlass.messages import Document, Image, ToolResult
 from windlass.models.base import Frame, Settings
 
@@ -15,7 +16,7 @@ Choice: TypeAlias = Literal["auto", "none", "required", "tool"]
 _TEXT_LIKE: Final = ("text/", "application/json", "application/xml")
 
 
-def set_given(body: dict[str, Any], **values: Any) -> None:
+def set_given(body: JsonObject, **values: Any) -> None:
     """Set what is not None."""
     body.update({key: value for key, value in values.items() if value is not None})
 
@@ -24,7 +25,7 @@ _GROW: Final = ("tools", "include")
 _MEET: Final = ("reasoning", "thinking", "chat_template_kwargs", "stream_options", "text")
 
 
-def join(body: dict[str, Any], extra: dict[str, Any]) -> None:
+def join(body: JsonObject, extra: JsonObject) -> None:
     """The user's own fields: lists of tools grow, a few objects are joined, all else is replaced."""
     for key, value in extra.items():
         known = body.get(key)
@@ -33,12 +34,12 @@ def join(body: dict[str, Any], extra: dict[str, Any]) -> None:
             more = [item for item in cast("Sequence[Any]", value) if item not in before]
             body[key] = [*before, *more]
         elif key in _MEET and isinstance(known, dict) and isinstance(value, dict):
-            body[key] = {**cast("dict[str, Any]", known), **cast("dict[str, Any]", value)}
+            body[key] = {**cast("JsonObject", known), **cast("JsonObject", value)}
         else:
             body[key] = value
 
 
-def schema(parameters: dict[str, Any]) -> dict[str, Any]:
+def schema(parameters: JsonObject) -> JsonObject:
     """A tool's schema as providers want it: of an object."""
     if parameters.get("type") == "object":
         return parameters

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-Data: TypeAlias = dict[str, Any]
+from windlass.json_types import JsonObject
+
+Data: TypeAlias = JsonObject
 #: Makes the signature of a text, where somebody can: a provider knows its own, nobody else does.
 Sign: TypeAlias = Callable[[str], str]
 

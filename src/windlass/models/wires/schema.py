@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
+from windlass.json_types import JsonObject
 from windlass.models.base import Settings
 from windlass.models.wires.json_values import as_dict, as_list, safe_name
 
@@ -29,7 +30,7 @@ def can_be_strict(schema: Mapping[str, Any]) -> bool:
 def _holds(schema: object, depth: int) -> bool:
     if not isinstance(schema, dict) or depth > _DEEPEST:
         return False
-    words = cast("dict[str, Any]", schema)
+    words = cast("JsonObject", schema)
     if not words.keys() <= _WORDS or not any(shape in words for shape in _SHAPES):
         return False
     kind: object = words.get("type")
@@ -52,7 +53,7 @@ def _holds(schema: object, depth: int) -> bool:
     return all(_holds(part, depth + 1) for part in inner)
 
 
-def answer_format(settings: Settings) -> dict[str, Any] | None:
+def answer_format(settings: Settings) -> JsonObject | None:
     """The form of the answer as Responses writes it; Chat Completions wraps the schema once more."""
     if settings.schema is not None:
         title = settings.schema.get("title")

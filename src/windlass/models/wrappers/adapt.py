@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
+from windlass.json_types import JsonObject
 from windlass.models.base import Emit, Frame, Model, Request, Response, Settings
 from windlass.models.registry.capabilities import Capabilities
 from windlass.models.wires.claude import open_object
@@ -43,7 +44,7 @@ class AdaptedModel(Holding):
 
     def _fit(self, frame: Frame) -> Frame:
         settings, caps = frame.settings, self.model.capabilities
-        left: dict[str, Any] = {}
+        left: JsonObject = {}
         if not self.same_provider and settings.extra is not None:
             left["extra"] = None
         if settings.beta is not None and caps.lowering != "claude":
@@ -63,12 +64,12 @@ class AdaptedModel(Holding):
         return Frame(frame.system, frame.tools, _without(settings, left))
 
 
-def takes_schema(caps: Capabilities, schema: dict[str, Any], tools: bool) -> bool:
+def takes_schema(caps: Capabilities, schema: JsonObject, tools: bool) -> bool:
     """Whether the provider can hold the model to this schema."""
     if "schema" not in caps.structured or (tools and not caps.schema_beside_tools):
         return False
     return caps.open_schemas or open_object(schema) is None
 
 
-def _without(settings: Settings, left: dict[str, Any]) -> Settings:
+def _without(settings: Settings, left: JsonObject) -> Settings:
     return msgspec.structs.replace(settings, **left)

@@ -7,11 +7,12 @@ are read as what they are; each is marked, so that a policy may refuse them, and
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from windlass.events import NativeToolFallback
+from windlass.json_types import JsonObject
 from windlass.messages import Message, Opaque, Text, ToolCall
 from windlass.models.base import Aside, Emit, Request, Response
 from windlass.models.estimates import fill_usage
@@ -21,7 +22,7 @@ from windlass.models.wrappers.text_calls import OPEN, CallBlock, find_calls_in_s
 from windlass.models.wrappers.text_tools import WithoutCalls, read_reply
 
 #: The mark of a call that was written as text; bound to no provider, so it is never echoed.
-WRITTEN: Final[dict[str, Any]] = {"written_as_text": True}
+WRITTEN: Final[JsonObject] = {"written_as_text": True}
 EMPTY: Final = "empty_completion"  # the purpose under which an empty reply is on the books
 RETRIES: Final = 1  # a budget reserves one call at a time: it may be crossed by one, not by two
 

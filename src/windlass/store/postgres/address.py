@@ -12,10 +12,11 @@ import ipaddress
 import os
 import ssl
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
 from windlass.errors import ConfigError
+from windlass.json_types import JsonObject
 
 MODES: Final = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 _MAY_BE_PLAIN: Final = frozenset({"allow", "prefer"})
@@ -107,7 +108,7 @@ class Address:
         )
 
     @property
-    def driver_arguments(self) -> dict[str, Any]:
+    def driver_arguments(self) -> JsonObject:
         """The arguments of the driver's `connect` that say where the server is and who logs in."""
         return {
             # Options that the driver takes from an address only; it names no host.

@@ -10,6 +10,7 @@ import msgspec
 from windlass import seams
 from windlass.errors import StoreError
 from windlass.events import FORMAT, JournalEntry, RunStarted, SessionOpened
+from windlass.json_types import JsonObject
 from windlass.store import codec as written
 from windlass.store import holder as holders
 from windlass.store import seals
@@ -222,7 +223,7 @@ async def fork(
     new_id: str,
     entries: list[JournalEntry],
     branch_at: int | None,
-    metadata: dict[str, Any] | None,
+    metadata: JsonObject | None,
     numbers: Numbers,
 ) -> None:
     """A new session with these entries and its parent's lineage."""

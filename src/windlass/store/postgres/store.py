@@ -15,6 +15,7 @@ from typing import Any, TypeVar, Unpack
 from windlass import seams
 from windlass.events import JournalEntry, ToolResulted
 from windlass.identifiers import check_identifier
+from windlass.json_types import JsonObject
 from windlass.store import codec as written
 from windlass.store.base import Head, InboxItem, InboxKind, Row, SessionInfo
 from windlass.store.memory import result_in
@@ -124,7 +125,7 @@ class PostgresStore(ServedStore):
         new_id: str,
         entries: Sequence[JournalEntry],
         branch_at: int | None,
-        metadata: dict[str, Any] | None = None,
+        metadata: JsonObject | None = None,
     ) -> None:
         """A new session with these entries and its parent's lineage."""
         check_identifier(new_id, "session_id")

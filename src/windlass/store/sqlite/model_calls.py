@@ -12,6 +12,7 @@ from typing import Any
 
 from windlass.errors import Corrupt
 from windlass.events import JournalEntry, Replied, ReplyFailed, RunStarted
+from windlass.json_types import JsonObject
 from windlass.store.model_calls import (
     ModelCall,
     Which,
@@ -265,7 +266,7 @@ def sum_spending(connection: sqlite3.Connection, since: float) -> tuple[int, flo
 
 def call_of(row: Sequence[Any]) -> ModelCall:
     """A call from the columns of `SELECT`."""
-    fields: dict[str, Any] = {}
+    fields: JsonObject = {}
     for name, value in zip(_COLUMNS, row, strict=True):
         kind = str if name in _TEXTS else float if name in _REALS else int
         if value is None and name not in ("provider", "model"):

@@ -11,6 +11,7 @@ import msgspec
 
 from windlass import seams
 from windlass.errors import Corrupt, NoSuchSession, nearest
+from windlass.json_types import JsonObject
 from windlass.store import codec as written
 from windlass.store import holder as holders
 from windlass.store.base import Head, InboxItem, Row, SessionInfo
@@ -128,7 +129,7 @@ def info_of(
         child_ids=child_ids,
         status=row[7],
         title=row[8],
-        metadata=_plain(row[9], row[0], dict[str, Any]) if row[9] is not None else {},
+        metadata=_plain(row[9], row[0], JsonObject) if row[9] is not None else {},
         holder=holder,
         alive=alive,
     )

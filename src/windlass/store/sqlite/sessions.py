@@ -8,6 +8,7 @@ from typing import Any, cast
 from windlass import seams
 from windlass.errors import StoreError
 from windlass.events import FORMAT, JournalEntry, SessionOpened
+from windlass.json_types import JsonObject
 from windlass.store import codec as written
 from windlass.store import seals
 from windlass.store.sqlite import model_calls
@@ -117,7 +118,7 @@ def fork(
     new_id: str,
     entries: list[JournalEntry],
     branch_at: int | None,
-    metadata: dict[str, Any] | None,
+    metadata: JsonObject | None,
 ) -> None:
     info = sqlite_queries.info(db, session_id)
     if db.execute("SELECT 1 FROM windlass_sessions WHERE id = ?", (new_id,)).fetchone():

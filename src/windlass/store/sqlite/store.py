@@ -16,6 +16,7 @@ from typing import Any, TypeVar, Unpack
 from windlass import seams
 from windlass.events import JournalEntry, ToolResulted
 from windlass.identifiers import check_identifier
+from windlass.json_types import JsonObject
 from windlass.store import codec as written
 from windlass.store.answers import check_for
 from windlass.store.base import Head, InboxItem, InboxKind, Row, SessionInfo
@@ -188,7 +189,7 @@ class SqliteStore(ServedStore):
         new_id: str,
         entries: Sequence[JournalEntry],
         branch_at: int | None,
-        metadata: dict[str, Any] | None = None,
+        metadata: JsonObject | None = None,
     ) -> None:
         """A new session with these entries and its parent's lineage."""
         check_identifier(new_id, "session_id")

@@ -17,6 +17,7 @@ from windlass import seams
 from windlass.errors import Locked, SessionHeld, StoreError
 from windlass.events import JournalEntry, SessionOpened
 from windlass.identifiers import check_identifier
+from windlass.json_types import JsonObject
 from windlass.store import codec as written
 from windlass.store import holder as holders
 from windlass.store.base import InboxItem
@@ -58,7 +59,7 @@ class Opening:
         line: Line,
         create: bool,
         parent_id: str | None,
-        metadata: dict[str, Any] | None,
+        metadata: JsonObject | None,
         take_over: bool,
     ) -> None:
         self.line, self.create, self.take_over = line, create, take_over
@@ -100,7 +101,7 @@ class ServedStore:
         *,
         create: bool = True,
         parent_id: str | None = None,
-        metadata: dict[str, Any] | None = None,
+        metadata: JsonObject | None = None,
         take_over: bool = False,
         caller: str | None = None,
     ) -> HandedJournal:

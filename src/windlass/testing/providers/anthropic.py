@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any
 
 import msgspec
 
+from windlass.json_types import JsonObject
 from windlass.testing.providers import anthropic_rules
 from windlass.testing.providers.anthropic_twists import REFRAMES, REWRITES
 from windlass.testing.providers.frames import Data, Frame
@@ -213,7 +213,7 @@ def _opening(block: Data) -> tuple[Data, list[Data]]:
     ]
 
 
-def _usage(usage: Usage) -> dict[str, Any]:
+def _usage(usage: Usage) -> JsonObject:
     cached = usage.cache_read_tokens + usage.cache_write_tokens
     return {
         "input_tokens": usage.input_tokens - cached,

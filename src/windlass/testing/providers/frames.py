@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
-Data: TypeAlias = dict[str, Any]
+from windlass.json_types import JsonObject
+
+Data: TypeAlias = JsonObject
 
 
 class Frame(msgspec.Struct):

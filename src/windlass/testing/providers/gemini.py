@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from typing import Any, ClassVar
+from typing import ClassVar
 
+from windlass.json_types import JsonObject
 from windlass.testing.providers import gemini_rules
 from windlass.testing.providers.frames import Data, Frame
 from windlass.testing.providers.gemini_twists import REFRAMES, REWRITES
@@ -135,7 +136,7 @@ class FakeGemini(FakeServer):
     def _calls(self, asked: Asked, reply: Reply) -> list[Data]:
         calls: list[Data] = []
         for number, (name, arguments) in enumerate(reply.tool_calls):
-            call: dict[str, Any] = {"name": name, "args": arguments}
+            call: JsonObject = {"name": name, "args": arguments}
             if self.ids:
                 seed = f"{asked.seed}:{number}"
                 call["id"] = hashlib.sha256(seed.encode()).hexdigest()[:8]
@@ -178,7 +179,7 @@ def _about(asked: Asked) -> Data:
     return {"modelVersion": model, "responseId": asked.seed[:22]}
 
 
-def _usage(usage: Usage) -> dict[str, Any]:
+def _usage(usage: Usage) -> JsonObject:
     return {
         "promptTokenCount": usage.input_tokens,
         "candidatesTokenCount": usage.output_tokens - usage.reasoning_tokens,

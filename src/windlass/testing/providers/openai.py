@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
+from windlass.json_types import JsonObject
 from windlass.testing.providers import openai_completions as completions
 from windlass.testing.providers import openai_rules
 from windlass.testing.providers.faults import Faults
@@ -196,7 +197,7 @@ def _calls(asked: Asked, reply: Reply) -> list[Data]:
     return calls
 
 
-def _detail(thinking: str, signed: str | None) -> dict[str, Any]:
+def _detail(thinking: str, signed: str | None) -> JsonObject:
     return {
         "type": "reasoning.text",
         "text": thinking,

@@ -9,12 +9,13 @@ from typing import Any, TypeAlias, cast
 
 import msgspec
 
+from windlass.json_types import JsonObject
 from windlass.messages import ToolCall
 from windlass.models.base import StopReason
 from windlass.models.wires.openai.responses_rules import by_model
 from windlass.usage import Usage
 
-Call: TypeAlias = tuple[str, dict[str, Any]]
+Call: TypeAlias = tuple[str, JsonObject]
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -68,7 +69,7 @@ class Asked(msgspec.Struct, frozen=True):
         return hashlib.sha256(msgspec.json.encode(asks, order="sorted")).hexdigest()
 
 
-Script: TypeAlias = Callable[[dict[str, Any], Mapping[str, str]], Reply]
+Script: TypeAlias = Callable[[JsonObject, Mapping[str, str]], Reply]
 
 
 def conversation(*replies: Reply | str) -> Script:
@@ -79,7 +80,7 @@ def conversation(*replies: Reply | str) -> Script:
     """
     said = tuple([Reply(reply) if isinstance(reply, str) else reply for reply in replies])
 
-    def script(body: dict[str, Any], _headers: Mapping[str, str]) -> Reply:
+    def script(body: JsonObject, _headers: Mapping[str, str]) -> Reply:
         turn = turns(body)
         if turn >= len(said):
             raise LookupError(
@@ -90,7 +91,7 @@ def conversation(*replies: Reply | str) -> Script:
     return script
 
 
-def turns(body: dict[str, Any]) -> int:
+def turns(body: JsonObject) -> int:
     """How often the model has spoken in a request, over whichever wire it came."""
     if "input" not in body:
         said = body.get("messages") or body.get("contents") or ()

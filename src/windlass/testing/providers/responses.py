@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from copy import deepcopy
-from typing import Any
 
 import msgspec
 
+from windlass.json_types import JsonObject
 from windlass.testing.providers import responses_rules
 from windlass.testing.providers import responses_searches as searches
 from windlass.testing.providers.faults import Faults
@@ -204,7 +204,7 @@ def _thought(item: Data) -> list[Data]:
     return [{**event, "summary_index": 0} for event in events]
 
 
-def _shell(asked: Asked) -> dict[str, Any]:
+def _shell(asked: Asked) -> JsonObject:
     body: Data = asked.json
     return {
         "id": f"resp_{asked.seed[:24]}",

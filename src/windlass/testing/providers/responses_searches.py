@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import cast
 
+from windlass.json_types import JsonObject
 from windlass.testing.providers.frames import Data
 
 NAME = "tool_search"  # of the call, in a script, that asks the client to search
 
 
-def before(body: Data, name: str, arguments: dict[str, Any], mark: str) -> list[Data]:
+def before(body: Data, name: str, arguments: JsonObject, mark: str) -> list[Data]:
     """The items of a search that must come before a call of this tool."""
     if name == NAME:
         asks = {"type": "tool_search_call", "execution": "client", "status": "completed"}

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple, cast
 
+from windlass.json_types import JsonObject
+
 _LONGEST = {0: 100_000, 1: 2_000, 2: 200}  # characters, by how many repeats there are
 _FEW = 4  # repeating this often is not worth counting
 _POSSESSIVE = re.compile(r"[*+?}]\+")  # the linear engine reads it as two repeats
@@ -28,11 +30,11 @@ _DEFINED = ("#/$defs/", "#/definitions/")
 def patterns_in(schema: Any) -> Iterator[str]:
     """Every pattern of a schema, those for keys too."""
     if isinstance(schema, dict):
-        for key, value in cast("dict[str, Any]", schema).items():
+        for key, value in cast("JsonObject", schema).items():
             if key == "pattern" and isinstance(value, str):
                 yield value
             elif key == "patternProperties" and isinstance(value, dict):
-                yield from cast("dict[str, Any]", value)
+                yield from cast("JsonObject", value)
             yield from patterns_in(value)
     elif isinstance(schema, list):
         for item in cast("list[Any]", schema):
@@ -62,7 +64,7 @@ def looks_at_keys(schema: Any) -> bool:
     while todo:
         node = todo.pop()
         if isinstance(node, dict):
-            fields = cast("dict[str, Any]", node)
+            fields = cast("JsonObject", node)
             keys = fields.get("patternProperties")
             if isinstance(keys, dict) and linear({"patternProperties": keys}) is None:
                 return True
@@ -93,10 +95,10 @@ def rewrite_anchors(schema: Any) -> Any:
         return [rewrite_anchors(item) for item in cast("list[Any]", schema)]
     if not isinstance(schema, dict):
         return schema
-    made: dict[str, Any] = {}
-    for key, value in cast("dict[str, Any]", schema).items():
+    made: JsonObject = {}
+    for key, value in cast("JsonObject", schema).items():
         if key == "patternProperties" and isinstance(value, dict):
-            fields = cast("dict[str, Any]", value)
+            fields = cast("JsonObject", value)
             made[key] = {
                 to_ecma_pattern(name): rewrite_anchors(one) for name, one in fields.items()
             }
@@ -113,7 +115,7 @@ def limit_slow_patterns(schema: Any) -> Any:
         return [limit_slow_patterns(item) for item in cast("list[Any]", schema)]
     if not isinstance(schema, dict):
         return schema
-    node = cast("dict[str, Any]", schema)
+    node = cast("JsonObject", schema)
     made = {
         key: value if key in _VALUES else limit_slow_patterns(value) for key, value in node.items()
     }
@@ -125,9 +127,9 @@ def limit_slow_patterns(schema: Any) -> Any:
     return made
 
 
-def _keep_short(node: dict[str, Any]) -> None:
+def _keep_short(node: JsonObject) -> None:
     """Try the pattern only on a text that is short; a long one does not fit."""
-    test: dict[str, Any] = {
+    test: JsonObject = {
         "if": {"type": "string", "maxLength": LONGEST_LOOK},
         "then": {"pattern": node.pop("pattern")},
         "else": {"not": {"type": "string"}},
@@ -183,10 +185,10 @@ def find_longest_key(schema: Any) -> int:
     while todo:
         node = todo.pop()
         if isinstance(node, dict):
-            fields = cast("dict[str, Any]", node)
+            fields = cast("JsonObject", node)
             keys = fields.get("patternProperties")
             if isinstance(keys, dict):
-                limits = [longest_text(pattern) or 0 for pattern in cast("dict[str, Any]", keys)]
+                limits = [longest_text(pattern) or 0 for pattern in cast("JsonObject", keys)]
                 longest = min([longest, *limits])
             todo += fields.values()
         elif isinstance(node, list):
@@ -250,7 +252,7 @@ def _fields_with_patterns(schema: Any) -> frozenset[str] | None:
             todo += [(item, name) for item in cast("list[Any]", node)]
         if not isinstance(node, dict):
             continue
-        for key, value in cast("dict[str, Any]", node).items():
+        for key, value in cast("JsonObject", node).items():
             if key == "pattern" and isinstance(value, str):
                 if name is None:
                     return None
@@ -258,7 +260,7 @@ def _fields_with_patterns(schema: Any) -> frozenset[str] | None:
             elif key == "patternProperties":
                 return None
             elif key == "properties" and isinstance(value, dict):
-                todo += [(item, field) for field, item in cast("dict[str, Any]", value).items()]
+                todo += [(item, field) for field, item in cast("JsonObject", value).items()]
             elif key in ("$defs", "definitions"):
                 todo.append((value, None))  # whoever refers to it names the field
             elif key in ("$ref", "$dynamicRef") and not str(value).startswith(_DEFINED):

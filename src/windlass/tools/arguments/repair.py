@@ -10,6 +10,7 @@ import re
 from math import isfinite
 from typing import Any, cast
 
+from windlass.json_types import JsonObject
 from windlass.tools.arguments.patterns import may_match
 
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
@@ -17,14 +18,14 @@ _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)")
 _MOST_DIGITS = 1000
 
 
-def mend(arguments: Any, schema: dict[str, Any]) -> tuple[Any, tuple[str, ...]]:
+def mend(arguments: Any, schema: JsonObject) -> tuple[Any, tuple[str, ...]]:
     """A mended copy (what needs no mending is shared) and a line for each thing that was mended."""
     notes: list[str] = []
     return _Mender(schema, notes).value(arguments, schema, ()), tuple(notes)
 
 
 class _Mender:
-    def __init__(self, root: dict[str, Any], notes: list[str]) -> None:
+    def __init__(self, root: JsonObject, notes: list[str]) -> None:
         self.root, self.notes = root, notes
 
     def value(self, value: Any, schema: Any, path: tuple[str | int, ...]) -> Any:
@@ -34,7 +35,7 @@ class _Mender:
             return value
         if isinstance(value, dict):
             if "object" in kinds or not kinds:
-                return self._object(cast("dict[str, Any]", value), schema, path)
+                return self._object(cast("JsonObject", value), schema, path)
         elif isinstance(value, list):
             if "array" in kinds:
                 return self._array(cast("list[Any]", value), schema, path)
@@ -49,12 +50,12 @@ class _Mender:
         return cast("Any", value)
 
     def _object(
-        self, value: dict[str, Any], schema: dict[str, Any], path: tuple[str | int, ...]
-    ) -> dict[str, Any]:
-        properties: dict[str, Any] = schema.get("properties") or {}
+        self, value: JsonObject, schema: JsonObject, path: tuple[str | int, ...]
+    ) -> JsonObject:
+        properties: JsonObject = schema.get("properties") or {}
         others: Any = schema.get("additionalProperties", True)
-        patterns: dict[str, Any] = schema.get("patternProperties") or {}
-        mended: dict[str, Any] = {}
+        patterns: JsonObject = schema.get("patternProperties") or {}
+        mended: JsonObject = {}
         for key, item in value.items():
             if key in properties:
                 mended[key] = self.value(item, properties[key], (*path, key))
@@ -65,7 +66,7 @@ class _Mender:
         return mended
 
     def _array(
-        self, value: list[Any], schema: dict[str, Any], path: tuple[str | int, ...]
+        self, value: list[Any], schema: JsonObject, path: tuple[str | int, ...]
     ) -> list[Any]:
         first: list[Any] = schema.get("prefixItems") or []
         rest: Any = schema.get("items", True)
@@ -74,12 +75,12 @@ class _Mender:
             for index, item in enumerate(value)
         ]
 
-    def _resolve_schema(self, schema: Any, value: Any) -> dict[str, Any]:
+    def _resolve_schema(self, schema: Any, value: Any) -> JsonObject:
         """The schema behind references, and the one member of a union that is not null."""
         for _ in range(32):
             if not isinstance(schema, dict):
                 return {}
-            found = cast("dict[str, Any]", schema)
+            found = cast("JsonObject", schema)
             ref = found.get("$ref")
             choices = found.get("anyOf") or found.get("oneOf")
             if isinstance(ref, str) and ref.startswith("#/"):
@@ -107,7 +108,7 @@ class _Mender:
         self.notes.append(f"{where}: {what}" if len(what) < 200 else f"{where}: {what[:200]}…")
 
 
-def _kinds(schema: dict[str, Any]) -> list[str]:
+def _kinds(schema: JsonObject) -> list[str]:
     kinds: Any = schema.get("type")
     if isinstance(kinds, str):
         return [kinds]

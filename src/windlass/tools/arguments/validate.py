@@ -12,6 +12,7 @@ from itertools import islice
 from typing import Any, NamedTuple, Protocol, cast
 
 from windlass.errors import ConfigError, nearest, safe_repr
+from windlass.json_types import JsonObject
 from windlass.tools.arguments.patterns import (
     Effort,
     effort_to_look,
@@ -190,7 +191,7 @@ def _json_kind(value: Any) -> str:
     return kinds.get(cast("Any", type(value)), "a number")
 
 
-def _compile(schema: dict[str, Any], whose: str) -> _Engine:
+def _compile(schema: JsonObject, whose: str) -> _Engine:
     import jsonschema_rs  # 40 ms to load: not before the first tool call
 
     try:
@@ -231,9 +232,7 @@ def _has_many_values(value: Any) -> bool:
 class _Rust:
     """jsonschema-rs: a quarter of a microsecond for a small value."""
 
-    def __init__(
-        self, validator: Any, schema: dict[str, Any], effort: Effort | None = None
-    ) -> None:
+    def __init__(self, validator: Any, schema: JsonObject, effort: Effort | None = None) -> None:
         self.validator, self.schema, self.effort = validator, schema, effort
         self.is_valid = validator.is_valid
 
@@ -278,7 +277,7 @@ class _Rust:
             return ()
 
 
-def _python(schema: dict[str, Any], whose: str, why: str) -> _Engine:
+def _python(schema: JsonObject, whose: str, why: str) -> _Engine:
     """The slow validator, for patterns in a dialect the quick one does not know."""
     for pattern in patterns_in(schema):
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from windlass.json_types import JsonObject
 from windlass.messages import ToolResult
 from windlass.tools.middleware.preview import Rehearsal
 from windlass.tools.tool import (
@@ -28,16 +29,16 @@ class ToolWrapper(Tool):
             setattr(self, name, getattr(inner, name))
         self.inner = inner
 
-    def prepare(self, arguments: dict[str, Any], mode: Validation = "strict") -> PreparedArguments:
+    def prepare(self, arguments: JsonObject, mode: Validation = "strict") -> PreparedArguments:
         """As the held tool does: what is approved is what it will get."""
         return self.inner.prepare(arguments, mode)
 
-    async def call(self, arguments: dict[str, Any], ctx: ToolContext[Any]) -> ToolResult | Parked:
+    async def call(self, arguments: JsonObject, ctx: ToolContext[Any]) -> ToolResult | Parked:
         """The held tool's answer."""
         return await self.inner.call(arguments, ctx)
 
     async def rehearse(
-        self, arguments: dict[str, Any], ctx: ToolContext[Any], earlier: Sequence[Rehearsal]
+        self, arguments: JsonObject, ctx: ToolContext[Any], earlier: Sequence[Rehearsal]
     ) -> Rehearsal | None:
         """As the held tool would."""
         return await self.inner.rehearse(arguments, ctx, earlier)

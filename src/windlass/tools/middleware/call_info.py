@@ -6,11 +6,12 @@ from typing import Any
 
 from windlass.detach import detach
 from windlass.errors import nearest
+from windlass.json_types import JsonObject
 from windlass.tools.handlers import own
 from windlass.tools.tool import Tool, ToolContext
 
 
-class AskedCall(dict[str, Any]):
+class AskedCall(JsonObject):
     """A call: a dict whose keys can be read as fields, `call.name`, `call.arguments["path"]`."""
 
     def __getattr__(self, name: str) -> Any:
@@ -20,7 +21,7 @@ class AskedCall(dict[str, Any]):
             raise AttributeError(f"a call has no {name!r}{nearest(name, self)}") from None
 
 
-def asked_call(tool: Tool, arguments: dict[str, Any], ctx: ToolContext[Any]) -> AskedCall:
+def asked_call(tool: Tool, arguments: JsonObject, ctx: ToolContext[Any]) -> AskedCall:
     """The call as it is about to run."""
     return described(
         tool, arguments, ctx.call_id, ctx.session_id, ctx.run_id, str(ctx.caller), ctx.attempt
@@ -29,7 +30,7 @@ def asked_call(tool: Tool, arguments: dict[str, Any], ctx: ToolContext[Any]) -> 
 
 def described(
     tool: Tool,
-    arguments: dict[str, Any],
+    arguments: JsonObject,
     call_id: str,
     session_id: str,
     run_id: str,

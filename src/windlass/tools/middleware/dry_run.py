@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from windlass.json_types import JsonObject
 from windlass.messages import ToolResult
 from windlass.tools.middleware.base import ToolWrapper
 from windlass.tools.middleware.call_info import asked_call
@@ -28,7 +29,7 @@ class DryRun(ToolWrapper):
         self.effect, self.keyed, self.transactional = "read_only", False, False
         self.handler, self.is_async = inner.handler or _do_nothing, True
 
-    async def call(self, arguments: dict[str, Any], ctx: ToolContext[Any]) -> ToolResult | Parked:
+    async def call(self, arguments: JsonObject, ctx: ToolContext[Any]) -> ToolResult | Parked:
         """What would have happened, in words."""
         words = self.words
         if words is None:
@@ -43,7 +44,7 @@ class DryRun(ToolWrapper):
             return self._error_result(error)
 
 
-def _do_nothing(_arguments: dict[str, Any]) -> None:
+def _do_nothing(_arguments: JsonObject) -> None:
     """The handler of a tool that the host would have run."""
 
 

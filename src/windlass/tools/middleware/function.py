@@ -9,6 +9,7 @@ from inspect import isawaitable
 from typing import Any, NamedTuple, cast
 
 from windlass.errors import ConfigError, TestBroken, safe_repr
+from windlass.json_types import JsonObject
 from windlass.messages import ToolResult
 from windlass.tools.middleware.base import ToolWrapper
 from windlass.tools.middleware.call_info import asked_call
@@ -19,7 +20,7 @@ class _AtWork(NamedTuple):
     """The call that a function is asked about."""
 
     tool: Tool
-    arguments: dict[str, Any]
+    arguments: JsonObject
     ctx: ToolContext[Any]
 
 
@@ -35,7 +36,7 @@ class Behind(ToolWrapper):
         super().__init__(inner)
         self.function = function
 
-    async def call(self, arguments: dict[str, Any], ctx: ToolContext[Any]) -> ToolResult | Parked:
+    async def call(self, arguments: JsonObject, ctx: ToolContext[Any]) -> ToolResult | Parked:
         """What the function answers; cancellation passes."""
         before = _at_work.set(_AtWork(self.inner, arguments, ctx))
         try:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, cast
 
 from windlass.errors import ConfigError, nearest, safe_repr
+from windlass.json_types import JsonObject
 from windlass.tools.middleware.dry_run import DryRun, changes_something
 from windlass.tools.middleware.stack import ToolLayer, Wrapping
 from windlass.tools.tool import Tool
@@ -18,7 +19,7 @@ from windlass.tools.tool import Tool
 MOST_CALLS: Final = 50
 
 Consent = Callable[..., Any]
-ToolSink = Callable[[dict[str, Any]], Any]
+ToolSink = Callable[[JsonObject], Any]
 
 
 class WithConsent(ToolLayer):
@@ -150,7 +151,7 @@ def _function(door: str, value: Any) -> Any:
     return value
 
 
-def _merge_options(door: str, options: object, **named: Any) -> dict[str, Any]:
+def _merge_options(door: str, options: object, **named: Any) -> JsonObject:
     if options is None:
         return named
     if not isinstance(options, Mapping):

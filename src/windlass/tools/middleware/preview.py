@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from windlass.errors import ConfigError
+from windlass.json_types import JsonObject
 from windlass.messages import ToolResult
 from windlass.tools.handlers import own, takes_context
 
@@ -17,10 +18,10 @@ class Rehearsal(msgspec.Struct, frozen=True):
     """What a call would answer, and what would be different afterwards."""
 
     result: ToolResult
-    diff: tuple[dict[str, Any], ...] | None = None  # rows: resource, id, {field: [before, after]}
-    pinned: dict[str, Any] | None = None  # arguments that the real call must have to do the same
+    diff: tuple[JsonObject, ...] | None = None  # rows: resource, id, {field: [before, after]}
+    pinned: JsonObject | None = None  # arguments that the real call must have to do the same
     changes: tuple[Any, ...] = ()  # for rehearsals after this one, by whoever understands them
-    rows: tuple[dict[str, Any], ...] | None = None  # digests of the rows before and after
+    rows: tuple[JsonObject, ...] | None = None  # digests of the rows before and after
     mark: int | None = None  # where the audit log ended
     touched: int = 0  # where it says that somebody wrote these rows since the plan, if anybody did
 
@@ -28,7 +29,7 @@ class Rehearsal(msgspec.Struct, frozen=True):
 class ExpectedRows(msgspec.Struct, frozen=True):
     """What a call by an approved plan is expected to do; a run keeps one for each such call."""
 
-    rows: tuple[dict[str, Any], ...] | None
+    rows: tuple[JsonObject, ...] | None
     mark: int | None  # where the audit log ended when the plan was made
     own: frozenset[str] = frozenset()  # the plan's calls, `session:call`: their writes are expected
     touched: int = 0
@@ -41,7 +42,7 @@ def handler_of(whose: str, option: str, value: Any, shape: str) -> Callable[...,
     raise ConfigError(f"{whose}: {option} is a function {shape}, not {value!r:.80}")
 
 
-async def call_preview(preview: Callable[..., Any], arguments: dict[str, Any], ctx: Any) -> Any:
+async def call_preview(preview: Callable[..., Any], arguments: JsonObject, ctx: Any) -> Any:
     """What a tool's own `preview` answers."""
     mine = own(arguments)
     both = takes_context(preview, f"tool {ctx.tool_name!r}: preview")

@@ -12,6 +12,7 @@ import asyncio
 from typing import Any
 
 from windlass import seams
+from windlass.json_types import JsonObject
 from windlass.messages import ToolResult
 from windlass.tools.middleware.base import ToolWrapper
 from windlass.tools.result import timed_out
@@ -33,7 +34,7 @@ class Retrying(ToolWrapper):
             pauses = sum(self._pause(attempt) for attempt in range(1, retries + 1))
             self.timeout = self.limit * (retries + 1) + pauses + 1
 
-    async def call(self, arguments: dict[str, Any], ctx: ToolContext[Any]) -> ToolResult | Parked:
+    async def call(self, arguments: JsonObject, ctx: ToolContext[Any]) -> ToolResult | Parked:
         """What the last attempt gave. Attempts before a crash count too."""
         while True:
             result = await self._attempt(arguments, ctx)
@@ -45,9 +46,7 @@ class Retrying(ToolWrapper):
             await seams.sleep(self._pause(attempt))
             ctx = _next(ctx)
 
-    async def _attempt(
-        self, arguments: dict[str, Any], ctx: ToolContext[Any]
-    ) -> ToolResult | Parked:
+    async def _attempt(self, arguments: JsonObject, ctx: ToolContext[Any]) -> ToolResult | Parked:
         clock = asyncio.timeout(self.limit)
         try:
             async with clock:

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias, cast
 
 import msgspec
 
+from windlass.json_types import JsonObject
 from windlass.tools.docs import Docs, read_docs
 from windlass.tools.schema.shape import (
     Convert,
@@ -109,7 +110,7 @@ def _maker(cls: type[Any], converts: dict[str, tuple[str, Convert | None]]) -> C
     return make
 
 
-def names_around() -> dict[str, Any]:
+def names_around() -> JsonObject:
     """The local names where the tool is made: a class in a test function is found there only.
 
     Asked only when a name is not found otherwise: looking at a frame keeps its values alive.
@@ -123,7 +124,7 @@ def names_around() -> dict[str, Any]:
     return {}
 
 
-def _hints(cls: type[Any]) -> dict[str, Any]:
+def _hints(cls: type[Any]) -> JsonObject:
     try:
         local = {cls.__name__: cls}
         try:
@@ -169,7 +170,7 @@ def _put_tag(cls: type[msgspec.Struct], schema: Json) -> None:
         schema["required"] = [config.tag_field, *schema.get("required", [])]
 
 
-def _of_dataclass(cls: type[Any], hints: dict[str, Any]) -> list[Field]:
+def _of_dataclass(cls: type[Any], hints: JsonObject) -> list[Field]:
     found: list[Field] = []
     for one in dataclasses.fields(cast("Any", cls)):
         if not one.init:
@@ -181,7 +182,7 @@ def _of_dataclass(cls: type[Any], hints: dict[str, Any]) -> list[Field]:
     return found
 
 
-def _of_typed_dict(cls: type[Any], hints: dict[str, Any]) -> list[Field]:
+def _of_typed_dict(cls: type[Any], hints: JsonObject) -> list[Field]:
     keys: frozenset[str] = cast("Any", cls).__required_keys__
     # a class under `from __future__ import annotations` does not know its own NotRequired keys
     return [
@@ -201,7 +202,7 @@ def _says(hint: Any, yes: str, no: str, otherwise: bool) -> bool:
     return otherwise
 
 
-def _of_named_tuple(cls: type[Any], hints: dict[str, Any]) -> list[Field]:
+def _of_named_tuple(cls: type[Any], hints: JsonObject) -> list[Field]:
     named = cast("Any", cls)
     return [
         Field(

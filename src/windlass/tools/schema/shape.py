@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
-Json: TypeAlias = dict[str, Any]
+from windlass.json_types import JsonObject
+
+Json: TypeAlias = JsonObject
 Convert: TypeAlias = Callable[[Any], Any]
 
 

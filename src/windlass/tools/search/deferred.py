@@ -14,6 +14,7 @@ from typing import Any, cast
 import msgspec
 
 from windlass.errors import ConfigError, TestBroken, error_text, nearest, safe_repr
+from windlass.json_types import JsonObject
 from windlass.messages import ToolSpec
 from windlass.tools.render import clean
 from windlass.tools.search.index import (
@@ -119,7 +120,7 @@ class Vault:
             annotations={"tool_class": "session_control", "pinned": True},
         )
 
-    async def _handle(self, arguments: dict[str, Any], ctx: ToolContext[Any]) -> str:
+    async def _handle(self, arguments: JsonObject, ctx: ToolContext[Any]) -> str:
         found = await self.find(arguments["query"], arguments.get("limit"), ctx)
         return self.render_result(found)
 
@@ -188,7 +189,7 @@ class Vault:
 
     def render_result(self, found: SearchResult) -> str:
         """A search's answer as the model reads it: `{"tool_names": […], "diagnostic": "…"}`."""
-        answer: dict[str, Any] = {"tool_names": list(found.tool_names)}
+        answer: JsonObject = {"tool_names": list(found.tool_names)}
         if found.diagnostic:
             answer["diagnostic"] = found.diagnostic
         if self.by_provider:

@@ -7,8 +7,9 @@ what they were and only the copy in this request is marked.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
+from windlass.json_types import JsonObject
 from windlass.messages import Message
 from windlass.models.base import Settings
 from windlass.models.wires.json_values import dumps
@@ -17,7 +18,7 @@ LOOK_BACK: Final = 20  # blocks before a mark in which the provider looks for wh
 _PLAIN: Final = {"type": "ephemeral"}
 
 
-def mark_of(settings: Settings, caching: bool) -> dict[str, Any] | None:
+def mark_of(settings: Settings, caching: bool) -> JsonObject | None:
     """The mark to set, or None: `settings.cache` decides, and where it is silent the model's row.
 
     A `cache_control` in `extra` (one with `ttl` "1h", say) is the mark for every place, as a longer
@@ -30,13 +31,13 @@ def mark_of(settings: Settings, caching: bool) -> dict[str, Any] | None:
     return _PLAIN if wanted else None
 
 
-def add_cache_mark(piece: bytes, mark: dict[str, Any]) -> bytes:
+def add_cache_mark(piece: bytes, mark: JsonObject) -> bytes:
     """An encoded message (or several) with the mark on its last block."""
     end = b"}]}," if piece.endswith(b",") else b"}]}"
     return piece.removesuffix(end) + b',"cache_control":' + dumps(mark) + end
 
 
-def mark_before(body: list[bytes], after: int, mark: dict[str, Any]) -> None:
+def mark_before(body: list[bytes], after: int, mark: JsonObject) -> None:
     """Set the mark on the message that ends `after` bytes before the end of these pieces.
 
     The comma behind it may be counted with what follows: the last message may have lost its own.

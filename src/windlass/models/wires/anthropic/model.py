@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, cast
+from typing import Final, cast
 
 import msgspec
 
 from windlass.errors import BadReply, ConfigError, safe_repr
+from windlass.json_types import JsonObject
 from windlass.messages import (
     Block,
     Document,
@@ -53,16 +54,16 @@ _IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"
 _TEXTS: Final = ("text/", "application/json", "application/xml")
 
 
-def result_block(result: ToolResult) -> dict[str, Any]:
+def result_block(result: ToolResult) -> JsonObject:
     """What a tool answered."""
-    block: dict[str, Any] = {"type": "tool_result", "tool_use_id": safe_name(result.id)}
+    block: JsonObject = {"type": "tool_result", "tool_use_id": safe_name(result.id)}
     if isinstance(result.content, str):
         if result.content:
             block["content"] = result.content
     elif result.is_error:
         block["content"] = result.text  # an error is told in words: pictures in it are refused
     else:
-        parts: list[dict[str, Any]] = []
+        parts: list[JsonObject] = []
         for part in result.content:
             if not isinstance(part, Text):
                 parts.append(file_block(part))
@@ -75,30 +76,30 @@ def result_block(result: ToolResult) -> dict[str, Any]:
     return block
 
 
-def file_block(file: Image | Document) -> dict[str, Any]:
+def file_block(file: Image | Document) -> JsonObject:
     """A picture or a document as the wire takes it, or words about it where it does not."""
     kind = "image" if isinstance(file, Image) else "document"
     here = inline(file)
-    source: dict[str, Any] | None
+    source: JsonObject | None
     if here is None:
         source = {"type": "url", "url": file.url}
     else:
         source = _inline_image(*here) if kind == "image" else _inline_document(*here)
     if source is None:
         return {"type": "text", "text": _words(file, here[0] if here else file.media_type)}
-    block: dict[str, Any] = {"type": kind, "source": source}
+    block: JsonObject = {"type": kind, "source": source}
     if isinstance(file, Document) and file.title is not None:
         block["title"] = file.title
     return block
 
 
-def _inline_image(media_type: str, data: str) -> dict[str, Any] | None:
+def _inline_image(media_type: str, data: str) -> JsonObject | None:
     if media_type not in _IMAGES:
         return None
     return {"type": "base64", "media_type": media_type, "data": data}
 
 
-def _inline_document(media_type: str, data: str) -> dict[str, Any] | None:
+def _inline_document(media_type: str, data: str) -> JsonObject | None:
     if media_type.startswith(_TEXTS):
         text = base64.b64decode(data).decode("utf-8", "replace")
         if not text or text.isspace():
@@ -225,7 +226,7 @@ class AnthropicMessages(HttpModel):
         return block["type"] not in ("thinking", "redacted_thinking")
 
     def _mark_last(
-        self, held: list[bytes], messages: Sequence[Message], skip: int, mark: dict[str, Any]
+        self, held: list[bytes], messages: Sequence[Message], skip: int, mark: JsonObject
     ) -> None:
         for at in range(len(messages) - 1, skip - 1, -1):
             if next(self._blocks(messages[at].content), None) is not None:
@@ -236,7 +237,7 @@ class AnthropicMessages(HttpModel):
                 return
 
     def _mark_far(
-        self, held: list[bytes], messages: Sequence[Message], skip: int, mark: dict[str, Any]
+        self, held: list[bytes], messages: Sequence[Message], skip: int, mark: JsonObject
     ) -> None:
         """A turn of very many blocks hides what was cached before it, unless that is marked too."""
         before = last_answered(messages, skip)
@@ -254,7 +255,7 @@ class AnthropicMessages(HttpModel):
     def _head(self, frame: Frame) -> bytes:
         return dumps(self._fields(frame))[:-1] + b',"messages":['
 
-    def _fields(self, frame: Frame) -> dict[str, Any]:
+    def _fields(self, frame: Frame) -> JsonObject:
         settings = frame.settings
         if settings.response_format is not None:
             raise ConfigError(
@@ -267,7 +268,7 @@ class AnthropicMessages(HttpModel):
                 f"{self.name} cannot be made to call a tool: leave tool_choice at 'auto'"
             )
         thinks = claude_thinking(self.caps, settings, MAX_TOKENS, forced=forced)
-        body: dict[str, Any] = {
+        body: JsonObject = {
             "model": self.name,
             "max_tokens": self._max_tokens(settings, thinks.thinking),
             "stream": settings.stream,
@@ -297,9 +298,9 @@ class AnthropicMessages(HttpModel):
         _add(body, settings.extra or {})
         return body
 
-    def _tools(self, frame: Frame) -> list[dict[str, Any]]:
+    def _tools(self, frame: Frame) -> list[JsonObject]:
         search = frame.settings.tool_search
-        tools: list[dict[str, Any]] = []
+        tools: list[JsonObject] = []
         if search is not None:
             if search not in _SEARCHES:
                 raise ConfigError(
@@ -311,7 +312,7 @@ class AnthropicMessages(HttpModel):
             parameters, strict = schema(tool.parameters), False
             if tool.strict and self.caps.strict_tools and open_object(parameters) is None:
                 parameters, strict = close_objects(parameters), True
-            spec: dict[str, Any] = {
+            spec: JsonObject = {
                 "name": safe_name(tool.name),
                 "description": tool.description,
                 "input_schema": parameters,
@@ -323,7 +324,7 @@ class AnthropicMessages(HttpModel):
             tools.append(spec)
         return tools
 
-    def _max_tokens(self, settings: Settings, thinking: dict[str, Any] | None) -> int:
+    def _max_tokens(self, settings: Settings, thinking: JsonObject | None) -> int:
         if settings.max_tokens is not None:
             return settings.max_tokens
         limit = MAX_TOKENS + whole((thinking or {}).get("budget_tokens"))
@@ -349,7 +350,7 @@ class AnthropicMessages(HttpModel):
             blocks.sort(key=lambda block: block["type"] != "tool_result")
         return b'{"role":"user","content":' + dumps(blocks) + b"},"
 
-    def _blocks(self, content: Sequence[Block]) -> Iterator[dict[str, Any]]:
+    def _blocks(self, content: Sequence[Block]) -> Iterator[JsonObject]:
         for block in content:
             match block:
                 case Text(text):
@@ -377,8 +378,8 @@ class AnthropicMessages(HttpModel):
                     yield file_block(block)
 
 
-def _choice(settings: Settings, frame: Frame) -> dict[str, Any] | None:
-    choice: dict[str, Any] | None
+def _choice(settings: Settings, frame: Frame) -> JsonObject | None:
+    choice: JsonObject | None
     match wanted_tool(settings, frame):
         case (None, _):
             choice = None
@@ -393,19 +394,19 @@ def _choice(settings: Settings, frame: Frame) -> dict[str, Any] | None:
     return choice
 
 
-def _output(settings: Settings, effort: str | None) -> dict[str, Any]:
-    config: dict[str, Any] = {}
+def _output(settings: Settings, effort: str | None) -> JsonObject:
+    config: JsonObject = {}
     set_given(config, effort=effort)
     if settings.schema is not None:
         config["format"] = {"type": "json_schema", "schema": close_objects(settings.schema)}
     return config
 
 
-def _add(body: dict[str, Any], extra: dict[str, Any]) -> None:
+def _add(body: JsonObject, extra: JsonObject) -> None:
     """Put in what the user wants besides; `output_config` has several homes and is merged."""
     for word, value in extra.items():
         if word in ("messages", "cache_control"):
             continue
         if word == "output_config" and isinstance(value, dict):
-            value = {**body.get(word, {}), **cast("dict[str, Any]", value)}
+            value = {**body.get(word, {}), **cast("JsonObject", value)}
         body[word] = value

@@ -8,6 +8,7 @@ import msgspec
 
 from windlass.errors import BadReply, ContextOverflow
 from windlass.events import TextDelta, ThinkingDelta, ToolCallReady
+from windlass.json_types import JsonObject
 from windlass.messages import Block, Message, Opaque, Text, Thinking, ToolCall
 from windlass.models.base import Response, StopReason
 from windlass.models.transport.errors import from_stream
@@ -52,7 +53,7 @@ class _Open:
 
     __slots__ = ("block", "json", "parts")
 
-    def __init__(self, block: dict[str, Any]) -> None:
+    def __init__(self, block: JsonObject) -> None:
         self.block = block
         self.parts: list[str] = []  # text or thinking
         self.json: list[str] = []  # a call's arguments
@@ -72,7 +73,7 @@ class MessagesDecoder(Decoder):
         self._open: dict[int, _Open] = {}
         self._blocks: dict[int, Block] = {}
         self._held: ToolCall | None = None  # without arguments: perhaps complete, perhaps cut
-        self._usage: dict[str, Any] = {}
+        self._usage: JsonObject = {}
         self._stop: str | None = None
         self._model: str | None = None
         self._id: str | None = None
@@ -115,13 +116,13 @@ class MessagesDecoder(Decoder):
                 pass  # an event of tomorrow
         return True
 
-    def _about(self, message: dict[str, Any]) -> None:
+    def _about(self, message: JsonObject) -> None:
         self._id = as_text(message.get("id")) or None
         self._model = as_text(message.get("model")) or None
         self._stop = as_text(message.get("stop_reason")) or None
         self._take_usage(message.get("usage"))
 
-    def _start(self, index: int, block: dict[str, Any]) -> None:
+    def _start(self, index: int, block: JsonObject) -> None:
         self._open[index] = opened = _Open(block)
         kind = block.get("type")
         if kind == "text" and (text := as_text(block.get("text"))):
@@ -131,7 +132,7 @@ class MessagesDecoder(Decoder):
             opened.parts.append(text)
             self.emit(ThinkingDelta(text))
 
-    def _delta(self, index: int, delta: dict[str, Any]) -> None:
+    def _delta(self, index: int, delta: JsonObject) -> None:
         opened = self._open.get(index)
         if opened is None:
             return  # of a block that was never opened, or is already closed
@@ -178,7 +179,7 @@ class MessagesDecoder(Decoder):
             self.emit(ToolCallReady(self._held))
             self._held = None
 
-    def _block(self, block: dict[str, Any]) -> Block:
+    def _block(self, block: JsonObject) -> Block:
         kind = block.get("type")
         if kind == "text":
             return Text(as_text(block.get("text")))
@@ -211,7 +212,7 @@ class MessagesDecoder(Decoder):
             self._close(index)
         return self._build_response([self._blocks[index] for index in sorted(self._blocks)])
 
-    def _whole(self, body: dict[str, Any]) -> Response:
+    def _whole(self, body: JsonObject) -> Response:
         self._about(body)
         if "content" not in body:
             raise BadReply(f"the reply holds no message: {dumps(body)[:200]!r}")
@@ -254,7 +255,7 @@ class MessagesDecoder(Decoder):
         )
 
 
-def _merge(block: dict[str, Any], delta: dict[str, Any]) -> None:
+def _merge(block: JsonObject, delta: JsonObject) -> None:
     """A delta of a kind nobody here knows: text is appended, lists grow, the rest is replaced."""
     for key, value in delta.items():
         if key == "type" or value is None:

@@ -16,6 +16,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 import msgspec
 
 from windlass.errors import BadReply, BadRequest, ConfigError
+from windlass.json_types import JsonObject
 from windlass.messages import Document, Image, Message, Opaque, Text, Thinking, ToolCall, ToolResult
 from windlass.models.base import Emit, Frame, Request, Settings
 from windlass.models.registry.provider_table import ENDPOINTS
@@ -48,10 +49,10 @@ def wire_id(id: str) -> str:
     return id if _ID.match(id) else safe_name(id)
 
 
-def result_blocks(result: ToolResult, media: bool) -> Iterator[dict[str, Any]]:
+def result_blocks(result: ToolResult, media: bool) -> Iterator[JsonObject]:
     """What a tool answered. Where a result may hold words alone (`media`), files stand behind it."""
-    parts: list[dict[str, Any]] = []
-    behind: list[dict[str, Any]] = []
+    parts: list[JsonObject] = []
+    behind: list[JsonObject] = []
     if isinstance(result.content, str) or result.is_error:  # pictures in an error are refused
         if result.text and not result.text.isspace():
             parts.append({"text": result.text})
@@ -83,9 +84,9 @@ _DOCUMENTS: Final = {
 }
 
 
-def file_block(file: Image | Document) -> dict[str, Any]:
+def file_block(file: Image | Document) -> JsonObject:
     """A picture or a document as the wire takes it, or words about it where it does not."""
-    source: dict[str, Any] | None = None
+    source: JsonObject | None = None
     if isinstance(file, Image):
         media_type, data = inline(file) or (file.media_type, None)
         form = media_type.partition("/")[2] if media_type in _IMAGES else None
@@ -127,7 +128,7 @@ _REGIONS: Final = re.compile(r"^(?:us|eu|apac|global|jp|au|ca|sa|us-gov)\.")
 _COUNTED: Final = frozenset({"system", "toolConfig", "additionalModelRequestFields"})
 _CACHE_POINT: Final = {"cachePoint": {"type": "default"}}
 _POINT: Final = b"," + dumps(_CACHE_POINT)
-_NO_TOOLS: Final[dict[str, Any]] = {
+_NO_TOOLS: Final[JsonObject] = {
     "tools": [
         {
             "toolSpec": {
@@ -312,11 +313,11 @@ class BedrockConverse(HttpModel):
             self._bare = frame, self._head(frame, _NO_TOOLS)
         return self._bare[1]
 
-    def _head(self, frame: Frame, tools: dict[str, Any] | None = None) -> bytes:
+    def _head(self, frame: Frame, tools: JsonObject | None = None) -> bytes:
         body = self._fields(frame, tools)
         return (dumps(body)[:-1] + b"," if body else b"{") + b'"messages":['
 
-    def _fields(self, frame: Frame, tools: dict[str, Any] | None) -> dict[str, Any]:
+    def _fields(self, frame: Frame, tools: JsonObject | None) -> JsonObject:
         settings = frame.settings
         self._refuse(settings)
         forced = _offers(frame) and is_forced(settings)
@@ -325,13 +326,13 @@ class BedrockConverse(HttpModel):
                 f"{self.name} cannot be made to call a tool: leave tool_choice at 'auto'"
             )
         thinking, more = self._thinking(settings, forced)
-        limits: dict[str, Any] = {}
+        limits: JsonObject = {}
         set_given(limits, maxTokens=settings.max_tokens, stopSequences=settings.stop)
         if self.caps.sampling:
             set_given(limits, topP=settings.top_p)
             if not thinking:  # a thinking model sets its own temperature
                 set_given(limits, temperature=settings.temperature)
-        caches, body = self._caches(settings), dict[str, Any]()
+        caches, body = self._caches(settings), JsonObject()
         if frame.system and frame.system.strip():
             body["system"] = [{"text": frame.system}, *([_CACHE_POINT] if caches else ())]
         if limits:
@@ -358,13 +359,13 @@ class BedrockConverse(HttpModel):
         if not claude and (settings.beta or settings.interleaved_thinking):
             raise ConfigError(f"{self.name} has no beta features: they are Claude's")
 
-    def _thinking(self, settings: Settings, forced: bool) -> tuple[bool, dict[str, Any]]:
+    def _thinking(self, settings: Settings, forced: bool) -> tuple[bool, JsonObject]:
         """Whether the model is asked to think, and what the body says of it."""
         asked, caps = settings.thinking, self.caps
         if caps.lowering == "nova" and asked is not None:
             own = as_dict(asked)
             off = asked is False or own.get("mode") == "disabled" or forced
-            config: dict[str, Any] = {"type": "disabled"} if off else {"type": "enabled"}
+            config: JsonObject = {"type": "disabled"} if off else {"type": "enabled"}
             if not off:
                 level = nearest_level(own.get("effort"), caps.efforts)
                 config["maxReasoningEffort"] = level or "medium"
@@ -372,32 +373,32 @@ class BedrockConverse(HttpModel):
         thinks = Thinks()
         if caps.lowering == "claude" or "type" in as_dict(asked):
             thinks = claude_thinking(caps, settings, _LIMIT, forced=forced)
-        fields: dict[str, Any] = {}
+        fields: JsonObject = {}
         set_given(fields, thinking=thinks.thinking)
         if names := claude_betas(caps, settings, on=thinks.on):
             fields["anthropic_beta"] = names
-        body: dict[str, Any] = {"additionalModelRequestFields": fields} if fields else {}
+        body: JsonObject = {"additionalModelRequestFields": fields} if fields else {}
         if thinks.effort is not None:
             body["outputConfig"] = {"effort": thinks.effort}
         return thinks.on, body
 
-    def _tool_config(self, frame: Frame) -> dict[str, Any] | None:
+    def _tool_config(self, frame: Frame) -> JsonObject | None:
         choice, name = wanted_tool(frame.settings, frame)
         if not frame.tools or choice == "none":  # there is no word for "none": nothing is offered
             return None
-        specs: list[dict[str, Any]] = []
+        specs: list[JsonObject] = []
         for tool in frame.tools:
             parameters, strict = schema(tool.parameters), False
             if tool.strict and self.caps.strict_tools and open_object(parameters) is None:
                 parameters, strict = close_objects(parameters), True
-            spec: dict[str, Any] = {"name": safe_name(tool.name)}
+            spec: JsonObject = {"name": safe_name(tool.name)}
             if tool.description:
                 spec["description"] = tool.description
             spec["inputSchema"] = {"json": parameters}
             if strict:
                 spec["strict"] = True
             specs.append({"toolSpec": spec})
-        config: dict[str, Any] = {"tools": specs}
+        config: JsonObject = {"tools": specs}
         if choice == "auto":
             config["toolChoice"] = {"auto": {}}
         elif choice == "required":
@@ -424,7 +425,7 @@ class BedrockConverse(HttpModel):
             blocks.append({"text": "(see the document)"})  # a document alone is refused
         return b",".join([dumps(block) for block in blocks])
 
-    def _blocks(self, message: Message) -> Iterator[dict[str, Any]]:
+    def _blocks(self, message: Message) -> Iterator[JsonObject]:
         for block in message.content:
             match block:
                 case Text(text):
@@ -442,8 +443,8 @@ class BedrockConverse(HttpModel):
                 case Image() | Document():
                     yield file_block(block)
 
-    def _call(self, call: ToolCall) -> dict[str, Any]:
-        use: dict[str, Any] = {
+    def _call(self, call: ToolCall) -> JsonObject:
+        use: JsonObject = {
             "toolUseId": wire_id(call.id),
             "name": safe_name(call.name),
             "input": call.arguments,
@@ -452,7 +453,7 @@ class BedrockConverse(HttpModel):
             use.update(as_dict(call.opaque))
         return {"toolUse": use}
 
-    def _thought(self, block: Thinking) -> Iterator[dict[str, Any]]:
+    def _thought(self, block: Thinking) -> Iterator[JsonObject]:
         if block.origin != self._origin:
             return
         opaque = as_dict(block.opaque)
@@ -479,7 +480,7 @@ def _offers(frame: Frame) -> bool:
     return bool(frame.tools) and frame.settings.tool_choice != "none"
 
 
-def _format(schema: dict[str, Any]) -> dict[str, Any]:
+def _format(schema: JsonObject) -> JsonObject:
     """How the answer is to be written: the schema goes as text."""
     title = schema.get("title")
     name = safe_name(title) if isinstance(title, str) and title else "answer"
@@ -487,13 +488,13 @@ def _format(schema: dict[str, Any]) -> dict[str, Any]:
     return {"type": "json_schema", "structure": {"jsonSchema": {"schema": text, "name": name}}}
 
 
-def _merge_body(body: dict[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
+def _merge_body(body: JsonObject, extra: Mapping[str, Any]) -> JsonObject:
     """The body with more in it: objects are merged, and lists (system tools, say) go on."""
     out = dict(body)
     for key, value in extra.items():
         before = out.get(key)
         if isinstance(before, dict) and isinstance(value, Mapping):
-            value = _merge_body(cast("dict[str, Any]", before), cast("Mapping[str, Any]", value))
+            value = _merge_body(cast("JsonObject", before), cast("Mapping[str, Any]", value))
         elif isinstance(before, list) and isinstance(value, (list, tuple)):
             value = [*cast("list[Any]", before), *cast("Sequence[Any]", value)]
         out[key] = value

@@ -9,6 +9,7 @@ import msgspec
 
 from windlass.errors import BadReply, ContextOverflow
 from windlass.events import TextDelta, ThinkingDelta, ToolCallReady
+from windlass.json_types import JsonObject
 from windlass.messages import Block, Message, Opaque, Text, Thinking, ToolCall
 from windlass.models.base import Response, StopReason
 from windlass.models.transport.errors import from_stream
@@ -57,7 +58,7 @@ class _Open:
     __slots__ = ("hidden", "input", "signature", "start", "text", "thought", "whole")
 
     def __init__(self) -> None:
-        self.start: dict[str, Any] = {}
+        self.start: JsonObject = {}
         self.text: list[str] = []
         self.thought: list[str] = []
         self.signature: list[str] = []
@@ -65,7 +66,7 @@ class _Open:
         self.input: list[Any] = []  # a call's arguments, in pieces of text
         self.whole: list[Any] = []  # what a tool of the provider's own answered
 
-    def block(self) -> dict[str, Any]:
+    def block(self) -> JsonObject:
         """The block as a plain reply would hold it."""
         if "toolUse" in self.start:
             use = as_dict(self.start["toolUse"])
@@ -76,7 +77,7 @@ class _Open:
         if self.hidden:
             return {"reasoningContent": {"redactedContent": _join_base64(self.hidden)}}
         if self.thought or self.signature:
-            said: dict[str, Any] = {"text": "".join(self.thought)}
+            said: JsonObject = {"text": "".join(self.thought)}
             if self.signature:
                 said["signature"] = "".join(self.signature)
             return {"reasoningContent": {"reasoningText": said}}
@@ -95,7 +96,7 @@ class ConverseDecoder(Decoder):
         self._open: dict[int, _Open] = {}
         self._blocks: dict[int, Block] = {}
         self._held: ToolCall | None = None  # without arguments: perhaps complete, perhaps cut
-        self._usage: dict[str, Any] = {}
+        self._usage: JsonObject = {}
         self._stop: str = ""
 
     def _framing(self, start: bytes) -> Framing | None:
@@ -154,7 +155,7 @@ class ConverseDecoder(Decoder):
             self._open[at] = _Open()
         return self._open[at]
 
-    def _delta(self, opened: _Open, delta: dict[str, Any]) -> None:
+    def _delta(self, opened: _Open, delta: JsonObject) -> None:
         if text := as_text(delta.get("text")):
             opened.text.append(text)
             self.emit(TextDelta(text))
@@ -187,7 +188,7 @@ class ConverseDecoder(Decoder):
             self.emit(ToolCallReady(self._held))
             self._held = None
 
-    def _made_of(self, block: dict[str, Any]) -> Block:
+    def _made_of(self, block: JsonObject) -> Block:
         if "text" in block:
             return Text(as_text(block["text"]))
         if "toolUse" in block:
@@ -207,7 +208,7 @@ class ConverseDecoder(Decoder):
             return Text("".join([as_text(as_dict(part).get("text")) for part in parts]))
         return Opaque(self.origin, block)
 
-    def _call(self, use: dict[str, Any]) -> ToolCall:
+    def _call(self, use: JsonObject) -> ToolCall:
         values, raw = arguments(use.get("input"))
         name = as_text(use.get("name"))
         rest = {k: v for k, v in use.items() if k not in ("toolUseId", "name", "input")}
@@ -229,7 +230,7 @@ class ConverseDecoder(Decoder):
             self._release()
         return self._build_response([self._blocks[at] for at in sorted(self._blocks)])
 
-    def _whole(self, body: dict[str, Any]) -> Response:
+    def _whole(self, body: JsonObject) -> Response:
         message = as_dict(as_dict(body.get("output")).get("message"))
         if "content" not in message:
             raise BadReply(f"the reply holds no message: {dumps(body)[:200]!r}")
@@ -268,7 +269,7 @@ class ConverseDecoder(Decoder):
         return Usage(fresh + read + write, out, read, write)
 
 
-def _native(use: dict[str, Any]) -> dict[str, Any]:
+def _native(use: JsonObject) -> JsonObject:
     values, raw = arguments(use.get("input"))
     return {"toolUse": {**use, "input": values if raw is None else use.get("input")}}
 

@@ -14,6 +14,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 import msgspec
 
 from windlass.errors import BadReply
+from windlass.json_types import JsonObject
 from windlass.messages import (
     Block,
     Document,
@@ -43,9 +44,7 @@ _NATIVE: Final = frozenset({"thinkingBudget", "thinkingLevel", "includeThoughts"
 _DYNAMIC: Final = -1  # the model decides how much
 
 
-def thinking_config(
-    asked: bool | dict[str, Any] | None, caps: Capabilities
-) -> dict[str, Any] | None:
+def thinking_config(asked: bool | JsonObject | None, caps: Capabilities) -> JsonObject | None:
     """The `thinkingConfig` for what was asked; None where there is nothing to say.
 
     `thinking_config({"effort": "low"}, row)` -> `{"includeThoughts": True, "thinkingLevel": "LOW"}`
@@ -59,7 +58,7 @@ def thinking_config(
     if thinks_not(asked):
         return {"thinkingLevel": _level("minimal", caps)} if by_level else _off(caps)
     effort, budget = options.get("effort"), options.get("budget_tokens")
-    config: dict[str, Any] = {"includeThoughts": True}
+    config: JsonObject = {"includeThoughts": True}
     if not by_level:
         config["thinkingBudget"] = _budget(effort, budget, caps)
     elif effort is not None or isinstance(budget, int):
@@ -67,7 +66,7 @@ def thinking_config(
     return config
 
 
-def _off(caps: Capabilities) -> dict[str, Any]:
+def _off(caps: Capabilities) -> JsonObject:
     """As little as the model can do."""
     return {"thinkingBudget": caps.thinking_budget[0] if caps.always_thinks else 0}
 
@@ -95,7 +94,7 @@ def _level(effort: str, caps: Capabilities) -> str:
     return next((name for name in known if _LEVELS.index(name) >= at), known[-1]).upper()
 
 
-Part: TypeAlias = dict[str, Any]
+Part: TypeAlias = JsonObject
 
 _MODES: Final = {"auto": "AUTO", "none": "NONE", "required": "ANY", "tool": "ANY"}
 # a conversation begins with a user, be it one who says nothing
@@ -167,7 +166,7 @@ class GeminiGenerate(HttpModel):
 
     def _head(self, frame: Frame) -> bytes:
         settings = frame.settings
-        body: dict[str, Any] = {}
+        body: JsonObject = {}
         if frame.system and frame.system.strip():
             body["systemInstruction"] = {"parts": [{"text": frame.system}]}
         if frame.tools:
@@ -190,8 +189,8 @@ class GeminiGenerate(HttpModel):
         body.pop("contents", None)
         return dumps(body)[:-1] + b',"contents":['
 
-    def _generation(self, settings: Settings) -> dict[str, Any]:
-        config: dict[str, Any] = {}
+    def _generation(self, settings: Settings) -> JsonObject:
+        config: JsonObject = {}
         set_given(
             config,
             maxOutputTokens=settings.max_tokens,
@@ -263,7 +262,7 @@ class GeminiGenerate(HttpModel):
         return parts
 
     def _call(self, call: ToolCall) -> Part:
-        function: dict[str, Any] = {"name": wire_name(call.name), "args": call.arguments}
+        function: JsonObject = {"name": wire_name(call.name), "args": call.arguments}
         if self.sends_ids:
             function["id"] = call.id
         beside = as_dict(call.opaque) if call.origin == self._origin else {}
@@ -277,7 +276,7 @@ class GeminiGenerate(HttpModel):
             match block:
                 case ToolResult():
                     media = _media_parts(block)
-                    function: dict[str, Any] = {
+                    function: JsonObject = {
                         "name": wire_name(block.name or "tool"),
                         "response": _response(block),
                     }
@@ -318,21 +317,21 @@ def wire_name(name: str) -> str:
 # --------------------------------------------------------------------------- the frame's parts
 
 
-def _choice(settings: Settings, frame: Frame) -> dict[str, Any] | None:
+def _choice(settings: Settings, frame: Frame) -> JsonObject | None:
     asked, name = wanted_tool(settings, frame)
     if asked is None:
         return None
-    choice: dict[str, Any] = {"mode": _MODES[asked]}
+    choice: JsonObject = {"mode": _MODES[asked]}
     if asked == "tool":
         choice["allowedFunctionNames"] = [wire_name(name)]
     return choice
 
 
-def _merge(body: dict[str, Any], extra: Mapping[str, Any]) -> None:
+def _merge(body: JsonObject, extra: Mapping[str, Any]) -> None:
     """The user's own fields: objects are merged one level deep, and tools are added to ours."""
     for key, value in extra.items():
         if isinstance(value, dict):
-            body[key] = {**as_dict(body.get(key)), **cast("dict[str, Any]", value)}
+            body[key] = {**as_dict(body.get(key)), **cast("JsonObject", value)}
         elif key == "tools" and isinstance(value, list):
             body[key] = [*as_list(body.get(key)), *cast("list[Any]", value)]
         else:
@@ -342,7 +341,7 @@ def _merge(body: dict[str, Any], extra: Mapping[str, Any]) -> None:
 # --------------------------------------------------------------------------- a message's parts
 
 
-def _put_back(parts: list[Part], native: dict[str, Any]) -> None:
+def _put_back(parts: list[Part], native: JsonObject) -> None:
     """A native part as it came, or what had stood beside the text before it."""
     if "beside" not in native:
         if native:
@@ -363,7 +362,7 @@ def _sign(parts: list[Part]) -> None:
         calls[0]["thoughtSignature"] = _FOREIGN
 
 
-def _response(result: ToolResult) -> dict[str, Any]:
+def _response(result: ToolResult) -> JsonObject:
     """What a tool answered as an object: its own, or its words under the name Gemini knows."""
     text = result.text
     if result.is_error:
@@ -374,7 +373,7 @@ def _response(result: ToolResult) -> dict[str, Any]:
         except (ValueError, RecursionError):
             return {"output": text}
         if isinstance(value, dict):
-            own = cast("dict[str, Any]", value)
+            own = cast("JsonObject", value)
             # an object with one of these names in it would be read as if we had put it there
             return {"output": own} if own.keys() & {"output", "error"} else own
     return {"output": text}

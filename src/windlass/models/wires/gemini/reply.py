@@ -8,6 +8,7 @@ import msgspec
 
 from windlass.errors import BadReply, BadRequest, Refused
 from windlass.events import TextDelta, ThinkingDelta, ToolCallReady
+from windlass.json_types import JsonObject
 from windlass.messages import Block, Message, Opaque, Text, Thinking, ToolCall
 from windlass.models.base import Response, StopReason, silent
 from windlass.models.transport.errors import from_stream
@@ -71,7 +72,7 @@ class GenerateDecoder(Decoder):
         self._answered = False
         self._finish = ""
         self._why = ""
-        self._usage: dict[str, Any] = {}
+        self._usage: JsonObject = {}
         self._model: str | None = None
         self._id: str | None = None
 
@@ -87,7 +88,7 @@ class GenerateDecoder(Decoder):
         self._take(chunk)
         return True
 
-    def _take(self, chunk: dict[str, Any]) -> None:
+    def _take(self, chunk: JsonObject) -> None:
         # cumulative: the last value of each key counts, never a sum
         counted = as_dict(chunk.get("usageMetadata"))
         self._usage.update({k: v for k, v in counted.items() if v is not None})
@@ -105,7 +106,7 @@ class GenerateDecoder(Decoder):
                 self._part(as_dict(part))
             self._parse_finish(candidate)
 
-    def _parse_finish(self, candidate: dict[str, Any]) -> None:
+    def _parse_finish(self, candidate: JsonObject) -> None:
         finish = candidate.get("finishReason")
         if isinstance(finish, int):
             finish = _NUMBERED[finish] if 0 <= finish < len(_NUMBERED) else "OTHER"
@@ -116,7 +117,7 @@ class GenerateDecoder(Decoder):
         if finish != "MAX_TOKENS":
             self._release()
 
-    def _part(self, part: dict[str, Any]) -> None:
+    def _part(self, part: JsonObject) -> None:
         if "functionCall" in part:
             self._call(part, as_dict(part["functionCall"]))
         elif isinstance(text := part.get("text"), str):
@@ -127,7 +128,7 @@ class GenerateDecoder(Decoder):
             self._release()
             self._blocks.append(Opaque(self.origin, part))
 
-    def _add_text(self, text: str, thinks: bool, beside: dict[str, Any]) -> None:
+    def _add_text(self, text: str, thinks: bool, beside: JsonObject) -> None:
         if not text and not beside:
             return
         self._release()
@@ -147,7 +148,7 @@ class GenerateDecoder(Decoder):
             kept = {"beside": beside} if text else {"text": "", **beside}
             self._blocks.append(Opaque(self.origin, kept))
 
-    def _call(self, part: dict[str, Any], function: dict[str, Any]) -> None:
+    def _call(self, part: JsonObject, function: JsonObject) -> None:
         if function.get("willContinue") or function.get("partialArgs"):
             raise BadReply(
                 "the arguments of a call came in pieces: leave streamFunctionCallArguments out"
@@ -189,7 +190,7 @@ class GenerateDecoder(Decoder):
 
     # ----------------------------------------------------------------------- what it was
 
-    def _whole(self, body: dict[str, Any]) -> Response:
+    def _whole(self, body: JsonObject) -> Response:
         emit, self.emit = self.emit, silent  # told once, when the whole is made
         self._take(body)
         self.emit = emit

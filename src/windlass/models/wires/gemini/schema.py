@@ -10,7 +10,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeAlias, cast
 
-Schema: TypeAlias = dict[str, Any]
+from windlass.json_types import JsonObject
+
+Schema: TypeAlias = JsonObject
 
 _MAPS: Final = frozenset({"properties", "patternProperties"})
 _LISTS: Final = frozenset({"anyOf", "oneOf", "prefixItems"})
@@ -38,7 +40,7 @@ class _Rewriter:
         """The rewritten schema with the definitions it needs."""
         body = {k: v for k, v in self.root.items() if k not in (*_DEFS, "$schema")}
         out = self._of(body, 0)
-        defs: dict[str, Any] = {}
+        defs: JsonObject = {}
         for name, one in self.found:  # which grows on the way, and ends: a reference is found once
             defs[name] = self._of({k: v for k, v in one.items() if k not in _DEFS}, 0)
         return {**out, "$defs": defs} if defs else out

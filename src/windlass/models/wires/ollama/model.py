@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from windlass.errors import BadRequest, ConfigError, ConnectionFailed, ContextOverflow, nearest
+from windlass.json_types import JsonObject
 from windlass.messages import Document, Image, Message, Text, Thinking, ToolResult, ToolSpec
 from windlass.models.base import Completion, Emit, Frame, Request, Response, Settings
 from windlass.models.wires.base import HttpModel
@@ -129,10 +130,10 @@ class OllamaChat(HttpModel):
             return head
         return head + dumps({"role": "system", "content": frame.system}) + b","
 
-    def _body(self, settings: Settings) -> dict[str, Any]:
+    def _body(self, settings: Settings) -> JsonObject:
         """What a chat and a text to go on with are asked alike."""
         extra, options = _sorted_out(settings.extra or {})
-        asked: dict[str, Any] = {}
+        asked: JsonObject = {}
         set_given(
             asked,
             num_predict=settings.max_tokens,
@@ -145,7 +146,7 @@ class OllamaChat(HttpModel):
             set_given(
                 asked, temperature=settings.temperature, top_p=settings.top_p, top_k=settings.top_k
             )
-        body: dict[str, Any] = {
+        body: JsonObject = {
             "model": self.name,
             "stream": settings.stream,
             # too long a history is an error that can be mended, not one that loses its beginning
@@ -159,7 +160,7 @@ class OllamaChat(HttpModel):
         body.update(extra)
         return body
 
-    def _think(self, asked: bool | dict[str, Any] | None) -> bool | str | None:
+    def _think(self, asked: bool | JsonObject | None) -> bool | str | None:
         caps = self.caps
         if asked is None or caps.lowering == "no_think" or (caps.known and not caps.thinking):
             return None
@@ -181,11 +182,11 @@ class OllamaChat(HttpModel):
                 parts = _user_messages(message)
         return b"".join([dumps(part) + b"," for part in parts])
 
-    def _assistant(self, message: Message) -> list[dict[str, Any]]:
+    def _assistant(self, message: Message) -> list[JsonObject]:
         text, calls = message.text, message.tool_calls
         if not text and not calls:
             return []
-        out: dict[str, Any] = {"role": "assistant", "content": text}
+        out: JsonObject = {"role": "assistant", "content": text}
         thought = [
             block.text
             for block in message.content
@@ -223,10 +224,10 @@ def _hints(name: str) -> Generator[None]:
         raise
 
 
-def _sorted_out(extra: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def _sorted_out(extra: Mapping[str, Any]) -> tuple[JsonObject, JsonObject]:
     """The user's own fields, and those that belong among the options."""
-    body: dict[str, Any] = {}
-    options: dict[str, Any] = {}
+    body: JsonObject = {}
+    options: JsonObject = {}
     for key, value in extra.items():
         if key in _OURS:
             continue
@@ -247,9 +248,9 @@ def _select_tools(settings: Settings, frame: Frame) -> Sequence[ToolSpec]:
     return [tool for tool in frame.tools if choice != "tool" or tool.name == name]
 
 
-def _user_messages(message: Message) -> list[dict[str, Any]]:
+def _user_messages(message: Message) -> list[JsonObject]:
     """A user's or the tools' words: one message for each result, then what else was said."""
-    out: list[dict[str, Any]] = []
+    out: list[JsonObject] = []
     others: list[Text | Image | Document] = []
     for block in message.content:
         if type(block) is ToolResult:
@@ -267,7 +268,7 @@ def _user_messages(message: Message) -> list[dict[str, Any]]:
     return out
 
 
-def _user(blocks: Sequence[Text | Image | Document]) -> dict[str, Any]:
+def _user(blocks: Sequence[Text | Image | Document]) -> JsonObject:
     words: list[str] = []
     images: list[str] = []
     for block in blocks:
@@ -279,7 +280,7 @@ def _user(blocks: Sequence[Text | Image | Document]) -> dict[str, Any]:
             images.append(picture[1])
         else:
             words.append(f"Image: {block.url}")  # the server fetches nothing
-    out: dict[str, Any] = {"role": "user", "content": "\n\n".join(words)}
+    out: JsonObject = {"role": "user", "content": "\n\n".join(words)}
     if images:
         out["images"] = images
     return out

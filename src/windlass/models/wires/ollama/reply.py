@@ -8,6 +8,7 @@ import msgspec
 
 from windlass.errors import BadReply, StreamBroken
 from windlass.events import TextDelta, ThinkingDelta, ToolCallReady
+from windlass.json_types import JsonObject
 from windlass.messages import Block, Message, Text, Thinking, ToolCall
 from windlass.models.base import Response, StopReason
 from windlass.models.transport.errors import from_stream
@@ -62,7 +63,7 @@ class LinesDecoder(Decoder):
         self._calls: list[ToolCall] = []
         self.streamed = True  # whether lines were asked for
         self._begun = False
-        self._last: dict[str, Any] = {}
+        self._last: JsonObject = {}
 
     def _framing(self, start: bytes) -> Framing | None:
         return LineDecoder() if self.streamed and start[0] == _BRACE else None
@@ -111,7 +112,7 @@ class LinesDecoder(Decoder):
             self.emit(TextDelta(text))
         return True
 
-    def _take(self, line: dict[str, Any]) -> None:
+    def _take(self, line: JsonObject) -> None:
         if error := line.get("error"):
             raise from_stream(error, self.source)
         self._begun = True
@@ -128,7 +129,7 @@ class LinesDecoder(Decoder):
             self._last = line
             self.done = self.complete = True
 
-    def _call(self, call: dict[str, Any]) -> None:
+    def _call(self, call: JsonObject) -> None:
         function = as_dict(call.get("function"))
         name = as_text(function.get("name"))
         values, raw = arguments(function.get("arguments"))

@@ -13,6 +13,7 @@ from hashlib import sha256
 from typing import Any, Final, cast
 
 from windlass.errors import ConfigError
+from windlass.json_types import JsonObject
 from windlass.messages import (
     Document,
     Image,
@@ -131,7 +132,7 @@ class OpenAIChat(OpenAIShaped):
 
     def _head(self, frame: Frame) -> bytes:
         settings, dialect, caps = frame.settings, self.dialect, self.caps
-        body: dict[str, Any] = {"model": self.name, "stream": settings.stream}
+        body: JsonObject = {"model": self.name, "stream": settings.stream}
         if settings.stream and dialect.usage_on_request:
             body["stream_options"] = {"include_usage": True}
         set_given(body, **{caps.completion_limit: settings.max_tokens, "stop": settings.stop})
@@ -200,11 +201,11 @@ class OpenAIChat(OpenAIShaped):
                 parts = self._user_messages(message)
         return b"".join([dumps(part) + b"," for part in parts if part is not None])
 
-    def _assistant(self, message: Message) -> dict[str, Any] | None:
+    def _assistant(self, message: Message) -> JsonObject | None:
         text, calls = message.text, message.tool_calls
         if _says_nothing(message):
             return None
-        out: dict[str, Any] = {"role": "assistant", "content": text or None}
+        out: JsonObject = {"role": "assistant", "content": text or None}
         for block in message.content:
             if type(block) is Thinking and block.origin == self._origin:
                 echo = self.dialect.echo(as_dict(block.opaque), block.text, bool(calls))
@@ -227,9 +228,9 @@ class OpenAIChat(OpenAIShaped):
             ]
         return out
 
-    def _user_messages(self, message: Message) -> list[dict[str, Any]]:
+    def _user_messages(self, message: Message) -> list[JsonObject]:
         """A user's or the tools' words: one message for each result, then what else was said."""
-        out: list[dict[str, Any]] = []
+        out: list[JsonObject] = []
         others: list[Text | Image | Document] = []
         for block in message.content:
             if type(block) is ToolResult:
@@ -270,7 +271,7 @@ def _ends_in_own_words(request: Request) -> bool:
     return bool(last) and last[0].role == "assistant" and bool(last[0].text)
 
 
-def _wrap_response_format(form: dict[str, Any]) -> dict[str, Any]:
+def _wrap_response_format(form: JsonObject) -> JsonObject:
     """The form of an answer as this wire writes it."""
     if form["type"] != "json_schema":
         return form
@@ -293,14 +294,14 @@ def _choice(settings: Settings, frame: Frame, dialect: Dialect) -> Any:
             )
 
 
-def _content(blocks: Sequence[Text | Image | Document]) -> str | list[dict[str, Any]]:
+def _content(blocks: Sequence[Text | Image | Document]) -> str | list[JsonObject]:
     if all(type(block) is Text for block in blocks):
         # plain text is understood by every server, a list of parts is not
         return "\n\n".join([block.text for block in cast("Sequence[Text]", blocks)])
     return [_part(block) for block in blocks]
 
 
-def _part(block: Text | Image | Document) -> dict[str, Any]:
+def _part(block: Text | Image | Document) -> JsonObject:
     if isinstance(block, Text):
         return {"type": "text", "text": block.text}
     if isinstance(block, Image):

@@ -8,6 +8,7 @@ import msgspec
 
 from windlass.errors import BadReply
 from windlass.events import TextDelta, ThinkingDelta, ToolCallReady
+from windlass.json_types import JsonObject
 from windlass.messages import Block, Message, Opaque, Text, Thinking, ToolCall
 from windlass.models.base import Response, StopReason
 from windlass.models.transport.errors import from_stream
@@ -64,7 +65,7 @@ class _Call:
         return bool(text) and arguments(text)[1] is None
 
 
-def first_choice(choices: list[Any], chosen: object) -> tuple[object, dict[str, Any] | None]:
+def first_choice(choices: list[Any], chosen: object) -> tuple[object, JsonObject | None]:
     """The number of the choice that is read, and its piece among these; some servers have no numbers."""
     for choice in map(as_dict, choices):
         index = choice.get("index")
@@ -88,14 +89,14 @@ class ChatDecoder(Decoder):
         self._refusal: list[str] = []
         self._thought: list[str] = []
         self._field: str | None = None  # where plain reasoning came from
-        self._details: list[dict[str, Any]] = []
-        self._searches: list[dict[str, Any]] = []
+        self._details: list[JsonObject] = []
+        self._searches: list[JsonObject] = []
         self._calls: list[_Call] = []
         self._last: _Call | None = None
         self._made: dict[int, ToolCall] = {}  # by place in _calls: those already told
         self._chosen: object = None  # the number of the choice that is read, once one has come
         self._finish: str | None = None
-        self._usage: dict[str, Any] = {}
+        self._usage: JsonObject = {}
         self._model: str | None = None
         self._id: str | None = None
 
@@ -120,12 +121,12 @@ class ChatDecoder(Decoder):
                 self.complete = True
         return True
 
-    def _first(self, choices: list[Any]) -> dict[str, Any] | None:
+    def _first(self, choices: list[Any]) -> JsonObject | None:
         """The piece of the choice that came first: where several were asked for, it is the answer."""
         self._chosen, found = first_choice(choices, self._chosen)
         return found
 
-    def _delta(self, delta: dict[str, Any]) -> None:
+    def _delta(self, delta: JsonObject) -> None:
         if content := delta.get("content"):
             self._add_content(content)
         if calls := delta.get("tool_calls"):
@@ -165,7 +166,7 @@ class ChatDecoder(Decoder):
                     self._thought.append(text)
                     self.emit(ThinkingDelta(text))
 
-    def _call_delta(self, delta: dict[str, Any]) -> None:
+    def _call_delta(self, delta: JsonObject) -> None:
         function = as_dict(delta.get("function"))
         id, name = as_text(delta.get("id")), as_text(function.get("name"))
         given = function.get("arguments")
@@ -204,7 +205,7 @@ class ChatDecoder(Decoder):
             self._made[at] = made = self._call(call.id, call.name, call.raw)
             self.emit(ToolCallReady(made))
 
-    def _detail(self, detail: dict[str, Any]) -> None:
+    def _detail(self, detail: JsonObject) -> None:
         """Join the pieces of one entry: its text grows, everything else is set once known."""
         for known in self._details:
             if (known.get("index"), known.get("type")) == (detail.get("index"), detail.get("type")):
@@ -232,7 +233,7 @@ class ChatDecoder(Decoder):
             calls.append(made)
         return self._reply(calls)
 
-    def _whole(self, body: dict[str, Any]) -> Response:
+    def _whole(self, body: JsonObject) -> Response:
         choices = as_list(body.get("choices"))
         if not choices:
             raise BadReply(f"the reply holds no choice: {dumps(body)[:200]!r}")
@@ -298,7 +299,7 @@ class ChatDecoder(Decoder):
         return Thinking(text, opaque, self.origin)
 
 
-def parse_usage(usage: dict[str, Any]) -> Usage:
+def parse_usage(usage: JsonObject) -> Usage:
     """The tokens, under whichever names a server counts them."""
     if not usage:
         return NO_USAGE

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from windlass.errors import BadReply
 from windlass.events import TextDelta
+from windlass.json_types import JsonObject
 from windlass.messages import Message, Text
 from windlass.models.base import Completion, Response, StopReason
 from windlass.models.registry.capabilities import Capabilities
@@ -39,7 +40,7 @@ def completion_body(
     settings = completion.settings
     prompt = "\n\n".join(filter(None, [completion.system, completion.prefix]))
     if caps.completes == "infill":
-        body: dict[str, Any] = {"input_prefix": prompt, "input_suffix": completion.suffix or ""}
+        body: JsonObject = {"input_prefix": prompt, "input_suffix": completion.suffix or ""}
         set_given(body, n_predict=settings.max_tokens)
     else:
         body = {"model": model, "prompt": prompt}
@@ -83,7 +84,7 @@ class TextDecoder(Decoder):
             self.done = True
         return True
 
-    def _take(self, chunk: dict[str, Any]) -> None:
+    def _take(self, chunk: JsonObject) -> None:
         self._id = self._id or as_text(chunk.get("id")) or None
         self._model = self._model or as_text(chunk.get("model")) or None
         if usage := as_dict(chunk.get("usage")):
@@ -106,7 +107,7 @@ class TextDecoder(Decoder):
             self._text.append(text)
             self.emit(TextDelta(text))
 
-    def _whole(self, body: dict[str, Any]) -> Response:
+    def _whole(self, body: JsonObject) -> Response:
         if not as_list(body.get("choices")) and "content" not in body:
             raise BadReply(f"the reply holds no text: {dumps(body)[:200]!r}")
         emit, self.emit = self.emit, _quiet  # told once, when the whole is made

@@ -5,11 +5,12 @@ What differs from model to model is a row of the capabilities, not one of these.
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 
 from windlass.errors import ConfigError
+from windlass.json_types import JsonObject
 from windlass.models.registry.capabilities import Lowering
 from windlass.models.registry.provider_table import ENDPOINTS, Endpoint, Wire
 
@@ -45,7 +46,7 @@ class Dialect(msgspec.Struct, frozen=True):
     alternates: bool = False  # wants an assistant's word between a result and a user's
     prefix: bool = False  # goes on with an assistant's message only where it is marked
 
-    def echo(self, opaque: dict[str, Any], text: str, plain: bool) -> dict[str, Any]:
+    def echo(self, opaque: JsonObject, text: str, plain: bool) -> JsonObject:
         """What of the model's reasoning goes back to it.
 
         `reasoning_details` always; plain reasoning only beside tool calls, where the models that

@@ -7,18 +7,19 @@ no row knows.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
+from windlass.json_types import JsonObject
 from windlass.models.registry.capabilities import Capabilities, Lowering
 from windlass.models.wires.json_values import as_dict
 from windlass.models.wires.no_think import thinks_not
 
-Asked: TypeAlias = bool | dict[str, Any]
-Write: TypeAlias = Callable[[Asked, Capabilities], dict[str, Any]]
+Asked: TypeAlias = bool | JsonObject
+Write: TypeAlias = Callable[[Asked, Capabilities], JsonObject]
 _BUDGETS: Final = ((2048, "low"), (8192, "medium"))  # tokens, and the effort they stand for
 
 
-def lower_thinking(asked: Asked | None, caps: Capabilities, usual: Lowering) -> dict[str, Any]:
+def lower_thinking(asked: Asked | None, caps: Capabilities, usual: Lowering) -> JsonObject:
     """The fields of a Chat Completions request that say how to think; `usual` is the server's way."""
     if asked is None or (caps.known and not caps.thinking):
         return {}
@@ -26,7 +27,7 @@ def lower_thinking(asked: Asked | None, caps: Capabilities, usual: Lowering) -> 
     return write(asked, caps) if write is not None else {}
 
 
-def over_responses(written: dict[str, Any], asked: Asked | None) -> dict[str, Any]:
+def over_responses(written: JsonObject, asked: Asked | None) -> JsonObject:
     """The same fields as the Responses wire writes them, with a summary where one is wanted.
 
     A summary is not asked for unasked: OpenAI refuses one to organisations it has not verified.
@@ -50,18 +51,18 @@ def _level(asked: Asked) -> str:
     return next((level for most, level in _BUDGETS if budget <= most), "high")
 
 
-def _effort(asked: Asked, caps: Capabilities) -> dict[str, Any]:
+def _effort(asked: Asked, caps: Capabilities) -> JsonObject:
     if thinks_not(asked):
         # there is no word for "off" that every model takes: the least it does take comes nearest
         return {"reasoning_effort": caps.efforts[0]} if caps.efforts else {}
     return {"reasoning_effort": _level(asked)}
 
 
-def _think(asked: Asked, caps: Capabilities) -> dict[str, Any]:
+def _think(asked: Asked, caps: Capabilities) -> JsonObject:
     return {"reasoning_effort": "none" if thinks_not(asked) else _level(asked)}
 
 
-def _openrouter(asked: Asked, caps: Capabilities) -> dict[str, Any]:
+def _openrouter(asked: Asked, caps: Capabilities) -> JsonObject:
     options = as_dict(asked)
     if thinks_not(asked):
         return {"reasoning": {"enabled": False}}
@@ -72,25 +73,25 @@ def _openrouter(asked: Asked, caps: Capabilities) -> dict[str, Any]:
     return {"reasoning": {"enabled": True}}
 
 
-def _lower_to_switch(asked: Asked, caps: Capabilities) -> dict[str, Any]:
+def _lower_to_switch(asked: Asked, caps: Capabilities) -> JsonObject:
     return {"reasoning": {"enabled": not thinks_not(asked)}}
 
 
-def _type(asked: Asked, caps: Capabilities) -> dict[str, Any]:
+def _type(asked: Asked, caps: Capabilities) -> JsonObject:
     if "type" in (own := as_dict(asked)):
         return {"thinking": own}
     return {"thinking": {"type": "disabled" if thinks_not(asked) else "enabled"}}
 
 
-def _template(asked: Asked, caps: Capabilities) -> dict[str, Any]:
+def _template(asked: Asked, caps: Capabilities) -> JsonObject:
     return {"chat_template_kwargs": {"enable_thinking": not thinks_not(asked)}}
 
 
-def _prompt_mode(asked: Asked, caps: Capabilities) -> dict[str, Any]:
+def _prompt_mode(asked: Asked, caps: Capabilities) -> JsonObject:
     return {"prompt_mode": None if thinks_not(asked) else "reasoning"}
 
 
-def _in_words(asked: Asked, caps: Capabilities) -> dict[str, Any]:
+def _in_words(asked: Asked, caps: Capabilities) -> JsonObject:
     return {}  # see no_think.py
 
 

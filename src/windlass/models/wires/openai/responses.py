@@ -13,6 +13,7 @@ from typing import Any, Final, Unpack
 import msgspec
 
 from windlass.errors import BadReply, ConfigError
+from windlass.json_types import JsonObject
 from windlass.messages import (
     Block,
     Document,
@@ -104,7 +105,7 @@ class OpenAIResponses(OpenAIShaped):
 
     def _head(self, frame: Frame) -> bytes:
         settings, dialect, caps = frame.settings, self.dialect, self.caps
-        body: dict[str, Any] = {"model": self.name, "stream": settings.stream, "store": False}
+        body: JsonObject = {"model": self.name, "stream": settings.stream, "store": False}
         if caps.thinking and dialect.encrypts:
             body["include"] = [ENCRYPTED]
         limit = settings.max_tokens
@@ -138,10 +139,10 @@ class OpenAIResponses(OpenAIShaped):
                 items = self._user_items(message.content)
         return b"".join([dumps(item) + b"," for item in items])
 
-    def _assistant(self, content: Sequence[Block]) -> list[dict[str, Any]]:
+    def _assistant(self, content: Sequence[Block]) -> list[JsonObject]:
         """The items of a turn in their order, so that reasoning stands before its calls."""
-        items: list[dict[str, Any]] = []
-        spoken: dict[str, Any] | None = None  # the message that text goes into
+        items: list[JsonObject] = []
+        spoken: JsonObject | None = None  # the message that text goes into
         for block in content:
             ours = isinstance(block, (Thinking, ToolCall, Opaque)) and block.origin == self._origin
             match block:
@@ -171,9 +172,9 @@ class OpenAIResponses(OpenAIShaped):
             items.pop()  # cut off before it came to anything: refused without what follows it
         return items
 
-    def _user_items(self, content: Sequence[Block]) -> list[dict[str, Any]]:
+    def _user_items(self, content: Sequence[Block]) -> list[JsonObject]:
         """A user's or the tools' words: an item for each result, then what else was said."""
-        items: list[dict[str, Any]] = []
+        items: list[JsonObject] = []
         others: list[Text | Image | Document] = []
         for block in content:
             if type(block) is ToolResult:
@@ -196,12 +197,12 @@ def _as_openai(endpoint: Endpoint) -> Endpoint:
     return msgspec.structs.replace(endpoint, name="openai")
 
 
-def _message_item() -> dict[str, Any]:
+def _message_item() -> JsonObject:
     return {"type": "message", "role": "assistant", "content": []}
 
 
-def _call(call: ToolCall, ours: bool) -> dict[str, Any]:
-    item: dict[str, Any] = {
+def _call(call: ToolCall, ours: bool) -> JsonObject:
+    item: JsonObject = {
         "type": "function_call",
         "call_id": safe_name(call.id),
         "name": safe_name(call.name),
@@ -211,27 +212,27 @@ def _call(call: ToolCall, ours: bool) -> dict[str, Any]:
     return {**as_dict(call.opaque), **item} if ours else item
 
 
-def _stands_alone(item: dict[str, Any]) -> bool:
+def _stands_alone(item: JsonObject) -> bool:
     """Whether a reasoning item says something by itself: an id alone names what nobody stored."""
     return item.get("type") == "reasoning" and bool(
         item.get("encrypted_content") or item.get("content")
     )
 
 
-def _output(result: ToolResult) -> str | list[dict[str, Any]]:
+def _output(result: ToolResult) -> str | list[JsonObject]:
     if isinstance(result.content, str) or result.is_error:
         return said_error(result)
     return _content(result.content)
 
 
-def _content(blocks: Sequence[Text | Image | Document]) -> str | list[dict[str, Any]]:
+def _content(blocks: Sequence[Text | Image | Document]) -> str | list[JsonObject]:
     words = [block.text for block in blocks if type(block) is Text]
     if len(words) == len(blocks):  # plain text is understood by every server
         return "\n\n".join(words)
     return [_part(block) for block in blocks]
 
 
-def _part(block: Text | Image | Document) -> dict[str, Any]:
+def _part(block: Text | Image | Document) -> JsonObject:
     if isinstance(block, Text):
         return {"type": "input_text", "text": block.text}
     if isinstance(block, Image):

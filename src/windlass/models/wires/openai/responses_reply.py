@@ -8,6 +8,7 @@ import msgspec
 
 from windlass.errors import BadReply, StreamBroken
 from windlass.events import TextDelta, ThinkingDelta, ToolCallReady
+from windlass.json_types import JsonObject
 from windlass.messages import Block, Message, Opaque, Text, Thinking, ToolCall
 from windlass.models.base import Response, StopReason
 from windlass.models.transport.errors import from_stream
@@ -39,7 +40,7 @@ class _Item:
 
     __slots__ = ("data", "done", "parts")
 
-    def __init__(self, data: dict[str, Any]) -> None:
+    def __init__(self, data: JsonObject) -> None:
         self.data = data
         self.done = False  # the server has said it as a whole
         self.parts: dict[tuple[str, int], list[str]] = {}  # what was streamed: kind and place
@@ -48,7 +49,7 @@ class _Item:
         """What was streamed of this kind, part by part."""
         return ["".join(self.parts[key]) for key in sorted(self.parts) if key[0] == kind]
 
-    def to_item(self) -> dict[str, Any]:
+    def to_item(self) -> JsonObject:
         """The item as the server said it, or as its pieces make it where it never did."""
         data = self.data
         if self.done or not self.parts:
@@ -61,7 +62,7 @@ class _Item:
                 for field, kind in (("summary", "summary_text"), ("content", "reasoning_text"))
                 for text in self.join_parts(kind)
             ]
-            parts: dict[str, Any] = {"summary": []}
+            parts: JsonObject = {"summary": []}
             for field, kind, text in said:
                 parts.setdefault(field, []).append({"type": kind, "text": text})
             return {**data, **parts}
@@ -87,7 +88,7 @@ class ResponsesDecoder(Decoder):
         self._known: dict[str | int, _Item] = {}  # by id and by place
         self._ready: list[ToolCall] = []  # already told
         self._held: ToolCall | None = None  # without arguments: perhaps complete, perhaps cut
-        self._final: dict[str, Any] = {}
+        self._final: JsonObject = {}
 
     # ----------------------------------------------------------------------- streams
 
@@ -136,7 +137,7 @@ class ResponsesDecoder(Decoder):
                     raise from_stream(error, self.source)
         return True
 
-    def _item(self, event: dict[str, Any]) -> _Item:
+    def _item(self, event: JsonObject) -> _Item:
         """The item that an event is about: by its id, its place, or as the latest there is.
 
         Servers leave either out, give an item another id in every event, or one place to all.
@@ -159,12 +160,12 @@ class ResponsesDecoder(Decoder):
             self._known[place] = item
         return item
 
-    def _pieces(self, event: dict[str, Any], kind: str) -> list[str]:
+    def _pieces(self, event: JsonObject, kind: str) -> list[str]:
         place = event.get("summary_index" if kind == "summary_text" else "content_index")
         return self._item(event).parts.setdefault((kind, whole(place)), [])
 
     def _add_delta(
-        self, event: dict[str, Any], kind: str, told: type[TextDelta] | type[ThinkingDelta]
+        self, event: JsonObject, kind: str, told: type[TextDelta] | type[ThinkingDelta]
     ) -> None:
         text = as_text(event.get("delta"))
         pieces = self._pieces(event, kind)
@@ -173,7 +174,7 @@ class ResponsesDecoder(Decoder):
         pieces.append(text)
         self.emit(told(text))
 
-    def _finish_item(self, item: _Item, data: dict[str, Any]) -> None:
+    def _finish_item(self, item: _Item, data: JsonObject) -> None:
         self._release()
         streamed = item.join_parts("output_text") + item.join_parts("refusal")
         item.data = dict(data) if data.get("type") else {**item.data, **data}
@@ -200,7 +201,7 @@ class ResponsesDecoder(Decoder):
             self._tell(self._held)
             self._held = None
 
-    def _end(self, response: dict[str, Any]) -> None:
+    def _end(self, response: JsonObject) -> None:
         _check(response, self)
         self._final = response
         self.done = self.complete = True
@@ -225,14 +226,14 @@ class ResponsesDecoder(Decoder):
                 self._tell(call)
         return reply
 
-    def _whole(self, body: dict[str, Any]) -> Response:
+    def _whole(self, body: JsonObject) -> Response:
         _check(body, self)
         if "output" not in body:
             raise BadReply(f"the reply holds no output: {dumps(body)[:200]!r}")
         self._final = body
         return self._reply([as_dict(item) for item in as_list(body["output"])])
 
-    def _reply(self, items: list[dict[str, Any]]) -> Response:
+    def _reply(self, items: list[JsonObject]) -> Response:
         stop = self._stop_reason(items)
         content = [block for item in items for block in self._blocks(item)]
         if stop == "refusal":  # what it had begun to ask for is not to be run
@@ -252,7 +253,7 @@ class ResponsesDecoder(Decoder):
             as_text(final.get("id")) or None,
         )
 
-    def _stop_reason(self, items: list[dict[str, Any]]) -> StopReason:
+    def _stop_reason(self, items: list[JsonObject]) -> StopReason:
         for item in items:
             for part in as_list(item.get("content")) if item.get("type") == "message" else ():
                 if as_text(as_dict(part).get("refusal")).strip():
@@ -269,13 +270,13 @@ class ResponsesDecoder(Decoder):
         """Whether the server says when it stopped early: llama.cpp calls everything completed."""
         return "incomplete_details" in self._final
 
-    def _sure(self, item: dict[str, Any]) -> bool:
+    def _sure(self, item: JsonObject) -> bool:
         """Whether a call without arguments is known to be one, and not cut before them."""
         return self._candid and item.get("status") == "completed"
 
     # ----------------------------------------------------------------------- items
 
-    def _blocks(self, item: dict[str, Any]) -> list[Block]:
+    def _blocks(self, item: JsonObject) -> list[Block]:
         match item.get("type"):
             case "function_call":
                 return [self._call(item)]
@@ -293,7 +294,7 @@ class ResponsesDecoder(Decoder):
             case _:
                 return [Opaque(self.origin, item)] if item else []
 
-    def _message(self, item: dict[str, Any]) -> list[Block]:
+    def _message(self, item: JsonObject) -> list[Block]:
         blocks: list[Block] = []
         for part in map(as_dict, as_list(item.get("content"))):
             if text := as_text(part.get("text")) or as_text(part.get("refusal")):
@@ -303,14 +304,14 @@ class ResponsesDecoder(Decoder):
             blocks.insert(0, Opaque(self.origin, {"type": "message", "phase": phase}))
         return blocks
 
-    def _parse_arguments(self, item: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
+    def _parse_arguments(self, item: JsonObject) -> tuple[JsonObject, str | None]:
         """A call's arguments; their text alone where the call was cut."""
         given = item.get("arguments")
         if item.get("status") == "incomplete":
             return {}, given if isinstance(given, str) else dumps(given).decode()
         return arguments(given)
 
-    def _call(self, item: dict[str, Any]) -> ToolCall:
+    def _call(self, item: JsonObject) -> ToolCall:
         values, raw = self._parse_arguments(item)
         name = as_text(item.get("name"))
         rest = {k: v for k, v in item.items() if k not in _CALL and v is not None}
@@ -324,7 +325,7 @@ class ResponsesDecoder(Decoder):
         )
 
 
-def _is_call(item: dict[str, Any]) -> bool:
+def _is_call(item: JsonObject) -> bool:
     """Whether an item is answered by us, and so needs an id."""
     kind = item.get("type")
     return kind == "function_call" or (
@@ -332,7 +333,7 @@ def _is_call(item: dict[str, Any]) -> bool:
     )
 
 
-def _check(response: dict[str, Any], decoder: Decoder) -> None:
+def _check(response: JsonObject, decoder: Decoder) -> None:
     """Raise what a reply that is no answer stands for."""
     status = response.get("status")
     if error := response.get("error"):
@@ -350,12 +351,12 @@ def _kind(event: str) -> str:
     return "reasoning" if "reasoning" in event else "message"
 
 
-def _flat(event: dict[str, Any]) -> dict[str, Any]:
+def _flat(event: JsonObject) -> JsonObject:
     """The fields of an `error` event that carries them itself."""
     return {key: value for key, value in event.items() if key != "type"} or {"message": "no reason"}
 
 
-def _parse_usage(usage: dict[str, Any]) -> Usage:
+def _parse_usage(usage: JsonObject) -> Usage:
     if not usage:
         return NO_USAGE
     read = as_dict(usage.get("input_tokens_details"))

@@ -9,11 +9,12 @@ known by its id, which carries a mark, so that call and result are told alike wi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from windlass.errors import ConfigError
+from windlass.json_types import JsonObject
 from windlass.messages import ToolCall, ToolResult, ToolSpec
 from windlass.models.base import Frame
 from windlass.models.registry.capabilities import Capabilities
@@ -31,10 +32,10 @@ SEARCH_ID: Final = "toolsearch-"  # before the provider's id of a search that we
 _SHOWN: Final = 400  # characters of a namespace's description
 
 
-def chat_tools(frame: Frame, caps: Capabilities) -> list[dict[str, Any]]:
+def chat_tools(frame: Frame, caps: Capabilities) -> list[JsonObject]:
     """The tools of a Chat Completions request; routers pass a search on to who can do it."""
     search = _search(frame, ("hosted",))
-    tools: list[dict[str, Any]] = [
+    tools: list[JsonObject] = [
         {
             "type": "function",
             "function": {
@@ -54,7 +55,7 @@ def chat_tools(frame: Frame, caps: Capabilities) -> list[dict[str, Any]]:
     return tools
 
 
-def responses_tools(frame: Frame, caps: Capabilities) -> list[dict[str, Any]]:
+def responses_tools(frame: Frame, caps: Capabilities) -> list[JsonObject]:
     """The tools of a Responses request, the search first, namespaces where their first tool was."""
     search = _search(frame, ("hosted", "client"))
     if search == "client":
@@ -73,7 +74,7 @@ def responses_tools(frame: Frame, caps: Capabilities) -> list[dict[str, Any]]:
     return [function(tool, caps) for tool in frame.tools]
 
 
-def function(tool: ToolSpec, caps: Capabilities, *, deferred: bool = False) -> dict[str, Any]:
+def function(tool: ToolSpec, caps: Capabilities, *, deferred: bool = False) -> JsonObject:
     """A tool as Responses writes it."""
     parameters = schema(tool.parameters)
     return {
@@ -87,14 +88,14 @@ def function(tool: ToolSpec, caps: Capabilities, *, deferred: bool = False) -> d
     }
 
 
-def _strict(tool: ToolSpec, parameters: dict[str, Any], caps: Capabilities) -> bool:
+def _strict(tool: ToolSpec, parameters: JsonObject, caps: Capabilities) -> bool:
     return bool(tool.strict) and caps.strict_tools and can_be_strict(parameters)
 
 
-def _group_by_namespace(tools: Sequence[ToolSpec], caps: Capabilities) -> list[dict[str, Any]]:
+def _group_by_namespace(tools: Sequence[ToolSpec], caps: Capabilities) -> list[JsonObject]:
     """Tools in their order, those of one namespace together where its first one stood."""
-    out: list[dict[str, Any]] = []
-    spaces: dict[str, dict[str, Any]] = {}
+    out: list[JsonObject] = []
+    spaces: dict[str, JsonObject] = {}
     for tool in tools:
         written = function(tool, caps, deferred=tool.defer_loading)
         if not (tool.defer_loading and tool.namespace):
@@ -133,7 +134,7 @@ def is_search(id: str) -> bool:
     return id.startswith(SEARCH_ID)
 
 
-def search_call(call: ToolCall) -> dict[str, Any]:
+def search_call(call: ToolCall) -> JsonObject:
     """The model's question for tools."""
     return {
         "type": "tool_search_call",
@@ -144,7 +145,7 @@ def search_call(call: ToolCall) -> dict[str, Any]:
     }
 
 
-def search_output(result: ToolResult, caps: Capabilities) -> dict[str, Any]:
+def search_output(result: ToolResult, caps: Capabilities) -> JsonObject:
     """The tools that were found: what `searches.answer` wrote into the result."""
     try:
         found = as_list(as_dict(msgspec.json.decode(result.text)).get("tools"))
