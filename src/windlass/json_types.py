@@ -2,7 +2,40 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from collections.abc import Mapping
+from typing import Any, TypeAlias, TypeGuard
 
 #: A JSON object: `{"city": "Oslo", "days": 3}`.
 JsonObject: TypeAlias = dict[str, Any]
+#: Any JSON value. `isinstance(value, dict)` narrows it to an object with JSON values.
+JsonValue: TypeAlias = "dict[str, JsonValue] | list[JsonValue] | str | int | float | bool | None"
+
+
+def is_object(value: object) -> TypeGuard[JsonObject]:
+    """Tell whether decoded JSON is an object."""
+    return isinstance(value, dict)
+
+
+def is_list(value: object) -> TypeGuard[list[Any]]:
+    """Tell whether a value is a list."""
+    return isinstance(value, list)
+
+
+def is_sequence(value: object) -> TypeGuard[list[Any] | tuple[Any, ...]]:
+    """Tell whether a value is a list or a tuple."""
+    return isinstance(value, (list, tuple))
+
+
+def is_mapping(value: object) -> TypeGuard[Mapping[Any, Any]]:
+    """Tell whether a value is a mapping, of whatever keys."""
+    return isinstance(value, Mapping)
+
+
+def as_object(value: object) -> JsonObject:
+    """Return decoded JSON if it is an object, else an empty one."""
+    return value if is_object(value) else {}
+
+
+def as_list(value: object) -> list[Any]:
+    """Return decoded JSON if it is a list, else an empty one."""
+    return value if is_list(value) else []

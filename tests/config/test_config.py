@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import msgspec
 import pytest
 
-from windlass.config import loader
+from windlass.config import loader, sections, sources
 from windlass.errors import ConfigError
 from windlass.redaction.redactor import Secret
 
@@ -336,7 +336,7 @@ def test_an_unreadable_file_is_a_config_error(world: World, monkeypatch: pytest.
     def refuse(*args: object, **kwargs: object) -> bytes:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(loader, "read_regular", refuse)
+    monkeypatch.setattr(sources, "read_regular", refuse)
     assert world.problems() == ["windlass.toml: it cannot be read: Permission denied"]
 
 
@@ -388,13 +388,13 @@ one = 1
 
 @pytest.fixture
 def registry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loader, "_sections", {})
+    monkeypatch.setattr(sections, "_sections", {})
 
 
 @pytest.mark.usefixtures("registry")
 def test_owners_register_their_sections(world: World):
-    loader.section("store", Store)
-    loader.section("store", Store)  # importing a module twice is no mistake
+    sections.register("store", Store)
+    sections.register("store", Store)  # importing a module twice is no mistake
     world.file.write_text('[store]\npath = "x"\n')
     assert loader.load(world.deep, world.env).get(Store).path == "x"
     assert loader.check(world.file) == []
@@ -408,20 +408,20 @@ def test_owners_register_their_sections(world: World):
 
 @pytest.mark.usefixtures("registry")
 def test_a_section_has_one_owner_and_defaults_for_everything():
-    loader.section("store", Store)
+    sections.register("store", Store)
     with pytest.raises(ConfigError, match="section 'store' belongs to .*:Store, not .*:Models"):
-        loader.section("store", Models)
+        sections.register("store", Models)
     with pytest.raises(ConfigError, match=r"Server\.command needs a default"):
-        loader.section("server", Server)
+        sections.register("server", Server)
 
 
 @pytest.mark.usefixtures("registry")
 def test_a_section_can_be_named_before_its_owner_is_imported(world: World):
     name = f"{Late.__module__}:Late"
     sys.modules[Late.__module__] = sys.modules[__name__]
-    loader.section("late", name)
-    loader.section("late", Late)  # the owner itself, when it is imported
-    loader.section("late", name)
+    sections.register("late", name)
+    sections.register("late", Late)  # the owner itself, when it is imported
+    sections.register("late", name)
     world.file.write_text("[late]\nsize = 4\n")
     assert loader.load(world.deep, world.env).get(Late).size == 4
 
@@ -433,7 +433,7 @@ class Late(msgspec.Struct, frozen=True):
 @pytest.mark.usefixtures("registry")
 def test_a_section_registered_after_loading_has_its_defaults(world: World):
     loaded = loader.load(world.deep, world.env)
-    loader.section("late", Late)
+    sections.register("late", Late)
     assert loaded.get(Late) == Late()
     with pytest.raises(ConfigError, match=r"Server is no section of windlass\.toml"):
         loaded.get(Server)

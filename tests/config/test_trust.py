@@ -11,7 +11,7 @@ import pytest
 import windlass as w
 from windlass import files
 from windlass.audit.seal import AuditConfig
-from windlass.config import loader, trust
+from windlass.config import loader, project, sources, trust
 from windlass.models.registry.registry import Book, book_of
 from windlass.observe.telemetry import TelemetryConfig
 from windlass.store.open import StoreConfig
@@ -51,7 +51,7 @@ class Folder:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Folder:
-    loader._warned.clear()
+    project._warned.clear()
     return Folder(tmp_path)
 
 
@@ -306,7 +306,7 @@ def test_a_fifo_is_not_waited_for(folder: Folder):
 
 
 def test_a_file_beyond_the_limit_is_not_read(folder: Folder):
-    folder.file.write_text("# " + "x" * loader.LARGEST)
+    folder.file.write_text("# " + "x" * sources.LARGEST)
     with pytest.raises(w.ConfigError, match="larger than"):
         folder.load()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import windlass as w
-from windlass.config import loader
+from windlass.config import sections
 from windlass.engine.environment import Runtime
 from windlass.store.sqlite.store import SqliteStore
 from windlass.testing import scripted
@@ -56,8 +56,10 @@ async def test_how_long_to_wait_for_another_process_is_taken_from_the_file(proje
 async def test_a_file_with_a_store_does_not_disturb_a_run_that_names_another(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    begun = {name: loader._shape_path(shape) for name, shape in loader._sections.items()}
-    monkeypatch.setattr(loader, "_sections", begun)  # as in a process that has just begun
+    begun = {
+        name: sections.shape_path(shape) for name, shape in sections.registered_sections().items()
+    }
+    monkeypatch.setattr(sections, "_sections", begun)  # as in a process that has just begun
     async with Runtime(environ={"WINDLASS_TRUSTED_FILES": str(project / "windlass.toml")}):
         out = await w.agent_loop("go", model=scripted("ok"), store="memory:")
         assert out.status == "done"

@@ -20,7 +20,7 @@ import msgspec
 from windlass import seams
 from windlass.audit import anchors
 from windlass.audit.anchors import Anchor, FileAnchor
-from windlass.config import loader
+from windlass.config import sections
 from windlass.errors import NoSuchSession
 from windlass.events import RunStarted
 from windlass.resources import audit
@@ -399,4 +399,4 @@ class AuditConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return True
 
 
-loader.section("audit", AuditConfig)
+sections.register("audit", AuditConfig)

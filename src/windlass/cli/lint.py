@@ -207,7 +207,7 @@ def _nearer(problem: str, here: dict[str, str]) -> str:
 
 def _old_keys(file: Path) -> Iterator[Finding]:
     from windlass.config.lines import Lines
-    from windlass.config.loader import parse
+    from windlass.config.sources import parse
 
     try:
         text = read_regular(file).decode("utf-8-sig")

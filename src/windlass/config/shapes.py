@@ -1,29 +1,33 @@
-"""Is plain data of a shape? Every place where it is not, in words that say what to write instead."""
+"""Checks of plain data against a struct: every problem, in words that say what to write."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection
 from functools import cache
 from pathlib import Path
 from types import UnionType
-from typing import Any, Literal, Union, cast, get_args, get_origin
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
 from windlass.errors import nearest
+from windlass.json_types import as_list, is_object
 from windlass.redaction.redactor import Secret, looks_secret, mask_url
 
+T = TypeVar("T")
 _FEW = 12  # names that fit behind a hint
 
 
-def problems_of(value: Any, shape: Any, path: tuple[str, ...]) -> list[tuple[tuple[str, ...], str]]:
-    """What is wrong with a value of this shape: every place, not only the first."""
-    struct = _struct_in(shape) if isinstance(value, dict) else None
+def problems_of(
+    value: object, shape: Any, path: tuple[str, ...]
+) -> list[tuple[tuple[str, ...], str]]:
+    """Find all that is wrong with a value of this shape: every place, not only the first."""
+    struct = _struct_in(shape) if is_object(value) else None
     found: list[tuple[tuple[str, ...], str]] = []
-    if struct is not None:
+    if struct is not None and is_object(value):
         fields = _fields_of(struct)
-        for key, inner in cast("dict[str, Any]", value).items():
+        for key, inner in value.items():
             if key in fields:
                 found += problems_of(inner, fields[key].type, (*path, key))
             else:
@@ -31,8 +35,8 @@ def problems_of(value: Any, shape: Any, path: tuple[str, ...]) -> list[tuple[tup
                 more = "" if hint and len(fields) > _FEW else choice(fields)
                 found.append(((*path, key), f" is no setting{hint}{more}"))
     elif inner_shape := _item_shape(value, shape):
-        items = cast("dict[Any, Any] | list[Any]", value)
-        for key, inner in items.items() if isinstance(items, dict) else enumerate(items):
+        items = value.items() if is_object(value) else enumerate(as_list(value))
+        for key, inner in items:
             found += problems_of(inner, inner_shape, (*path, str(key)))
     if found:
         return found
@@ -40,7 +44,7 @@ def problems_of(value: Any, shape: Any, path: tuple[str, ...]) -> list[tuple[tup
         convert(value, shape)
     except msgspec.ValidationError as error:
         words = say(error, shape)
-        return [(path, f": {words}{render_value(path, value)}{_fix(words, cast('object', value))}")]
+        return [(path, f": {words}{render_value(path, value)}{_fix(words, value)}")]
     return []
 
 
@@ -49,7 +53,7 @@ def _fields_of(struct: type[msgspec.Struct]) -> dict[str, msgspec.structs.FieldI
     return {field.encode_name: field for field in msgspec.structs.fields(struct)}
 
 
-def convert(value: Any, shape: Any) -> Any:
+def convert(value: object, shape: type[T]) -> T:
     """The data as the shape; raises `msgspec.ValidationError`."""
     try:
         return msgspec.convert(value, shape, dec_hook=_from_plain)
@@ -57,7 +61,7 @@ def convert(value: Any, shape: Any) -> Any:
         raise msgspec.ValidationError("it is nested too deep") from None
 
 
-def _from_plain(shape: type, value: Any) -> Any:
+def _from_plain(shape: type, value: object) -> object:
     """Secrets and paths from the text that stands for them."""
     if isinstance(value, shape):
         return value
@@ -68,11 +72,11 @@ def _from_plain(shape: type, value: Any) -> Any:
     raise msgspec.ValidationError(f"Expected `str`, got `{type(value).__name__}`")
 
 
-def _members(shape: Any) -> tuple[Any, ...]:
+def _members(shape: object) -> tuple[Any, ...]:
     return get_args(shape) if get_origin(shape) in (Union, UnionType) else (shape,)
 
 
-def _struct_in(shape: Any) -> type[msgspec.Struct] | None:
+def _struct_in(shape: object) -> type[msgspec.Struct] | None:
     structs = [
         each
         for each in _members(shape)
@@ -81,7 +85,7 @@ def _struct_in(shape: Any) -> type[msgspec.Struct] | None:
     return structs[0] if len(structs) == 1 else None
 
 
-def _item_shape(value: Any, shape: Any) -> Any:
+def _item_shape(value: object, shape: object) -> Any:
     """The shape of what is inside a dict or list of one shape; None for anything else."""
     for each in _members(shape):
         origin, arguments = get_origin(each), get_args(each)
@@ -123,7 +127,7 @@ def _fix(words: str, value: object) -> str:
     return ""
 
 
-def say(error: msgspec.ValidationError, shape: Any = None) -> str:
+def say(error: msgspec.ValidationError, shape: object = None) -> str:
     """A validation error in words that fit behind the name of a key."""
     choices = [c for each in _members(shape) if get_origin(each) is Literal for c in get_args(each)]
     if choices:
@@ -134,7 +138,7 @@ def say(error: msgspec.ValidationError, shape: Any = None) -> str:
     return f"{words} (at {inside})" if inside else words
 
 
-def render_value(path: tuple[str, ...], value: Any) -> str:
+def render_value(path: tuple[str, ...], value: object) -> str:
     """` ('fast')`, unless the value is a secret or too much to show."""
     if isinstance(value, (dict, list)) or is_secret(path, value):
         return ""
@@ -142,13 +146,13 @@ def render_value(path: tuple[str, ...], value: Any) -> str:
     return f" ({shown})" if len(shown) <= 60 else f" ({shown[:57]}…)"
 
 
-def choice(known: Mapping[str, Any]) -> str:
+def choice(known: Collection[str]) -> str:
     """` (known: a, b)`"""
     if not known:
         return ""
     return f" (known: {', '.join(sorted(known))})"
 
 
-def is_secret(path: tuple[str, ...], value: Any) -> bool:
+def is_secret(path: tuple[str, ...], value: object) -> bool:
     """Whether the value is one that nobody may see."""
     return isinstance(value, Secret) or looks_secret(path[-1])

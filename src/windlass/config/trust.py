@@ -12,12 +12,13 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Final
 
 import msgspec
 
 from windlass.errors import ConfigError
 from windlass.files import owner_problem, read_regular, write_private
+from windlass.json_types import is_object
 
 VARIABLE: Final = "WINDLASS_TRUSTED_FILES"  # paths, as in PATH: for containers and services
 _RECORD: Final = "trusted.json"
@@ -65,16 +66,12 @@ class TrustRecord:
         if problem := owner_problem(self.file):
             raise ConfigError(f"{self.file}: {problem}; what it says about trust does not count")
         try:
-            data: Any = json.loads(read_regular(self.file))
+            data: object = json.loads(read_regular(self.file))
         except (OSError, ValueError) as error:
             raise ConfigError(f"{self.file}: it cannot be read ({error}); remove it") from None
-        if not isinstance(data, dict):
+        if not is_object(data):
             raise ConfigError(f"{self.file}: it is not a record of trusted files; remove it")
-        return {
-            path: digest
-            for path, digest in cast("dict[str, Any]", data).items()
-            if isinstance(digest, str)
-        }
+        return {path: digest for path, digest in data.items() if isinstance(digest, str)}
 
     def _write(self, entries: Mapping[str, str]) -> None:
         if self.file is None:

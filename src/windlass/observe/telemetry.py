@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from windlass.config import loader
+from windlass.config import sections
 
 
 class TelemetryConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -23,7 +23,7 @@ class TelemetryConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return value is not False
 
 
-loader.section("telemetry", TelemetryConfig)
+sections.register("telemetry", TelemetryConfig)
 
 
 def in_use() -> bool:

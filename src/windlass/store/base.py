@@ -1,7 +1,7 @@
-"""What a store is: a journal per session with one writer, and an inbox per session for all others.
+"""Interface of a store: one journal with one writer, and one inbox, per session.
 
-Two homes implement it, `memory.py` and `sqlite/store.py`; `windlass.testing.store_kit` says what every
-implementation must do.
+`memory.py`, `sqlite/store.py` and `postgres/store.py` implement it; `windlass.testing.store_kit` says
+what every implementation must do.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar, Unpack, cast
 
 import msgspec
 
+from windlass.errors import StoreError
 from windlass.events import JournalEntry, ToolResulted
 from windlass.json_types import JsonObject
 from windlass.store.holder import Holder
@@ -245,3 +246,20 @@ class Store(Protocol):
         ...
 
     async def aclose(self) -> None: ...
+
+
+def second_result_error(taken: Sequence[str], session_id: str) -> StoreError:
+    """Build the error for calls that already have a recorded result."""
+    names = ", ".join(repr(name) for name in taken)
+    return StoreError(
+        f"session {session_id!r}: call {names} already has a recorded result; "
+        "read it with result_of instead of running the call again"
+    )
+
+
+def find_result(entries: Sequence[JournalEntry], call_id: str) -> ToolResulted | None:
+    """Return the result of the call, searched from the end; None if there is none."""
+    for entry in reversed(entries):
+        if type(entry) is ToolResulted and entry.call_id == call_id:
+            return entry
+    return None

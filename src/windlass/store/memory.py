@@ -9,8 +9,8 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, Unpack, cast
-from weakref import finalize, ref
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack
+from weakref import ref
 
 from msgspec import structs
 
@@ -22,18 +22,25 @@ from windlass.events import (
     RunStarted,
     SessionOpened,
     ToolDecided,
-    ToolIntended,
     ToolResulted,
 )
 from windlass.identifiers import check_identifier
 from windlass.json_types import JsonObject
-from windlass.messages import ToolResult
 from windlass.store import codec as written
 from windlass.store import holder as holders
+from windlass.store import seals
 from windlass.store.answers import check_for
-from windlass.store.base import Head, InboxItem, InboxKind, Row, SessionInfo
+from windlass.store.base import (
+    Head,
+    InboxItem,
+    InboxKind,
+    Row,
+    SessionInfo,
+    find_result,
+    second_result_error,
+)
+from windlass.store.memory_archive import AUDITED, KEPT, without_arguments, without_long_results
 from windlass.store.model_calls import (
-    ON_BOOKS,
     ModelCall,
     Slip,
     Which,
@@ -44,16 +51,14 @@ from windlass.store.model_calls import (
 )
 
 if TYPE_CHECKING:
-    import sqlite3
-
-    from windlass.store.transaction import Guard
+    from windlass.store.memory_database import MemoryDatabase
 
 T = TypeVar("T")
 _Gone: TypeAlias = tuple[str, float, list[JournalEntry]]  # a session's id, its end, and entries
 MOST_CALLS = 10_000  # on the books that no journal here holds: the latest stay
 FEW = 16  # entries: a turn or two
 MOST_SESSIONS = 128  # let go, whose calls stay on the books
-MOST_AUDITED = 4096  # let go before those, whose decisions about tool calls stay for the audit
+MOSTAUDITED = 4096  # let go before those, whose decisions about tool calls stay for the audit
 
 
 class MemoryJournal:
@@ -119,11 +124,9 @@ class MemoryJournal:
 
     def _refuse_duplicates(self, entries: Sequence[JournalEntry]) -> None:
         calls = [entry.call_id for entry in entries if type(entry) is ToolResulted]
-        taken = [call_id for call_id in calls if result_in(self.entries, call_id)]
+        taken = [call_id for call_id in calls if find_result(self.entries, call_id)]
         if taken:
-            from windlass.store.transaction import refuse_twice
-
-            raise refuse_twice(taken, self.session_id)
+            raise second_result_error(taken, self.session_id)
 
     def take(self, item: InboxItem) -> None:
         """Take the item out of the inbox with the next flush."""
@@ -191,7 +194,7 @@ class MemoryJournal:
         """
         kept = self.entries
         if len(kept) > FEW:  # of a short run all may stay: that is less than looking for what must
-            kept = _without_long_results(kept, _KEPT)
+            kept = without_long_results(kept, KEPT)
         return self.session_id, self._bounds[-1], kept
 
     def slips(self) -> list[Slip]:
@@ -220,10 +223,10 @@ class MemoryStore:
         self._sweep_at = 256
         self._calls: deque[ModelCall] = deque(maxlen=MOST_CALLS)
         self._gone: deque[_Gone] = deque(maxlen=MOST_SESSIONS)
-        self._audited: deque[_Gone] = deque(maxlen=MOST_AUDITED)
-        self._transaction, self._answering = threading.Lock(), threading.Lock()
-        self._connection: sqlite3.Connection | None = None
-        self._guard: Guard | None = None
+        self._audited: deque[_Gone] = deque(maxlen=MOSTAUDITED)
+        self._answering = threading.Lock()
+        self._loading = threading.Lock()
+        self._database: MemoryDatabase | None = None
 
     async def open(
         self,
@@ -252,7 +255,7 @@ class MemoryStore:
                 others = [kept for kept in self._gone if kept[0] != session_id]
                 self._gone = deque(others, MOST_SESSIONS)
                 older = [kept for kept in self._audited if kept[0] != session_id]
-                self._audited = deque(older, MOST_AUDITED)
+                self._audited = deque(older, MOSTAUDITED)
         self._sessions[session_id] = journal
         return journal
 
@@ -274,8 +277,8 @@ class MemoryStore:
         name, at, entries = gone
         if not any([type(entry) is ToolDecided for entry in entries]):
             return
-        short = _without_long_results(entries, _AUDITED)
-        self._audited.append((name, at, [_without_arguments(entry) for entry in short]))
+        short = without_long_results(entries, AUDITED)
+        self._audited.append((name, at, [without_arguments(entry) for entry in short]))
 
     def archived_sessions(self) -> list[_Gone]:
         """What is kept of sessions that nobody has named: their ids, when they ended, and entries."""
@@ -294,19 +297,13 @@ class MemoryStore:
         check: Callable[[Sequence[JournalEntry]], object],
     ) -> tuple[T, Sequence[JournalEntry]]:
         """Run the body; keep its effect only if its record can be made and passes `check`."""
-        with self._transaction:
-            connection, guard = self._database()
-            connection.execute("BEGIN /* windlass */")
-            try:
-                value = guard.run(body)
-                entries = record(value)
-                check(entries)
-            except BaseException:
-                if connection.in_transaction:  # an interrupted write has rolled it back itself
-                    connection.execute("ROLLBACK /* windlass */")
-                raise
-            connection.execute("COMMIT /* windlass */")
-            return value, entries
+        with self._loading:
+            if self._database is None:
+                # Most stores in memory run no body: SQLite is loaded with the first.
+                from windlass.store.memory_database import MemoryDatabase
+
+                self._database = MemoryDatabase()
+        return self._database.transact(body, record, check)
 
     async def commit(self, body: Callable[[Any], T]) -> T:
         """Run the body in a transaction of the store's own in-memory database."""
@@ -315,19 +312,6 @@ class MemoryStore:
     async def consult(self, body: Callable[[Any], T]) -> T:
         """The same: nobody is held up by it here."""
         return self.transact(body, _nothing, _nothing)[0]
-
-    def _database(self) -> tuple[sqlite3.Connection, Guard]:
-        if self._connection is None or self._guard is None:
-            import sqlite3
-
-            from windlass.store.transaction import Guard
-
-            self._connection = sqlite3.connect(
-                ":memory:", isolation_level=None, check_same_thread=False
-            )
-            self._guard = Guard(self._connection)
-            finalize(self, self._connection.close)  # one that is only dropped is warned about
-        return self._connection, self._guard
 
     async def read(self, session_id: str) -> list[JournalEntry]:
         """The entries of every closed row."""
@@ -359,7 +343,7 @@ class MemoryStore:
 
     async def result_of(self, session_id: str, call_id: str) -> ToolResulted | None:
         """The recorded result of a call."""
-        return result_in(await self.read(session_id), call_id)
+        return find_result(await self.read(session_id), call_id)
 
     async def info(self, session_id: str) -> SessionInfo:
         """The session as a list shows it."""
@@ -462,10 +446,8 @@ class MemoryStore:
 
     async def _bury(self, session_id: str) -> None:
         """Put the deletion on record, if the store has seals."""
-        if self._connection is None:
+        if self._database is None:
             return
-        from windlass.store import seals
-
         sealed = await self.consult(seals.there)
         if sealed and session_id in self._sessions:
             head = await self.head(session_id)
@@ -493,9 +475,9 @@ class MemoryStore:
 
     async def aclose(self) -> None:
         """Let go of the database of bodies, if there was one."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = self._guard = None
+        if self._database is not None:
+            self._database.close()
+            self._database = None
 
     def _get_session(self, session_id: str) -> MemoryJournal:
         session = self._find(session_id)
@@ -509,42 +491,6 @@ class MemoryStore:
     def _root_of(self, parent_id: str) -> str:
         parent = self._find(parent_id)
         return parent_id if parent is None else _opening(parent).root_id or parent_id
-
-
-_AUDITED: Final = frozenset({RunStarted, ToolDecided, ToolIntended, ToolResulted})
-_KEPT: Final = ON_BOOKS | _AUDITED
-_NO_RESULT: Final = ToolResult()
-_SHORT: Final = 200  # characters of a result that is not worth a copy without it
-
-
-def _without_long_results(
-    entries: Sequence[JournalEntry], kinds: frozenset[type[JournalEntry]]
-) -> list[JournalEntry]:
-    """The entries of these kinds; results that may be long are left out."""
-    kept = [entry for entry in entries if type(entry) in kinds]
-    long = [
-        at
-        for at, entry in enumerate(kept)
-        if type(entry) is ToolResulted
-        and (type(entry.result.content) is not str or len(entry.result.content) > _SHORT)
-    ]
-    for at in long:
-        kept[at] = structs.replace(cast("ToolResulted", kept[at]), result=_NO_RESULT)
-    return kept
-
-
-def _without_arguments(entry: JournalEntry) -> JournalEntry:
-    if type(entry) is ToolDecided and entry.arguments is not None:
-        return structs.replace(entry, arguments=None)
-    return entry
-
-
-def result_in(entries: Sequence[JournalEntry], call_id: str) -> ToolResulted | None:
-    """The result of the call, looked for from the end."""
-    for entry in reversed(entries):
-        if type(entry) is ToolResulted and entry.call_id == call_id:
-            return entry
-    return None
 
 
 def _nothing(_: object) -> tuple[JournalEntry, ...]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, Union
 
 import msgspec
 
-from windlass.config import loader
+from windlass.config import sections
 from windlass.errors import ConfigError, nearest
 from windlass.store.base import Store
 from windlass.store.memory import MemoryStore
@@ -175,4 +175,4 @@ class StoreConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 )
 
 
-loader.section("store", StoreConfig)
+sections.register("store", StoreConfig)

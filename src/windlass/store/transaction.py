@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, Literal, TypeVar
 
 from windlass import seams
@@ -174,12 +174,3 @@ class Unguarded:
 
 def _own(name: str | None) -> bool:
     return name is not None and name.lower().startswith(OWN_TABLES)
-
-
-def refuse_twice(taken: Sequence[str], session_id: str) -> StoreError:
-    """The error for calls that already have their result."""
-    names = ", ".join(repr(name) for name in taken)
-    return StoreError(
-        f"session {session_id!r}: call {names} already has a recorded result; "
-        "read it with result_of instead of running the call again"
-    )

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import windlass as w
-from windlass.config.loader import read_text
+from windlass.config.sources import read_text
 from windlass.errors import ConfigError
 from windlass.models.registry.capability_rows import Table
 from windlass.models.registry.config import Dialect, LlmConfig, Provider

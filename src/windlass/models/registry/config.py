@@ -10,15 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast, get_args
 
 import msgspec
 
-from windlass.config.loader import (
-    Config,
-    Document,
-    check_document,
-    read_file,
-    read_package,
-    read_text,
-    user_file,
-)
+from windlass.config.loader import Config, read_package, user_file
+from windlass.config.sources import Document, check_document, read_file, read_text
 from windlass.errors import ConfigError, safe_repr
 from windlass.json_types import JsonObject
 from windlass.models.registry.capabilities import Wire

@@ -7,7 +7,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from windlass.config.loader import Document
+from windlass.config.sources import Document
 from windlass.json_types import JsonObject
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from windlass.config.loader import read_text
+from windlass.config.sources import read_text
 from windlass.json_types import JsonObject
 from windlass.models.registry.capabilities import Capabilities
 from windlass.models.registry.capability_rows import Table

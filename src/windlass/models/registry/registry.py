@@ -13,7 +13,8 @@ from typing import Final, cast
 
 import msgspec
 
-from windlass.config.loader import Config, Document, load
+from windlass.config.loader import Config, load
+from windlass.config.sources import Document
 from windlass.errors import ConfigError, nearest
 from windlass.json_types import JsonObject
 from windlass.models.registry.capabilities import Capabilities

@@ -1,4 +1,4 @@
-"""Rows on their way into Postgres: one statement stores a group, whosever rows they are.
+"""Groups of rows for Postgres: one statement stores the rows of several sessions.
 
 The statement fences first: what belongs to a session that does not stand where its writer left it
 is left out, and the answer names the sessions that were written. Alone, the statement is its own
@@ -50,6 +50,43 @@ _TAKE = "sid bigint, id text"
 _BLOB = "sid bigint, digest bytea, data bytea"
 
 
+class SessionRows:
+    """Rows of one session, and where the session stands after them."""
+
+    def __init__(self, line: Line, appends: Iterable[Append], page: Page) -> None:
+        self.seq, self.count, self.head, _, self.run = line.stands
+        self.fresh: set[str] = set()
+        self.rows: list[tuple[Any, ...]] = []
+        self.takes: list[tuple[int, str]] = []
+        self.blobs: list[tuple[int, bytes, bytes]] = []
+        self.status: str | None = None
+        self.title: str | None = None
+        self.holder: str | None = None
+        self.changed = False
+        for job in appends:
+            self._add(line, job, page)
+
+    def _add(self, line: Line, job: Append, page: Page) -> None:
+        notes = job.notes
+        for call_id in notes.results:
+            if call_id in line.results or call_id in self.fresh:
+                raise SecondResult
+            self.fresh.add(call_id)
+        self.head = written.chain_hash(self.head, self.seq, job.at, job.payload)
+        payload, cuts, found = sqlite_queries.split(job.payload)
+        self.blobs += [(line.sid, name, data) for name, data in found]
+        self.rows.append((line.sid, self.seq, self.count, job.at, payload, cuts, self.head))
+        if notes.paid:
+            self.run = page.enter(line, notes.paid, self.run, job.at)
+        if notes.status_changed:
+            self.status, self.changed, self.holder = notes.status, True, job.holder
+        if self.title is None:
+            self.title = notes.title
+        self.takes += [(line.sid, item_id) for item_id in job.takes]
+        self.seq += 1
+        self.count += job.count
+
+
 class Batch:
     """Rows of sessions, and where each session will stand."""
 
@@ -66,62 +103,42 @@ class Batch:
 
     def add(self, line: Line, appends: Iterable[Append], numbers: Numbers) -> None:
         """Add a session's rows; `SecondResult` when a call would have two, and nothing is added."""
-        seq, count, head, _, run = line.stands
-        page = Page(None, numbers.next)
-        fresh: set[str] = set()
-        rows: list[tuple[Any, ...]] = []
-        status, title, changed, holder = None, None, False, None
-        takes: list[tuple[int, str]] = []
-        blobs: list[tuple[int, bytes, bytes]] = []
-        asks = line.asks
-        for job in appends:
-            notes, payload, at = job.notes, job.payload, job.at
-            for call_id in notes.results:
-                if call_id in line.results or call_id in fresh:
-                    line.asks = asks
-                    raise SecondResult
-                fresh.add(call_id)
-            head = written.chain_hash(head, seq, at, payload)
-            payload, cuts, found = sqlite_queries.split(payload)
-            blobs += [(line.sid, name, data) for name, data in found]
-            rows.append((line.sid, seq, count, at, payload, cuts, head))
-            if notes.paid:
-                run = page.enter(line, notes.paid, run, at)
-            if notes.status_changed:
-                status, changed, holder = notes.status, True, job.holder
-            if title is None:
-                title = notes.title
-            takes += [(line.sid, item_id) for item_id in job.takes]
-            seq += 1
-            count += job.count
-        if not rows:
-            return
-        times = [row[3] for row in rows]
-        numbers.next += len(page.runs) // 10
         before = line.stands
+        asks = line.asks
+        page = Page(None, numbers.next)
+        try:
+            part = SessionRows(line, appends, page)
+        except SecondResult:
+            line.asks = asks
+            raise
+        if not part.rows:
+            return
+        numbers.next += len(page.runs) // 10
         self.lines.append(line)
-        self.places[line], self.fresh[line] = (seq, count, head, 0, run), fresh
+        self.places[line] = (part.seq, part.count, part.head, 0, part.run)
+        self.fresh[line] = part.fresh
+        times = [row[3] for row in part.rows]
         self.fences.append(
             (
                 line.sid,
                 line.epoch,
                 before[0],
                 before[2],
-                seq,
-                count,
-                head,
-                run,
+                part.seq,
+                part.count,
+                part.head,
+                part.run,
                 min(times),
                 max(times),
-                changed,
-                status,
-                plain(title),
-                holder,
+                part.changed,
+                part.status,
+                plain(part.title),
+                part.holder,
             )
         )
-        self.rows += rows
-        self.takes += takes
-        self.blobs += blobs
+        self.rows += part.rows
+        self.takes += part.takes
+        self.blobs += part.blobs
         self.runs += [(line.sid, *map(plain, run)) for run in _tuples(page.runs, 10)]
         self.calls += [(line.sid, *call, *_PLAIN) for call in _tuples(page.plain, 7)]
         self.calls += [(line.sid, *map(plain, call)) for call in _tuples(page.full, 17)]

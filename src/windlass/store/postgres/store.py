@@ -17,8 +17,7 @@ from windlass.events import JournalEntry, ToolResulted
 from windlass.identifiers import check_identifier
 from windlass.json_types import JsonObject
 from windlass.store import codec as written
-from windlass.store.base import Head, InboxItem, InboxKind, Row, SessionInfo
-from windlass.store.memory import result_in
+from windlass.store.base import Head, InboxItem, InboxKind, Row, SessionInfo, find_result
 from windlass.store.model_calls import ModelCall, Which, check_filters
 from windlass.store.postgres import queries as reading
 from windlass.store.postgres import sessions as changes
@@ -91,7 +90,7 @@ class PostgresStore(ServedStore):
 
         async def search(db: Connection) -> ToolResulted | None:
             async for row in reading.backwards(db, session_id):
-                found = result_in(written.decode(row.payload, session_id, row.seq), call_id)
+                found = find_result(written.decode(row.payload, session_id, row.seq), call_id)
                 if found is not None:
                     return found
             return None

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from windlass import seams
 from windlass.errors import StaleWriter, StoreError, WindlassError
 from windlass.store import transaction as limits
-from windlass.store.base import InboxItem, InboxKind
+from windlass.store.base import InboxItem, InboxKind, second_result_error
 from windlass.store.holder import BEAT_SECONDS
 from windlass.store.postgres.address import Address
 from windlass.store.postgres.bodies import BodyRaised, run_body
@@ -73,7 +73,6 @@ from windlass.store.threaded.jobs import (
 )
 from windlass.store.threaded.store import Opening
 from windlass.store.threaded.wakeups import SteppedNews
-from windlass.store.transaction import refuse_twice
 
 T = TypeVar("T")
 GROUPS, BODIES = 4, 8  # connections for rows and questions, and for bodies
@@ -377,7 +376,7 @@ class Writer:
             row = with_record(job, line)
             taken = [call_id for call_id in row.notes.results if call_id in line.results]
             if taken:
-                raise refuse_twice(taken, line.session_id)
+                raise second_result_error(taken, line.session_id)
         except BaseException as error:
             raise BodyRaised(error) from error
         if row.count:

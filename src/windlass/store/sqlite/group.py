@@ -13,6 +13,7 @@ from typing import Any
 
 from windlass.errors import Corrupt, StaleWriter, StoreError
 from windlass.store import codec as written
+from windlass.store.base import second_result_error
 from windlass.store.sqlite import model_calls, schema
 from windlass.store.sqlite import queries as sqlite_queries
 from windlass.store.threaded.jobs import (
@@ -21,7 +22,7 @@ from windlass.store.threaded.jobs import (
     Commit,
     Line,
 )
-from windlass.store.transaction import Guard, refuse_twice
+from windlass.store.transaction import Guard
 
 _FENCE = """UPDATE windlass_sessions
     SET rows = ?, entries = ?, head = ?, last_key = ?, run = ?,
@@ -187,7 +188,7 @@ def _run_body(
             row = with_record(job, line)
             taken = [c for c in row.notes.results if c in line.results or c in line.fresh]
             if taken:
-                raise refuse_twice(taken, line.session_id)
+                raise second_result_error(taken, line.session_id)
             return [row] if row.count else []
     except BaseException as error:
         job.entries, job.value = (), None

@@ -19,8 +19,7 @@ from windlass.identifiers import check_identifier
 from windlass.json_types import JsonObject
 from windlass.store import codec as written
 from windlass.store.answers import check_for
-from windlass.store.base import Head, InboxItem, InboxKind, Row, SessionInfo
-from windlass.store.memory import result_in
+from windlass.store.base import Head, InboxItem, InboxKind, Row, SessionInfo, find_result
 from windlass.store.model_calls import ModelCall, Which, check_filters
 from windlass.store.sqlite import (
     model_calls,
@@ -140,7 +139,7 @@ class SqliteStore(ServedStore):
 
         def look(db: sqlite3.Connection) -> ToolResulted | None:
             for row in sqlite_queries.backwards(db, session_id):
-                found = result_in(written.decode(row.payload, session_id, row.seq), call_id)
+                found = find_result(written.decode(row.payload, session_id, row.seq), call_id)
                 if found is not None:
                     return found
             return None

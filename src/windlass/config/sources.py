@@ -1,0 +1,211 @@
+"""Sources of settings: TOML files and the environment, checked against their sections."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import msgspec
+
+from windlass.config.lines import Lines
+from windlass.config.shapes import choice, convert, problems_of, render_value, say
+from windlass.config.values import holds
+from windlass.errors import ConfigError, nearest
+from windlass.files import read_regular
+from windlass.json_types import JsonObject, is_object
+
+LARGEST = 1_000_000  # bytes of a file of settings
+DEEPEST_KEY = 32  # parts of a dotted key
+
+
+class Layer:
+    """One source of values: a file with its lines, or the environment with its names."""
+
+    def __init__(
+        self,
+        data: JsonObject,
+        file: Path | None = None,
+        lines: Lines | None = None,
+        content: bytes = b"",
+    ) -> None:
+        self.data, self.file, self.lines, self.content = data, file, lines, content
+
+    def origin(self, path: tuple[str, ...]) -> str:
+        """Where this layer says so."""
+        if self.lines is None:
+            return f"environment {to_variable(path[0], path[1])}"
+        return f"{self.file}{self.lines.at(path)}"
+
+
+class Document:
+    """Tables that were checked, as plain data: `read_file(path, Shape).where("a", "b")`."""
+
+    def __init__(self, data: JsonObject, where: Callable[[tuple[str, ...]], str]) -> None:
+        self.data, self._where = data, where
+
+    def holds(self, *path: str) -> bool:
+        """Whether it says something there."""
+        return holds(self.data, path)
+
+    def where(self, *path: str) -> str:
+        """The file and line that say so, or whatever names the source."""
+        return self._where(path)
+
+
+Layout: TypeAlias = type[msgspec.Struct] | Mapping[str, type[msgspec.Struct]]
+
+
+def read_file(path: Path, layout: Layout) -> Document:
+    """A file of tables beside `windlass.toml`. Raises `ConfigError` with every problem it has.
+
+    The layout is the shape of the whole, or the shapes of some sections; then others are passed over.
+    """
+    content, problem = _content(path)
+    text, problem = _text(content, path) if not problem else ("", problem)
+    if problem:
+        raise ConfigError(problem)
+    return read_text(text, str(path), layout)
+
+
+def read_text(text: str, label: str, layout: Layout) -> Document:
+    """The same of TOML in hand; `label` says in errors where it came from."""
+    data, problem = parse(text, label)
+    if problem:
+        raise ConfigError(problem)
+    lines = Lines(text)
+    return check_document(data, lambda path: f"{label}{lines.at(path)}", layout)
+
+
+def check_document(
+    data: JsonObject, where: Callable[[tuple[str, ...]], str], layout: Layout
+) -> Document:
+    """Tables in hand, held against their layout; raises `ConfigError` with every problem."""
+    if isinstance(layout, Mapping):
+        data = {name: data[name] for name in layout if name in data}
+        found = list(_wrong(data, layout))
+    else:
+        found = [
+            (path, f"{'.'.join(path)}{problem}") for path, problem in problems_of(data, layout, ())
+        ]
+    if found:
+        raise ConfigError("\n".join(f"{where(path)}: {problem}" for path, problem in found))
+    return Document(data, where)
+
+
+def _content(path: Path) -> tuple[bytes, str]:
+    """What the file holds, or what is wrong with it."""
+    try:
+        return read_regular(path, LARGEST), ""
+    except OSError as error:
+        return b"", f"{path}: it cannot be read: {error.strerror}"
+
+
+def _text(content: bytes, path: Path) -> tuple[str, str]:
+    try:
+        return content.decode("utf-8-sig"), ""
+    except UnicodeDecodeError as error:
+        return "", f"{path}: it is not UTF-8 text (byte {error.start})"
+
+
+def parse(text: str, label: str) -> tuple[JsonObject, str]:
+    """The tables of the text, or what is wrong with it: `parse("[store]", "windlass.toml")`."""
+    if _LONG_KEY.search(text):  # the parser's time grows with the square of its parts
+        return {}, f"{label}: a key has more than {DEEPEST_KEY} parts"
+    try:
+        return tomllib.loads(text), ""
+    except RecursionError:
+        return {}, f"{label}: it is nested too deep"
+    except tomllib.TOMLDecodeError as error:
+        place = re.search(r" \(at (?:line (\d+), column \d+|end of document)\)", str(error))
+        line = f":{place[1]}" if place and place[1] else ""
+        words = str(error).replace(place[0], "") if place and place[1] else str(error)
+        return {}, f"{label}{line}: it is not TOML: {words}"
+
+
+_LONG_KEY = re.compile(
+    r"""(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+)"""
+    f"{{{DEEPEST_KEY}}}"
+)
+
+
+def read_layer(
+    path: Path, known: Mapping[str, type[msgspec.Struct]], *, only: bool = False
+) -> tuple[Layer, list[str]]:
+    """The file, and what is wrong with it; with `only` sections that are not known are passed over."""
+    content, problem = _content(path)
+    text, problem = _text(content, path) if not problem else ("", problem)
+    data, problem = parse(text, str(path)) if not problem else ({}, problem)
+    if problem:
+        return Layer({}, path, Lines(""), content), [problem]
+    if only:
+        data = {name: data[name] for name in known if name in data}
+    lines = Lines(text)
+    found = [
+        (where, f"{path}{lines.at(where)}: {problem}") for where, problem in _wrong(data, known)
+    ]
+    found.sort(key=lambda each: int(lines.at(each[0])[1:] or 0))
+    return Layer(data, path, lines, content), [problem for _, problem in found]
+
+
+def _wrong(
+    data: JsonObject, known: Mapping[str, type[msgspec.Struct]]
+) -> Iterator[tuple[tuple[str, ...], str]]:
+    for name, value in data.items():
+        if name not in known:
+            what = f"[{name}] is no section" if isinstance(value, dict) else f"{name} is no section"
+            yield (name,), f"{what}{nearest(name, known)}{choice(known)}"
+        elif not is_object(value):
+            yield (name,), f"{name}: expected the table [{name}], got {type(value).__name__}"
+        else:
+            for path, problem in problems_of(value, known[name], (name,)):
+                yield path, f"{'.'.join(path)}{problem}"
+
+
+def read_environment(
+    environ: Mapping[str, str], known: Mapping[str, type[msgspec.Struct]]
+) -> tuple[Layer, list[str]]:
+    data: JsonObject = {}
+    problems: list[str] = []
+    for name, shape in known.items():
+        fields = {to_variable(name, f.encode_name): f for f in msgspec.structs.fields(shape)}
+        for variable in sorted(environ.keys() & fields.keys()):
+            field, text = fields[variable], environ[variable]
+            try:
+                data.setdefault(name, {})[field.encode_name] = _from_text(text, field.type)
+            except msgspec.ValidationError as error:
+                given = render_value((field.encode_name,), text)
+                problems.append(f"environment {variable}: {say(error, field.type)}{given}")
+        prefix = to_variable(name, "")
+        keys = [variable.removeprefix(prefix) for variable in fields]
+        for variable in sorted(environ.keys() - fields.keys()):
+            # A name nobody knows may be another program's; one that is nearly right is a mistake.
+            if variable.startswith(prefix):
+                close = nearest(variable.removeprefix(prefix), keys).replace("'", f"'{prefix}", 1)
+                problems += [f"environment {variable} is no setting{close}"] if close else []
+    return Layer(data), problems
+
+
+def _from_text(text: str, shape: Any) -> Any:
+    """A variable's text as plain data: text if text fits, else a number, a flag, or JSON."""
+    try:
+        convert(text, shape)
+        return text
+    except msgspec.ValidationError as error:
+        wrong = error
+    try:
+        return msgspec.to_builtins(msgspec.convert(text, shape, strict=False))
+    except msgspec.ValidationError:
+        pass
+    try:
+        value = msgspec.json.decode(text)
+        convert(value, shape)
+    except (msgspec.DecodeError, msgspec.ValidationError, RecursionError):
+        raise wrong from None
+    return value
+
+
+def to_variable(name: str, key: str) -> str:
+    return f"WINDLASS_{name}_{key}".upper().replace("-", "_")

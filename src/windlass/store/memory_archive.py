@@ -1,0 +1,39 @@
+"""Entries that stay in memory after a session nobody has named is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import structs
+
+from windlass.events import JournalEntry, RunStarted, ToolDecided, ToolIntended, ToolResulted
+from windlass.messages import ToolResult
+from windlass.store.model_calls import ON_BOOKS
+
+AUDITED: Final = frozenset({RunStarted, ToolDecided, ToolIntended, ToolResulted})
+KEPT: Final = ON_BOOKS | AUDITED
+_NO_RESULT: Final = ToolResult()
+_SHORT: Final = 200  # characters of a result that is not worth a copy without it
+
+
+def without_long_results(
+    entries: Sequence[JournalEntry], kinds: frozenset[type[JournalEntry]]
+) -> list[JournalEntry]:
+    """Return the entries of these kinds, without results that may be long."""
+    return [_without_long_result(entry) for entry in entries if type(entry) in kinds]
+
+
+def _without_long_result(entry: JournalEntry) -> JournalEntry:
+    if type(entry) is ToolResulted:
+        content = entry.result.content
+        if type(content) is not str or len(content) > _SHORT:
+            return structs.replace(entry, result=_NO_RESULT)
+    return entry
+
+
+def without_arguments(entry: JournalEntry) -> JournalEntry:
+    """Return a decision about a call without the arguments of the call."""
+    if type(entry) is ToolDecided and entry.arguments is not None:
+        return structs.replace(entry, arguments=None)
+    return entry
