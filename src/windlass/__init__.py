@@ -43,7 +43,6 @@ _HOMES = {
     "callers.logs": ("with_logging",),
     "callers.retry": ("with_retry",),
     "callers.shadow": ("with_shadow",),
-    "engine.environment": ("Runtime",),
     "engine.options": ("Budget", "LoopOptions"),
     "engine.results": ("AgentResult", "LoopResult", "ToolCallRecord"),
     "engine.stream_events": ("StreamEvent",),
@@ -187,6 +186,7 @@ _HOMES = {
     "resources.tx": ("ResourceTx",),
     "resources.undo": ("CannotUndo",),
     "runtime.audit": ("Audit", "audit_query", "audit_seal", "audit_verify"),
+    "runtime.runtime": ("Runtime",),
     "sessions.api": (
         "agent_session_close",
         "agent_session_fork",

@@ -44,7 +44,6 @@ from windlass.callers.fallback import with_fallback as with_fallback
 from windlass.callers.logs import with_logging as with_logging
 from windlass.callers.retry import with_retry as with_retry
 from windlass.callers.shadow import with_shadow as with_shadow
-from windlass.engine.environment import Runtime as Runtime
 from windlass.engine.options import Budget as Budget
 from windlass.engine.options import LoopOptions as LoopOptions
 from windlass.engine.results import AgentResult as AgentResult
@@ -224,6 +223,7 @@ from windlass.runtime.audit import Audit as Audit
 from windlass.runtime.audit import audit_query as audit_query
 from windlass.runtime.audit import audit_seal as audit_seal
 from windlass.runtime.audit import audit_verify as audit_verify
+from windlass.runtime.runtime import Runtime as Runtime
 from windlass.sessions.api import agent_session_close as agent_session_close
 from windlass.sessions.api import agent_session_fork as agent_session_fork
 from windlass.sessions.api import agent_session_fork_at as agent_session_fork_at

@@ -9,7 +9,7 @@ import pytest
 
 from windlass import seams
 from windlass.engine import environment as runtimes
-from windlass.engine.environment import Runtime
+from windlass.runtime.runtime import Runtime
 from windlass.testing import no_model_requests
 
 

@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from tests.golden import write
-from windlass.engine.environment import Runtime
 from windlass.events import FORMAT, JournalEntry, Replied, ToolDecided, ToolIntended, ToolResulted
 from windlass.loop.requests import requests_of
 from windlass.replay.replay import recorded_runs, replay_run
+from windlass.runtime.runtime import Runtime
 from windlass.store import codec as written
 from windlass.store.base import Head
 from windlass.store.view import messages_of

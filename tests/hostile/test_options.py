@@ -19,6 +19,7 @@ from tests.hostile.helpers import (
 from windlass.engine import authority_options, context_options
 from windlass.engine import environment as runtimes
 from windlass.errors import BadRequest, ConfigError
+from windlass.runtime.runtime import Runtime
 from windlass.testing import ScriptedModel, scripted
 
 Door = Callable[[Any, Any, Any, dict[str, Any]], Awaitable[Any]]
@@ -208,7 +209,7 @@ async def sweep(name: str, count: int, seed: int) -> None:
     met = Tally(f"options of {name}")
     rng = random.Random(f"{name} {seed}")
     for _ in range(count):
-        fresh = runtimes.Runtime(store="memory:", environ={})
+        fresh = Runtime(store="memory:", environ={})
         runtimes._default = fresh
         await attempt(door, Case(rng, name, known), met)
         held = [s for s in fresh.memory._sessions.values() if s.held]
@@ -242,7 +243,7 @@ async def test_every_wrong_value_on_its_own(name: str) -> None:
             case.options = {"tools": [pools.add], option: value}
             if option == "loop_until_done":
                 case.options["max_nudges"] = 1
-            runtimes._default = runtimes.Runtime(store="memory:", environ={})
+            runtimes._default = Runtime(store="memory:", environ={})
             await attempt(door, case, met)
     met.report()
 

@@ -21,7 +21,7 @@ from tests.hostile.helpers import (
 )
 from tests.hostile.option_pools import Angry, cycle
 from tests.hostile.output_pools import RAISED, nested
-from windlass.engine.environment import current_runtime
+from windlass.engine.environment import current_environment
 from windlass.events import TextDelta, ToolCallReady
 from windlass.messages import Opaque, Origin
 from windlass.store.base import Store
@@ -398,7 +398,7 @@ async def test_a_model_that_never_answers(stubborn: bool) -> None:
     out = await asyncio.wait_for(task, 5)
     assert out.status == ("cancelling" if stubborn else "cancelled")
     release.set()
-    if lingering := current_runtime().lingering:
+    if lingering := current_environment().lingering:
         await asyncio.wait(lingering, timeout=5)
     await readable(out._run.store, "s")
     again = await w.Agent(Odd(), tools=[change]).run("again", session_id="s")

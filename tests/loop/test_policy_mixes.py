@@ -18,8 +18,8 @@ from tests.stories.helpers import (
     note,
 )
 from tests.stories.judge_helpers import is_judged
-from windlass.engine.environment import Runtime
 from windlass.errors import AuthFailed
+from windlass.runtime.runtime import Runtime
 from windlass.testing import call, scripted
 
 # One verdict of each strength: among equals the first would win, and order would matter.

@@ -8,8 +8,8 @@ import pytest
 
 from windlass import seams
 from windlass.engine import environment as runtimes
-from windlass.engine.environment import Runtime
 from windlass.models.mock import llm_mock_clear
+from windlass.runtime.runtime import Runtime
 from windlass.testing import no_model_requests
 
 

@@ -224,7 +224,7 @@ async def test_close_removes(store):
 async def test_without_a_store_it_is_the_current_one():
     import windlass.engine.environment as runtime
 
-    async with runtime.Runtime(store=MemoryStore()):
+    async with runtime.Environment(store=MemoryStore()):
         await agent_session_open("here")
         assert [info.id for info in await agent_session_list()] == ["here"]
         assert await runtime.current_store().read("here")

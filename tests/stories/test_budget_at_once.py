@@ -10,7 +10,7 @@ import pytest
 import windlass as w
 from tests.stories.helpers import kept
 from tests.stories.test_budget import priced
-from windlass.engine.environment import current_runtime
+from windlass.engine.environment import current_environment
 from windlass.events import BudgetExhausted, Replied
 from windlass.loop.spend import spending_of
 from windlass.testing import call, run_virtual, scripted
@@ -149,7 +149,7 @@ class Second(Slow):
         self.held: list[int] = []
 
     async def respond(self, request: w.Request, emit: Any) -> w.Response:
-        store = current_runtime().store
+        store = current_environment().store
         [child] = [info.id for info in await store.sessions() if info.title == self.other]
         self.held.append(spending_of(await store.read(child)).tree_usage.total_tokens)
         return await super().respond(request, emit)

@@ -8,7 +8,7 @@ import pytest
 
 import windlass as w
 from windlass.config import sections
-from windlass.engine.environment import Runtime
+from windlass.runtime.runtime import Runtime
 from windlass.store.sqlite.store import SqliteStore
 from windlass.testing import scripted
 

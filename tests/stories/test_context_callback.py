@@ -14,7 +14,7 @@ from tests.stories.helpers import (
     said,
     written,
 )
-from windlass.engine.environment import current_runtime, current_store
+from windlass.engine.environment import current_environment, current_store
 from windlass.events import Framed, IterationStart, Replied
 from windlass.loop.requests import requests_of
 from windlass.messages import Message, Text, ToolResult
@@ -375,5 +375,5 @@ async def test_a_replay_sends_the_same_and_calls_nobody(options: dict[str, Any])
     out = await w.agent_loop("go", model=three(), tools=[add, note], **options)
     entries = await current_store().read(out.session_id)
     (run,) = recorded_runs(entries)
-    done = await replay_run(out.session_id, entries, run, current_runtime())
+    done = await replay_run(out.session_id, entries, run, current_environment())
     assert done.difference is None and (done.requests, done.status) == (3, "done")

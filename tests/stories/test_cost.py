@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 import windlass as w
 from tests.stories.helpers import add
-from windlass.engine.environment import Runtime
 from windlass.errors import TestBroken
 from windlass.events import Replied, ReplyFailed, RunStarted
+from windlass.runtime.runtime import Runtime
 from windlass.testing import scripted
 
 

@@ -13,8 +13,8 @@ import msgspec
 import pytest
 
 import windlass as w
-from windlass.engine.environment import Runtime
 from windlass.events import RunResumed, RunStarted
+from windlass.runtime.runtime import Runtime
 from windlass.testing import call, scripted
 
 ANN = w.Caller("ann", ("clerk",), "acme")
@@ -62,7 +62,7 @@ def turn(session_id: str, caller: w.Caller | None) -> Awaitable[Any]:
 
 def generate(session_id: str, caller: w.Caller | None) -> Awaitable[Any]:
     given: Any = {} if caller is None else {"caller": caller}
-    models = w.engine.environment.current_runtime().models
+    models = w.engine.environment.current_environment().models
     return models.generate("and?", model=scripted("more"), session_id=session_id, **given)
 
 

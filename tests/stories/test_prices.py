@@ -9,7 +9,7 @@ import pytest
 
 import windlass as w
 from windlass.callers import compose, default_llm_caller
-from windlass.engine.environment import current_runtime
+from windlass.engine.environment import current_environment
 from windlass.errors import Overloaded, ServerError, StreamBroken
 from windlass.loop.spend import spending_of
 from windlass.store import open_store
@@ -79,12 +79,12 @@ async def ask_turn(model: w.Model, usd: float | None) -> Any:
 
 
 async def ask_generate(model: w.Model, usd: float | None) -> Any:
-    runtime = current_runtime()
+    runtime = current_environment()
     return await runtime.models.generate("hi", model=model, max_cost_usd=usd)
 
 
 async def ask_generate_stream(model: w.Model, usd: float | None) -> Any:
-    runtime = current_runtime()
+    runtime = current_environment()
     return [c async for c in runtime.models.generate_stream("hi", model=model, max_cost_usd=usd)]
 
 

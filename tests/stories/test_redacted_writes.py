@@ -14,7 +14,7 @@ import pytest
 
 import windlass as w
 from windlass.callers import with_cassette
-from windlass.engine.environment import current_runtime
+from windlass.engine.environment import current_environment
 from windlass.redaction.redactor import Redactor
 from windlass.testing import call, scripted
 
@@ -253,11 +253,11 @@ async def streamed_by(caller: w.Caller) -> None:
 
 
 async def generated_by(caller: w.Caller) -> None:
-    await current_runtime().models.generate("go", model=scripted("ok"), caller=caller)
+    await current_environment().models.generate("go", model=scripted("ok"), caller=caller)
 
 
 async def conversation_of(caller: w.Caller) -> None:
-    asked = current_runtime().models.generate(
+    asked = current_environment().models.generate(
         "go", model=scripted("ok"), caller=caller, conversation="c"
     )
     await asked
@@ -268,7 +268,7 @@ async def called_once_by(caller: w.Caller) -> None:
 
 
 async def row_made_by(caller: w.Caller) -> None:
-    await current_runtime().resources[Item].create(id="a", caller=caller)
+    await current_environment().resources[Item].create(id="a", caller=caller)
 
 
 async def answered_by(caller: w.Caller) -> None:
@@ -335,7 +335,7 @@ class Keyed(w.Model):
 
 
 def known(secret: str) -> bool:
-    redactor = current_runtime().redactor
+    redactor = current_environment().redactor
     return redactor is not None and secret not in redactor.text(f"it is {secret}")
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import windlass as w
 from tests.stories.helpers import add, kept, written
-from windlass.engine.environment import current_runtime, current_store
+from windlass.engine.environment import current_environment, current_store
 from windlass.events import Reminded, Replied
 from windlass.loop.requests import requests_of
 from windlass.replay.replay import recorded_runs, replay_run
@@ -388,7 +388,7 @@ async def replayed(session_id: str, plan: Any) -> None:
     entries = await current_store().read(session_id)
     for run in recorded_runs(entries):
         for its in (None, plan):  # from the record alone, and with the program's own policies
-            done = await replay_run(session_id, entries, run, current_runtime(), plan=its)
+            done = await replay_run(session_id, entries, run, current_environment(), plan=its)
             assert done.difference is None and done.requests, (its, done.difference)
 
 

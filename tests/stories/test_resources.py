@@ -8,8 +8,8 @@ from typing import Annotated
 import pytest
 
 import windlass as w
-from windlass.engine.environment import Runtime
 from windlass.resources import audit
+from windlass.runtime.runtime import Runtime
 from windlass.testing import call, scripted
 
 ANN = w.Caller("ann", ("clerk",), "acme")

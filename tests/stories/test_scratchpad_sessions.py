@@ -27,7 +27,7 @@ from tests.stories.scratchpad_helpers import (
     told,
     written_anew,
 )
-from windlass.engine.environment import current_runtime
+from windlass.engine.environment import current_environment
 from windlass.events import (
     AgentScratchpad,
     InboxTaken,
@@ -46,7 +46,7 @@ from windlass.usage import Usage
 
 
 async def test_the_pad_outlives_the_run_and_forks_inherit_it():
-    async with current_runtime():
+    async with current_environment():
         await w.agent_loop(TASK, model=busy(4), tools=[note], scratchpad=True, session_id="s")
         pad = await w.agent_session_scratchpad("s")
         assert pad is not None and pad["goals"][0]["text"] == "a house"
@@ -65,7 +65,7 @@ async def test_the_pad_outlives_the_run_and_forks_inherit_it():
 
 
 async def test_a_session_at_rest_is_edited_at_once():
-    async with current_runtime():
+    async with current_environment():
         await w.agent_session_open("s")
         assert await w.agent_session_scratchpad("s") is None
         assert await w.agent_session_set_scratchpad("s", {"goals": ["a boat"]}) == 1
@@ -96,7 +96,7 @@ async def test_a_run_at_work_takes_an_edit_before_its_next_request():
         versions.append((version, pad and pad["goals"][0]["text"], session.scratchpad_version))
         return "done"
 
-    async with current_runtime():
+    async with current_environment():
         model = scripted(call("edit", text="a barn"), call("edit", text="a mill"), "the end")
         out = await w.agent_loop(TASK, model=model, tools=[edit], scratchpad=True)
         assert versions == [(2, "a barn", 2), (3, "a mill", 3)], "who writes reads it at once"
@@ -108,7 +108,7 @@ async def test_a_run_at_work_takes_an_edit_before_its_next_request():
 
 
 async def test_an_edit_of_the_last_turn_is_on_record_with_the_run():
-    async with current_runtime() as runtime:
+    async with current_environment() as runtime:
 
         async def reply(request: Request) -> str:
             await w.agent_session_set_scratchpad("s", {"goals": ["a mill"]})
@@ -121,7 +121,7 @@ async def test_an_edit_of_the_last_turn_is_on_record_with_the_run():
 
 
 async def test_a_run_without_a_scratchpad_leaves_the_edit_for_the_next():
-    async with current_runtime():
+    async with current_environment():
 
         async def reply(request: Request) -> str:
             await w.agent_session_set_scratchpad("s", {"goals": ["a mill"]})
@@ -160,7 +160,7 @@ async def test_cleared_in_a_run_it_stays_away_until_it_is_written_anew():
 
 
 async def test_an_edit_of_an_old_version_is_a_conflict():
-    async with current_runtime():
+    async with current_environment():
         await w.agent_session_open("s")
         assert (
             await w.agent_session_set_scratchpad("s", {"goals": ["a"]}, {"expected_version": 0})
@@ -180,7 +180,7 @@ async def test_an_edit_of_an_old_version_is_a_conflict():
 
 async def test_an_edit_that_comes_too_late_is_refused_on_the_record():
     """A run changes the pad between the post and the taking."""
-    async with current_runtime() as runtime:
+    async with current_environment() as runtime:
 
         async def reply(request: Request) -> Any:
             if reorganizes(request):
@@ -204,7 +204,7 @@ async def test_an_edit_that_comes_too_late_is_refused_on_the_record():
 
 
 async def test_two_edits_at_once_do_not_lose_one_another():
-    async with current_runtime():
+    async with current_environment():
         await w.agent_session_open("s")
 
         async def one(name: str) -> str:
@@ -226,7 +226,7 @@ async def test_two_edits_at_once_do_not_lose_one_another():
 
 
 async def test_two_runs_at_once_have_a_pad_each():
-    async with current_runtime():
+    async with current_environment():
         agent = w.Agent(busy(4), tools=[note], scratchpad=True)
         outs = await asyncio.gather(agent.run("a roof"), agent.run("a wall"))
     for out, task in zip(outs, ("a roof", "a wall"), strict=True):
@@ -260,7 +260,7 @@ async def test_a_pad_that_cannot_be_is_refused_before_anything_happens(pad: Any,
     with pytest.raises(w.ConfigError, match=words):
         await w.agent_loop(TASK, model=model, scratchpad={"initial": pad})
     assert not model.requests
-    async with current_runtime() as runtime:
+    async with current_environment() as runtime:
         await w.agent_session_open("s")
         with pytest.raises(w.ConfigError, match=words):
             await w.agent_session_set_scratchpad("s", pad)
@@ -268,7 +268,7 @@ async def test_a_pad_that_cannot_be_is_refused_before_anything_happens(pad: Any,
 
 
 async def test_sessions_and_options_that_are_none_are_refused():
-    async with current_runtime():
+    async with current_environment():
         for use in (
             w.agent_session_scratchpad("s"),
             w.agent_session_clear_scratchpad("s"),

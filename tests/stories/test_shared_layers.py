@@ -13,8 +13,8 @@ import windlass as w
 from windlass import seams
 from windlass.callers import with_cassette, with_rate_limit
 from windlass.callers.scope import MOST_SCOPES, Scope, ScopedStates, current_tenant, scope_of
-from windlass.engine.environment import Runtime
 from windlass.models.base import Emit, Request, Response
+from windlass.runtime.runtime import Runtime
 from windlass.store.memory import MemoryStore
 from windlass.testing import call, run_virtual, scripted
 

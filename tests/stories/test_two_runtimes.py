@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import windlass as w
-from windlass.engine.environment import current_runtime
+from windlass.engine.environment import current_environment
 from windlass.testing import call, scripted
 from windlass.testing.providers import FakeOpenAI
 
@@ -110,7 +110,7 @@ async def test_a_runtime_is_asked_inside_the_block_of_another(places, door):
     a, b = places
     async with b.rt:
         assert await door(a.rt) == "I am a."
-        assert current_runtime() is b.rt
+        assert current_environment() is b.rt
         only(a, b)
         assert (a.transcripts, await a.sessions(), await b.sessions()) == (1, 1, 0)
     await a.rt.aclose()
@@ -144,13 +144,13 @@ async def test_what_a_tool_looks_up_is_of_the_runtime_that_runs_it(tmp_path, pla
     @w.tool
     async def look() -> str:
         """Look around."""
-        seen.append(current_runtime())
+        seen.append(current_environment())
         return (await w.llm_call("Who?", model="writer")).text
 
     @w.tool
     def look_in_a_thread() -> str:
         """Look around from a thread."""
-        seen.append(current_runtime())
+        seen.append(current_environment())
         return "ok"
 
     child = w.Agent("writer", name="child", tools=[look])
@@ -196,7 +196,7 @@ async def test_a_stream_belongs_to_where_it_was_asked_for(places):
         async with b.rt:
             async with stream as run:
                 assert (await run.result()).output == "I am a."
-            assert current_runtime() is b.rt
+            assert current_environment() is b.rt
         only(a, b)
         assert (await a.sessions(), await b.sessions()) == (1, 0)
 
@@ -271,7 +271,7 @@ async def test_several_tasks_may_be_inside_one_runtime(tmp_path):
         async with rt:
             inside.set()
             out = await w.Agent(scripted("short")).run("x")
-        assert current_runtime() is not rt
+        assert current_environment() is not rt
         return out.output
 
     async def long() -> str:

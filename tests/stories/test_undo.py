@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import windlass as w
-from windlass.engine.environment import current_runtime
+from windlass.engine.environment import current_environment
 from windlass.events import RunEnded, UndoBegun, UndoEnded
 from windlass.store.base import Store
 from windlass.testing import call, scripted
@@ -311,7 +311,7 @@ async def test_another_tenant_undoes_nothing():
     with pytest.raises(w.NoSuchSession):
         await w.undo("s", tools=TOOLS, caller=boss)
     LOG.clear()
-    current_runtime().roles.grant("lead", "agent_session.undo")
+    current_environment().roles.grant("lead", "agent_session.undo")
     await w.undo("s", tools=TOOLS, caller=boss)
     assert LOG[1][3] == str(boss)
 

@@ -66,12 +66,12 @@ def test_a_marked_test_runs_without_pytest_asyncio(project):
             assert asyncio.get_running_loop().time() > 86_400
 
         def test_runtime(windlass_runtime):
-            from windlass.engine.environment import current_runtime
-            assert current_runtime() is windlass_runtime
+            from windlass.engine.environment import current_environment
+            assert current_environment() is windlass_runtime
 
         def test_no_runtime():
-            from windlass.engine.environment import current_runtime
-            assert current_runtime() is current_runtime()
+            from windlass.engine.environment import current_environment
+            assert current_environment() is current_environment()
     """
     project(source, "-p", "no:asyncio").assert_outcomes(passed=3)
 
@@ -128,14 +128,15 @@ def test_the_mock_queue_is_fresh_in_every_test(project):
 
 def test_the_runtime_is_fresh_and_current(project):
     source = """
-        from windlass.engine.environment import Runtime, current_runtime
+        from windlass.engine.environment import current_environment
+        from windlass.runtime.runtime import Runtime
         from windlass.models.mock import active_queue
 
         seen = []
 
         async def test_one(windlass_runtime):
             assert isinstance(windlass_runtime, Runtime)
-            assert current_runtime() is windlass_runtime
+            assert current_environment() is windlass_runtime
             assert active_queue() is windlass_runtime.mock
             seen.append(windlass_runtime)
 

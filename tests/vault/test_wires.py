@@ -12,11 +12,11 @@ import pytest
 import windlass as w
 from tests.vault.tools import tools
 from windlass.engine import environment as runtimes
-from windlass.engine.environment import Runtime
 from windlass.models.registry.capabilities import Capabilities
 from windlass.models.wires.anthropic.model import AnthropicMessages
 from windlass.models.wires.openai.chat import OpenAIChat
 from windlass.models.wires.openai.responses import OpenAIResponses
+from windlass.runtime.runtime import Runtime
 from windlass.testing.providers import (
     FakeAnthropic,
     FakeOpenAI,

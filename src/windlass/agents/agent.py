@@ -19,7 +19,7 @@ from windlass.engine.active_runs import detach
 from windlass.engine.assemble import assemble, check_agent
 from windlass.engine.decisions import check_answers
 from windlass.engine.driver import Start, conduct
-from windlass.engine.environment import Runtime, current_runtime
+from windlass.engine.environment import Environment, current_environment
 from windlass.engine.input import parse_run_prompt
 from windlass.engine.open_questions import OnPending
 from windlass.engine.option_checks import budget_of
@@ -149,16 +149,18 @@ class Agent(Generic[Deps, Output]):
         if system is not None and not callable(system):
             system = words("system", system)
         self._system = system
-        self._plans: WeakKeyDictionary[Runtime, Plan] = WeakKeyDictionary()
+        self._plans: WeakKeyDictionary[Environment, Plan] = WeakKeyDictionary()
 
     @property
     def plan(self) -> Plan:
         """What its runs are made of in the current Runtime; assembled at first use."""
-        runtime = current_runtime()
+        runtime = current_environment()
         plan = self._plans.get(runtime)
         if plan is None:
             fixed = self._system if isinstance(self._system, str) else None
-            plan = self._plans[runtime] = assemble(self._options, fixed, "agent")
+            plan = self._plans[runtime] = assemble(
+                runtime.with_defaults(self._options), fixed, "agent"
+            )
         return plan
 
     @property
@@ -387,7 +389,8 @@ class Agent(Generic[Deps, Output]):
             text = await write_system_prompt(
                 self._system, context_of(self.plan, deps, caller, session_id)
             )
-        plan = assemble(self._options, text, "agent")
+        options = current_environment().with_defaults(self._options)
+        plan = assemble(options, text, "agent")
         plan.metadata = {**(plan.metadata or {}), WRITTEN: text}
         return plan
 
@@ -429,7 +432,7 @@ class _RunRequest:
     )
 
     def __init__(self, agent: Agent[Any, Any], deps: Any, options: Mapping[str, Any]) -> None:
-        self.agent, self.runtime = agent, current_runtime()
+        self.agent, self.runtime = agent, current_environment()
         own = agent.options
         if options:
             own = {**own, **{name: value for name, value in options.items() if value is not None}}

@@ -8,7 +8,7 @@ from typing import Any, TypeVar, Unpack
 from windlass.engine import driver
 from windlass.engine.assemble import assemble, check_loop
 from windlass.engine.driver import conduct
-from windlass.engine.environment import current_runtime
+from windlass.engine.environment import current_environment
 from windlass.engine.input import parse_run_prompt
 from windlass.engine.options import LoopKeywords, merge_options
 from windlass.engine.results import LoopResult
@@ -45,8 +45,8 @@ async def run_loop(prompt: Any, typed: dict[str, Any], door: str, result: type[R
     """Run the loop with these options, as the function of this name does."""
     system = typed.pop("system", None)
     checked = check_loop(typed, door)
-    plan = assemble(checked, system, "agent_loop")
-    runtime = current_runtime()
+    runtime = current_environment()
+    plan = assemble(runtime.with_defaults(checked), system, "agent_loop")
     messages = checked.get("messages")
     begun = await driver.start(
         plan,

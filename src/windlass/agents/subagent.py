@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from windlass.agents.system_prompt import check_deps
 from windlass.engine import driver
 from windlass.engine.driver import conduct
-from windlass.engine.environment import current_runtime
+from windlass.engine.environment import current_environment
 from windlass.engine.ownership import owner_of
 from windlass.engine.results import AgentResult, tree_of
 from windlass.errors import NoSuchSession
@@ -50,7 +50,7 @@ def agent_tool(agent: Agent[Any, Any], name: str | None, description: str | None
 async def _delegate(
     agent: Agent[Any, Any], task: str, ctx: ToolContext[Any]
 ) -> ToolResult | Parked:
-    runtime = current_runtime()
+    runtime = current_environment()
     parent = ctx.scope if isinstance(ctx.scope, Run) else None
     store = parent.store if parent is not None else None
     child_id = child_session_id(ctx.session_id, ctx.call_id)

@@ -9,7 +9,7 @@ import msgspec
 
 from windlass.cli import text as words
 from windlass.cli.console import ConsoleOutput, out
-from windlass.engine.environment import Runtime
+from windlass.engine.environment import Environment
 from windlass.engine.model import with_retries
 from windlass.errors import BudgetExceeded, ModelError
 from windlass.events import JournalEntry, Replied
@@ -67,7 +67,7 @@ async def compare(
     model.check()
     done: list[Comparison] = []
     stopped: str | None = None
-    async with Runtime(store="memory:", budget=Limits(usd=max_usd)) as scope:
+    async with Environment(store="memory:", budget=Limits(usd=max_usd)) as scope:
         for compared, request in asked:
             stopped = await _ask(model, request, compared, scope.ledger)
             if stopped is not None:

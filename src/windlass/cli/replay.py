@@ -122,7 +122,7 @@ async def _replay(
 ) -> int:
     from windlass.cli.console import out
     from windlass.cli.options import load_tools, read_system
-    from windlass.engine.environment import Runtime
+    from windlass.engine.environment import Environment
     from windlass.replay.replay import entry_number, recorded_runs, replay_run
 
     start = 0 if first is None else entry_number(entries, first)
@@ -130,7 +130,7 @@ async def _replay(
     plan = _plan(agent) if agent is not None else None
     own = load_tools(tools) if tools else None
     done: list[ReplayReport] = []
-    async with Runtime(store="memory:") as runtime:
+    async with Environment(store="memory:") as runtime:
         for run in runs:
             done.append(
                 await replay_run(
@@ -160,6 +160,7 @@ def _plan(path: str) -> Plan:
     from windlass.agents.agent import Agent
     from windlass.cli.options import import_object
     from windlass.engine.assemble import assemble, check_loop
+    from windlass.engine.environment import current_environment
     from windlass.engine.model import model_of
     from windlass.errors import ConfigError, safe_repr
     from windlass.replay.replay import NeverAsked
@@ -171,6 +172,7 @@ def _plan(path: str) -> Plan:
         options["model"] = NeverAsked(model_of(options))
         for name in ("provider", "model_tier"):
             options.pop(name, None)
+        options = current_environment().with_defaults(options)
         return assemble(options, system, "agent_loop")
     if not isinstance(found, Agent):
         raise ConfigError(

@@ -22,8 +22,7 @@ from windlass.cli.store_location import find_place, match
 from windlass.cli.text import clean, one_line
 from windlass.cli.views import Redacting, View
 from windlass.config.loader import load
-from windlass.engine.environment import Runtime
-from windlass.engine.redaction import redact
+from windlass.engine.environment import Environment
 from windlass.errors import ConfigError, NoSuchSession
 from windlass.events import Event
 from windlass.json_types import JsonObject
@@ -49,7 +48,7 @@ class Work:
         self.place = find_place(chosen.store)
         self.store = self.place.open()
         self.redactor = secrets_here()
-        self.runtime = Runtime(self.store, secrets=load().secrets())
+        self.runtime = Environment(self.store, secrets=load().secrets())
         self.session_id = ""
         self.past: Before | None = None  # how the session was run before
         self.fresh = False  # it is not there yet
@@ -153,7 +152,7 @@ class Work:
         self, agent: Agent[Any, str], task: str | None, brake: Abort, sink: Any
     ) -> AgentResult[str]:
         if task is not None:  # heard when what stopped has been brought to its end
-            await self.store.post(self.session_id, "follow_up", redact(task))
+            await self.store.post(self.session_id, "follow_up", self.runtime.redact(task))
         decisions, results = self._answers
         return await agent.resume(
             self.session_id,

@@ -94,7 +94,7 @@ def _work(
     """Look at these calls of the session, or at all; or undo them, as whom and however it stands."""
     from windlass.cli.options import import_object, load_tools
     from windlass.config.loader import load
-    from windlass.engine.environment import Runtime
+    from windlass.engine.environment import Environment
     from windlass.resources.resource import is_resource
     from windlass.sessions.undo import undo, undoable
 
@@ -103,7 +103,7 @@ def _work(
     known = load_tools([path for path, thing in things.items() if not is_resource(thing)])
 
     async def work(home: Store, session_id: str) -> list[UndoStep]:
-        async with Runtime(home, secrets=load().secrets()) as scope:
+        async with Environment(home, secrets=load().secrets()) as scope:
             for row in rows:
                 scope.resources.add(row)
             if undone is None:

@@ -35,7 +35,6 @@ from windlass.loop.run import Run
 from windlass.models.base import Model, Settings
 from windlass.models.reasoning import Task
 from windlass.models.registry.capabilities import Capabilities
-from windlass.observe.transcript_file import transcript_dir
 from windlass.options.checks import words
 from windlass.options.prompts import override, words_of
 from windlass.policies.budget import BudgetGuard
@@ -116,7 +115,7 @@ def assemble(options: Mapping[str, Any], system: str | None, door: str) -> Plan:
     """A plan for runs through this door."""
     if system is not None:
         system = words("system", system)
-    if _FEW.issuperset(options) and transcript_dir(options) is None:
+    if _FEW.issuperset(options):
         model = model_of(options)
         if not model.remote and model.provider != "mock":  # else a file may speak of it
             return _simple(options, model, system, door)

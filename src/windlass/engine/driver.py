@@ -16,7 +16,7 @@ from windlass.engine.decisions import (
     post_decisions,
     take_answers,
 )
-from windlass.engine.environment import Runtime
+from windlass.engine.environment import Environment
 from windlass.engine.limits import give_up, limits_of
 from windlass.engine.open_questions import OnPending, discard_pending, keep_parked
 from windlass.engine.ownership import (
@@ -77,7 +77,7 @@ class Start:
 async def start(
     plan: Plan,
     messages: Sequence[Message],
-    runtime: Runtime,
+    environment: Environment,
     *,
     session_id: str | None = None,
     store: Store | None = None,
@@ -100,12 +100,12 @@ async def start(
     the session that is alive. `owner` is whose a child's session is. A session whose last run is parked
     takes no prompt and stays as it is, unless what it waits for is to be discarded.
     """
-    _check_prices(plan, ledger or runtime.ledger)
-    home = store or runtime.store
-    runtime.keeper_for(home)  # says what is wrong with it before anything is opened
+    _check_prices(plan, ledger or environment.ledger)
+    home = store or environment.store
+    environment.keeper_for(home)  # says what is wrong with it before anything is opened
     opening = Opening(
         home=home,
-        runtime=runtime,
+        environment=environment,
         caller=caller,
         owner=owner,
         take_over=take_over,
@@ -113,7 +113,7 @@ async def start(
     )
     journal = await opening.begin(session_id)
     try:
-        run = _run(plan, home, journal, runtime, caller, deps, sinks, ledger, run_id)
+        run = _run(plan, home, journal, environment, caller, deps, sinks, ledger, run_id)
         if len(journal.entries) > 1:
             state = standing(journal.entries)
             if state.parked and on_pending == "keep":
@@ -161,7 +161,7 @@ async def start(
 async def resume(
     plan: Plan,
     session_id: str,
-    runtime: Runtime,
+    environment: Environment,
     *,
     store: Store | None = None,
     caller: Caller | None = None,
@@ -179,9 +179,11 @@ async def resume(
     It goes on with the limits that it began with, or lower ones of the plan; `budget` replaces them.
     With `owner` it is a child's session, which goes on in the caller's name if it belongs to that owner.
     """
-    home = store or runtime.store
-    runtime.keeper_for(home)
-    opening = Opening(home=home, runtime=runtime, caller=caller, owner=owner, take_over=take_over)
+    home = store or environment.store
+    environment.keeper_for(home)
+    opening = Opening(
+        home=home, environment=environment, caller=caller, owner=owner, take_over=take_over
+    )
     journal = await opening.go_on(session_id)
     try:
         state = standing(journal.entries)
@@ -191,11 +193,11 @@ async def resume(
         if owner is None:
             known = owner_of(journal.entries)
             for who in answerers(decisions or {}, caller):
-                check_session_access(known, who, session_id, runtime, "answer")
+                check_session_access(known, who, session_id, environment, "answer")
             caller, resumed_by = caller_of_resumed(state.run, known, caller)
         if state.unfinished:
             plan = as_begun(plan, state.run.metadata)
-        run = _run(plan, home, journal, runtime, caller, deps, sinks, ledger, state.run.run_id)
+        run = _run(plan, home, journal, environment, caller, deps, sinks, ledger, state.run.run_id)
         run.took_over = take_over
         run.request_id = state.run.request_id
         run.conversation_id = state.run.conversation_id
@@ -249,17 +251,17 @@ def _run(
     plan: Plan,
     home: Store,
     journal: Journal,
-    runtime: Runtime,
+    environment: Environment,
     caller: Caller | None,
     deps: Any,
     sinks: Sequence[Sink],
     ledger: Ledger | None,
     run_id: str | None,
 ) -> Run:
-    runtime.learn(plan.model)
+    environment.learn(plan.model)
     for policy in plan.policies:
         for model in policy.models:
-            runtime.learn(model)
+            environment.learn(model)
     return Run(
         plan,
         home,
@@ -267,10 +269,10 @@ def _run(
         run_id=run_id or seams.new_id("run"),
         caller=caller or Caller.local(),
         deps=deps,
-        ledger=ledger or Ledger(plan.limits, runtime.ledger),
+        ledger=ledger or Ledger(plan.limits, environment.ledger),
         sinks=sinks,
-        redactor=runtime.redactor,
-        pool=runtime.pool,
+        redactor=environment.redactor,
+        pool=environment.pool,
     )
 
 
@@ -287,7 +289,7 @@ def _close_open_calls(run: Run, state: Standing) -> Standing:
 
 async def conduct(
     begun: Start,
-    runtime: Runtime,
+    environment: Environment,
     *,
     abort: Abort | None = None,
     leave: Abort | None = None,
@@ -298,7 +300,7 @@ async def conduct(
     if begun.outcome is not None:
         await run.journal.close()
         return begun.outcome
-    keeper = None if begun.passing is not None else runtime.keeper_for(run.store)
+    keeper = None if begun.passing is not None else environment.keeper_for(run.store)
     if keeper is not None:
         keeper.on_run_started(run.session_id)
     hold = _RunHandle(run, abort, leave, timeout, begun.parks)
@@ -308,8 +310,8 @@ async def conduct(
     if in_use() and run.around is None:
         from windlass.observe.otel import trace_run
 
-        driving = trace_run(run, driving, lambda: runtime.config)
-    task = run.loop.create_task(driving, context=runtime.new_context())
+        driving = trace_run(run, driving, lambda: environment.config)
+    task = run.loop.create_task(driving, context=environment.new_context())
     try:
         await hold.done
     except asyncio.CancelledError:
@@ -326,7 +328,7 @@ async def conduct(
         if not task.done():
             run.lingering.add(task)  # stubborn: it ends when it ends, and its session waits
         if run.threads or run.lingering:
-            runtime.linger(run)
+            environment.linger(run)
         if keeper is not None:
             keeper.over(run.session_id)
     if not task.done():

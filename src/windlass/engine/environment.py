@@ -1,7 +1,8 @@
-"""What runs share: a store, threads for synchronous tools, the mock's queue, known secrets.
+"""The environment of runs: store, ledger, threads, known secrets, configuration, and which is current.
 
-A script needs none of this by name: there is one default Runtime, which reads the nearest
-`windlass.toml` and the environment when it is first used.
+A script needs none of this by name: there is one default environment, which reads the nearest
+`windlass.toml` and the variables of the process when it is first used. Hosts make a `Runtime`
+(`windlass.runtime.runtime`), which is an environment with interfaces for them.
 """
 
 from __future__ import annotations
@@ -15,55 +16,47 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import Context, ContextVar, Token, copy_context
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 from weakref import WeakSet
 
+from windlass.access.caller import Caller
+from windlass.access.roles import Roles, RolesConfig, as_roles
+from windlass.audit.anchors import Anchor, AuditAnchor, FileAnchor, as_anchor
+from windlass.audit.seal import AuditConfig, SealScheduler
+from windlass.config.loader import Config, load
 from windlass.errors import ConfigError, safe_repr
+from windlass.json_types import JsonObject
 from windlass.loop.ledger import NO_LIMITS, Ledger, Limits
 from windlass.loop.period import Period
 from windlass.loop.run import Run
 from windlass.models.keys import Learned, learn_keys
 from windlass.models.mock import MockQueue, current_queue
+from windlass.models.registry.registry import Book, book_of
 from windlass.models.registry.scope import current_book, current_environ
 from windlass.redaction.redactor import RedactingFilter, Redactor, Secret
 from windlass.resources.current import current_resources
 from windlass.store.base import Store
 from windlass.store.memory import MemoryStore
+from windlass.store.open import StoreConfig, open_store
 from windlass.tools.tool import thread_depth
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from windlass.access.caller import Caller
-    from windlass.access.roles import Roles
-    from windlass.audit.anchors import Anchor, AuditAnchor, FileAnchor
-    from windlass.audit.seal import SealScheduler
-    from windlass.config.loader import Config
-    from windlass.engine.tool_roles import RoleTool
-    from windlass.generate.api import Models
+    from windlass.engine.host_tools import HostTools
     from windlass.models.base import Model
-    from windlass.models.registry.registry import Book
     from windlass.resources.registry import Resources
     from windlass.resources.resource import Resource
-    from windlass.runtime.audit import Audit
     from windlass.tools.tool import Tool
 
+T = TypeVar("T")
+
 _UNKNOWN: Any = object()  # nobody has asked yet
-_current: ContextVar[Runtime | None] = ContextVar("windlass_runtime", default=None)
-_default: Runtime | None = None
+_current: ContextVar[Environment | None] = ContextVar("windlass_runtime", default=None)
+_default: Environment | None = None
 
 
-class Runtime:
-    """A place to run agents: `async with w.Runtime(store="sqlite:///agents.db") as scope: …`
-
-    Inside the block it is the current Runtime for everything that names no other; several tasks may
-    be inside, and the last that leaves closes it. `environ` are the variables that hold here, in
-    place of the process's: keys, addresses, proxies, `WINDLASS_…`. `resources` are
-    the classes it offers as tools, by default all that the process has exported; `tools` are more
-    tools beside them, granted as `tool.<name>`; `roles` says who may do what: grants, `fn(caller)`, or `w.Roles`.
-    `audit_anchor` is where seals of the record are kept outside of the store: a file, a callable
-    that sends one away, or an object with `put` and `get`.
-    """
+class Environment:
+    """What the runs of a host share. `windlass.Runtime` says what each argument means."""
 
     def __init__(
         self,
@@ -79,11 +72,12 @@ class Runtime:
         audit_anchor: AuditAnchor | None = None,
     ) -> None:
         self._given_resources = None if resources is None else tuple(resources)
-        self._given_tools, self._given_roles = tools, roles
+        self._given_tools = None if tools is None else tuple(tools)
+        self._given_roles = roles
         if roles is not None:  # a mistake is one of now, not of the first call
             _ = self.roles
         if tools is not None:
-            _ = self._tools
+            _ = self._host_tools
         self._given_store, self._config_path = store, config
         self._given_anchor = audit_anchor
         self._keeper: SealScheduler | None = _UNKNOWN
@@ -116,8 +110,6 @@ class Runtime:
     def config(self) -> Config:
         """The effective `windlass.toml`."""
         if self._config is None:
-            from windlass.config.loader import load
-
             self._config = load(file=self._config_path, env=self._environ)
         return self._config
 
@@ -125,22 +117,24 @@ class Runtime:
     def book(self) -> Book:
         """What is configured about providers and models here."""
         if self._book is None:
-            from windlass.models.registry.registry import book_of
-
             self._book = book_of(self.config)
         return self._book
 
     @cached_property
     def transcript_dir(self) -> str | None:
-        """Where the environment wants every run's sidecar to go; looked at once."""
+        """The folder for the transcript of every run, from the variables; looked up once."""
         environ = os.environ if self._environ is None else self._environ
         return environ.get("WINDLASS_LLM_TRANSCRIPT_DIR") or None
+
+    def with_defaults(self, options: JsonObject) -> JsonObject:
+        """Return options of a run with those that the variables set and nobody else has set."""
+        if self.transcript_dir is None or "llm_transcript_dir" in options:
+            return options
+        return {**options, "llm_transcript_dir": self.transcript_dir}
 
     @cached_property
     def roles(self) -> Roles:
         """Who may do what: as given, else `[roles]` of the configuration, else everybody all."""
-        from windlass.access.roles import Roles, RolesConfig, as_roles
-
         if self._given_roles is not None:
             return as_roles(self._given_roles)
         grants = self.config.get(RolesConfig).grants
@@ -149,74 +143,36 @@ class Runtime:
         return Roles(grants)
 
     @cached_property
+    def _host_tools(self) -> HostTools:
+        # Loads the package of resources, which most runs do not need.
+        from windlass.engine.host_tools import HostScope, HostTools
+
+        scope = HostScope(lambda: self.store, lambda: self.roles, lambda: self.redactor)
+        return HostTools(scope, self._given_resources, self._given_tools)
+
+    @property
     def resources(self) -> Resources:
         """The resources here, as tools and for the host: `scope.resources[Product]`."""
-        from windlass.resources.registry import Resources
-        from windlass.resources.service import ResourceService
+        return self._host_tools.resources
 
-        desk = ResourceService(lambda: self.store, lambda: self.roles, lambda: self.redactor)
-        return Resources(desk, self._given_resources)
-
-    @cached_property
+    @property
     def conversations(self) -> Resources:
         """Conversations and their turns; they are nobody's tools: `scope.conversations[…]`."""
-        from windlass.access.roles import Roles
-        from windlass.resources.conversation import ConversationResource, ConversationTurn
-        from windlass.resources.registry import Resources
-        from windlass.resources.service import ResourceService
-
-        desk = ResourceService(lambda: self.store, Roles, lambda: self.redactor)
-        return Resources(desk, (ConversationResource, ConversationTurn))
-
-    @cached_property
-    def _tools(self) -> tuple[RoleTool, ...]:
-        if self._given_tools is None:
-            return ()
-        from windlass.engine.tool_roles import RoleTool
-        from windlass.tools.function import as_tools
-
-        return tuple([RoleTool(one, lambda: self.roles) for one in as_tools([*self._given_tools])])
+        return self._host_tools.conversations
 
     def tools(self, caller: Caller | None = None) -> list[Tool]:
         """Every tool here that the caller may call: the verbs of resources, and those of `tools=`."""
-        found: list[Tool] = list(self.resources.tools(caller))
-        if self.roles.is_open:
-            found += [one.inner for one in self._tools]
-        else:
-            found += [one for one in self._tools if caller is None or one.refusal(caller) is None]
-        names = [tool.name for tool in found]
-        if len(set(names)) < len(names):
-            twice = next(name for name in names if names.count(name) > 1)
-            raise ConfigError(f"two tools of this Runtime are called {twice!r}; rename one")
-        return found
-
-    @cached_property
-    def models(self) -> Models:
-        """One loop behind a model API: `await scope.models.generate("…", caller=ann)`."""
-        from windlass.generate.api import Models
-
-        return Models(self)
-
-    @cached_property
-    def audit(self) -> Audit:
-        """What agents did here, and whether the record is whole: `await scope.audit.query(…)`."""
-        from windlass.runtime.audit import Audit
-
-        return Audit(self)
+        return self._host_tools.tools_for(caller)
 
     @cached_property
     def audit_anchor(self) -> FileAnchor | Anchor | None:
         """Where seals are kept: as given, else `[audit]` of the configuration."""
         given, folder = self._given_anchor, None
         if given is None:
-            from windlass.audit.seal import AuditConfig
-
             given = self.config.get(AuditConfig).anchor
             folder = self.config.folder(AuditConfig, "anchor")
         if given is None:
             return None
-        from windlass.audit.anchors import as_anchor
-
         return as_anchor(given, folder)
 
     def keeper_for(self, store: Store) -> SealScheduler | None:
@@ -240,9 +196,6 @@ class Runtime:
         return None
 
     def _new_keeper(self, store: Store) -> SealScheduler:
-        from windlass.audit.anchors import FileAnchor
-        from windlass.audit.seal import AuditConfig, SealScheduler
-
         anchor = self.audit_anchor
         if isinstance(anchor, FileAnchor) and isinstance(store, MemoryStore):
             raise ConfigError(
@@ -263,8 +216,6 @@ class Runtime:
         if self._store is None:
             given, folder = self._given_store, None
             if given is None:
-                from windlass.store.open import StoreConfig
-
                 given = self.config.get(StoreConfig).url
                 folder = self.config.folder(StoreConfig, "url")
             self._store = self.store_at(given, folder)
@@ -287,9 +238,6 @@ class Runtime:
         key = url if folder is None else f"{folder} {url}"
         store = self._opened.get(key)
         if store is None:
-            from windlass.store import open_store
-            from windlass.store.open import StoreConfig
-
             patience = self.config.get(StoreConfig).busy_timeout
             store = open_store(place, busy_timeout=patience, folder=folder)
             self._opened[key] = store
@@ -305,6 +253,11 @@ class Runtime:
                 self._redactor.add(secret)
             _log_filter.redactors.add(self._redactor)
         return self._redactor if len(self._redactor) else None
+
+    def redact(self, value: T) -> T:
+        """Return the value without known secrets: `await home.post(id, kind, env.redact(payload))`."""
+        redactor = self.redactor
+        return value if redactor is None else redactor.value(value)
 
     def learn(self, model: Model) -> None:
         """Tell the redactor about a model's keys; they are forgotten when the model is gone."""
@@ -372,7 +325,7 @@ class Runtime:
         context.run(self._become_current)
         return context
 
-    async def __aenter__(self) -> Runtime:
+    async def __aenter__(self) -> Self:
         with self._counting:
             self._inside += 1
         _entered.set((*_entered.get(), self._become_current()))
@@ -438,13 +391,13 @@ def _reset(tokens: list[tuple[ContextVar[Any], Token[Any]]]) -> None:
             pass
 
 
-_living: WeakSet[Runtime] = WeakSet()
+_living: WeakSet[Environment] = WeakSet()
 _left_behind: list[object] = []  # unclosed: what they hold open is the parent's
 
 
 def _in_child() -> None:
-    for runtime in list(_living):
-        _left_behind.extend(runtime.after_fork())
+    for environment in list(_living):
+        _left_behind.extend(environment.after_fork())
 
 
 if hasattr(os, "register_at_fork"):
@@ -482,17 +435,17 @@ async def _outlive(run: Run) -> None:
     await run.journal.close()
 
 
-def current_runtime() -> Runtime:
-    """The Runtime of this context, else the process's default one."""
+def current_environment() -> Environment:
+    """Return the environment of this context, else the default one of the process."""
     global _default
-    runtime = _current.get()
-    if runtime is not None:
-        return runtime
+    environment = _current.get()
+    if environment is not None:
+        return environment
     if _default is None:
-        _default = Runtime()
+        _default = Environment()
     return _default
 
 
 def current_store() -> Store:
-    """The store of the current Runtime."""
-    return current_runtime().store
+    """Return the store of the current environment."""
+    return current_environment().store

@@ -8,20 +8,17 @@ does not exist: the error is that of an id which nobody has used.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+from typing import Any, Literal, TypeAlias, cast
 from urllib.parse import quote
 
 import msgspec
 
 from windlass import seams
 from windlass.access.caller import Caller, is_host
-from windlass.engine.redaction import check_new_owner
+from windlass.engine.environment import Environment
 from windlass.errors import ConfigError, NoSuchSession, safe_repr
 from windlass.events import JournalEntry, RunStarted, SessionOpened
 from windlass.store.base import SessionInfo, Store
-
-if TYPE_CHECKING:
-    from windlass.engine.environment import Runtime
 
 #: What a caller does with a session; a role grants it as `agent_session.<action>`.
 SessionAction: TypeAlias = Literal[
@@ -53,13 +50,13 @@ def check_session_access(
     owner: SessionOwner,
     caller: Caller | None,
     session_id: str,
-    scope: Runtime | None,
+    environment: Environment,
     action: SessionAction = "read",
 ) -> None:
     """Raise `NoSuchSession` unless the caller may use the session of this owner so.
 
     ```python
-    check_session_access(owner_of(journal.entries), caller, session_id, runtime, "resume")
+    check_session_access(owner_of(journal.entries), caller, session_id, environment, "resume")
     ```
     """
     if is_host(caller):
@@ -67,8 +64,8 @@ def check_session_access(
     caller = check_caller(caller)
     if owner.is_caller(caller):
         return
-    if owner.tenant == caller.tenant and scope is not None:
-        roles = scope.roles
+    if owner.tenant == caller.tenant:
+        roles = environment.roles
         if roles.grants_session(caller, action):
             return
         # Where nobody has roles or tenants, whoever answers the host's own questions is the host's to say.
@@ -100,13 +97,13 @@ async def find_session(
     home: Store,
     session_id: str,
     caller: Caller | None,
-    scope: Runtime | None,
+    environment: Environment,
     action: SessionAction = "read",
 ) -> str:
     """Return the id under which the store has the caller's session, if he may use it so.
 
     ```python
-    key = await find_session(store, "review", ann, runtime, "mail")
+    key = await find_session(store, "review", ann, environment, "mail")
     await store.post(key, "steer", "Hurry up.")
     ```
     For the host it is the id itself. `NoSuchSession` for an id that is unknown or somebody else's.
@@ -117,12 +114,12 @@ async def find_session(
     key, owner = await _look_up(home, session_id, caller)
     if owner is None:
         raise no_such_session(session_id)
-    check_session_access(owner, caller, session_id, scope, action)
+    check_session_access(owner, caller, session_id, environment, action)
     return key
 
 
 async def place_session(
-    home: Store, session_id: str, caller: Caller | None, scope: Runtime | None
+    home: Store, session_id: str, caller: Caller | None, environment: Environment
 ) -> str:
     """Return the id under which a run of this caller may begin, on a new session or one he may use."""
     if is_host(caller):
@@ -130,14 +127,14 @@ async def place_session(
     caller = check_caller(caller)
     key, owner = await _look_up(home, session_id, caller)
     if owner is None:
-        check_new_owner(caller)
+        check_new_owner(environment, caller)
     else:
-        check_session_access(owner, caller, session_id, scope, "run")
+        check_session_access(owner, caller, session_id, environment, "run")
     return key
 
 
 async def readable_sessions(
-    home: Store, caller: Caller | None, scope: Runtime | None, action: SessionAction = "read"
+    home: Store, caller: Caller | None, environment: Environment, action: SessionAction = "read"
 ) -> list[SessionInfo]:
     """The sessions of a store that the caller may use so, as the store knows them."""
     found = await home.sessions()
@@ -147,7 +144,7 @@ async def readable_sessions(
     for info in found:
         owner = owner_in(info.metadata) or await _read_owner(home, info.id) or HOST
         try:
-            check_session_access(owner, caller, info.id, scope, action)
+            check_session_access(owner, caller, info.id, environment, action)
         except NoSuchSession:
             continue
         seen.append(info)
@@ -224,6 +221,38 @@ async def _read_owner(home: Store, session_id: str) -> SessionOwner | None:
         return owner_of(await home.read(session_id)) if known is None else known
     except NoSuchSession:
         return None
+
+
+# --------------------------------------------------------------------------- ids on record
+
+
+async def check_session_id(environment: Environment, home: Store, session_id: str) -> None:
+    """Refuse a new session whose id holds a known secret: an id is written everywhere, as it is."""
+    if environment.redact(session_id) == session_id:
+        return
+    try:
+        await home.info(session_id)
+    except NoSuchSession:
+        check_new_id(environment, "session", session_id)
+
+
+def check_new_id(environment: Environment, what: str, id: str) -> None:
+    """Refuse the id of something new where it holds a known secret."""
+    if environment.redact(id) != id:
+        raise ConfigError(
+            f"the id of a {what} holds a secret, and would be on record: choose another"
+        ) from None
+
+
+def check_new_owner(environment: Environment, caller: Caller | None) -> None:
+    """Refuse to begin a session or a conversation for a caller whose name holds a known secret.
+
+    The owner has to be on record as he is: a name without its secret could be another's.
+    """
+    if caller is not None and not is_host(caller):
+        check_new_id(environment, "caller", caller.user)
+        if caller.tenant is not None:
+            check_new_id(environment, "tenant", caller.tenant)
 
 
 # --------------------------------------------------------------------------- the owner on record

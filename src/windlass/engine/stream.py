@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from windlass.detach import detach
 from windlass.engine.driver import Start, conduct
-from windlass.engine.environment import Runtime
+from windlass.engine.environment import Environment
 from windlass.engine.results import RunResult
 from windlass.engine.stream_events import StreamEvent, StreamEventAdapter
 from windlass.events import Event, Replied, RunEnded, TextDelta
@@ -54,12 +54,12 @@ class RunStream(Generic[Result]):
         self,
         begin: Callable[[_Pipe], Awaitable[Start]],
         finish: Callable[[Start, Outcome], Result],
-        runtime: Runtime,
+        environment: Environment,
         *,
         abort: Abort | None = None,
         timeout: float | None = None,
     ) -> None:
-        self._begin, self._finish, self._runtime = begin, finish, runtime
+        self._begin, self._finish, self._environment = begin, finish, environment
         self._abort, self._timeout = abort, timeout
         self._leave = Abort()
         self._pipe = _Pipe()
@@ -74,7 +74,7 @@ class RunStream(Generic[Result]):
         loop = asyncio.get_running_loop()
         driving = conduct(
             self._started,
-            self._runtime,
+            self._environment,
             abort=self._abort,
             leave=self._leave,
             timeout=self._timeout,

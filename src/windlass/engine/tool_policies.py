@@ -14,7 +14,7 @@ from windlass.loop.policy import Policy
 from windlass.loop.run import Run
 from windlass.loop.sinks import Watcher
 from windlass.observe.tool_sinks import Receipts, watcher_of
-from windlass.observe.transcript_file import sidecar_in, transcript_dir
+from windlass.observe.transcript_file import transcript_in
 from windlass.policies.call_limit import CallLimit
 from windlass.policies.consent import Consent
 from windlass.policies.progress import Progress, ProgressTool
@@ -62,8 +62,8 @@ def tooling(options: Mapping[str, Any]) -> Tooling:
         policies.append(Progress(progress.name))
     if receipts and not options.get("prefetch_next_turn"):
         policies.append(Receipts())
-    if (folder := transcript_dir(options)) is not None:
-        watchers.append(sidecar_in(folder))
+    if (folder := options.get("llm_transcript_dir")) is not None:
+        watchers.append(transcript_in(folder))
     return Tooling(tuple(policies), tuple(watchers))
 
 

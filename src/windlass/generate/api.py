@@ -16,6 +16,7 @@ from windlass.access.caller import Caller
 from windlass.engine import driver
 from windlass.engine.assemble import assemble, check_loop
 from windlass.engine.driver import Start
+from windlass.engine.environment import Environment
 from windlass.engine.input import parse_run_prompt
 from windlass.engine.options import LoopOptions, unknown
 from windlass.engine.results import LoopResult
@@ -60,7 +61,6 @@ from windlass.options.checks import (
 from windlass.usage import Usage
 
 if TYPE_CHECKING:
-    from windlass.engine.environment import Runtime
     from windlass.resources.conversation import ConversationResource
 
 FinishReason: TypeAlias = Literal["stop", "length", "tool_calls", "content_filter"]
@@ -153,8 +153,8 @@ class GenerateChunk(msgspec.Struct, frozen=True):
 class Models:
     """The model API of a Runtime: `await scope.models.generate("How many are left?", caller=ann)`."""
 
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
 
     async def generate(self, input: Any, **options: Unpack[GenerateOpts]) -> GenerateResult:
         """Answer, calling tools on the way until there is an answer or a limit is reached.
@@ -167,10 +167,10 @@ class Models:
         is run: `out.tool_calls` are yours to run. `BudgetExceeded`, `Aborted` and `ToolFailed` carry
         the `trace` so far.
         """
-        with self._runtime.as_current():
-            asked = _GenerateRequest(self._runtime, dict(options))
+        with self._environment.as_current():
+            asked = _GenerateRequest(self._environment, dict(options))
         begun = await asked.begin(input, sinks_of(asked.loop.get("on_event")))
-        outcome = await driver.conduct(begun, self._runtime, abort=asked.loop.get("abort"))
+        outcome = await driver.conduct(begun, self._environment, abort=asked.loop.get("abort"))
         return asked.answer(_result(begun, outcome))
 
     async def resume(
@@ -195,12 +195,12 @@ class Models:
         are named again, the questions that were asked stand anyway.
         """
         found = await read_continuation(
-            self._runtime, session_id, decisions, results, dict(options)
+            self._environment, session_id, decisions, results, dict(options)
         )
-        with self._runtime.as_current():
-            asked = _GenerateRequest(self._runtime, found.options, found)
+        with self._environment.as_current():
+            asked = _GenerateRequest(self._environment, found.options, found)
         begun = await asked.go_on(sinks_of(asked.loop.get("on_event")))
-        outcome = await driver.conduct(begun, self._runtime, abort=asked.loop.get("abort"))
+        outcome = await driver.conduct(begun, self._environment, abort=asked.loop.get("abort"))
         return asked.answer(_result(begun, outcome))
 
     async def resume_stream(
@@ -214,10 +214,10 @@ class Models:
     ) -> AsyncIterator[GenerateChunk]:
         """`resume` in pieces: `async for chunk in scope.models.resume_stream(id, caller=ann): …`"""
         found = await read_continuation(
-            self._runtime, session_id, decisions, results, dict(options)
+            self._environment, session_id, decisions, results, dict(options)
         )
-        with self._runtime.as_current():
-            asked = _GenerateRequest(self._runtime, found.options, found)
+        with self._environment.as_current():
+            asked = _GenerateRequest(self._environment, found.options, found)
         async with aclosing(self._pieces(asked, asked.go_on)) as pieces:
             async for chunk in pieces:
                 yield chunk
@@ -233,8 +233,8 @@ class Models:
         ```
         Whoever leaves cancels the run. What went wrong is raised at the end.
         """
-        with self._runtime.as_current():
-            asked = _GenerateRequest(self._runtime, dict(options))
+        with self._environment.as_current():
+            asked = _GenerateRequest(self._environment, dict(options))
         pieces = self._pieces(asked, lambda sinks: asked.begin(input, sinks))
         async with aclosing(pieces):  # who leaves us leaves the run
             async for chunk in pieces:
@@ -247,7 +247,7 @@ class Models:
         stream: RunStream[LoopResult] = RunStream(
             lambda pipe: begin((pipe, *sinks)),
             _result,
-            self._runtime,
+            self._environment,
             abort=asked.loop.get("abort"),
         )
         async with stream as run:
@@ -280,7 +280,7 @@ class _GenerateRequest:
     """One question: its options checked, the run that answers it, and what it came to."""
 
     def __init__(
-        self, runtime: Runtime, given: JsonObject, found: Continuation | None = None
+        self, environment: Environment, given: JsonObject, found: Continuation | None = None
     ) -> None:
         known = GenerateOpts.__optional_keys__
         for name in given:
@@ -289,12 +289,12 @@ class _GenerateRequest:
             if name not in known:
                 raise unknown(name, known, "generate")
         own = {n: _CHECKS[n](n, given[n]) if n in _CHECKS else given[n] for n in given if n in _OWN}
-        self.runtime, self.own, self.given = runtime, own, given
+        self.environment, self.own, self.given = environment, own, given
         self.caller: Caller | None = given.get("caller")
         self.found = found
         self.keeper: Keeper | None = None if found is None else found.keeper
         if own.get("conversation") is not None:
-            self.keeper = Keeper(conversation_of(runtime, own["conversation"], self.caller))
+            self.keeper = Keeper(conversation_of(environment, own["conversation"], self.caller))
         self.returns = own.get("tool_mode") == "return"
         self.loop = check_loop({n: v for n, v in given.items() if n not in _OWN}, "generate")
         self.tools = self._tools(own.get("tools"))
@@ -304,7 +304,7 @@ class _GenerateRequest:
         """All that the caller may use, or those that are named; tools may be handed in as well."""
         if self.returns and wanted is None:
             return []
-        known = {tool.name: tool for tool in self.runtime.tools(self.caller or Caller.local())}
+        known = {tool.name: tool for tool in self.environment.tools(self.caller or Caller.local())}
         if wanted is None:
             return list(known.values())
         if isinstance(wanted, str) or not isinstance(wanted, Sequence):
@@ -347,11 +347,12 @@ class _GenerateRequest:
         }
         if own.get("max_output_tokens") is not None:
             typed["max_tokens"] = own["max_output_tokens"]
-        return assemble(check_loop(typed, "generate"), own.get("system"), "generate")
+        options = self.environment.with_defaults(check_loop(typed, "generate"))
+        return assemble(options, own.get("system"), "generate")
 
     async def begin(self, input: Any, sinks: Sequence[Any]) -> Start:
         """The run that answers."""
-        with self.runtime.as_current():
+        with self.environment.as_current():
             return await self._begin(input, sinks)
 
     async def _begin(self, input: Any, sinks: Sequence[Any]) -> Start:
@@ -370,9 +371,9 @@ class _GenerateRequest:
         begun = await driver.start(
             self.plan,
             messages,
-            self.runtime,
+            self.environment,
             session_id=loop.get("session_id"),
-            store=None if place is None else self.runtime.store_at(place),
+            store=None if place is None else self.environment.store_at(place),
             caller=self.caller,
             deps=loop.get("deps"),
             sinks=sinks,
@@ -392,17 +393,17 @@ class _GenerateRequest:
         if session_id is None:
             return False
         place = self.loop.get("store")
-        home = self.runtime.store if place is None else self.runtime.store_at(place)
+        home = self.environment.store if place is None else self.environment.store_at(place)
         parked = await find_parked(home, session_id)
         if parked is None:
             return False
         if self.loop.get("on_pending") != "discard":
             raise parked
         options = {n: v for n, v in self.given.items() if n not in OF_THE_SESSION}
-        found = await read_continuation(self.runtime, session_id, None, None, options)
-        with self.runtime.as_current():
-            asked = _GenerateRequest(self.runtime, found.options, found)
-        await driver.conduct(await asked.go_on(()), self.runtime, abort=DISCARDED)
+        found = await read_continuation(self.environment, session_id, None, None, options)
+        with self.environment.as_current():
+            asked = _GenerateRequest(self.environment, found.options, found)
+        await driver.conduct(await asked.go_on(()), self.environment, abort=DISCARDED)
         return True
 
     async def go_on(self, sinks: Sequence[Any]) -> Start:
@@ -412,7 +413,7 @@ class _GenerateRequest:
         begun = await driver.resume(
             self.plan,
             found.session_id,
-            self.runtime,
+            self.environment,
             store=found.home,
             caller=found.given_caller,
             deps=loop.get("deps"),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from windlass.access.caller import Caller
-from windlass.engine.redaction import check_new_id, check_new_owner
+from windlass.engine.environment import Environment
+from windlass.engine.ownership import check_new_id, check_new_owner
 from windlass.errors import ConfigError, NotFound, PermissionDenied, safe_repr
 from windlass.events import Replied, Said, ToolMessage, ToolResulted
 from windlass.json_types import JsonObject
@@ -23,15 +24,12 @@ from windlass.resources.conversation import (
     turn_of,
 )
 
-if TYPE_CHECKING:
-    from windlass.engine.environment import Runtime
-
 
 class Conversation:
     """A conversation in the hands of one caller."""
 
-    def __init__(self, runtime: Runtime, id: str, caller: Caller | None) -> None:
-        self._rows = runtime.conversations
+    def __init__(self, environment: Environment, id: str, caller: Caller | None) -> None:
+        self._environment, self._rows = environment, environment.conversations
         self.id, self.caller = id, caller
         self.waits_for: str | None = None  # the session whose calls have no results here
 
@@ -41,8 +39,8 @@ class Conversation:
         try:
             await talks.get(self.id, caller=self.caller)
         except NotFound:
-            check_new_id("conversation", self.id)
-            check_new_owner(self.caller)
+            check_new_id(self._environment, "conversation", self.id)
+            check_new_owner(self._environment, self.caller)
             await talks.create({"id": self.id}, caller=self.caller)
             return []
         except PermissionDenied:
@@ -75,12 +73,12 @@ class Conversation:
         )
 
 
-def conversation_of(runtime: Runtime, given: object, caller: Caller | None) -> Conversation:
+def conversation_of(environment: Environment, given: object, caller: Caller | None) -> Conversation:
     """The conversation that is meant: a row of it, or its id."""
     if isinstance(given, ConversationResource):
-        return Conversation(runtime, given.id, caller)
+        return Conversation(environment, given.id, caller)
     if isinstance(given, str) and given:
-        return Conversation(runtime, given, caller)
+        return Conversation(environment, given, caller)
     raise ConfigError(f"conversation is a ConversationResource or its id, not {safe_repr(given)}")
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 from windlass.access.caller import Caller, is_host
 from windlass.engine.decisions import Given, check_answers
+from windlass.engine.environment import Environment
 from windlass.engine.ownership import caller_of_resumed, find_session, owner_of
 from windlass.engine.results import PendingCall
 from windlass.errors import ConfigError, NoSuchSession, Suspended, safe_repr
@@ -15,10 +16,6 @@ from windlass.json_types import JsonObject
 from windlass.loop.abort import Abort
 from windlass.loop.resume import standing
 from windlass.store.base import Store
-
-if TYPE_CHECKING:
-    from windlass.engine.environment import Runtime
-
 
 #: Options of `generate` that a session which goes on has already.
 OF_THE_SESSION: Final = ("session_id", "conversation", "run_id", "on_pending")
@@ -66,7 +63,7 @@ async def find_parked(home: Store, session_id: str) -> Suspended | None:
 
 
 async def read_continuation(
-    runtime: Runtime,
+    environment: Environment,
     session_id: str,
     decisions: Given | None,
     results: Mapping[str, Any] | None,
@@ -80,8 +77,8 @@ async def read_continuation(
         if name in options:
             raise ConfigError(f"resume has no option {name!r}: the session knows it")
     place, given = options.get("store"), options.get("caller")
-    home = runtime.store if place is None else runtime.store_at(place)
-    key = await find_session(home, session_id, given, runtime, "resume")
+    home = environment.store if place is None else environment.store_at(place)
+    key = await find_session(home, session_id, given, environment, "resume")
     entries = await home.read(key)
     begun = standing(entries).run
     if begun is None:
@@ -93,7 +90,7 @@ async def read_continuation(
     kept = cast("JsonObject | None", (begun.metadata or {}).get(KEPT))
     keeper = None
     if kept is not None:
-        keeper = Keeper(Conversation(runtime, kept["id"], own), kept["before"])
+        keeper = Keeper(Conversation(environment, kept["id"], own), kept["before"])
     return Continuation(
         session_id, home, given, {**options, "caller": own}, keeper, decisions, results
     )

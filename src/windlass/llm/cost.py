@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from windlass.engine.environment import current_runtime
+from windlass.engine.environment import current_environment
 from windlass.errors import ConfigError, safe_repr
 from windlass.loop.ledger import NO_LIMITS
 from windlass.loop.reply import cost_of
@@ -100,7 +100,7 @@ def llm_session_cost() -> SessionCost:
     print(f"${cost.total_cost:.4f} for {cost.call_count} calls")
     ```
     """
-    books = current_runtime().ledger
+    books = current_environment().ledger
     return SessionCost(books.paid_usd, books.input_tokens, books.output_tokens, books.calls)
 
 
@@ -110,13 +110,13 @@ def llm_budget(max_cost: float | None) -> None:
     What was spent before counts. A call that would cross it is not made: `llm_call` raises
     `BudgetExceeded`, a run ends as `budget_exhausted`. None takes the limit away.
     """
-    books = current_runtime().ledger
+    books = current_environment().ledger
     limits = msgspec.structs.replace(books.limits, usd=max_cost)
     books.limit(NO_LIMITS if limits == NO_LIMITS else limits)
 
 
 def llm_budget_remaining() -> float | None:
     """Dollars left of the Runtime's budget; None when none is set."""
-    books = current_runtime().ledger
+    books = current_environment().ledger
     limit = books.limits.usd
     return None if limit is None else max(0.0, limit - books.usd)

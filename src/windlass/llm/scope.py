@@ -11,7 +11,7 @@ import msgspec
 
 from windlass import seams
 from windlass.access.caller import Caller
-from windlass.engine.environment import Runtime, current_runtime
+from windlass.engine.environment import Environment, current_environment
 from windlass.errors import BudgetExceeded, StoreError, TestBroken, attribute
 from windlass.loop.meter import CallMeter, FailedRequest
 from windlass.loop.reply import attempts_of, repair_reply
@@ -56,7 +56,7 @@ NOBODY = Who()
 
 
 async def call_with_accounting(
-    runtime: Runtime,
+    runtime: Environment,
     model: Model,
     request: Request,
     ask: Callable[[Request, CallMeter], Awaitable[Response]],
@@ -121,7 +121,7 @@ def _since(started: float) -> float:
     return (seams.monotonic() - started) * 1000
 
 
-async def _enter(runtime: Runtime, calls: list[ModelCall]) -> None:
+async def _enter(runtime: Environment, calls: list[ModelCall]) -> None:
     """Put the calls on the books; an answer that is paid for is not lost because that fails."""
     if runtime.redactor is not None:
         calls = runtime.redactor.value(calls)
@@ -209,7 +209,7 @@ async def ask_once(
     Neither what is shown while it comes nor the reply itself holds a secret that is known. The call
     is on the books of `who`, whatever becomes of it.
     """
-    runtime = current_runtime()
+    runtime = current_environment()
     runtime.learn(model)
 
     async def ask(request: Request, meter: CallMeter) -> Response:
@@ -223,7 +223,7 @@ async def ask_once(
 
 
 def _reply(
-    runtime: Runtime, model: Model, request: Request, emit: Emit
+    runtime: Environment, model: Model, request: Request, emit: Emit
 ) -> Coroutine[Any, Any, Response]:
     """The call itself, in a span where somebody records them."""
     if in_use():
@@ -235,7 +235,7 @@ def _reply(
     return model.respond(request, emit)
 
 
-async def _call_model(runtime: Runtime, model: Model, request: Request, emit: Emit) -> Response:
+async def _call_model(runtime: Environment, model: Model, request: Request, emit: Emit) -> Response:
     redactor, clean = runtime.redactor, None
     if redactor is not None and emit is not silent:
         clean = CleanShow(redactor, cast("Sink", emit))

@@ -1,4 +1,4 @@
-"""A file beside a run: `llm_transcript.jsonl`, what the model saw and said, a line for each thing.
+"""The transcript file of a run: `llm_transcript.jsonl`, what the model saw and said, line by line.
 
 Lines have a `type` and the session they belong to. `run` says who was asked; `frame` what stood
 before the messages; `message` is a message as the model saw it; `view` replaces all of them so far;
@@ -9,14 +9,13 @@ A sink: what it cannot write is logged, and the run goes on.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, cast
 
 import msgspec
 
 from windlass import seams
-from windlass.engine.environment import current_runtime
 from windlass.errors import ConfigError
 from windlass.events import (
     Event,
@@ -34,18 +33,10 @@ from windlass.messages import Message
 from windlass.store.view import ViewFold
 
 FILE: Final = "llm_transcript.jsonl"
-VARIABLE: Final = "WINDLASS_LLM_TRANSCRIPT_DIR"
 
 
-def transcript_dir(options: Mapping[str, Any]) -> str | None:
-    """Where the sidecar goes: what the options say, else the environment."""
-    if "llm_transcript_dir" in options:
-        return options["llm_transcript_dir"]
-    return current_runtime().transcript_dir
-
-
-def sidecar_in(folder: str) -> Callable[[Run], Watcher]:
-    """What makes a run's sidecar in the folder, which is made where it is not there yet."""
+def transcript_in(folder: str) -> Callable[[Run], Watcher]:
+    """Make a function that lets a run write its transcript in the folder, which is created."""
 
     def make(run: Run) -> Watcher:
         path = Path(folder).expanduser() / FILE
@@ -53,13 +44,13 @@ def sidecar_in(folder: str) -> Callable[[Run], Watcher]:
             os.close(open_private(path, append=True, make_folders=True))
         except (OSError, ValueError) as error:
             raise ConfigError(f"llm_transcript_dir {folder!r} cannot be written: {error}") from None
-        return Watcher(Sidecar(run, path).look)
+        return Watcher(TranscriptFile(run, path).look)
 
     return make
 
 
-class Sidecar:
-    """Writes down one run."""
+class TranscriptFile:
+    """The writer of one run's lines."""
 
     def __init__(self, run: Run, path: Path) -> None:
         self.run, self.path = run, path

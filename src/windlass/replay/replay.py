@@ -15,7 +15,7 @@ import msgspec
 from windlass import seams
 from windlass.engine import driver
 from windlass.engine.driver import conduct
-from windlass.engine.environment import Runtime
+from windlass.engine.environment import Environment
 from windlass.errors import ConfigError, TestBroken
 from windlass.events import (
     INTERRUPTED,
@@ -132,7 +132,7 @@ async def replay_run(
     session_id: str,
     entries: Sequence[JournalEntry],
     run: RecordedRun,
-    runtime: Runtime,
+    environment: Environment,
     *,
     first: int = 0,
     plan: Plan | None = None,
@@ -160,7 +160,7 @@ async def replay_run(
         begun = await driver.start(
             plan,
             run.prompts,
-            runtime,
+            environment,
             session_id=session_id,
             store=store,
             run_id=run.begun.run_id,
@@ -171,7 +171,7 @@ async def replay_run(
             ],
         )
     else:
-        begun = await driver.resume(plan, session_id, runtime, store=store)
+        begun = await driver.resume(plan, session_id, environment, store=store)
     begun.run.around = playback
     playback.store, playback.session_id = (store, session_id) if own else (None, "")
     await playback.post()  # what was there before the first request
@@ -181,7 +181,7 @@ async def replay_run(
     }
     done = ReplayReport(run)
     try:
-        outcome = await conduct(begun, runtime)
+        outcome = await conduct(begun, environment)
         done.status = outcome.status
         playback.must_be_over(outcome.status)
     except RecordEnds:

@@ -1,1 +1,1 @@
-"""The interfaces of a Runtime beside its models: its audit."""
+"""The public `Runtime` and its audit interface."""

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Unpack
+from typing import Unpack
 
 from windlass.access.caller import Caller, is_host
-from windlass.audit import anchors
-from windlass.audit import query as asking
-from windlass.audit import verify as verifying
+from windlass.audit import anchors, query, verify
 from windlass.audit.anchors import AnchorContents, AuditAnchor
 from windlass.audit.query import AuditPage, AuditQuery
 from windlass.audit.seal import SealScheduler
 from windlass.audit.verify import AuditReport
-from windlass.engine.environment import current_runtime
+from windlass.engine.environment import Environment, current_environment
 from windlass.engine.ownership import check_caller, find_session, readable_sessions
 from windlass.errors import ConfigError
 from windlass.store.seals import Seal
-
-if TYPE_CHECKING:
-    from windlass.engine.environment import Runtime
 
 
 class Audit:
     """What agents did here, and whether the record of it is whole: `scope.audit`."""
 
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
 
     async def query(
         self, *, viewer: Caller | None = None, **which: Unpack[AuditQuery]
@@ -42,16 +37,16 @@ class Audit:
         `viewer`, a `Caller`, only calls of sessions that he began or has the grant
         `agent_session.audit` for; a page may then be shorter than `limit`.
         """
-        store = self._runtime.audited
+        store = self._environment.audited
         if is_host(viewer):
-            return await asking.query(store, **which)
+            return await query.query(store, **which)
         viewer = check_caller(viewer)
         if "session" in which:
             named = which["session"]
-            which["session"] = await find_session(store, named, viewer, self._runtime, "audit")
+            which["session"] = await find_session(store, named, viewer, self._environment, "audit")
         which["tenant"] = viewer.tenant
-        page = await asking.query(store, **which)
-        known = await readable_sessions(store, viewer, self._runtime, "audit")
+        page = await query.query(store, **which)
+        known = await readable_sessions(store, viewer, self._environment, "audit")
         ids = {info.id for info in known}
         entries = tuple([one for one in page.entries if one.session in ids])
         return AuditPage(entries, page.cursor)
@@ -67,29 +62,29 @@ class Audit:
 
         Without `anchor` it is that of the Runtime. What cannot be known is in `not_covered`.
         """
-        runtime = self._runtime
-        place = runtime.audit_anchor if anchor is None else anchors.as_anchor(anchor)
+        environment = self._environment
+        place = environment.audit_anchor if anchor is None else anchors.as_anchor(anchor)
         kept: AnchorContents | None = None
         if place is not None:
-            kept = await anchors.get(place, runtime.pool())
+            kept = await anchors.get(place, environment.pool())
             if kept is None and anchor is not None:
                 raise ConfigError(
                     "a callable cannot be asked what it was told; verify with the file, or an "
                     "object that has get"
                 )
-        return await verifying.verify(runtime.audited, kept, tenant=tenant, session=session)
+        return await verify.verify(environment.audited, kept, tenant=tenant, session=session)
 
     async def seal(self) -> list[Seal]:
         """Seal and anchor now all that has moved since its last seal, whoever wrote it."""
-        runtime = self._runtime
-        store = runtime.audited
-        keeper = runtime.keeper_for(store) or SealScheduler(store, None, runtime.pool, 60.0)
+        environment = self._environment
+        store = environment.audited
+        keeper = environment.keeper_for(store) or SealScheduler(store, None, environment.pool, 60.0)
         return await keeper.seal()
 
 
 async def audit_query(*, viewer: Caller | None = None, **which: Unpack[AuditQuery]) -> AuditPage:
     """What agents did, in the store of the current Runtime: `await w.audit_query(session="s1")`."""
-    return await Audit(current_runtime()).query(viewer=viewer, **which)
+    return await Audit(current_environment()).query(viewer=viewer, **which)
 
 
 async def audit_verify(
@@ -99,9 +94,9 @@ async def audit_verify(
     anchor: AuditAnchor | None = None,
 ) -> AuditReport:
     """Is the record of the current Runtime whole? `assert (await w.audit_verify()).ok`"""
-    return await Audit(current_runtime()).verify(tenant=tenant, session=session, anchor=anchor)
+    return await Audit(current_environment()).verify(tenant=tenant, session=session, anchor=anchor)
 
 
 async def audit_seal() -> list[Seal]:
     """Seal and anchor now what moved: `await w.audit_seal()`."""
-    return await Audit(current_runtime()).seal()
+    return await Audit(current_environment()).seal()

@@ -22,12 +22,12 @@ from typing import Any, Final, TypeAlias, cast
 import msgspec
 
 from windlass.access.caller import Caller, is_host
-from windlass.engine.environment import Runtime
 from windlass.errors import ConfigError, nearest
 from windlass.generate.api import GenerateChunk, GenerateResult
 from windlass.generate.resume import OF_THE_SESSION
 from windlass.json_types import JsonObject
 from windlass.loop.resume_input import Allow, Deny
+from windlass.runtime.runtime import Runtime
 from windlass.server.limits import lower_limits
 from windlass.server.refusal import RequestRefused, describe_failure, refuse
 from windlass.server.turns import MediaUrls, TurnRules

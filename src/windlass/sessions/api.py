@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -15,15 +15,14 @@ from windlass import seams
 from windlass.access.caller import Caller, is_host
 from windlass.engine.ownership import (
     BEGIN_TRIES,
-    SessionAction,
     as_seen_by,
-    find_session,
+    check_session_id,
     owner_metadata,
     place_session,
     readable_sessions,
     wait_for_beginner,
 )
-from windlass.engine.redaction import check_session_id, redact
+from windlass.engine.session import SessionScope
 from windlass.engine.transcript import Transcript, transcript_of
 from windlass.errors import ConfigError, NoSuchSession, SessionHeld, StoreError, safe_repr
 from windlass.events import (
@@ -42,11 +41,8 @@ from windlass.json_types import JsonObject
 from windlass.messages import Message
 from windlass.policies.scratchpad.inbox import standing
 from windlass.policies.scratchpad.pad import as_data
-from windlass.store.base import InboxKind, Journal, SessionInfo, Store
+from windlass.store.base import InboxKind, SessionInfo, Store
 from windlass.store.view import ViewFold, messages_of, whole
-
-if TYPE_CHECKING:
-    from windlass.engine.environment import Runtime
 
 _OF_CALLERS: Final = ("steer", "follow_up", "cancel", "suspend", "resume")
 
@@ -96,20 +92,21 @@ async def agent_session_open(
     await agent.run("hello", session_id=session.id)
     ```
     """
-    home, scope = _home(store), _scope(caller)
+    scope = SessionScope.current(store, caller)
+    environment, home = scope.environment, scope.home
     name = _check_id(id) if id is not None else seams.new_id("session")
-    metadata = owner_metadata(caller, redact(metadata))
+    metadata = owner_metadata(caller, environment.redact(metadata))
     for attempt in count():
         try:
-            return await _read(home, await find_session(home, name, caller, scope, "run"), caller)
+            return await _read(scope, await scope.find(name, "run"))
         except NoSuchSession:
             if attempt == BEGIN_TRIES:
                 raise
-        await check_session_id(home, name)
-        key = await place_session(home, name, caller, scope)
+        await check_session_id(environment, home, name)
+        key = await place_session(home, name, caller, environment)
         above = parent_id
         if above is not None:
-            above = await find_session(home, above, caller, scope, "run")
+            above = await scope.find(above, "run")
         try:
             journal = await home.open(key, metadata=metadata, parent_id=above)
             await journal.close()
@@ -125,15 +122,16 @@ async def agent_session_read(
 
     With `caller` it is one that he began, or has a role for; any other is `NoSuchSession`.
     """
-    home, key = await _find_session(id, store, caller, "read")
-    return await _read(home, key, caller)
+    scope = SessionScope.current(store, caller)
+    return await _read(scope, await scope.find(id, "read"))
 
 
 async def agent_session_list(
     *, store: Store | None = None, caller: Caller | None = None
 ) -> list[SessionInfo]:
     """All sessions, the latest first; with `caller`, those that he may read."""
-    found = await readable_sessions(_home(store), caller, _scope(caller))
+    scope = SessionScope.current(store, caller)
+    found = await readable_sessions(scope.home, caller, scope.environment)
     return [as_seen_by(info, caller) for info in found]
 
 
@@ -141,8 +139,12 @@ async def agent_session_reset(
     id: str, *, store: Store | None = None, caller: Caller | None = None
 ) -> None:
     """Everything said so far leaves the view; the id and the record stay."""
-    home, key = await _find_session(id, store, caller, "edit")
-    await _append(home, key, SessionReset())
+    scope = SessionScope.current(store, caller)
+    journal = await scope.home.open(await scope.find(id, "edit"), create=False)
+    try:
+        journal.append(SessionReset())
+    finally:
+        await journal.close()
 
 
 async def agent_session_trim(
@@ -155,8 +157,8 @@ async def agent_session_trim(
     """
     if keep_last < 0:
         raise ConfigError(f"keep_last is a number of messages, not {keep_last}")
-    home, key = await _find_session(id, store, caller, "edit")
-    journal = await home.open(key, create=False)
+    scope = SessionScope.current(store, caller)
+    journal = await scope.home.open(await scope.find(id, "edit"), create=False)
     try:
         messages = messages_of(journal.entries)
         start = _cut(messages, keep_last)
@@ -179,10 +181,11 @@ async def agent_session_fork(
     What the original is still doing stays its own: an open call is not copied, for it would run twice.
     The fork belongs to `caller`; what the host forks belongs to whoever began the original.
     """
-    home, key = await _find_session(id, store, caller, "fork")
-    entries = await home.read(key)
+    scope = SessionScope.current(store, caller)
+    key = await scope.find(id, "fork")
+    entries = await scope.home.read(key)
     end, size = _last_whole(entries)
-    return await _fork(home, key, new_id, entries[:end], size, caller)
+    return await _fork(scope, key, new_id, entries[:end], size)
 
 
 async def agent_session_fork_at(
@@ -199,10 +202,11 @@ async def agent_session_fork_at(
     """
     if n < 0:
         raise ConfigError(f"a session is forked after some messages, not after {n}")
-    home, key = await _find_session(id, store, caller, "fork")
-    entries = await home.read(key)
+    scope = SessionScope.current(store, caller)
+    key = await scope.find(id, "fork")
+    entries = await scope.home.read(key)
     size = whole(messages_of(entries), n)
-    return await _fork(home, key, new_id, _first(entries, size), size, caller)
+    return await _fork(scope, key, new_id, _first(entries, size), size)
 
 
 async def agent_session_remind(
@@ -222,8 +226,9 @@ async def agent_session_remind(
     words = Reminder(reminder) if isinstance(reminder, str) else reminder
     if type(cast("object", words)) is not Reminder:
         raise ConfigError(f"a reminder is made by system_reminder(…), not {safe_repr(reminder)}")
-    home, key = await _find_session(id, store, caller, "mail")
-    await home.post(key, "remind", redact(msgspec.to_builtins(words)))
+    scope = SessionScope.current(store, caller)
+    payload = scope.environment.redact(msgspec.to_builtins(words))
+    await scope.home.post(await scope.find(id, "mail"), "remind", payload)
 
 
 async def agent_session_post(
@@ -251,48 +256,24 @@ async def agent_session_post(
             raise ConfigError(f"a caller posts a text, not {safe_repr(payload)}")
         if kind == "suspend":
             payload = {"reason": payload or "suspended"}
-    home, key = await _find_session(id, store, caller, "mail")
-    return await home.post(key, kind, redact(payload))
+    scope = SessionScope.current(store, caller)
+    key = await scope.find(id, "mail")
+    return await scope.home.post(key, kind, scope.environment.redact(payload))
 
 
 async def agent_session_close(
     id: str, *, store: Store | None = None, caller: Caller | None = None
 ) -> bool:
     """Remove the session and everything recorded of it; False when there was none."""
+    scope = SessionScope.current(store, caller)
     try:
-        home, key = await _find_session(id, store, caller, "edit")
+        key = await scope.find(id, "edit")
     except NoSuchSession:
         return False
-    return await home.delete(key)
+    return await scope.home.delete(key)
 
 
 # --------------------------------------------------------------------------- how
-
-
-def _home(store: Store | None) -> Store:
-    if store is not None:
-        return store
-    from windlass.engine.environment import (
-        current_store,  # runs need sessions too: no circle at import
-    )
-
-    return current_store()
-
-
-def _scope(caller: Caller | None) -> Runtime | None:
-    """Whose roles are asked: those of the current Runtime, where it is not the host who asks."""
-    if is_host(caller):
-        return None
-    from windlass.engine.environment import current_runtime
-
-    return current_runtime()
-
-
-async def _find_session(
-    id: str, store: Store | None, caller: Caller | None, action: SessionAction
-) -> tuple[Store, str]:
-    home = _home(store)
-    return home, await find_session(home, id, caller, _scope(caller), action)
 
 
 def _check_id(id: str) -> str:
@@ -301,8 +282,9 @@ def _check_id(id: str) -> str:
     return id
 
 
-async def _read(home: Store, id: str, caller: Caller | None) -> Session:
-    info, entries = as_seen_by(await home.info(id), caller), await home.read(id)
+async def _read(scope: SessionScope, id: str) -> Session:
+    home = scope.home
+    info, entries = as_seen_by(await home.info(id), scope.caller), await home.read(id)
     state = standing(entries, await home.inbox(id))
     return Session(
         id=info.id,
@@ -318,14 +300,6 @@ async def _read(home: Store, id: str, caller: Caller | None) -> Session:
     )
 
 
-async def _append(home: Store, id: str, entry: JournalEntry) -> None:
-    journal: Journal = await home.open(id, create=False)
-    try:
-        journal.append(redact(entry))
-    finally:
-        await journal.close()
-
-
 def _cut(messages: Sequence[Message], keep_last: int) -> int:
     """Where a view may begin so that about `keep_last` messages are left."""
     size = len(messages)
@@ -336,30 +310,26 @@ def _cut(messages: Sequence[Message], keep_last: int) -> int:
 
 
 async def _fork(
-    home: Store,
-    id: str,
-    new_id: str | None,
-    entries: list[JournalEntry],
-    size: int,
-    caller: Caller | None,
+    scope: SessionScope, id: str, new_id: str | None, entries: list[JournalEntry], size: int
 ) -> Session:
+    environment, home, caller = scope
     name = _check_id(new_id) if new_id is not None else seams.new_id("session")
-    await check_session_id(home, name)
+    await check_session_id(environment, home, name)
     if is_host(caller):
         await home.fork(id, name, _with_run_ended(entries), size)
-        return await _read(home, name, caller)
-    scope, owner = _scope(caller), owner_metadata(caller)
-    key = await place_session(home, name, caller, scope)
+        return await _read(scope, name)
+    owner = owner_metadata(caller)
+    key = await place_session(home, name, caller, environment)
     try:
         await home.fork(id, key, _with_run_ended(entries), size, owner)
     except StoreError:
-        taken, key = key, await place_session(home, name, caller, scope)
+        taken, key = key, await place_session(home, name, caller, environment)
         if key == taken:
             raise
         await home.fork(
             id, key, _with_run_ended(entries), size, owner
         )  # beside that of another tenant
-    return await _read(home, key, caller)
+    return await _read(scope, key)
 
 
 def _with_run_ended(entries: list[JournalEntry]) -> list[JournalEntry]:

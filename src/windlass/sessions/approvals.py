@@ -14,9 +14,8 @@ import msgspec
 from windlass import seams
 from windlass.access.caller import Caller, is_host
 from windlass.detach import detach
-from windlass.engine.environment import current_runtime, current_store
-from windlass.engine.ownership import find_session, readable_sessions
-from windlass.engine.redaction import redact
+from windlass.engine.ownership import readable_sessions
+from windlass.engine.session import SessionScope
 from windlass.errors import AlreadyAnswered, ConfigError, WindlassError, nearest, safe_repr
 from windlass.events import (
     InboxTaken,
@@ -81,12 +80,12 @@ async def approvals(
 
     With `caller`, those of sessions that he began or that a role lets him answer for.
     """
-    runtime = current_runtime()
-    home = store or runtime.store
+    scope = SessionScope.current(store, caller)
+    home = scope.home
     if session_id is not None:
-        ids = [await find_session(home, session_id, caller, runtime, "answer")]
+        ids = [await scope.find(session_id, "answer")]
     else:
-        known = await readable_sessions(home, caller, runtime, "answer")
+        known = await readable_sessions(home, caller, scope.environment, "answer")
         ids = [info.id for info in known if info.status == "suspended"]
     found: list[PendingApproval] = []
     for one in ids:
@@ -125,7 +124,8 @@ async def answer(
 
     All are looked at before any is answered, and those of one session are answered wholly or not at all.
     """
-    home, by = store or current_store(), check_by(by)
+    by = check_by(by)
+    environment, home, _ = SessionScope.current(store, by)
     waiting = await approvals(home, caller=by)
     chosen = [find_approval(one, waiting) for one in dict.fromkeys(ids)]
     for one in chosen:
@@ -138,7 +138,7 @@ async def answer(
         asked = {one.call_id: one for one in chosen if one.session_id == session_id}
         said = {call: answer_as_data(allowed, who, one.id, reason) for call, one in asked.items()}
         try:
-            await home.post(session_id, "decision", redact(said))
+            await home.post(session_id, "decision", environment.redact(said))
         except AlreadyAnswered as error:
             raise _already_answered(asked[error.call_id], error.action, error.by) from None
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from windlass import seams
 from windlass.access.approval import LASTS
 from windlass.access.caller import Caller
-from windlass.engine.environment import current_runtime
-from windlass.engine.ownership import find_session
-from windlass.engine.redaction import redact
+from windlass.engine.session import SessionScope
 from windlass.errors import ConfigError, safe_repr
 from windlass.events import PlanApproved
 from windlass.loop.resume_input import check_by, name_of_answerer
@@ -22,10 +20,9 @@ async def plan_of(
     session_id: str, *, store: Store | None = None, caller: Caller | None = None
 ) -> EffectPlan:
     """The plan that a session with `dry_run="plan"` has made: `await w.plan_of("s1")`."""
-    runtime = current_runtime()
-    home = store or runtime.store
-    key = await find_session(home, session_id, caller, runtime, "read")
-    found = plan_in(await home.read(key), key)
+    scope = SessionScope.current(store, caller)
+    key = await scope.find(session_id, "read")
+    found = plan_in(await scope.home.read(key), key)
     if found is None:
         raise _none(session_id)
     return found
@@ -50,10 +47,10 @@ async def approve_plan(
         raise ConfigError(f"a plan is `out.plan` or the id of its session, not {safe_repr(plan)}")
     who = name_of_answerer(check_by(by), name, "approved")
     until = None if expires_in is None else seams.now() + _seconds("expires_in", expires_in)
-    runtime = current_runtime()
-    home = store or runtime.store
+    scope = SessionScope.current(store, by)
+    home = scope.home
     session_id = plan if isinstance(plan, str) else plan.session_id
-    session_id = await find_session(home, session_id, by, runtime, "answer")
+    session_id = await scope.find(session_id, "answer")
     if not at_rest(await home.read(session_id)):
         raise ConfigError(
             f"session {session_id!r} has not ended and may be at work: resume it first"
@@ -72,7 +69,7 @@ async def approve_plan(
             raise ConfigError(f"plan {found.id[:12]} was used by {found.used_by}; make a new one")
         if found.approved_by is not None and not found.expired:
             raise ConfigError(f"plan {found.id[:12]} was approved already, by {found.approved_by}")
-        journal.append(redact(PlanApproved(found.id, who, until)))
+        journal.append(scope.environment.redact(PlanApproved(found.id, who, until)))
         journal.flush()
         await journal.durable()
         return plan_in(journal.entries, session_id) or found

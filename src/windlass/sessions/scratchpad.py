@@ -11,8 +11,7 @@ from typing import Any, Final, cast
 
 from windlass import seams
 from windlass.access.caller import Caller
-from windlass.engine.environment import current_runtime
-from windlass.engine.ownership import SessionAction, find_session
+from windlass.engine.session import SessionScope
 from windlass.errors import ConfigError, Conflict, Locked, safe_repr
 from windlass.events import (
     AgentScratchpad,
@@ -47,8 +46,8 @@ async def agent_session_scratchpad(
     print(pad["goals"][0]["text"])
     ```
     """
-    home, key = await _find_session(id, store, caller, "read")
-    state = await _standing(home, key)
+    scope = SessionScope.current(store, caller)
+    state = await _standing(scope.home, await scope.find(id, "read"))
     return as_data(state.pad)
 
 
@@ -71,12 +70,10 @@ async def agent_session_set_scratchpad(
     if the pad has changed since; a run that is at work may find that out later, and then records
     the edit as `refused`.
     """
-    checked = read_pad(pad, "pad")
-    redactor = current_runtime().redactor
-    if redactor is not None:
-        checked = redactor.value(checked)
-    home, key = await _find_session(id, store, caller, "edit")
-    return await _edit(key, "set", as_data(checked), options, home)
+    scope = SessionScope.current(store, caller)
+    checked = scope.environment.redact(read_pad(pad, "pad"))
+    key = await scope.find(id, "edit")
+    return await _edit(key, "set", as_data(checked), options, scope.home)
 
 
 async def agent_session_clear_scratchpad(
@@ -92,19 +89,11 @@ async def agent_session_clear_scratchpad(
     await agent_session_clear_scratchpad("review")
     ```
     """
-    home, key = await _find_session(id, store, caller, "edit")
-    return await _edit(key, "clear", None, options, home)
+    scope = SessionScope.current(store, caller)
+    return await _edit(await scope.find(id, "edit"), "clear", None, options, scope.home)
 
 
 # --------------------------------------------------------------------------- how
-
-
-async def _find_session(
-    id: str, store: Store | None, caller: Caller | None, action: SessionAction
-) -> tuple[Store, str]:
-    runtime = current_runtime()
-    home = store or runtime.store
-    return home, await find_session(home, id, caller, runtime, action)
 
 
 async def _standing(home: Store, id: str) -> Scratch:

@@ -11,8 +11,9 @@ from typing import Any, Final, cast
 import msgspec
 
 from windlass import seams
+from windlass.engine.environment import current_environment
 from windlass.engine.input import parse_prompt
-from windlass.engine.redaction import check_session_id, redact
+from windlass.engine.ownership import check_session_id
 from windlass.errors import ConfigError, NoSuchSession, safe_repr
 from windlass.events import Reshaped
 from windlass.files import LARGEST_EXPORT, read_regular
@@ -74,17 +75,15 @@ async def agent_session_seed_from_jsonl(
         messages = _last(messages, most)
     if not messages:
         raise ConfigError(f"nothing of {path} is left to begin a session with")
-    if store is None:
-        from windlass.engine.environment import current_store
-
-        store = current_store()
+    environment = current_environment()
+    store = store or environment.store
     name = chosen.get("new_id") or seams.new_id("session")
     await _must_be_new(store, name)
-    await check_session_id(store, name)
+    await check_session_id(environment, store, name)
     source = {"file": Path(path).name, "provider": recorded.provider, "model": recorded.model}
-    journal = await store.open(name, metadata=redact({"seeded_from": source}))
+    journal = await store.open(name, metadata=environment.redact({"seeded_from": source}))
     try:
-        journal.append(redact(Reshaped(0, 0, tuple(messages), "seed")))
+        journal.append(environment.redact(Reshaped(0, 0, tuple(messages), "seed")))
     finally:
         await journal.close()
     return await agent_session_read(name, store=store)

@@ -17,9 +17,9 @@ import msgspec
 
 from windlass import seams
 from windlass.access.caller import Caller, is_host
-from windlass.engine.environment import current_runtime
-from windlass.engine.ownership import caller_of_resumed, find_session, owner_of
-from windlass.engine.redaction import redact
+from windlass.engine.environment import Environment
+from windlass.engine.ownership import caller_of_resumed, owner_of
+from windlass.engine.session import SessionScope
 from windlass.errors import (
     ConfigError,
     Conflict,
@@ -92,8 +92,7 @@ async def undo(
     """
     who = name_of_answerer(check_by(by), name, "operator")
     if not is_host(by):
-        home, scope = store or current_runtime().store, current_runtime()
-        session_id = await find_session(home, session_id, by, scope, "undo")
+        session_id = await SessionScope.current(store, by).find(session_id, "undo")
     work = await _Undoing.of(session_id, tools, caller, deps, store, who)
     chosen = work.select_calls(call_ids)
     state = standing(work.entries)
@@ -110,6 +109,7 @@ class _Undoing:
 
     def __init__(
         self,
+        environment: Environment,
         session_id: str,
         entries: Sequence[JournalEntry],
         tools: dict[str, Tool],
@@ -119,6 +119,7 @@ class _Undoing:
         parent: Elsewhere | None,
         by: str,
     ) -> None:
+        self.environment = environment
         self.session_id, self.entries, self.tools = session_id, entries, tools
         self.caller, self.deps, self.home, self.by = caller, deps, home, by
         self.parent, self.run_id = parent, seams.new_id("undo")
@@ -133,20 +134,18 @@ class _Undoing:
         store: Store | None,
         by: str,
     ) -> _Undoing:
-        runtime = current_runtime()
-        home = store or runtime.store
-        asked, session_id = (
-            session_id,
-            await find_session(home, session_id, caller, runtime, "undo"),
-        )
+        scope = SessionScope.current(store, caller)
+        environment, home = scope.environment, scope.home
+        asked, session_id = session_id, await scope.find(session_id, "undo")
         entries = await home.read(session_id)
         begun = next((e for e in reversed(entries) if type(e) is RunStarted), None)
         if begun is None:
             raise NoSuchSession(f"session {asked!r} has never run: there is nothing to undo")
-        known = {tool.name: tool for tool in runtime.resources.tools()}
+        known = {tool.name: tool for tool in environment.resources.tools()}
         known |= {tool.name: tool for tool in as_tools(tools)}
         who = caller or caller_of_resumed(begun, owner_of(entries), None)[0]
-        return cls(session_id, entries, known, who, deps, home, await _parent(home, entries), by)
+        parent = await _parent(home, entries)
+        return cls(environment, session_id, entries, known, who, deps, home, parent, by)
 
     def steps(self) -> list[UndoStep]:
         """All of them, the newest first."""
@@ -179,10 +178,10 @@ class _Undoing:
             what, body = await foreseen(ctx, tuple(first))
         except Exception as error:
             return msgspec.structs.replace(
-                step, why=redact(error_text(error)), outcome=_outcome(error)
+                step, why=self.environment.redact(error_text(error)), outcome=_outcome(error)
             )
         first.append(body)
-        return msgspec.structs.replace(step, what=redact(str(what)))
+        return msgspec.structs.replace(step, what=self.environment.redact(str(what)))
 
     async def run_steps(self, chosen: frozenset[str] | None) -> list[UndoStep]:
         """Undo those that can be, in their order; the model hears of it if it goes on."""
@@ -202,7 +201,9 @@ class _Undoing:
         if names := [step.tool for step in ended if step.outcome == "ok"]:
             words = f"{self.by} has undone what these calls did: {', '.join(names)}."
             reminder = Reminder(words, ttl=1)
-            await self.home.post(self.session_id, "remind", redact(msgspec.to_builtins(reminder)))
+            await self.home.post(
+                self.session_id, "remind", self.environment.redact(msgspec.to_builtins(reminder))
+            )
         return ended
 
     async def _undo_step(self, journal: Journal, step: UndoStep) -> UndoStep:
@@ -210,12 +211,16 @@ class _Undoing:
         step = await self.preview_step(step, [])
         if step.why is not None:
             refused: Any = step.outcome or "error"
-            journal.append(redact(UndoEnded(step.call_id, step.tool, self.by, refused, step.why)))
+            journal.append(
+                self.environment.redact(
+                    UndoEnded(step.call_id, step.tool, self.by, refused, step.why)
+                )
+            )
             journal.flush()
             return step
         scope = _Scope(self, journal, step)
         if tool.effect != "transactional":
-            journal.append(redact(scope.begun))
+            journal.append(self.environment.redact(scope.begun))
             journal.flush()
             await journal.durable()
             seams.point("undo.after_intent")
@@ -226,7 +231,9 @@ class _Undoing:
                 step, why=f"nobody knows how far its undo came: {detail}"
             )
         if scope.ended is None:
-            scope.ended = redact(UndoEnded(step.call_id, step.tool, self.by, outcome, detail))
+            scope.ended = self.environment.redact(
+                UndoEnded(step.call_id, step.tool, self.by, outcome, detail)
+            )
             journal.append(scope.ended)
             journal.flush()
             await journal.durable()
@@ -245,14 +252,14 @@ class _Undoing:
                 value = await _call(tool.undo, own(step.arguments), _result(step), ctx)
             if tool.effect == "transactional" and scope.ended is None:
                 return "error", "an undo of a transactional tool ends with ctx.commit(body)"
-            return "ok", None if value is None else redact(to_text(value))[:500]
+            return "ok", None if value is None else self.environment.redact(to_text(value))[:500]
         except StoreError:
             raise  # nothing more can be written: what was begun says so
         except TimeoutError:
             unknown = tool.effect == "plain" and scope.ended is None
             return None if unknown else "error", f"it took longer than {seconds:g} s"
         except Exception as error:
-            return _outcome(error), redact(error_text(error))
+            return _outcome(error), self.environment.redact(error_text(error))
 
     def _context(self, step: UndoStep, scope: _Scope) -> ToolContext[Any]:
         return _Context(
@@ -300,8 +307,13 @@ class _Scope:
             raise RuntimeError("it is only looked at: nothing may be committed")
         if self.ended is not None:
             raise RuntimeError("this undo has committed already; it commits once")
-        step, by, begun = self._step, redact(self._undoing.by), redact(self.begun)
-        redactor = current_runtime().redactor  # a store runs `record` in a thread of its own
+        undoing = self._undoing
+        step, by, begun = (
+            self._step,
+            undoing.environment.redact(undoing.by),
+            undoing.environment.redact(self.begun),
+        )
+        redactor = undoing.environment.redactor  # a store runs `record` in a thread of its own
 
         def clean(text: str) -> str:
             return text if redactor is None else redactor.text(text)

@@ -29,8 +29,8 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 if TYPE_CHECKING:
-    from windlass.engine.environment import Runtime
     from windlass.models.mock import MockQueue
+    from windlass.runtime.runtime import Runtime
     from windlass.testing.virtual_time import VirtualTimeLoop
 
 _ON_VIRTUAL_TIME = pytest.StashKey[bool]()
@@ -91,7 +91,7 @@ def _async_runtime() -> object:
         @pytest_asyncio.fixture
         async def windlass_runtime(self) -> AsyncGenerator[Runtime]:
             """A fresh Runtime in memory, current for the test."""
-            from windlass.engine.environment import Runtime
+            from windlass.runtime.runtime import Runtime
 
             async with Runtime(store="memory:") as runtime:
                 yield runtime
@@ -105,7 +105,7 @@ class _PlainRuntime:
         """A fresh Runtime in memory, current for the test."""
         import asyncio
 
-        from windlass.engine.environment import Runtime
+        from windlass.runtime.runtime import Runtime
 
         runtime = Runtime(store="memory:")
         # By hand: a loop would enter it in a context of its own, which the test does not share.

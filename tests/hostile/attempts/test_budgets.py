@@ -15,7 +15,7 @@ import pytest
 
 import windlass as w
 from windlass.callers import compose, default_llm_caller
-from windlass.engine.environment import current_runtime
+from windlass.engine.environment import current_environment
 from windlass.errors import Overloaded, RateLimited, StreamBroken
 from windlass.testing import call, scripted
 
@@ -554,7 +554,7 @@ async def summaries(world: World, usd: float) -> Any:
 
 @attempt
 async def generate(world: World, usd: float) -> Any:
-    runtime = current_runtime()
+    runtime = current_environment()
     model = plain(world)
     try:
         await runtime.models.generate(
@@ -572,7 +572,7 @@ async def generate(world: World, usd: float) -> Any:
 
 @attempt
 async def generate_stream(world: World, usd: float) -> Any:
-    runtime = current_runtime()
+    runtime = current_environment()
     try:
         async for _ in runtime.models.generate_stream(
             "go",
@@ -649,7 +649,7 @@ async def test_what_is_no_limit_is_refused_and_one_is_taken(limit: Any):
     with pytest.raises(w.ConfigError):
         w.with_budget(usd=limit)
     with pytest.raises(w.ConfigError):
-        await current_runtime().models.generate("go", model=scripted("x"), max_cost_usd=limit)
+        await current_environment().models.generate("go", model=scripted("x"), max_cost_usd=limit)
     assert (await w.Agent(scripted("ok"), budget=w.Budget(usd=1)).run("go")).status == "done"
 
 

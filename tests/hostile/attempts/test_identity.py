@@ -10,7 +10,8 @@ import msgspec
 import pytest
 
 import windlass as w
-from windlass.engine.environment import Runtime, current_runtime
+from windlass.engine.environment import current_environment
+from windlass.runtime.runtime import Runtime
 from windlass.testing import call, scripted
 
 SECRET = "the-secret-of-ann"
@@ -122,7 +123,7 @@ async def loop_on_it(who: w.Caller) -> Any:
 @attempt
 async def generate_on_it(who: w.Caller) -> Any:
     model = scripted(then="ok")
-    models = current_runtime().models
+    models = current_environment().models
     await models.generate("and?", model=model, session_id="parent", caller=who)
     return seen(model)
 
@@ -299,17 +300,17 @@ async def ask_the_audit_for_everything(who: w.Caller) -> Any:
 @attempt
 async def go_on_with_the_conversation(who: w.Caller) -> Any:
     model = scripted(then="ok")
-    models = current_runtime().models
+    models = current_environment().models
     await models.generate("and?", model=model, conversation="talk", caller=who)
     return seen(model)
 
 
 @attempt
 async def go_on_with_a_row_of_the_conversation(who: w.Caller) -> Any:
-    rows = current_runtime().conversations[w.ConversationResource]
+    rows = current_environment().conversations[w.ConversationResource]
     row = await rows.get("talk", caller=ANN)
     model = scripted(then="ok")
-    await current_runtime().models.generate("and?", model=model, conversation=row, caller=who)
+    await current_environment().models.generate("and?", model=model, conversation=row, caller=who)
     return seen(model)
 
 

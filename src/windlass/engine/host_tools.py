@@ -1,0 +1,67 @@
+"""What an environment offers to its callers: resources, conversations, and the host's own tools."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+from windlass.access.caller import Caller
+from windlass.access.roles import Roles
+from windlass.engine.tool_roles import RoleTool
+from windlass.errors import ConfigError
+from windlass.redaction.redactor import Redactor
+from windlass.resources.conversation import ConversationResource, ConversationTurn
+from windlass.resources.registry import Resources
+from windlass.resources.resource import Resource
+from windlass.resources.service import ResourceService
+from windlass.store.base import Store
+from windlass.tools.function import as_tools
+from windlass.tools.tool import Tool
+
+
+class HostScope(NamedTuple):
+    """What the tools of a host look up at each call, since it may change."""
+
+    store: Callable[[], Store]
+    roles: Callable[[], Roles]
+    redactor: Callable[[], Redactor | None]
+
+
+class HostTools:
+    """The resources and tools of one environment, under its roles and in its store."""
+
+    def __init__(
+        self,
+        scope: HostScope,
+        resources: Sequence[type[Resource]] | None,
+        tools: Sequence[object] | None,
+    ) -> None:
+        self._scope, self._classes = scope, resources
+        self._tools = [RoleTool(one, scope.roles) for one in as_tools(tools)]
+
+    @cached_property
+    def resources(self) -> Resources:
+        """The resources that the roles of the environment govern."""
+        return Resources(self._service(self._scope.roles), self._classes)
+
+    @cached_property
+    def conversations(self) -> Resources:
+        """Conversations and their turns, which belong to whoever began them."""
+        return Resources(self._service(Roles), (ConversationResource, ConversationTurn))
+
+    def tools_for(self, caller: Caller | None) -> list[Tool]:
+        """Return the verbs of resources and the tools that the caller may call; None may call all."""
+        found: list[Tool] = list(self.resources.tools(caller))
+        if self._scope.roles().is_open:
+            found += [one.inner for one in self._tools]
+        else:
+            found += [one for one in self._tools if caller is None or one.refusal(caller) is None]
+        names = [tool.name for tool in found]
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise ConfigError(f"two tools of this Runtime are called {twice!r}; rename one")
+        return found
+
+    def _service(self, roles: Callable[[], Roles]) -> ResourceService:
+        return ResourceService(self._scope.store, roles, self._scope.redactor)
