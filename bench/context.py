@@ -79,9 +79,9 @@ class _Measuring(w.Policy[None]):
 
         async def ours() -> tuple[Any, list[Message]]:
             first = len(run.journal.entries)
-            run.strand = Strand(list(items))
+            run.view.strand = Strand(list(items))
             await policy.compact(run, "threshold", self.cutting.limit)
-            return run.journal.entries[first:], run.strand.items
+            return run.journal.entries[first:], run.view.strand.items
 
         async def proved(kept: list[Any]) -> None:
             for entries, view in kept:
@@ -89,7 +89,7 @@ class _Measuring(w.Policy[None]):
 
         works = {"bare": Work(bare), "msgspec": Work(quick), "ours": Work(ours, proved)}
         self.taken = await rounds(works, self.reps, target=self.target)
-        run.strand = Strand(list(request.messages))
+        run.view.strand = Strand(list(request.messages))
         return request
 
 

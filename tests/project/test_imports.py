@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -70,3 +71,16 @@ def test_the_layers_hold():
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 kept, 0 broken" in done.stdout
+
+
+def test_policies_use_what_a_run_offers_and_not_its_journal() -> None:
+    """They read through `run.facts`, `run.entries` and `run.messages`."""
+    reached = re.compile(r"\b(?:run|parent|root)\.(?:journal|strand|view\.strand|host)\b")
+    policies = ROOT / "src" / "windlass" / "policies"
+    found = [
+        f"{path.relative_to(policies)}:{number}"
+        for path in sorted(policies.rglob("*.py"))
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if reached.search(line)
+    ]
+    assert found == []

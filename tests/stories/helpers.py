@@ -98,7 +98,7 @@ async def kept(out: RunResult, model: Any = None, *, text: bool = False) -> None
     if model is not None:
         _requests_can_be_rebuilt(entries, model.requests, text=text)
     await store.verify(out.session_id)
-    assert not out._run.threads, "I3: a thread is still at work"
+    assert not out._run.calls.threads, "I3: a thread is still at work"
     await nothing_left()
 
 

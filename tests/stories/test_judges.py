@@ -750,7 +750,7 @@ async def test_one_agent_judges_many_runs_at_once():
 async def test_a_run_that_was_parked_asks_its_judges_once():
     class Approve(w.Policy[None]):
         async def before_tool(self, run: w.Run, call: w.ToolCall) -> w.Suspend | None:
-            return w.Suspend("approve") if call.id not in run.answers else None
+            return w.Suspend("approve") if call.id not in run.calls.answers else None
 
     passed = call("give_verdict", verdict="pass")
     model = scripted(call("note", text="x"), passed, "end", passed, DONE)

@@ -59,7 +59,7 @@ async def _delegate(
     plan = await agent.plan_for(ctx.deps, ctx.caller, child_id, store or runtime.store)
     if parent is not None:
         plan = for_child(plan.under(parent), parent.plan, parent.session_id)
-    take_over = parent is not None and parent.took_over
+    take_over = parent is not None and parent.host.took_over
     books = Ledger(plan.limits, parent.ledger if parent is not None else runtime.ledger)
     owner = owner_of(parent.journal.entries) if parent is not None else None
     try:
@@ -86,9 +86,9 @@ async def _delegate(
             ledger=books,
             parent_id=ctx.session_id,
             take_over=take_over,
-            request_id=parent.request_id if parent is not None else None,
-            conversation_id=parent.conversation_id if parent is not None else None,
-            reminders=inherit_reminders(parent.reminders) if parent is not None else (),
+            request_id=parent.host.request_id if parent is not None else None,
+            conversation_id=parent.host.conversation_id if parent is not None else None,
+            reminders=inherit_reminders(parent.view.reminders) if parent is not None else (),
             owner=owner,
         )
     begun.parent = parent
@@ -97,7 +97,7 @@ async def _delegate(
         out: AgentResult[Any] = AgentResult(begun.run, outcome)
     finally:
         if parent is not None:
-            parent.children = {**parent.children, child_id: tree_of(begun.run)}
+            parent.calls.children = {**parent.calls.children, child_id: tree_of(begun.run)}
     if out.status == "suspended":
         waiting = [call.id for call in out.pending]
         return Parked(out.stop_reason or "waiting", {"session_id": child_id, "calls": waiting})

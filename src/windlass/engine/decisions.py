@@ -78,7 +78,7 @@ async def post_decisions(run: Run, decisions: Given, caller: Caller | None) -> N
 def take_answers(run: Run, results: Mapping[str, Any] | None) -> None:
     """Take what woke the run, on the record: results that are given now, and what is in the inbox."""
     for call_id, value in (results or {}).items():
-        run.host_results[call_id] = result = result_of(value)
+        run.calls.host_results[call_id] = result = result_of(value)
         run.record(InboxTaken(call_id, "result", {call_id: msgspec.to_builtins(result)}))
     for item in list(run.journal.mail):
         if item.kind in ("decision", "result"):
@@ -86,11 +86,11 @@ def take_answers(run: Run, results: Mapping[str, Any] | None) -> None:
             run.record(InboxTaken(item.id, item.kind, item.payload))
             for call_id, value in item.fields.items():
                 if item.kind == "result":
-                    run.host_results[call_id] = result_of(value)
+                    run.calls.host_results[call_id] = result_of(value)
                 else:
-                    asked = run.asked.get(call_id)
+                    asked = run.calls.questions.get(call_id)
                     last_ask = None if asked is None else asked.ask
-                    keep_answer(run.answers, call_id, decision_of(value), last_ask)
+                    keep_answer(run.calls.answers, call_id, decision_of(value), last_ask)
 
 
 def must_be_open(run: Run, call_ids: Sequence[str]) -> None:

@@ -38,7 +38,7 @@ from windlass.loop.plan import Plan
 from windlass.loop.resume import (
     Standing,
     continue_session,
-    restore_totals,
+    restore_children,
     standing,
     take_up,
 )
@@ -124,10 +124,10 @@ async def start(
                 state = standing(journal.entries)
             state = _close_open_calls(run, state)
             continue_session(run, state)
-        run.took_over = take_over
+        run.host.took_over = take_over
         model = plan.model
         run.first_entry = len(journal.entries)
-        run.request_id, run.conversation_id = request_id, conversation_id
+        run.host.request_id, run.host.conversation_id = request_id, conversation_id
         run.record(
             RunStarted(
                 run.run_id,
@@ -148,7 +148,7 @@ async def start(
         for message in messages:
             run.hear(message)
         for reminder in reminders:
-            run.reminded(reminder)
+            run.add_reminder(reminder)
     except BaseException:
         await journal.close()  # nobody else would let the next writer in
         raise
@@ -198,23 +198,22 @@ async def resume(
         if state.unfinished:
             plan = as_begun(plan, state.run.metadata)
         run = _run(plan, home, journal, environment, caller, deps, sinks, ledger, state.run.run_id)
-        run.took_over = take_over
-        run.request_id = state.run.request_id
-        run.conversation_id = state.run.conversation_id
+        run.host.took_over = take_over
+        run.host.request_id = state.run.request_id
+        run.host.conversation_id = state.run.conversation_id
         if state.view.open and not state.open_calls:  # so no run leaves it: mend what can be mended
             state = _close_open_calls(run, state)
         await read_children(home, journal.session_id, state.spending)
         if not state.unfinished:
             continue_session(run, state)
             run.first_entry, run.iteration = state.first_entry, state.iteration
-            restore_totals(run, state.spending)
+            restore_children(run, state.spending)
             ended = state.ended
             assert ended is not None
             outcome = Outcome(ended.status, ended.stop_reason, ended.error)
             return Start(run, Stage.OPEN, None, outcome)
         begun = state.run.metadata if state.run is not None else None
         run.ledger.limits = limits_of(plan.limits, begun, budget)
-        run.measure()
         _check_prices(plan, run.ledger)
         attempt = state.attempt()
         at, finish = await take_up(run, state)
@@ -311,7 +310,7 @@ async def conduct(
         from windlass.observe.otel import trace_run
 
         driving = trace_run(run, driving, lambda: environment.config)
-    task = run.loop.create_task(driving, context=environment.new_context())
+    task = run.host.loop.create_task(driving, context=environment.new_context())
     try:
         await hold.done
     except asyncio.CancelledError:
@@ -319,15 +318,15 @@ async def conduct(
             run.interrupt(DETACHED)
         run.halt()
         await _patiently(task)
-        if run.drains:
+        if run.host.drains:
             await _drain(run, PATIENCE)
         raise
     finally:
         hold.release()
         under_way.discard(going)
         if not task.done():
-            run.lingering.add(task)  # stubborn: it ends when it ends, and its session waits
-        if run.threads or run.lingering:
+            run.calls.lingering.add(task)  # stubborn: it ends when it ends, and its session waits
+        if run.calls.threads or run.calls.lingering:
             environment.linger(run)
         if keeper is not None:
             keeper.over(run.session_id)
@@ -335,10 +334,10 @@ async def conduct(
         stop = run.interruption
         return Outcome("cancelling", stop.reason if stop else "cancelled")
     outcome = hold.outcome or task.result()
-    if run.receipts and run.interruption is None:
-        for receipts in run.receipts:
+    if run.host.receipts and run.interruption is None:
+        for receipts in run.host.receipts:
             await receipts.wait_until_idle()  # they are owed, however long it takes
-    if run.drains:
+    if run.host.drains:
         await _drain(run, CALLBACKS if run.interruption is None else PATIENCE)
     if keeper is not None and run.interruption is None:
         await keeper.wait_until_sealed()
@@ -352,9 +351,9 @@ async def conduct(
 
 async def _drain(run: Run, patience: float) -> None:
     """Async callbacks end before the run returns; one that hangs does not keep it for ever."""
-    until = run.loop.time() + patience
-    for drain in run.drains:
-        await drain(max(0.0, until - run.loop.time()))
+    until = run.host.loop.time() + patience
+    for drain in run.host.drains:
+        await drain(max(0.0, until - run.host.loop.time()))
 
 
 async def _patiently(task: asyncio.Task[Any]) -> None:
@@ -386,7 +385,7 @@ class _RunHandle:
         parks: bool,
     ) -> None:
         self.run = run
-        self.done: asyncio.Future[None] = run.loop.create_future()
+        self.done: asyncio.Future[None] = run.host.loop.create_future()
         # Kept here: a task that was cancelled in its own last step ends as cancelled, whatever it
         # returns.
         self.outcome: Outcome | None = None
@@ -433,10 +432,10 @@ class _RunHandle:
 
     def _stop(self, verdict: Stop | Suspend) -> None:
         self.run.interrupt(verdict)
-        self._timers.append(self.run.loop.call_later(PATIENCE, self._wake))
+        self._timers.append(self.run.host.loop.call_later(PATIENCE, self._wake))
 
     def _at(self, seconds: float, verdict: Stop) -> None:
-        self._timers.append(self.run.loop.call_later(seconds, self._stop, verdict))
+        self._timers.append(self.run.host.loop.call_later(seconds, self._stop, verdict))
 
     def _listen(self, abort: Abort, heard: Callable[[str], None] | None = None) -> None:
         heard = heard or self._pull
@@ -450,10 +449,10 @@ class _RunHandle:
         self._soon(DETACHED)
 
     def _soon(self, verdict: Stop | Suspend) -> None:
-        if threading.get_ident() == self.run.thread:
+        if threading.get_ident() == self.run.host.thread:
             self._stop(verdict)
         else:
-            self.run.loop.call_soon_threadsafe(self._stop, verdict)
+            self.run.host.loop.call_soon_threadsafe(self._stop, verdict)
 
     def _on_mail(self) -> None:
         mail = self.run.journal.mail

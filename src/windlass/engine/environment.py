@@ -427,11 +427,11 @@ for _name in (
 
 
 async def _outlive(run: Run) -> None:
-    while run.threads or run.lingering:
-        waits = {asyncio.wrap_future(future) for future in run.threads} | run.lingering
+    while run.calls.threads or run.calls.lingering:
+        waits = {asyncio.wrap_future(future) for future in run.calls.threads} | run.calls.lingering
         if waits:
             await asyncio.wait(waits)
-        run.lingering = {task for task in run.lingering if not task.done()}
+        run.calls.lingering = {task for task in run.calls.lingering if not task.done()}
     await run.journal.close()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, Literal, TypeAlias
 
 from windlass.loop.calls import close_recorded
-from windlass.loop.resume import Standing, continue_session, restore_totals
+from windlass.loop.resume import Standing, continue_session, restore_children
 from windlass.loop.run import Run
 from windlass.loop.verdict import Outcome
 
@@ -19,9 +19,9 @@ def keep_parked(run: Run, state: Standing) -> Outcome:
     assert state.run is not None and state.ended is not None
     continue_session(run, state)
     run.run_id, run.turn = state.run.run_id, state.turn
-    run.request_id, run.conversation_id = state.run.request_id, state.run.conversation_id
+    run.host.request_id, run.host.conversation_id = state.run.request_id, state.run.conversation_id
     run.first_entry, run.iteration, run.number = state.first_entry, state.iteration, state.number
-    restore_totals(run, state.spending)
+    restore_children(run, state.spending)
     return Outcome(state.ended.status, state.ended.stop_reason, state.ended.error)
 
 

@@ -190,7 +190,7 @@ class RunResult:
     @cached_property
     def cost_usd(self) -> float:
         """Dollars of the run and of the agents that it handed work to, as far as prices are known."""
-        return self.own_cost_usd + sum(usd for _, usd in self._run.children.values())
+        return self.own_cost_usd + sum(usd for _, usd in self._run.calls.children.values())
 
     @cached_property
     def usage(self) -> Usage:
@@ -198,7 +198,7 @@ class RunResult:
 
         Judges, summaries and failed calls are included; `own_usage` is the agent's alone.
         """
-        return sum((usage for usage, _ in self._run.children.values()), self.own_usage)
+        return sum((usage for usage, _ in self._run.calls.children.values()), self.own_usage)
 
     @cached_property
     def own_usage(self) -> Usage:
@@ -213,7 +213,7 @@ class RunResult:
     @property
     def all_messages(self) -> tuple[Message, ...]:
         """The session's messages, as the next request would carry them."""
-        return tuple(self._run.strand.items)
+        return tuple(self._run.view.strand.items)
 
     @cached_property
     def tool_calls(self) -> list[ToolCallRecord]:
@@ -307,7 +307,7 @@ class RunResult:
             limits = self._run.ledger.limits
             if self.stop_reason == "tokens" and limits.tokens is not None:
                 run, name = self._run, self._run.plan.name or "unknown"
-                used = max(run.ledger.tokens, run.input_tokens + run.output_tokens)
+                used = max(run.ledger.tokens, self.own_usage.total_tokens)
                 return errors.TokenBudgetExceededError(name, used, limits.tokens)
             return errors.BudgetExceeded(words)
         if status in ("cancelled", "cancelling"):
@@ -353,7 +353,8 @@ class LoopResult(RunResult):
         """The model's side: iterations, duration, tokens."""
         run = self._run
         duration = sum(reply.duration_ms for reply in self._replies)
-        return LLMMetrics(run.iteration, int(duration), run.input_tokens, run.output_tokens)
+        used = self.own_usage
+        return LLMMetrics(run.iteration, int(duration), used.input_tokens, used.output_tokens)
 
     @cached_property
     def task_ledger(self) -> dict[str, Any]:
@@ -456,8 +457,8 @@ class AgentResult(RunResult, Generic[Output]):
     @property
     def token_usage(self) -> dict[str, int]:
         """`{"input_tokens": …, "output_tokens": …}` of the run's own calls."""
-        run = self._run
-        return {"input_tokens": run.input_tokens, "output_tokens": run.output_tokens}
+        used = self.own_usage
+        return {"input_tokens": used.input_tokens, "output_tokens": used.output_tokens}
 
     @property
     def turns(self) -> int:
@@ -482,7 +483,7 @@ def paid_in(entries: Sequence[JournalEntry]) -> tuple[Usage, float]:
 def tree_of(run: Run) -> tuple[Usage, float]:
     """The tokens and dollars of a run and of those under it, so far."""
     usage, usd = paid_in(run.journal.entries[run.first_entry :])
-    for below, paid in run.children.values():
+    for below, paid in run.calls.children.values():
         usage, usd = usage + below, usd + paid
     return usage, usd
 

@@ -11,12 +11,12 @@ from windlass.engine.ownership import check_new_id, check_new_owner
 from windlass.errors import ConfigError, NotFound, PermissionDenied, safe_repr
 from windlass.events import Replied, Said, ToolMessage, ToolResulted
 from windlass.json_types import JsonObject
+from windlass.loop.facts import Facts, Take
 from windlass.loop.policy import Policy
 from windlass.loop.run import Run
 from windlass.loop.turn import Turn
 from windlass.loop.verdict import Outcome
 from windlass.messages import Message, ToolResult
-from windlass.policies.facts import Reading, Take, reading
 from windlass.resources.conversation import (
     ConversationResource,
     ConversationTurn,
@@ -82,7 +82,7 @@ def conversation_of(environment: Environment, given: object, caller: Caller | No
     raise ConfigError(f"conversation is a ConversationResource or its id, not {safe_repr(given)}")
 
 
-class _Turns(Reading):
+class _Turns(Facts):
     """What a run has said and heard, as turns."""
 
     def __init__(self) -> None:
@@ -149,7 +149,7 @@ class Keeper(Policy[None]):
         return outcome
 
     async def _catch_up(self, run: Run) -> None:
-        seen = reading(run, _Turns)
+        seen = run.facts(_Turns)
         first = max(seen.written, self.before)
         new = [
             turn_of(f"{run.run_id}:{first + at}", message, run.session_id)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from windlass.events import BudgetExhausted, ToolMessage, ToolResulted
+from windlass.loop.facts import Facts, Take
 from windlass.loop.policy import Policy
 from windlass.loop.run import Run
 from windlass.loop.turn import Turn
 from windlass.loop.verdict import Stop
 from windlass.messages import Message, ToolCall, ToolResult, characters
-from windlass.policies.facts import Reading, Take, reading
 
 
-class _Rounds(Reading):
+class _Rounds(Facts):
     """Rounds of calls that were answered."""
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class ToolRounds(Policy[None]):
         self.most = most
 
     async def after_reply(self, run: Run, turn: Turn) -> Stop | None:
-        rounds = reading(run, _Rounds).count
+        rounds = run.facts(_Rounds).count
         if not turn.calls or rounds < self.most:
             return None
         run.note(BudgetExhausted("max_tool_iterations", self.most, rounds))
@@ -66,7 +66,7 @@ class ToolOutputCounts(Policy[None]):
 
     async def start(self, run: Run) -> None:
         """A run that goes on has read some of it before."""
-        for entry in run.journal.entries[run.first_entry :]:
+        for entry in run.own_entries:
             if type(entry) is ToolResulted:
                 self._enter(run, entry.call_id, entry.result)
 
@@ -82,7 +82,7 @@ class ToolOutputCounts(Policy[None]):
         return Stop("budget_exhausted", spent.limit)
 
     def _enter(self, run: Run, call_id: str, result: ToolResult) -> None:
-        known: set[str] = run.readings.setdefault(ToolOutputCounts, set())
+        known: set[str] = run.cache.setdefault(ToolOutputCounts, set())
         if call_id not in known:
             known.add(call_id)
             size = min(characters([Message("tool", (result,))]), self.max_bytes)

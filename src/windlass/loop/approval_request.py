@@ -247,7 +247,7 @@ def question_of(run: Run, call_id: str) -> ToolDecided | None:
 
 def parked_by(run: Run, rule: str, call_id: str) -> bool:
     """Has somebody answered the question that this policy parked the call with?"""
-    if call_id not in run.answers:
+    if call_id not in run.calls.answers:
         return False
     known = question_of(run, call_id)
     return known is not None and rule in [one.rule for one in unanswered_sources(sources_of(known))]
@@ -255,7 +255,7 @@ def parked_by(run: Run, rule: str, call_id: str) -> bool:
 
 def answered_before(run: Run, rule: str, call: ToolCall) -> str | None:
     """Who answered this policy at once, before others parked the call as it is now."""
-    known = question_of(run, call.id) if call.id in run.answers else None
+    known = question_of(run, call.id) if call.id in run.calls.answers else None
     if known is None or known.digest != digest_of(call.arguments):
         return None
     return next((one.by for one in sources_of(known) if one.rule == rule), None)

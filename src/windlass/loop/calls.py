@@ -63,7 +63,9 @@ async def _one_by_one(run: Run, turn: Turn, todo: list[Ready]) -> tuple[Stop | N
             await run.journal.durable()
             seams.point("tool.after_intent")
         # nobody watches, and nothing has run already: the call itself is all there is
-        alone = run.emit is ignore_event and not run.early and not run.host_results
+        alone = (
+            run.emit is ignore_event and not run.calls.early_reads and not run.calls.host_results
+        )
         result = await (execute(run, ready) if alone else perform(run, ready))
         if isinstance(result, Parked):
             parked = parked or result
@@ -73,7 +75,7 @@ async def _one_by_one(run: Run, turn: Turn, todo: list[Ready]) -> tuple[Stop | N
             run.journal.flush()
         if parked is None and (stop := await _show(run, turn)):
             return stop, None
-        if run.task is not None and run.task.cancelling():
+        if run.host.task is not None and run.host.task.cancelling():
             raise asyncio.CancelledError  # a tool swallowed it
     return None, parked
 
@@ -98,7 +100,7 @@ async def _side_by_side(
                     await run.journal.durable()
                     seams.point("tool.after_intent")
                 for ready in batch:
-                    at_work[run.loop.create_task(perform(run, ready))] = ready
+                    at_work[run.host.loop.create_task(perform(run, ready))] = ready
             if not at_work:
                 continue
             landed, _ = await asyncio.wait(at_work, return_when=asyncio.FIRST_COMPLETED)
@@ -129,8 +131,8 @@ async def _abandon(
         task.cancel()
     await _wait_for(run, at_work, PATIENCE)
     ids = [ready.call.id for ready in at_work.values()]
-    await _wait_for(run, [run.committing[one] for one in ids if one in run.committing])
-    run.lingering |= {task for task in at_work if not task.done()}
+    await _wait_for(run, [run.calls.commits[one] for one in ids if one in run.calls.commits])
+    run.calls.lingering |= {task for task in at_work if not task.done()}
     for task, ready in at_work.items():
         if task.done() and not task.cancelled() and task.exception() is None:
             result = task.result()
@@ -140,9 +142,9 @@ async def _abandon(
 
 async def _wait_for(run: Run, futures: Iterable[asyncio.Future[Any]], seconds: float = inf) -> None:
     """Wait so long for them, however often the run is cancelled meanwhile."""
-    until = run.loop.time() + seconds
+    until = run.host.loop.time() + seconds
     while pending := [future for future in futures if not future.done()]:
-        left = until - run.loop.time()
+        left = until - run.host.loop.time()
         if left <= 0:
             return
         try:
@@ -153,7 +155,7 @@ async def _wait_for(run: Run, futures: Iterable[asyncio.Future[Any]], seconds: f
 
 def _is_hosts(run: Run, ready: Ready) -> bool:
     """Is it for the host to run, which has not answered yet?"""
-    return ready.tool.handler is None and ready.call.id not in run.host_results
+    return ready.tool.handler is None and ready.call.id not in run.calls.host_results
 
 
 def _intend(run: Run, turn: Turn, batch: Iterable[Ready]) -> bool:
@@ -178,12 +180,12 @@ def _host(ready: Ready) -> Parked:
 async def perform(run: Run, ready: Ready) -> ToolResult | Parked:
     """Run one call, or wait for the read that started while the model still wrote."""
     call = ready.call
-    if call.id in run.host_results:
+    if call.id in run.calls.host_results:
         return _from_host(run, call)
     if run.emit is not ignore_event:
         run.emit(ToolCallStarted(call.id, call.name, own(call.arguments)))
         run.emit(ToolCallUpdate(call.id, "in_progress"))
-    if run.early and (early := run.early.pop(call.id, None)) is not None:
+    if run.calls.early_reads and (early := run.calls.early_reads.pop(call.id, None)) is not None:
         return await early
     return await execute(run, ready)
 
@@ -210,7 +212,7 @@ async def execute(run: Run, ready: Ready) -> ToolResult | Parked:
     seams.point("tool.before_call")
     started = seams.monotonic()
     if tool.transactional:
-        run.began[call.id] = started
+        run.calls.start_times[call.id] = started
     try:
         if run.around is None:
             result = await tool.call(arguments, context)
@@ -227,12 +229,12 @@ async def execute(run: Run, ready: Ready) -> ToolResult | Parked:
     finally:
         if deadline is not None:
             deadline.cancel()
-    run.took[call.id] = (seams.monotonic() - started) * 1000
+    run.calls.durations_ms[call.id] = (seams.monotonic() - started) * 1000
     seams.point("tool.after_call")
-    committed = run.committed.get(call.id)
+    committed = run.calls.committed.get(call.id)
     if committed is not None:
         return committed
-    if run.unwritten and (unwritten := run.unwritten.get(call.id)) is not None:
+    if run.calls.unwritten and (unwritten := run.calls.unwritten.get(call.id)) is not None:
         raise unwritten  # no answer of the tool's makes up for it
     if isinstance(result, Parked):
         return result
@@ -240,7 +242,7 @@ async def execute(run: Run, ready: Ready) -> ToolResult | Parked:
 
 
 def _from_host(run: Run, call: ToolCall) -> ToolResult:
-    return msgspec.structs.replace(run.host_results.pop(call.id), id=call.id, name=call.name)
+    return msgspec.structs.replace(run.calls.host_results.pop(call.id), id=call.id, name=call.name)
 
 
 # --------------------------------------------------------------------------- results
@@ -255,17 +257,19 @@ def settle(
     if run.redactor is not None:
         result = run.redactor.value(result)
     turn.results[call.id] = result
-    if not recorded and call.id not in run.committed:
-        coerced = run.coerced.pop(call.id, ()) if run.coerced else ()
-        took = run.took.pop(call.id, 0.0)
+    if not recorded and call.id not in run.calls.committed:
+        coerced = run.calls.coercions.pop(call.id, ()) if run.calls.coercions else ()
+        took = run.calls.durations_ms.pop(call.id, 0.0)
         if result.outcome == "denied" and (ready := turn.ready.get(call.id)) is not None:
             refusal = refusal_by_tool(ready, result, run.caller_name)
             run.record(refusal)
             run.emit(audit_event(refusal))
         run.record(ToolResulted(call.id, call.name, result.outcome, result, took, coerced))
     if run.emit is not ignore_event:
-        if call.id in run.committed:  # its record was stored with its effect; nobody saw it yet
-            took = run.took.pop(call.id, 0.0)
+        if (
+            call.id in run.calls.committed
+        ):  # its record was stored with its effect; nobody saw it yet
+            took = run.calls.durations_ms.pop(call.id, 0.0)
             if result.outcome == "denied" and (ready := turn.ready.get(call.id)) is not None:
                 refusal = refusal_by_tool(ready, result, run.caller_name)
                 run.emit(refusal)
@@ -284,7 +288,7 @@ async def _show(run: Run, turn: Turn) -> Stop | None:
         if result is None:
             return stop
         before, whole = len(run.journal.entries), result
-        for after in run.moments.after_tool:
+        for after in run.plan.moments.after_tool:
             answered = await after(run, call, result)
             if type(answered) is ToolResult:
                 result = answered
@@ -302,7 +306,7 @@ async def _show(run: Run, turn: Turn) -> Stop | None:
 
 async def close_calls(run: Run, turn: Turn, reason: str) -> None:
     """Give every call that has no result one that says why, and answer them all: I1 by construction."""
-    if run.early:
+    if run.calls.early_reads:
         drop_early(run)
     for call in turn.calls:
         if call.id not in turn.results:
@@ -314,10 +318,10 @@ async def close_calls(run: Run, turn: Turn, reason: str) -> None:
 
 def drop_early(run: Run) -> None:
     """Reads that started early and are not wanted any more."""
-    for task in run.early.values():
+    for task in run.calls.early_reads.values():
         task.cancel()
-    run.lingering |= set(run.early.values())
-    run.early.clear()
+    run.calls.lingering |= set(run.calls.early_reads.values())
+    run.calls.early_reads.clear()
 
 
 def close_recorded(run: Run, reason: str) -> None:
@@ -340,7 +344,7 @@ def close_recorded(run: Run, reason: str) -> None:
 
 def result_of_interrupted(run: Run, turn: Turn, call: ToolCall, reason: str) -> ToolResult:
     """What the model reads about a call that did not come to its end."""
-    committed = run.committed.get(call.id)
+    committed = run.calls.committed.get(call.id)
     if committed is not None:
         return committed
     tool = run.tools.get(call.name)
@@ -369,7 +373,7 @@ def answer(run: Run, turn: Turn) -> None:
     entry: JournalEntry = ToolMessage(tuple([call.id for call in calls]), changed or None)
     run.record(entry)
     turn.open = False
-    run.strand.items.append(Message("tool", tuple(blocks)))
-    if run.held:
-        run.strand.items.extend(run.held)
-        run.held.clear()
+    run.view.strand.items.append(Message("tool", tuple(blocks)))
+    if run.view.held:
+        run.view.strand.items.extend(run.view.held)
+        run.view.held.clear()

@@ -46,8 +46,8 @@ class Eager:
             self.closed = True  # what was streamed is void; the rest is not worth the risk
 
     def _consider(self, call: ToolCall) -> None:
-        if threading.get_ident() != self.run.thread:  # a model may stream from where it likes
-            self.run.loop.call_soon_threadsafe(self._consider, call)
+        if threading.get_ident() != self.run.host.thread:  # a model may stream from where it likes
+            self.run.host.loop.call_soon_threadsafe(self._consider, call)
             return
         tool = self.run.tools.get(call.name) if writable(call) and not self.closed else None
         if tool is None or tool.effect != "read_only" or tool.handler is None:
@@ -55,14 +55,14 @@ class Eager:
             return
         self.queue.append(call)
         if self.deciding is None or self.deciding.done():
-            self.deciding = self.run.loop.create_task(self._start_queued())
+            self.deciding = self.run.host.loop.create_task(self._start_queued())
 
     async def _start_queued(self) -> None:
         run = self.run
         while self.queue and not self.closed:
             call = self.queue.pop(0)
             busy = sum(not task.done() for _, _, task in self.reads)
-            again = call.id in run.call_ids or any(call.id == read.id for read, _, _ in self.reads)
+            again = call.id in run.calls.ids or any(call.id == read.id for read, _, _ in self.reads)
             too_many = len(self.reads) >= run.plan.max_calls_per_reply
             if busy >= run.plan.concurrency or again or too_many or not call.id:
                 self.closed = True
@@ -76,7 +76,7 @@ class Eager:
                 self.closed, self.refused = True, (call, decided)
                 return
             run.record(ToolIntended(call.id, call.name, "read_only", 1, True))
-            self.reads.append((call, decided, run.loop.create_task(execute(run, decided))))
+            self.reads.append((call, decided, run.host.loop.create_task(execute(run, decided))))
 
     async def hand_over(self, turn: Turn) -> None:
         """The reply is whole: what it contains joins the turn, the rest is cancelled."""
@@ -93,7 +93,7 @@ class Eager:
             if asked.get(call.id) == (call.name, call.arguments):
                 turn.ready[call.id] = ready
                 turn.started.add(call.id)
-                self.run.early[call.id] = task
+                self.run.calls.early_reads[call.id] = task
             else:
                 self.reads.append((call, ready, task))
         if self.refused is not None:
@@ -113,5 +113,5 @@ class Eager:
         for task in tasks:
             if not task.done():
                 task.cancel()
-                self.run.lingering.add(task)
-                task.add_done_callback(self.run.lingering.discard)
+                self.run.calls.lingering.add(task)
+                task.add_done_callback(self.run.calls.lingering.discard)

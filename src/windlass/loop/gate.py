@@ -46,7 +46,7 @@ async def gate(run: Run, turn: Turn) -> Suspend | None:
         if call.id in turn.ready or call.id in turn.results:
             continue  # decided before: while the reply streamed, or by an earlier drive
         if turn.foreseen is None or (decided := turn.foreseen.pop(call.id, None)) is None:
-            asks = run.moments.before_tool or run.asked
+            asks = run.plan.moments.before_tool or run.calls.questions
             decided = await decide(run, call) if asks else _prepare_call(run, call)
         match decided:
             case Ready():
@@ -90,7 +90,7 @@ async def decide(run: Run, call: ToolCall) -> Ready | ToolResult | Suspend:
     tool = run.tools.get(call.name)
     if tool is None:
         return _unknown(run, call)
-    known = run.asked.pop(call.id, None) if run.asked else None
+    known = run.calls.questions.pop(call.id, None) if run.calls.questions else None
     prepared = prepare(run, tool, call)
     if isinstance(prepared, ToolResult):
         return prepared
@@ -122,7 +122,7 @@ def _answer(
 ) -> Ready | ToolResult | Suspend:
     """Somebody must say yes: the call by their answer, or the question, once it is on record."""
     run, call, tool = review.run, review.call, review.tool
-    given = run.answers.pop(call.id, None)
+    given = run.calls.answers.pop(call.id, None)
     found = None if given is None else find_answer(run, call, tool, review.sources, given)
     if found is None or found.unfit not in (None, EXPIRED):
         entry = standing_question(run, call, tool, review.sources)

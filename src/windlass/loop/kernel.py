@@ -46,13 +46,13 @@ class Stage(IntEnum):
 
 async def drive(run: Run, at: Stage = Stage.OPEN, finish: Finish | None = None) -> Outcome:
     """Turn the crank until the run ends or parks. Cancellation ends it too, on the record."""
-    task = run.task = asyncio.current_task()
+    task = run.host.task = asyncio.current_task()
     assert task is not None
     exception: BaseException | None = None
     try:
         if run.interruption is not None:
             raise asyncio.CancelledError
-        if run.moments.start:
+        if run.plan.moments.start:
             await start(run)
         verdict: Verdict | None = None
         while verdict is None or type(verdict) is KeepGoing:
@@ -71,8 +71,8 @@ async def drive(run: Run, at: Stage = Stage.OPEN, finish: Finish | None = None) 
             run.redactor.scrub(error)
         exception = error
         verdict = stop_for_error(run, error)
-    if run.watch is not None:
-        run.watch.stop()
+    if run.calls.timer is not None:
+        run.calls.timer.stop()
     ending = end(run, verdict, exception)
     if run.journal.immediate and not _end_waits(run):
         return await ending  # nothing in it waits, so nothing can disturb it
@@ -81,8 +81,8 @@ async def drive(run: Run, at: Stage = Stage.OPEN, finish: Finish | None = None) 
 
 def _end_waits(run: Run) -> bool:
     """May the end of the run be suspended by anything but the store?"""
-    moments, turn = run.moments, run.turn
-    if moments.end or run.lingering or run.threads or run.early:
+    moments, turn = run.plan.moments, run.turn
+    if moments.end or run.calls.lingering or run.calls.threads or run.calls.early_reads:
         return True
     return bool(moments.after_tool) and turn is not None and turn.open
 
@@ -91,7 +91,7 @@ async def _turn(run: Run, at: Stage, finish: Finish | None) -> Verdict:
     """One turn, from where it stands to its verdict."""
     if at <= Stage.OPEN:
         verdict = None
-        if run.moments.before_turn or run.journal.mail:
+        if run.plan.moments.before_turn or run.journal.mail:
             verdict = await _may_open(run)
         if verdict is not None or (verdict := _open(run)) is not None:
             return verdict
@@ -103,7 +103,7 @@ async def _turn(run: Run, at: Stage, finish: Finish | None) -> Verdict:
     assert turn is not None
     if turn.shortened is not None and at <= Stage.CHECK:
         return await _cut_short(run, turn, turn.shortened)
-    if run.moments.after_reply and at <= Stage.CHECK:
+    if run.plan.moments.after_reply and at <= Stage.CHECK:
         if (verdict := await _check(run, turn)) is not None:
             return verdict
     if turn.open:
@@ -115,7 +115,7 @@ async def _turn(run: Run, at: Stage, finish: Finish | None) -> Verdict:
         if verdict is not None:
             return await _close_turn(run, turn, verdict)
     if finish is None:
-        verdict = await _vote(run, turn) if run.moments.after_turn else None
+        verdict = await _vote(run, turn) if run.plan.moments.after_turn else None
         if verdict is None:  # nobody spoke: go on after calls, else finish
             verdict = _GO_ON if turn.calls or turn.stop_reason == "pause_turn" else _NATURAL
         if type(verdict) is Suspend:
@@ -123,7 +123,7 @@ async def _turn(run: Run, at: Stage, finish: Finish | None) -> Verdict:
         if type(verdict) is not Finish:
             return _record_verdict(run, turn, verdict)
         finish = verdict
-    if run.moments.before_finish or run.journal.mail:
+    if run.plan.moments.before_finish or run.journal.mail:
         return await _may_finish(run, turn, finish)
     return _record_verdict(run, turn, finish)
 
@@ -132,7 +132,7 @@ async def _may_open(run: Run) -> Stop | Suspend | None:
     """May a turn begin? The post first, then the policies."""
     if run.journal.mail and (verdict := take_mail(run)) is not None:
         return _park(run, verdict, "turn", None) if isinstance(verdict, Suspend) else verdict
-    for door in run.moments.before_turn:
+    for door in run.plan.moments.before_turn:
         verdict = await door(run)
         if type(verdict) is Suspend:
             return _park(run, verdict, "turn", None)
@@ -156,7 +156,7 @@ def _out_of_budget(run: Run) -> Stop | None:
     """The end of a run whose limits leave no room for another turn."""
     ledger = run.ledger
     spent = ledger.out_of_turns()
-    if spent is None and run.metered:
+    if spent is None and ledger.metered:
         spent = ledger.reached_limit()
     if spent is not None:
         run.record(BudgetExhausted(spent.limit, spent.allowed, spent.used))
@@ -174,7 +174,7 @@ async def _cut_short(run: Run, turn: Turn, limit: str) -> Verdict:
 
 def _ask(run: Run) -> Awaitable[object]:
     """Ask for the next turn; what the reply will read may be read while it is written."""
-    items = run.strand.items
+    items = run.view.strand.items
     if items and items[-1].role == "assistant":
         paused = run.turn is not None and run.turn.stop_reason == "pause_turn"
         if not paused or all(
@@ -194,7 +194,7 @@ async def _ask_eagerly(run: Run) -> None:
 
 async def _check(run: Run, turn: Turn) -> Verdict | None:
     """A door before any call of the reply runs."""
-    for door in run.moments.after_reply:
+    for door in run.plan.moments.after_reply:
         verdict = await door(run, turn)
         if verdict is None:
             continue
@@ -212,18 +212,18 @@ async def _check(run: Run, turn: Turn) -> Verdict | None:
 
 def _drop(run: Run, turn: Turn) -> None:
     """Take the reply out of the view. What was said about it since stays, and is heard."""
-    kept = [message for message in run.strand.items if message is not turn.message]
-    run.strand = Strand([*kept, *run.held])
-    run.held.clear()
+    kept = [message for message in run.view.strand.items if message is not turn.message]
+    run.view.strand = Strand([*kept, *run.view.held])
+    run.view.held.clear()
     turn.open = False
-    if run.early:
+    if run.calls.early_reads:
         drop_early(run)
 
 
 async def _vote(run: Run, turn: Turn) -> Verdict | None:
     """What the strongest voice says of the turn."""
     votes: list[Verdict] = []
-    for voter in run.moments.after_turn:
+    for voter in run.plan.moments.after_turn:
         vote = await voter(run, turn)
         if vote is not None:
             if not isinstance(vote, Stop | Suspend | KeepGoing | Finish):
@@ -234,7 +234,7 @@ async def _vote(run: Run, turn: Turn) -> Verdict | None:
 
 async def _may_finish(run: Run, turn: Turn, finish: Finish) -> Verdict:
     """An end is proposed: those who must agree are asked, and a follow-up takes its turn."""
-    doors = run.moments.before_finish
+    doors = run.plan.moments.before_finish
     if doors:
         run.record(FinishProposed(finish.reason, finish.status))
     for door in doors:

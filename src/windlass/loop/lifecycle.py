@@ -60,9 +60,9 @@ async def end(run: Run, verdict: Verdict | None, exception: BaseException | None
     turn = run.turn
     if isinstance(verdict, Suspend):
         if verdict is run.interruption:  # let go of on its way: its calls stay open on the record
-            if run.early:
+            if run.calls.early_reads:
                 drop_early(run)
-            if run.lingering or run.threads:
+            if run.calls.lingering or run.calls.threads:
                 await _last_wait(run)
         outcome = Outcome("suspended", verdict.reason)
     else:
@@ -79,12 +79,12 @@ async def end(run: Run, verdict: Verdict | None, exception: BaseException | None
                 log.exception("a policy failed at the end of run %s", run.run_id)
                 answer(run, turn)
             run.record(IterationEnd(turn.number, "stop", verdict.reason, status))
-        if run.lingering or run.threads:
+        if run.calls.lingering or run.calls.threads:
             await _last_wait(run)
-        if status == "cancelled" and (run.lingering or run.threads):
+        if status == "cancelled" and (run.calls.lingering or run.calls.threads):
             status = "cancelling"
         outcome = Outcome(status, verdict.reason, error, exception)
-    for close in run.moments.end:
+    for close in run.plan.moments.end:
         try:
             outcome = await close(run, outcome) or outcome
         except (Exception, asyncio.CancelledError) as raised:
@@ -95,10 +95,10 @@ async def end(run: Run, verdict: Verdict | None, exception: BaseException | None
             for item in [item for item in run.journal.mail if item.kind == "cancel"]:
                 take_item(run, item)
         run.record(RunEnded(run.run_id, outcome.status, outcome.stop_reason, outcome.error))
-        run.journal.stays_held = bool(run.threads or run.lingering)
+        run.journal.stays_held = bool(run.calls.threads or run.calls.lingering)
         run.journal.flush()
         await run.journal.durable()
-        if not (run.threads or run.lingering):
+        if not (run.calls.threads or run.calls.lingering):
             await run.journal.close()
     except StoreError as error:
         return await _end_again(run, error)
@@ -118,14 +118,14 @@ async def _end_again(run: Run, error: StoreError) -> Outcome:
     outcome = Outcome("failed", stop.reason, stop.error, error)
     try:
         if type(run.journal.entries[-1]) is RunEnded:  # it waits for a disk, or is refused for good
-            if not (run.threads or run.lingering):
+            if not (run.calls.threads or run.calls.lingering):
                 await run.journal.close()
             return outcome
         close_recorded(run, outcome.stop_reason or outcome.status)
         run.record(RunEnded(run.run_id, outcome.status, outcome.stop_reason, outcome.error))
         run.journal.flush()
         await run.journal.durable()
-        if not (run.threads or run.lingering):
+        if not (run.calls.threads or run.calls.lingering):
             await run.journal.close()
     except StaleWriter:
         pass  # somebody else has the session: its record is theirs
@@ -136,11 +136,11 @@ async def _end_again(run: Run, error: StoreError) -> Outcome:
 
 async def _last_wait(run: Run) -> None:
     """Give what was cancelled a moment to end; the rest outlives the run and is somebody else's."""
-    waits: set[asyncio.Future[Any]] = {*run.lingering}
-    waits |= {asyncio.wrap_future(thread) for thread in run.threads if not thread.done()}
+    waits: set[asyncio.Future[Any]] = {*run.calls.lingering}
+    waits |= {asyncio.wrap_future(thread) for thread in run.calls.threads if not thread.done()}
     if waits:
         await asyncio.wait(waits, timeout=PATIENCE)
-        run.lingering = {task for task in run.lingering if not task.done()}
+        run.calls.lingering = {task for task in run.calls.lingering if not task.done()}
 
 
 async def await_uncancelled(ending: Any) -> Outcome:
@@ -167,7 +167,7 @@ async def start(run: Run) -> None:
     """Let the policies begin; the tools they bring join the others."""
     brought: list[Tool] = []
     plan = run.plan
-    for begin in run.moments.start:
+    for begin in run.plan.moments.start:
         tools = await begin(run)
         if run.plan is not plan:
             return  # a policy has put another plan in its place, whose policies have begun
@@ -187,9 +187,8 @@ async def adopt(run: Run, plan: Plan, why: str) -> None:
     """Go on under another plan from the next moment on. What policies remember they keep by name."""
     if plan.limits != run.plan.limits:  # else those stay that the run goes on with
         run.ledger.limits = plan.limits
-    run.plan, run.model, run.moments = plan, plan.model, plan.moments
+    run.plan, run.model = plan, plan.model
     run.tools = plan.tools
-    run.measure()
     run.reframe(plan.frame, why)
-    if run.moments.start:
+    if run.plan.moments.start:
         await start(run)

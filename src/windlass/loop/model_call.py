@@ -43,12 +43,12 @@ MOST_MENDED = 8  # times in one turn; a policy that says TryAgain for ever does 
 
 async def ask(run: Run, emit: Emit) -> Turn:
     """Ask the model for the next turn; a failed call is offered to the policies that can mend it."""
-    due = len(run.reminders)  # what is said from here on is for the next request
-    tail = tuple([one.message for one in run.reminders]) if due else ()
+    due = len(run.view.reminders)  # what is said from here on is for the next request
+    tail = tuple([one.message for one in run.view.reminders]) if due else ()
     mended = 0
     while True:
-        request = Request(run.strand.snapshot(), run.frame, tail)
-        for shape in run.moments.before_model:
+        request = Request(run.view.strand.snapshot(), run.view.frame, tail)
+        for shape in run.plan.moments.before_model:
             shaped = await shape(run, request)
             if shaped is not None and shaped is not request:
                 if type(shaped) is not Request:
@@ -67,11 +67,11 @@ async def ask(run: Run, emit: Emit) -> Turn:
                 raise
             continue
         if due:
-            run.reminders = age_reminders(run.reminders, due)
+            run.view.reminders = age_reminders(run.view.reminders, due)
         run.iteration += 1
         run.ledger.iterations += 1
         message = response.message
-        run.strand.items.append(message)
+        run.view.strand.items.append(message)
         if run.plan.deliberates:
             run.journal.flush()
         run.turn = turn = Turn(run.number, message, response.stop_reason, response.usage)
@@ -80,7 +80,7 @@ async def ask(run: Run, emit: Emit) -> Turn:
 
 
 async def _recover_from_error(run: Run, error: ModelError) -> bool:
-    for mend in run.moments.on_model_error:
+    for mend in run.plan.moments.on_model_error:
         if await mend(run, error) is not None:
             return True
     return False
@@ -98,7 +98,7 @@ async def call_model(
     """Make the call and put it on the record, whatever becomes of it."""
     if model is None:
         model = run.model
-    meter, metered = _RunMeter(run, request), run.metered
+    meter, metered = _RunMeter(run, request), run.ledger.metered
     if closing:
         meter.allow_kept_back()
     if metered:
@@ -117,7 +117,7 @@ async def call_model(
             answer = await model.respond(request, watched)
         else:
             answer = await run.around.respond(model, request, watched, purpose)
-        response = accept_reply(answer, run.call_ids)
+        response = accept_reply(answer, run.calls.ids)
     except BaseException as error:
         took = (seams.monotonic() - started) * 1000
         failed = _record_failed_call(run, model, meter, error, purpose, took)
@@ -235,17 +235,15 @@ def _settle_and_record(
     """Settle what the reply cost, and put it on the record."""
     usage, seen = response.usage, request.messages
     rewritten, same = None, 0
-    if type(seen) is not View or seen.strand is not run.strand:
-        same = 0 if purpose is not None else _same(run.sent, seen)
+    if type(seen) is not View or seen.strand is not run.view.strand:
+        same = 0 if purpose is not None else _same(run.view.rewritten, seen)
         rewritten = tuple(seen[same:])
     if response.asides:
         whole = None if rewritten is None else tuple(seen)
         _beside(run, model, request, response.asides, whole)
     reserve = None if meter.attempt is None else meter.attempt.reserve
     cost = meter.settle(response, model)
-    run.books.count(usage)
-    run.input_tokens += usage.input_tokens
-    run.output_tokens += usage.output_tokens
+    run.ledger.root.count(usage)
     message = response.message
     if reserve is not None and reserve.limit is not None and response.stop_reason == "max_tokens":
         response = msgspec.structs.replace(response, shortened=reserve.limit)
@@ -261,7 +259,7 @@ def _settle_and_record(
             response.provider or model.provider,
             response.model or model.name,
             len(seen),
-            run.frame_digest,
+            run.view.frame_digest,
             purpose,
             request.tail,
             rewritten,
@@ -277,7 +275,7 @@ def _settle_and_record(
     if reserve is not None and run.ledger.shared:
         run.journal.flush()  # on its way before others can spend what it left
     if rewritten is not None and purpose is None:
-        run.sent = seen
+        run.view.rewritten = seen
     for note in response.notes:
         run.note(note)
     return response
@@ -311,10 +309,10 @@ def _on_record(
     """The request as it may be sent, and all that it is made of handed to the store."""
     try:
         request = _check_pairing(run, request)
-        if request.frame is not run.on_record:
-            before = run.frame
+        if request.frame is not run.view.recorded_frame:
+            before = run.view.frame
             run.reframe(request.frame, purpose or "request")
-            run.frame = before
+            run.view.frame = before
         if reserve is not None:
             run.record(_reserve_entry(model, reserve, purpose))
         run.journal.flush()
@@ -391,9 +389,7 @@ def _category(error: BaseException) -> str:
 
 
 def _count(run: Run, usage: Usage) -> None:
-    run.books.count(usage)
-    run.input_tokens += usage.input_tokens
-    run.output_tokens += usage.output_tokens
+    run.ledger.root.count(usage)
 
 
 def _beside(
@@ -414,7 +410,7 @@ def _beside(
                 reply.provider or model.provider,
                 reply.model or model.name,
                 len(request.messages),
-                run.frame_digest,
+                run.view.frame_digest,
                 aside.purpose,
                 request.tail,
                 rewritten,
@@ -444,7 +440,7 @@ def _check_pairing(run: Run, request: Request) -> Request:
     """The request, once it is sure that every call in it has exactly one result (I1)."""
     messages = request.messages
     strand, size = messages.strand if type(messages) is View else None, len(messages)
-    own = strand is run.strand
+    own = strand is run.view.strand
     if strand is not None and own and _one_more_round(run, size):
         strand.audited = size
         return request
@@ -460,12 +456,12 @@ def _check_pairing(run: Run, request: Request) -> Request:
     if not own:
         return msgspec.structs.replace(request, messages=tuple(mended))
     run.reshape((0, size), mended, "history_repaired")
-    return msgspec.structs.replace(request, messages=run.strand.snapshot())
+    return msgspec.structs.replace(request, messages=run.view.strand.snapshot())
 
 
 def _one_more_round(run: Run, size: int) -> bool:
     """Is all that is new the prompt, or one reply and the answer to its calls? Seen at a glance."""
-    turn, items, audited = run.turn, run.strand.items, run.strand.audited
+    turn, items, audited = run.turn, run.view.strand.items, run.view.strand.audited
     if size == 1 and audited == 0:
         return items[0].role == "user"
     if turn is None or audited != size - 2 or items[size - 2] is not turn.message:
@@ -484,12 +480,7 @@ def tokens_of(run: Run, request: Request) -> int:
     messages = request.messages
     weight = weigh_frame(request.frame) + characters(request.tail)
     if type(messages) is View:
-        strand, size, counted = run.sized
-        if strand is not messages.strand:
-            size = counted = 0
-        counted += characters(messages.strand.items[size : len(messages)])
-        run.sized = (messages.strand, len(messages), counted)
-        weight += counted
+        weight += run.view.count_characters(messages.strand, len(messages))
     else:
         weight += characters(messages)
     return weight // 4 + 1

@@ -263,29 +263,29 @@ def standing(entries: Sequence[JournalEntry]) -> Standing:
 
 def continue_session(run: Run, state: Standing) -> None:
     """A new run on a session that has been used before: its view, its ids, its lasting memories."""
-    run.strand = Strand(list(state.view.messages))
-    run.call_ids = state.call_ids
+    run.view.strand = Strand(list(state.view.messages))
+    run.calls.ids = state.call_ids
     for message in state.view.messages:  # some of them nobody here has asked for
-        run.call_ids.update([call.id for call in message.tool_calls])
-    run.frame_digest = state.frame_digest
-    run.reminders = [one for one in state.reminders if one.lasts]
+        run.calls.ids.update([call.id for call in message.tool_calls])
+    run.view.frame_digest = state.frame_digest
+    run.view.reminders = [one for one in state.reminders if one.lasts]
     _recall(run, state.session_memory)
 
 
 async def take_up(run: Run, state: Standing) -> tuple[Stage, Finish | None]:
     """Go on with a run where it stopped."""
     continue_session(run, state)
-    run.frames = frozenset(state.frames)
+    run.view.digests = frozenset(state.frames)
     _recall(run, state.run_memory)
     run.first_entry = state.first_entry
     run.iteration, run.number = state.iteration, state.number
-    run.reminders = state.reminders
+    run.view.reminders = state.reminders
     _restore_books(run, state)
     run.turn = turn = state.turn
     if turn is not None and turn.open:
-        run.held = list(state.view.held)
-        run.answers, run.host_results = state.answers, state.host_results
-        run.asked = state.asked
+        run.view.held = list(state.view.held)
+        run.calls.answers, run.calls.host_results = state.answers, state.host_results
+        run.calls.questions = state.asked
         for call in turn.calls:
             if call.id not in turn.results:
                 _stand(run, turn, call, state)
@@ -301,19 +301,15 @@ def _restore_books(run: Run, state: Standing) -> None:
         turns += 1
         state.lost_turns += 1
     run.ledger.restore(turns, usage.total_tokens, spending.tree_usd, seconds)
-    restore_totals(run, spending)
+    restore_children(run, spending)
     for reserved in spending.in_flight:
         entry = lost_call_entry(reserved)
-        run.input_tokens += entry.usage.input_tokens
-        run.output_tokens += entry.usage.output_tokens
         run.record(entry)
 
 
-def restore_totals(run: Run, spending: Spending) -> None:
-    """What the run has used so far, and each of its children with theirs, for the result."""
-    usage = spending.usage
-    run.input_tokens, run.output_tokens = usage.input_tokens, usage.output_tokens
-    run.children = {
+def restore_children(run: Run, spending: Spending) -> None:
+    """Enter what each of the run's children has used so far, for the result."""
+    run.calls.children = {
         child_id: (child.tree_usage, child.tree_usd)
         for child_id, child in spending.children.items()
     }

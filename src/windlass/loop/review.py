@@ -44,7 +44,7 @@ class Review:
 
     async def decide(self) -> Refusal | None:
         """Ask every policy. What ended the asking; None: the call may run, once all asks are answered."""
-        moments = self.run.moments
+        moments = self.run.plan.moments
         if moments.changing and (ended := await self._ask_those_who_change(moments.changing)):
             return ended
         for ask in moments.deciding:
@@ -131,7 +131,7 @@ def prepare(run: Run, tool: Tool, call: ToolCall) -> ToolCall | ToolResult:
         problems = prepared.problems
         if not problems:
             if prepared.coerced:
-                run.coerced[call.id] = prepared.coerced
+                run.calls.coercions[call.id] = prepared.coerced
             if prepared.arguments is call.arguments:
                 return call
             return msgspec.structs.replace(call, arguments=prepared.arguments)

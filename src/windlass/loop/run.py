@@ -1,13 +1,13 @@
-"""One run on one session: what it has said and spent, and how it is recorded.
+"""One run on one session: what policies use of it, and how it is recorded.
 
-What it is made of stands in its `Plan` (`plan.py`). Policies speak through the run.
+What it is made of stands in its `Plan` (`plan.py`), what the loop keeps of it in `state.py`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -28,7 +28,6 @@ from windlass.events import (
     Reshaped,
     Said,
     ToolCallUpdate,
-    ToolDecided,
     ToolIntended,
     ToolResulted,
 )
@@ -36,11 +35,11 @@ from windlass.events.policy import Reminder
 from windlass.json_types import JsonObject
 from windlass.loop.deadline import CallTimer, Deadline
 from windlass.loop.decision import refusal_by_tool
-from windlass.loop.ledger import NO_LIMITS, Ledger
+from windlass.loop.facts import FactReader, Facts
+from windlass.loop.ledger import Ledger
 from windlass.loop.plan import Plan, frame_entry, keepable, plain
 from windlass.loop.policy import Policy
 from windlass.loop.reminders import add_reminder, reminder_entry
-from windlass.loop.resume_input import Answers
 from windlass.loop.sinks import (
     REPLY_ENDS,
     CleanShow,
@@ -50,92 +49,27 @@ from windlass.loop.sinks import (
     fan_out,
     ignore_event,
 )
+from windlass.loop.state import CallState, HostState, ViewState
 from windlass.loop.turn import Turn
 from windlass.loop.verdict import Stop, Suspend
-from windlass.messages import Message, Text, ToolResult
+from windlass.messages import Message, Text
 from windlass.models.base import Frame, Model, Request, Response
-from windlass.models.view import Strand
-from windlass.store.base import Journal, Store
+from windlass.models.view import Strand, View
+from windlass.store.base import InboxItem, Journal, Store
 from windlass.tools.result import answer
 from windlass.tools.tool import AgentInfo, Tool
-from windlass.usage import Usage
+from windlass.usage import NO_USAGE, Usage
 
 if TYPE_CHECKING:
     from windlass.loop.intercept import Around
     from windlass.redaction.redactor import Redactor
 
 T = TypeVar("T")
+_Kind = TypeVar("_Kind", bound=Facts)
 
 
 class Run:
     """A run in progress. Policies get it at every moment."""
-
-    __slots__ = (
-        "answers",
-        "around",
-        "asked",
-        "began",
-        "books",
-        "call_ids",
-        "caller",
-        "caller_name",
-        "children",
-        "coerced",
-        "committed",
-        "committing",
-        "conversation_id",
-        "deps",
-        "drains",
-        "early",
-        "emit",
-        "first_entry",
-        "frame",
-        "frame_digest",
-        "frames",
-        "held",
-        "host_results",
-        "interruption",
-        "iteration",
-        "journal",
-        "ledger",
-        "lingering",
-        "loop",
-        "memory",
-        "model",
-        "request_id",
-        "moments",
-        "number",
-        "on_record",
-        "plan",
-        "pool_factory",
-        "readings",
-        "receipts",
-        "record",
-        "redactor",
-        "reminders",
-        "run_id",
-        "sent",
-        "session_id",
-        "show",
-        "sized",
-        "started_at",
-        "store",
-        "strand",
-        "task",
-        "thread",
-        "threads",
-        "tools",
-        "took",
-        "took_over",
-        "turn",
-        "unwritten",
-        "watch",
-        "input_tokens",
-        "output_tokens",
-        "_metered",
-        "_pool",
-        "__weakref__",
-    )
 
     def __init__(
         self,
@@ -152,89 +86,37 @@ class Run:
         pool: Callable[[], Executor],
     ) -> None:
         self.plan, self.store, self.journal = plan, store, journal
-        self.model, self.moments, self.frame = plan.model, plan.moments, plan.frame
+        self.model, self.redactor, self.ledger = plan.model, redactor, ledger
         self.tools: Mapping[str, Tool] = plan.tools
-        self.frame_digest: str = ""  # nothing framed yet
-        self.frames: frozenset[str] = _NO_FRAMES  # those that it has put on record and left
-        self.on_record: Frame | None = None  # the frame of that digest
         self.run_id, self.session_id, self.deps = run_id, journal.session_id, deps
         self.caller, self.caller_name = caller, str(caller)
-        self.around: Around | None = None
-        self.ledger, self._metered = ledger, ledger.metered
-        self.books = ledger.root
-        self.request_id: str | None = None  # as the host names them, for the books
-        self.conversation_id: str | None = None
-        self.redactor = redactor
-        self.strand = Strand()
-        self.sent: Sequence[Message] = ()  # the last request that was not the view
-        # characters counted so far, for estimates
-        self.sized: tuple[Strand, int, int] = (self.strand, 0, 0)
         self.turn: Turn | None = None
         self.iteration = 0  # completed model turns of this run
         self.number = 0  # of the turn under way
-        self.first_entry = len(journal.entries)
-        self.call_ids: set[str] = set()
-        self.memory: JsonObject = {}
-        self.readings: dict[Hashable, Any] = {}  # what policies make of the journal
-        self.reminders: list[Reminded] = []  # each with the requests that it still has to go
-        self.held: list[Message] = []  # said while calls were open; heard after their results
-        self.took_over = False  # from a writer that was alive: its children's sessions too
-        self.interruption: Stop | Suspend | None = None
-        self._no_calls()
-        self.pool_factory, self._pool = pool, None
-        self.watch: CallTimer | None = None
-        self.task: asyncio.Task[Any] | None = None
-        self.loop = asyncio.get_running_loop()
-        self.thread = threading.get_ident()
-        self.started_at = self.loop.time()
-        self.input_tokens = self.output_tokens = 0
-        self.children: Mapping[str, tuple[Usage, float]] = _NO_CHILDREN  # what each tree spent
-        self.receipts: tuple[Watcher, ...] = ()
-        self.show: Sink = ignore_event
+        self.first_entry = len(journal.entries)  # where the run begins in its session's journal
+        self.memory: JsonObject = {}  # what policies remember, by their names
+        self.cache: dict[Hashable, Any] = {}  # what policies computed; gone with the process
+        self.interruption: Stop | Suspend | None = None  # an end that came from outside
+        self.around: Around | None = None  # makes the calls in the run's place
+        self.calls, self.view = CallState(), ViewState(plan.frame)
+        self.host = HostState(asyncio.get_running_loop(), threading.get_ident(), pool, ignore_event)
         self.emit: Sink = ignore_event
-        self.drains: tuple[Callable[[float | None], Awaitable[None]], ...] = ()
         self.record: Callable[[JournalEntry], None] = journal.append
         if sinks or plan.watchers or redactor is not None:
-            self._be_watched(sinks, redactor)
+            self._attach_sinks(sinks, redactor)
 
-    def _no_calls(self) -> None:
-        """What becomes of calls, before there are any."""
-        self.answers: Answers = {}  # to calls that asked someone
-        self.asked: dict[str, ToolDecided] = {}  # what an earlier drive parked with, unanswered
-        self.host_results: dict[str, ToolResult] = {}  # of calls that the host runs
-        self.committed: dict[str, ToolResult] = {}
-        # commits that the store could not write: each ends the run, whatever the tool makes of it
-        self.unwritten: dict[str, StoreError] = {}
-        self.committing: dict[str, asyncio.Future[None]] = {}  # done when the commit has ended
-        # what was mended in arguments, until the result
-        self.coerced: dict[str, tuple[str, ...]] = {}
-        self.began: dict[str, float] = {}  # when calls began that may commit
-        self.took: dict[str, float] = {}  # milliseconds, until the result is on record
-        self.early: dict[str, asyncio.Task[Any]] = {}  # reads that started while the model wrote
-        self.lingering: set[asyncio.Task[Any]] = set()
-        self.threads: set[Future[Any]] = set()
-
-    def _be_watched(self, sinks: Sequence[Sink], redactor: Redactor | None) -> None:
-        """What is recorded passes the redactor, and is shown to whoever watches."""
+    def _attach_sinks(self, sinks: Sequence[Sink], redactor: Redactor | None) -> None:
+        """Pass what is recorded through the redactor, and show it to whoever watches."""
         if self.plan.watchers:
             made = [make(self) for make in self.plan.watchers]
-            self.receipts = tuple([each for each in made if isinstance(each, Receipt)])
+            self.host.receipts = tuple([each for each in made if isinstance(each, Receipt)])
             sinks = (*sinks, *made)
         if sinks:
-            self.show = self.emit = fan_out(sinks)
+            self.host.show = self.emit = fan_out(sinks)
             if redactor is not None:
-                self.emit = CleanShow(redactor, self.show)
-        self.drains = tuple([sink.drain for sink in sinks if isinstance(sink, Watcher)])
+                self.emit = CleanShow(redactor, self.host.show)
+        self.host.drains = tuple([sink.drain for sink in sinks if isinstance(sink, Watcher)])
         self.record = self._record_and_show
-
-    @property
-    def metered(self) -> bool:
-        """Does a limit need an estimate before each call? That of all runs may be set at any time."""
-        return self._metered or self.books.limits is not NO_LIMITS
-
-    def measure(self) -> None:
-        """The limits are others now: look again whether calls must be estimated."""
-        self._metered = self.ledger.metered
 
     # ----------------------------------------------------------------- what policies use
 
@@ -251,7 +133,7 @@ class Run:
         self.record(FeedbackInjected(kind, text))
         message = Message("user", (Text(text),), kind)
         if ttl is not None:
-            self.reminded(Reminded(message, ttl))
+            self.add_reminder(Reminded(message, ttl))
         else:
             self.hear(message)
 
@@ -262,13 +144,13 @@ class Run:
         with its run; from another source it stays as long as its `ttl` says.
         """
         entry = reminder_entry(reminder, source, self.session_id)
-        if threading.get_ident() == self.thread:
-            self.reminded(entry)
+        if threading.get_ident() == self.host.thread:
+            self.add_reminder(entry)
         else:  # a tool in a thread of its own: it is there before the tool's answer is
-            self.loop.call_soon_threadsafe(self.reminded, entry)
+            self.host.loop.call_soon_threadsafe(self.add_reminder, entry)
 
     async def ask(self, request: Request, purpose: str, model: Model | None = None) -> Response:
-        """A policy's own model call: reserved, settled and journaled, never an iteration.
+        """Make a model call of the policy's own: it is paid for and recorded, and is no iteration.
 
         `model` is asked in place of the run's own.
         """
@@ -283,12 +165,12 @@ class Run:
         if self.redactor is not None:
             new = self.redactor.value(new)
         self.record(Reshaped(start, stop, new, why))
-        items = list(self.strand.items)
+        items = list(self.view.strand.items)
         items[start:stop] = new
-        self.strand = Strand(items)
+        self.view.strand = Strand(items)
 
     def now(self) -> float:
-        """The time, for what the model is shown; a replay has that of its record."""
+        """Return the time, for what the model is shown; a replay has that of its record."""
         return seams.now() if self.around is None else self.around.now()
 
     def note(self, event: JournalEntry | str, data: Any = None) -> None:
@@ -299,7 +181,7 @@ class Run:
         self.record(Noted(event, detach(data)) if isinstance(event, str) else event)
 
     def recall(self, policy: Policy[Any]) -> Any:
-        """What the policy remembers of this run; a fresh memory at first."""
+        """Return what the policy remembers of this run; a fresh memory at first."""
         value = self.memory.get(policy.name)
         if value is None and policy.memory is not None:
             value = policy.memory()
@@ -312,56 +194,111 @@ class Run:
         self.record(Remembered(policy.name, kept, policy.keeps))
 
     @property
-    def messages(self) -> Sequence[Message]:
+    def messages(self) -> View:
         """The view: what the model has seen and said."""
-        return self.strand.snapshot()
+        return self.view.strand.snapshot()
+
+    @property
+    def frame(self) -> Frame:
+        """The system prompt, the tools and the settings that the model is asked with."""
+        return self.view.frame
+
+    @property
+    def entries(self) -> Sequence[JournalEntry]:
+        """What is on record of the session, oldest first; `facts` reads each entry once."""
+        return self.journal.entries
+
+    @property
+    def own_entries(self) -> Sequence[JournalEntry]:
+        """What is on record of this run."""
+        return self.journal.entries[self.first_entry :]
+
+    @property
+    def usage(self) -> Usage:
+        """The tokens of the run's own model calls so far, failed ones too."""
+        calls = [each for each in self.own_entries if isinstance(each, (Replied, ReplyFailed))]
+        return sum([call.usage for call in calls], NO_USAGE)
+
+    def facts(self, kind: Callable[..., _Kind], given: Hashable = None) -> _Kind:
+        """Return the facts of this kind, up to date: `run.facts(Tally).successful`."""
+        entries = self.journal.entries
+        reader: FactReader | None = self.cache.get(FactReader)
+        if reader is None:
+            reader = self.cache[FactReader] = FactReader(self.first_entry)
+        if reader.place != len(entries):
+            reader.read(entries)
+        key = kind if given is None else (kind, given)
+        found: _Kind | None = self.cache.get(key)
+        if found is None:
+            found = self.cache[key] = kind() if given is None else kind(given)
+            reader.join(found, entries)
+        return found
+
+    @property
+    def inbox(self) -> Sequence[InboxItem]:
+        """What others posted to the session and nobody has taken yet."""
+        return self.journal.mail
+
+    def take(self, item: InboxItem) -> None:
+        """Take an item out of the inbox, in one step with what is recorded next."""
+        self.journal.take(item)
+
+    def flush(self) -> None:
+        """Hand what is recorded to the store, before something that may take its time."""
+        self.journal.flush()
+
+    async def store_record(self) -> None:
+        """Wait until all that is recorded is stored."""
+        self.journal.flush()
+        await self.journal.durable()
 
     # ----------------------------------------------------------------- what the kernel uses
 
     def hear(self, message: Message) -> None:
-        """A message joins the view, or waits for the open calls to be answered first."""
+        """Add a message to the view, or keep it until the open calls are answered."""
         if self.redactor is not None:
             message = self.redactor.value(message)
         self.record(Said(message))
         if message.role == "assistant":  # of an earlier conversation: its calls keep their ids
-            self.call_ids.update([call.id for call in message.tool_calls])
+            self.calls.ids.update([call.id for call in message.tool_calls])
         if self.turn is not None and self.turn.open:
-            self.held.append(message)
+            self.view.held.append(message)
         else:
-            self.strand.items.append(message)
+            self.view.strand.items.append(message)
 
-    def reminded(self, entry: Reminded) -> None:
-        """A reminder joins those that are due."""
-        if self.task is not None and self.task.done():
+    def add_reminder(self, entry: Reminded) -> None:
+        """Add a reminder to those that are due."""
+        if self.host.task is not None and self.host.task.done():
             return  # a tool that was given up on has outlived the run
         if self.redactor is not None:
             entry = self.redactor.value(entry)
         self.record(entry)
-        self.reminders = add_reminder(self.reminders, entry)
+        self.view.reminders = add_reminder(self.view.reminders, entry)
 
     def reframe(self, frame: Frame, why: str) -> None:
         """Put a frame on the record, unless it stands there already: judges come and go."""
+        view = self.view
         entry = self.plan.framed if frame is self.plan.frame else frame_entry(frame, why)
         digest = entry.digest
-        if digest != self.frame_digest:
-            if digest not in self.frames:
+        if digest != view.frame_digest:
+            if digest not in view.digests:
                 self.record(entry if entry.why == why else msgspec.structs.replace(entry, why=why))
-            if self.frame_digest:
-                self.frames |= {self.frame_digest}
-            self.frame_digest = digest
-        self.frame = self.on_record = frame
+            if view.frame_digest:
+                view.digests |= {view.frame_digest}
+            view.frame_digest = digest
+        view.frame = view.recorded_frame = frame
 
     def deadline(self, seconds: float) -> Deadline:
-        """A limit on the time of one call, in the task that asks."""
+        """Return a limit on the time of one call, in the task that asks."""
         task = asyncio.current_task()
         assert task is not None
-        if task is not self.task:
-            return Deadline(self.loop, task, seconds)
-        watch = self.watch
-        if watch is None:
-            watch = self.watch = CallTimer(self.loop, task)
-        watch.begin(seconds)
-        return watch
+        if task is not self.host.task:
+            return Deadline(self.host.loop, task, seconds)
+        timer = self.calls.timer
+        if timer is None:
+            timer = self.calls.timer = CallTimer(self.host.loop, task)
+        timer.begin(seconds)
+        return timer
 
     def interrupt(self, stop: Stop | Suspend) -> None:
         """End the run from outside, now: cancels whatever it waits for."""
@@ -371,8 +308,8 @@ class Run:
 
     def halt(self) -> None:
         """Cancel the run's task. One that has not begun sees at its beginning that it is over."""
-        if self.task is not None:
-            self.task.cancel()
+        if self.host.task is not None:
+            self.host.task.cancel()
         elif self.interruption is None:
             self.interruption = Stop("cancelled", "cancelled")
 
@@ -382,7 +319,7 @@ class Run:
             if isinstance(self.emit, CleanShow) and type(entry) in REPLY_ENDS:
                 self.emit.flush()
         self.journal.append(entry)
-        self.show(entry)
+        self.host.show(entry)
 
     # ----------------------------------------------------------------- what tool calls use
 
@@ -395,28 +332,27 @@ class Run:
     @property
     def cancelled(self) -> bool:
         """The run is being cancelled."""
-        return self.interruption is not None or (
-            self.task is not None and self.task.cancelling() > 0
-        )
+        task = self.host.task
+        return self.interruption is not None or (task is not None and task.cancelling() > 0)
 
     @property
     def pool(self) -> Executor:
         """Threads for synchronous tools; the run knows which of them are still at work."""
-        if self._pool is None:
-            self._pool = _Threads(self.pool_factory(), self.threads)
-        return self._pool
+        if self.calls.pool is None:
+            self.calls.pool = _Threads(self.host.pool(), self.calls.threads)
+        return self.calls.pool
 
     def progress(self, call_id: str, data: Any) -> None:
         """Show a tool's progress, from any thread."""
         event = ToolCallUpdate(call_id, "in_progress", data)
-        if threading.get_ident() == self.thread:
+        if threading.get_ident() == self.host.thread:
             self.emit(event)
         else:
-            self.loop.call_soon_threadsafe(self.emit, event)
+            self.host.loop.call_soon_threadsafe(self.emit, event)
 
     def again(self, call_id: str, tool: Tool, attempt: int) -> bool:
         """Put on record that a call which failed is tried once more; one that committed is not."""
-        if call_id in self.committed or self.cancelled:
+        if call_id in self.calls.committed or self.cancelled:
             return False
         turn = self.turn
         if turn is not None and (ready := turn.ready.get(call_id)) is not None:
@@ -427,20 +363,20 @@ class Run:
 
     async def commit(self, call_id: str, body: Callable[[Any], T]) -> T:
         """Run a body in one transaction with the record of the call."""
-        turn = self.turn
+        calls, turn = self.calls, self.turn
         ready = turn.ready.get(call_id) if turn is not None else None
         if turn is None or ready is None:
             raise RuntimeError(f"call {call_id!r} is not running")
         tool = ready.tool
-        if call_id in self.committed:
+        if call_id in calls.committed:
             raise RuntimeError(f"{tool.name} has committed already; a call commits once")
-        started = self.began.get(call_id) or seams.monotonic()
+        started = calls.start_times.get(call_id) or seams.monotonic()
 
         def record(value: T) -> list[JournalEntry]:
             result = msgspec.structs.replace(answer(value), id=call_id, name=tool.name)
             if self.redactor is not None:
                 result = self.redactor.value(result)
-            self.committed[call_id] = result
+            calls.committed[call_id] = result
             took = (seams.monotonic() - started) * 1000
             entries: list[JournalEntry] = []
             if call_id not in turn.started:
@@ -450,21 +386,22 @@ class Run:
             entries.append(ToolResulted(call_id, tool.name, result.outcome, result, took))
             return entries
 
-        ended = self.committing[call_id] = self.loop.create_future()
+        ended = calls.commits[call_id] = self.host.loop.create_future()
         try:
             seams.point("tool.before_commit")
             value = await self.journal.commit(body, record)
             seams.point("tool.after_commit")
         except BaseException as error:
+            # What is locked is so for a while, and the next write waits for it again.
             if isinstance(error, StaleWriter) or (
                 isinstance(error, StoreError) and error.unwritten and not isinstance(error, Locked)
-            ):  # what is locked is so for a while, and the next write waits for it again
-                self.unwritten[call_id] = error
+            ):
+                calls.unwritten[call_id] = error
             if not self._has_result(call_id):  # who is cancelled late has committed all the same
-                self.committed.pop(call_id, None)
+                calls.committed.pop(call_id, None)
             raise
         finally:
-            del self.committing[call_id]
+            del calls.commits[call_id]
             ended.set_result(None)
         return value
 
@@ -485,7 +422,3 @@ class _Threads(Executor):
         self._live.add(future)
         future.add_done_callback(self._live.discard)
         return future
-
-
-_NO_FRAMES: frozenset[str] = frozenset()
-_NO_CHILDREN: Mapping[str, tuple[Usage, float]] = {}

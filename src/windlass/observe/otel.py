@@ -77,7 +77,7 @@ def trace_run(
         if kit is None or span is None or not span.is_recording():
             return driving
         context = kit.trace.set_span_in_context(span)
-        conversation = run.conversation_id or run.session_id
+        conversation = run.host.conversation_id or run.session_id
         spans = run.around = Spans(kit, span, context, run.redactor, conversation)
     except Exception:
         log.exception("no spans for run %s", run.run_id)
@@ -122,7 +122,7 @@ def _run_span(kit: _Kit, run: Run) -> Any:
         "gen_ai.operation.name": "invoke_agent",
         "gen_ai.provider.name": _provider(run.model.provider),
         "gen_ai.request.model": run.model.name,
-        "gen_ai.conversation.id": run.conversation_id or run.session_id,
+        "gen_ai.conversation.id": run.host.conversation_id or run.session_id,
         "windlass.run.id": run.run_id,
         "windlass.session.id": run.session_id,
         "windlass.door": plan.door,
@@ -163,9 +163,10 @@ class Spans:
 
     def _end(self, run: Run, outcome: Outcome | None) -> None:
         span = self._span
+        used = run.usage
         usage: JsonObject = {
-            "gen_ai.usage.input_tokens": run.input_tokens,
-            "gen_ai.usage.output_tokens": run.output_tokens,
+            "gen_ai.usage.input_tokens": used.input_tokens,
+            "gen_ai.usage.output_tokens": used.output_tokens,
             "windlass.turns": run.iteration,
         }
         if outcome is None:

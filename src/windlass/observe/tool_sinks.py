@@ -177,5 +177,5 @@ class Receipts(Policy[None]):
     """Wait for sinks that hold a turn up; without this policy they work beside the run."""
 
     async def before_turn(self, run: Run) -> None:
-        for watcher in run.receipts:
+        for watcher in run.host.receipts:
             await watcher.wait_until_idle()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -133,10 +134,10 @@ def receipt(decision: PolicyDecision) -> dict[str, Any]:
 
 def _repeats(run: Run, call: ToolCall) -> int:
     """How often this very call was made in the session, with this one."""
-    seen: _CallHistory | None = run.readings.get(_CallHistory)
+    seen: _CallHistory | None = run.cache.get(_CallHistory)
     if seen is None:
-        seen = run.readings[_CallHistory] = _CallHistory()
-    seen.go_on(run.journal.entries)
+        seen = run.cache[_CallHistory] = _CallHistory()
+    seen.go_on(run.entries)
     calls = seen.calls.get((call.name, digest_of(call.arguments)), set[str]())
     return len(calls - {call.id}) + 1
 
@@ -148,7 +149,7 @@ class _CallHistory:
         self.place = 0
         self.calls: dict[tuple[str, str], set[str]] = {}
 
-    def go_on(self, entries: list[JournalEntry]) -> None:
+    def go_on(self, entries: Sequence[JournalEntry]) -> None:
         """Take in what is new."""
         for entry in entries[self.place :]:
             if type(entry) is ToolDecided:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from windlass.events import ToolDecided
+from windlass.loop.facts import Facts, Take
 from windlass.loop.policy import Policy
 from windlass.loop.run import Run
 from windlass.messages import ToolCall, ToolResult
-from windlass.policies.facts import Reading, Take, reading
 
 
-class _AllowedCalls(Reading):
+class _AllowedCalls(Facts):
     """The calls that were let through."""
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class CallLimit(Policy[None]):
         return self._name
 
     async def before_tool(self, run: Run, call: ToolCall) -> ToolResult | None:
-        calls = reading(run, _AllowedCalls).calls
+        calls = run.facts(_AllowedCalls).calls
         if len(calls) - (call.id in calls) < self.max_calls:
             return None
         return ToolResult(call.id, self.message, True, call.name, "denied")

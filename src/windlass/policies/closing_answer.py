@@ -5,7 +5,6 @@ from __future__ import annotations
 import msgspec
 
 from windlass.errors import BudgetExceeded, ModelError
-from windlass.events import Said
 from windlass.loop.model_call import call_model
 from windlass.loop.policy import Policy
 from windlass.loop.run import Run
@@ -42,14 +41,13 @@ class ClosingAnswer(Policy[None]):
         answers = tuple(spec for spec in frame.tools if spec.name not in run.tools)
         choice = frame.settings.tool_choice if answers else None
         settings = msgspec.structs.replace(frame.settings, tool_choice=choice)
-        request = Request(run.strand.snapshot(), Frame(frame.system, answers, settings))
-        for shape in run.moments.before_model:
+        request = Request(run.messages, Frame(frame.system, answers, settings))
+        for shape in run.plan.moments.before_model:
             if shape.__self__.lasts:  # who hides something from the model hides it here too
                 request = await shape(run, request) or request
         try:
             response = await call_model(run, request, "closing_answer", closing=True)
         except (ModelError, BudgetExceeded):
             return outcome
-        run.record(Said(response.message))
-        run.strand.items.append(response.message)
+        run.hear(response.message)
         return outcome

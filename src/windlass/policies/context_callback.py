@@ -116,7 +116,7 @@ class ContextCallback(Policy[None]):
 
 def _with_system(run: Run, frame: Frame, system: str) -> Frame:
     """The frame with another system prompt: the same object for the same words."""
-    made: dict[tuple[int, str], tuple[Frame, Frame]] = run.readings.setdefault(_FRAMES, {})
+    made: dict[tuple[int, str], tuple[Frame, Frame]] = run.cache.setdefault(_FRAMES, {})
     key = (id(frame), system)
     if key not in made:
         if len(made) >= _MOST:
@@ -138,7 +138,7 @@ class _SessionMessages:
         self.fold, self.place = ViewFold(), 0
 
     def upto_now(self, run: Run) -> list[Message]:
-        entries = run.journal.entries
+        entries = run.entries
         for entry in entries[self.place :]:
             if type(entry) is not Reshaped:
                 self.fold.apply(entry)
@@ -147,7 +147,7 @@ class _SessionMessages:
 
 
 def _info(run: Run, request: Request) -> ContextInfo:
-    recorded = run.readings.setdefault(_SessionMessages, _SessionMessages()).upto_now(run)
+    recorded = run.cache.setdefault(_SessionMessages, _SessionMessages()).upto_now(run)
     recorded, visible = lend(run, recorded), lend(run, request.messages)
     return ContextInfo(
         run.iteration,

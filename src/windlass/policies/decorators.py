@@ -73,8 +73,8 @@ class _DecoratedView:
 
     def follow(self, run: Run) -> None:
         """Be about the view as it is now. Of what was reshaped the rest keeps what is known of it."""
-        items, most = run.strand.items, len(self.kept)
-        if self.of is run.strand and most <= len(items):
+        items, most = run.messages.strand.items, len(self.kept)
+        if self.of is run.messages.strand and most <= len(items):
             if not most or self.kept[-1].source is items[most - 1]:
                 return
         known: dict[int, deque[MessageRecord]] = {}
@@ -85,15 +85,10 @@ class _DecoratedView:
             for item in items
         ]
         gone = [one for left in known.values() for one in left]
-        put = {
-            id(m)
-            for e in run.journal.entries[self.place :]
-            if type(e) is Reshaped
-            for m in e.messages
-        }
+        put = {id(m) for e in run.entries[self.place :] if type(e) is Reshaped for m in e.messages}
         _said_again(gone, [one for one in self.kept if one.time is None and id(one.source) in put])
-        self.place = len(run.journal.entries)
-        self.of, self.strand = run.strand, Strand()
+        self.place = len(run.entries)
+        self.of, self.strand = run.messages.strand, Strand()
         for one in self.kept:
             if one.shown is None:
                 break
@@ -114,27 +109,27 @@ class Decorating(Policy[None]):
 
     async def start(self, run: Run) -> None:
         """What the record knows of the messages that are there already."""
-        if not run.strand.items:
+        if not run.messages.strand.items:
             return
-        entries = run.journal.entries
-        shown = run.readings[_DecoratedView] = _DecoratedView()
+        entries = run.entries
+        shown = run.cache[_DecoratedView] = _DecoratedView()
         for entry in entries:
             if type(entry) is Decorated:
                 shown.told.update({one.digest: one for one in entry.made})
         known = read_records(entries, ())
         if any(one.time is None for one in known):  # said before anybody looked at the time
             known = read_records(entries, await _rows(run))
-        if len(known) == len(run.strand.items):
-            for one, item in zip(known, run.strand.items, strict=True):
+        if len(known) == len(run.messages.strand.items):
+            for one, item in zip(known, run.messages.strand.items, strict=True):
                 one.source = item
             shown.kept = known
 
     async def before_model(self, run: Run, request: Request) -> Request:
-        shown: _DecoratedView = run.readings.setdefault(_DecoratedView, _DecoratedView())
+        shown: _DecoratedView = run.cache.setdefault(_DecoratedView, _DecoratedView())
         shown.follow(run)
         messages = request.messages
         await self._grow(run, shown)
-        if type(messages) is View and messages.strand is run.strand:
+        if type(messages) is View and messages.strand is run.messages.strand:
             return Request(View(shown.strand, len(messages)), request.frame, request.tail)
         by_id = {id(one.source): one for one in shown.kept}
         listed: list[Message] = []
@@ -151,7 +146,7 @@ class Decorating(Policy[None]):
 
     async def _grow(self, run: Run, shown: _DecoratedView) -> None:
         """Decorate what is new in the view, and put that on the record."""
-        items, strand = run.strand.items, shown.strand
+        items, strand = run.messages.strand.items, shown.strand
         shown.kept += [MessageRecord(item) for item in items[len(shown.kept) :]]
         start: int | None = None
         now = run.now()

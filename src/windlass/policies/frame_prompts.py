@@ -46,10 +46,10 @@ class FramePrompts(Policy[PromptTexts]):
 
     async def before_model(self, run: Run, request: Request) -> Request:
         """The request with the prompts in its frame."""
-        known: tuple[Frame, Frame] | None = run.readings.get(self)
+        known: tuple[Frame, Frame] | None = run.cache.get(self)
         if known is None or known[0] is not request.frame:
             frame = self._add_to_frame(request.frame, await self._write_texts(run))
-            known = run.readings[self] = (request.frame, frame)
+            known = run.cache[self] = (request.frame, frame)
         return Request(request.messages, known[1], request.tail)
 
     async def _write_texts(self, run: Run) -> PromptTexts:
@@ -86,7 +86,7 @@ class GoOn(Policy[None]):
 
     async def before_turn(self, run: Run) -> None:
         """The last word is the model's own, and it may not be."""
-        items, turn = run.strand.items, run.turn
+        items, turn = run.messages, run.turn
         if items and items[-1].role == "assistant":
             if turn is None or turn.stop_reason != "pause_turn":
                 run.say(await text_of(self.words), GO_ON)

@@ -12,13 +12,14 @@ from typing import Literal
 import msgspec
 
 from windlass.events import IterationStart, NativeToolRejected, Replied
+from windlass.loop.facts import Facts, Take
 from windlass.loop.policy import Policy
 from windlass.loop.run import Run
 from windlass.loop.turn import Turn
 from windlass.loop.verdict import KeepGoing, Outcome
 from windlass.models.wrappers.native_tools import is_text_call
 from windlass.options.prompt_text import Words, text_of
-from windlass.policies.facts import Reading, Take, reading, tally
+from windlass.policies.facts import tally
 
 REJECTED = "native_tool_fallback_rejected"
 WORDS = (
@@ -27,7 +28,7 @@ WORDS = (
 )
 
 
-class Fallbacks(Reading):
+class Fallbacks(Facts):
     """How many replies had written calls, and whether those of the last were refused."""
 
     replies = 0
@@ -62,7 +63,7 @@ class NativeFallback(Policy[None]):
         count = sum(map(is_text_call, turn.calls))
         if not count:
             return None
-        so_far = reading(run, Fallbacks)
+        so_far = run.facts(Fallbacks)
         if self.mode == "allow_once" and so_far.replies <= 1:
             return None
         if not so_far.refused:
@@ -75,6 +76,6 @@ class NativeFallback(Policy[None]):
         """Where no turn was left to do better, that is why the run failed."""
         if (outcome.status, outcome.stop_reason) != ("budget_exhausted", "max_iterations"):
             return outcome
-        if not reading(run, Fallbacks).refused:
+        if not run.facts(Fallbacks).refused:
             return outcome
         return msgspec.structs.replace(outcome, status="failed", stop_reason=REJECTED)

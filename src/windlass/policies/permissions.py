@@ -146,7 +146,7 @@ class PermissionCheck(Policy[Grants]):
 
 def _record_grant(run: Run, grant: PermissionGrant) -> None:
     """Put a grant on record, once: a call that another policy parked is decided on again."""
-    for entry in reversed(run.journal.entries):
+    for entry in reversed(run.entries):
         if (
             type(entry) is Replied and entry.purpose is None
         ):  # the reply that asked for the call: what is older is of others

@@ -11,7 +11,7 @@ from typing import Final
 
 from windlass.events import Replied, RunStarted
 from windlass.loop.run import Run
-from windlass.messages import Message, Opaque, ToolResult, characters
+from windlass.messages import Message, Opaque, ToolResult
 
 PINNED: Final = "pinned"  # the kind of a message that nobody may take out of the view
 
@@ -66,15 +66,8 @@ def staying(messages: Sequence[Message], *, but: str) -> frozenset[int]:
 
 def estimate_view(run: Run) -> int:
     """Roughly the tokens of the view, as `estimate_tokens` counts; what was counted stays counted."""
-    strand, size, counted = run.sized
-    if strand is not run.strand:
-        size = counted = 0
-    items = run.strand.items
-    if size < len(items):
-        counted += characters(items[size:])
-    elif size > len(items):  # a reply was dropped
-        counted = characters(items)
-    run.sized = (run.strand, len(items), counted)
+    messages = run.messages
+    counted = run.view.count_characters(messages.strand, len(messages))
     return -(-counted // 4)
 
 
@@ -84,12 +77,12 @@ def under_way(run: Run) -> bool:
 
 
 def _spoke_before(run: Run) -> bool:
-    known: bool | None = run.readings.get(_spoke_before)
+    known: bool | None = run.cache.get(_spoke_before)
     if known is None:
-        entries = run.journal.entries
+        entries = run.entries
         ours = len(entries)
         while ours and type(entries[ours - 1]) is not RunStarted:
             ours -= 1
         known = any(type(e) is Replied and e.purpose is None for e in entries[:ours])
-        run.readings[_spoke_before] = known
+        run.cache[_spoke_before] = known
     return known

@@ -13,12 +13,12 @@ from typing import Any, ClassVar, Final, Literal, cast
 import msgspec
 
 from windlass.events import Framed, Replied, Reshaped, SkillNarrowed, ToolSearchResulted
+from windlass.loop.facts import Facts, Take
 from windlass.loop.policy import Policy
 from windlass.loop.run import Run
 from windlass.messages import ToolSpec
 from windlass.models.base import Frame, Request
 from windlass.options.prompt_text import Words, text_of
-from windlass.policies.facts import Reading, Take, reading
 from windlass.tools.kinds import CLASSES, PINNED, tool_class
 from windlass.tools.tool import Tool
 
@@ -63,7 +63,7 @@ class Narrowed(msgspec.Struct, frozen=True):
     line: str = ""
 
 
-class Surface(Reading):
+class Surface(Facts):
     """The turn in which each tool was last called, found or brought; and what was sent last."""
 
     def __init__(self) -> None:
@@ -105,7 +105,7 @@ class Surface(Reading):
     def last_shown_tools(self, run: Run) -> list[str] | None:
         """The tools that the model was shown last; None: nobody knows."""
         if self.sent is not None and self.sent not in self.frames:  # put on record by a run before
-            for entry in run.journal.entries[: run.first_entry]:
+            for entry in run.entries[: run.first_entry]:
                 if type(entry) is Framed:
                     self.frames.setdefault(entry.digest, [tool["name"] for tool in entry.tools])
             self.frames.setdefault(self.sent, [])
@@ -159,14 +159,14 @@ class Narrowing(Policy[Narrowed]):
         memory: Narrowed | None = run.memory.get(NAME)
         if memory is None and run.iteration < self.window:
             return request
-        looked: _NarrowingCache | None = run.readings.get(self)
+        looked: _NarrowingCache | None = run.cache.get(self)
         if looked is None:
-            looked = run.readings[self] = _NarrowingCache()
-        if looked.place != len(run.journal.entries):
+            looked = run.cache[self] = _NarrowingCache()
+        if looked.place != len(run.entries):
             other = looked.given is not request.frame  # with tools that may be long due
             if other or run.iteration >= looked.due or (memory and _uses_hidden_tool(run, memory)):
                 memory = await self._look(run, request, memory or Narrowed(), looked)
-            looked.place = len(run.journal.entries)
+            looked.place = len(run.entries)
         if memory is None or not memory.hidden:
             return request
         if looked.frame is not request.frame or looked.narrowed is not memory:
@@ -181,7 +181,7 @@ class Narrowing(Policy[Narrowed]):
     async def _look(
         self, run: Run, request: Request, memory: Narrowed, looked: _NarrowingCache
     ) -> Narrowed | None:
-        used = reading(run, Surface)
+        used = run.facts(Surface)
         back = tuple([name for name in memory.hidden if used.last.get(name, 0) > memory.at])
         hidden = tuple([name for name in memory.hidden if name not in back])
         stale = self._stale(run, request.frame, hidden, used, looked)
@@ -332,7 +332,7 @@ def _forced_tool(frame: Frame) -> str | None:
 
 def _uses_hidden_tool(run: Run, memory: Narrowed) -> bool:
     """Has a hidden tool been called, or found, since it was hidden?"""
-    last = reading(run, Surface).last
+    last = run.facts(Surface).last
     return any([last.get(name, 0) > memory.at for name in memory.hidden])
 
 

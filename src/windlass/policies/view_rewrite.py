@@ -38,7 +38,7 @@ def read(run: Run, answer: object, who: str) -> tuple[Message, ...]:
 
 def lend(run: Run, messages: Sequence[Message]) -> list[Message]:
     """The messages for a function of yours; one that could be changed in place is a copy."""
-    lent: _LentCopies = run.readings.setdefault(_LentCopies, _LentCopies())
+    lent: _LentCopies = run.cache.setdefault(_LentCopies, _LentCopies())
     return [lent.copy_of(message) for message in messages]
 
 
@@ -46,7 +46,7 @@ def take_back(run: Run, answer: object) -> object:
     """The answer with the messages themselves in place of their copies."""
     if not isinstance(answer, (list, tuple)):
         return answer
-    lent: _LentCopies = run.readings.setdefault(_LentCopies, _LentCopies())
+    lent: _LentCopies = run.cache.setdefault(_LentCopies, _LentCopies())
     several = cast("Sequence[object]", answer)
     return [lent.originals.get(id(item), (item, item))[1] for item in several]
 
@@ -116,12 +116,12 @@ def message_in(run: Run, item: object, who: str, kind: str | None = None) -> Mes
 
 
 def _message(run: Run, item: object, who: str) -> Message:
-    known = run.readings.get(_SEEN)
+    known = run.cache.get(_SEEN)
     if isinstance(item, Message) and known is not None and known.get(id(item)) is item:
         return item  # looked at before
     message = message_in(run, item, who)
     if message is item:
-        run.readings.setdefault(_SEEN, {})[id(message)] = message
+        run.cache.setdefault(_SEEN, {})[id(message)] = message
     return message
 
 

@@ -67,7 +67,7 @@ class AsRecorded(Policy[Any]):
                 case Said() if entry.message.kind not in (None, "continue"):
                     run.hear(entry.message)
                 case Reminded():
-                    run.reminded(entry)
+                    run.add_reminder(entry)
                 case Reshaped() if entry.why != "history_repaired":
                     run.reshape((entry.start, entry.stop), entry.messages, entry.why)
                 case _:

@@ -175,8 +175,8 @@ async def replay_run(
     begun.run.around = playback
     playback.store, playback.session_id = (store, session_id) if own else (None, "")
     await playback.post()  # what was there before the first request
-    begun.run.answers = record.decisions
-    begun.run.host_results = {
+    begun.run.calls.answers = record.decisions
+    begun.run.calls.host_results = {
         id: found.result for id, found in record.results.items() if _by_host(begun.run, found)
     }
     done = ReplayReport(run)

@@ -124,17 +124,17 @@ class Compactor(Policy[Compactions]):
         if not has_compacted(run):
             return None
         name = recalling(run)
-        return None if name is None else [recall_tool(run.journal.entries, name)]
+        return None if name is None else [recall_tool(run.entries, name)]
 
     async def before_model(self, run: Run, request: Request) -> Request:
         """Look at the size; nothing else, most of the time."""
-        if len(run.strand.items) & 6 and self.threshold is None:
+        if len(run.messages) & 6 and self.threshold is None:
             if run.model.context_window is None and PURPOSE not in run.memory:
                 return request  # a limit that nobody set is looked at every fourth round
         memory: Compactions | None = run.memory.get(PURPOSE)
-        bounds: _Bounds | None = run.readings.get(_Bounds)
+        bounds: _Bounds | None = run.cache.get(_Bounds)
         if bounds is None or bounds.frame is not run.frame or bounds.memory is not memory:
-            bounds = run.readings[_Bounds] = self._bounds(run, memory)
+            bounds = run.cache[_Bounds] = self._bounds(run, memory)
         size, turn, soft = view_tokens(run), run.turn, bounds.soft
         counted = 0 if turn is None else turn.usage.total_tokens
         if size < soft and counted < bounds.filled:
@@ -162,7 +162,7 @@ class Compactor(Policy[Compactions]):
             brought = [tool for tool in frame.tools if tool not in before.tools]
             tools = (*request.frame.tools, *brought)
             frame = msgspec.structs.replace(request.frame, tools=tools)
-        return msgspec.structs.replace(request, messages=run.strand.snapshot(), frame=frame)
+        return msgspec.structs.replace(request, messages=run.messages, frame=frame)
 
     async def on_model_error(self, run: Run, error: ModelError) -> TryAgain | None:
         """The provider says that it is too much: once in a turn, make it less and ask again."""
@@ -313,7 +313,7 @@ class Compactor(Policy[Compactions]):
 
     async def _call_back(self, run: Run, gone: list[Message]) -> str:
         assert self.callback is not None
-        reminders = [one.message for one in run.reminders]
+        reminders = [one.message for one in run.view.reminders]
         answer = self.callback(detach(gone), reminders, self.policy or CompactionPolicy())
         if inspect.isawaitable(answer):
             answer = await answer
@@ -391,7 +391,7 @@ class Compactor(Policy[Compactions]):
             Compactions(memory.times + 1, work.size, work.hard if work.refused else memory.ceiling),
         )
         if recall is not None and recall not in run.tools:
-            tool = recall_tool(run.journal.entries, recall)
+            tool = recall_tool(run.entries, recall)
             run.tools = {**run.tools, recall: tool}
             old = run.frame
             run.reframe(Frame(old.system, (*old.tools, tool.spec), old.settings), PURPOSE)

@@ -43,8 +43,8 @@ class Work:
     def __init__(self, run: Run, limit: int, hard: int | None, *, refused: bool) -> None:
         self.hard, self.refused = hard, refused
         self.before = self.size = view_tokens(run)
-        self.original = self.messages = list(run.strand.items)
-        self._upto: list[int] | None = run.strand.weights
+        self.original = self.messages = list(run.messages)
+        self._upto: list[int] | None = run.messages.strand.weights
         self._stay: frozenset[int] | None = None
         self.limit = limit
         self.archived = self.shed = 0
@@ -137,7 +137,7 @@ class Work:
 
 def view_tokens(run: Run) -> int:
     """Roughly the tokens of the view; what was weighed once stays weighed."""
-    strand = run.strand
+    strand = run.messages.strand
     items, upto = strand.items, strand.weights
     if len(upto) != len(items):
         pile(upto, items[len(upto) :])
@@ -154,7 +154,7 @@ def has_compacted(run: Run) -> bool:
     memory: Compactions | None = run.memory.get(PURPOSE)
     if memory is not None and memory.times:
         return True
-    entries = run.journal.entries
+    entries = run.entries
     if len(entries) < 8:
         return False  # a session that has just begun
     return any(type(e) is Reshaped and e.why == PURPOSE for e in entries)
@@ -182,7 +182,7 @@ def is_after_overflow(run: Run) -> bool:
 
 def _since(run: Run, kind: type) -> Any:
     """The last entry of this kind since the turn began."""
-    for entry in reversed(run.journal.entries):
+    for entry in reversed(run.entries):
         if type(entry) is kind:
             return entry
         if type(entry) is IterationStart:
@@ -192,20 +192,20 @@ def _since(run: Run, kind: type) -> Any:
 
 def so_far(run: Run) -> tuple[int, Usage]:
     """The turns of the session, and what the provider counted in the last of them."""
-    entries = run.journal.entries
-    read, turns, usage = run.readings.get(so_far, (0, 0, NO_USAGE))
+    entries = run.entries
+    read, turns, usage = run.cache.get(so_far, (0, 0, NO_USAGE))
     for entry in entries[read:]:
         if type(entry) is Replied and entry.purpose is None:
             turns, usage = turns + 1, entry.usage
         elif type(entry) is SessionReset:
             turns, usage = 0, NO_USAGE
-    run.readings[so_far] = len(entries), turns, usage
+    run.cache[so_far] = len(entries), turns, usage
     return turns, usage
 
 
 def on_the_way(run: Run) -> Replied | None:
     """A summary of this turn that has not been put in its place."""
-    for entry in reversed(run.journal.entries):
+    for entry in reversed(run.entries):
         if type(entry) is Replied and entry.purpose == PURPOSE:
             return entry
         if type(entry) in (IterationStart, Compacted):

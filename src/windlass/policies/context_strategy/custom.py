@@ -47,7 +47,7 @@ class Compressing(Policy[LastAsked]):
         asked: LastAsked = run.recall(self)
         if asked.turn == run.number or not under_way(run):
             return request
-        before = list(run.strand.items)
+        before = list(run.messages)
         answer = self.compress(detach(before), estimate_view(run))
         if inspect.isawaitable(answer):
             answer = await answer
@@ -63,7 +63,7 @@ class Compressing(Policy[LastAsked]):
         if start == stop and not new:
             return request
         run.reshape((start, stop), new, CUSTOM)
-        return msgspec.structs.replace(request, messages=run.strand.snapshot())
+        return msgspec.structs.replace(request, messages=run.messages)
 
 
 def parse_messages(answer: object) -> list[Message]:

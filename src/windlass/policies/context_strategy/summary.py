@@ -79,12 +79,12 @@ class Summarizing(Policy[LastLook]):
 
     async def before_model(self, run: Run, request: Request) -> Request:
         """From the second turn on, where the view is longer than it may be."""
-        if len(run.strand.items) < _FEWEST or estimate_view(run) <= self.most or not under_way(run):
+        if len(run.messages) < _FEWEST or estimate_view(run) <= self.most or not under_way(run):
             return request
         looked: LastLook = run.recall(self)
         if looked.turn == run.number:
             return request  # the process ended before the model answered, or it is asked again
-        half = older_half(run.strand.items)
+        half = older_half(run.messages)
         if half is None:
             return request
         text = await self._summary(run, half.old)
@@ -93,7 +93,7 @@ class Summarizing(Policy[LastLook]):
             return request
         summary = Message("user", (Text(f"{_HEAD}\n{text}" if text else _NONE),), SUMMARY)
         run.reshape((half.start, half.stop), (*half.kept, summary), SUMMARY)
-        return msgspec.structs.replace(request, messages=run.strand.snapshot())
+        return msgspec.structs.replace(request, messages=run.messages)
 
     async def _summary(self, run: Run, old: Sequence[Message]) -> str | None:
         """The summary; None: nobody could write one, and the view stays as it is."""
@@ -163,7 +163,7 @@ def _describe_media(part: Image | Document) -> dict[str, str]:
 
 def _find_earlier_reply(run: Run, question: Message) -> Replied | None:
     """The reply that this very question got before, in whichever run of the session."""
-    for entry in reversed(run.journal.entries):
+    for entry in reversed(run.entries):
         if type(entry) is Replied and entry.purpose == SUMMARY and entry.rewritten == (question,):
             return entry
     return None

@@ -44,14 +44,14 @@ class SlidingWindow(Policy[None]):
 
     async def before_model(self, run: Run, request: Request) -> Request:
         """Let what is too old leave, from the second turn on."""
-        items = run.strand.items
+        items = run.messages
         if len(items) <= self.most or not under_way(run):
             return request
         slide = plan_slide(items, self.most)
         if slide is None:
             return request
         run.reshape((slide.start, slide.stop), slide.messages, WINDOW)
-        return msgspec.structs.replace(request, messages=run.strand.snapshot())
+        return msgspec.structs.replace(request, messages=run.messages)
 
 
 def plan_slide(messages: Sequence[Message], most: int) -> Slide | None:

@@ -13,10 +13,11 @@ from typing import Any, Literal
 import msgspec
 
 from windlass.events import CheckRan, JudgeDecision
+from windlass.loop.facts import Facts, Take
 from windlass.loop.run import Run
 from windlass.models.base import Model
 from windlass.options.prompt_text import Words
-from windlass.policies.facts import Groups, Reading, Take, reading
+from windlass.policies.facts import Groups
 from windlass.policies.judges.evidence import FALLBACK
 from windlass.policies.judges.judge import consult, words
 from windlass.policies.loop_state import LoopState, limit_of, state_of
@@ -110,7 +111,7 @@ def said_done(verdict: object) -> bool:
     return isinstance(verdict, str) and verdict.strip().lower() == "done"
 
 
-class Gates(Reading):
+class Gates(Facts):
     """What the gates have said in the run."""
 
     def __init__(self) -> None:
@@ -135,4 +136,4 @@ class Gates(Reading):
 
 def gates(run: Run) -> Gates:
     """What the gates have said so far."""
-    return reading(run, Gates)
+    return run.facts(Gates)

@@ -9,13 +9,14 @@ import msgspec
 
 from windlass.errors import ModelError, error_text
 from windlass.events import StepJudgeDecision
+from windlass.loop.facts import Facts, Take
 from windlass.loop.policy import Policy
 from windlass.loop.run import Run
 from windlass.loop.turn import Turn
 from windlass.loop.verdict import KeepGoing
 from windlass.models.base import Model
 from windlass.options.prompt_text import Words
-from windlass.policies.facts import Reading, Take, reading, tally
+from windlass.policies.facts import tally
 from windlass.policies.judges.judge import consult, words
 
 VERDICT: dict[str, Any] = {
@@ -50,7 +51,7 @@ class StepJudge(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     skip_when_iterations_remaining: int = 1
 
 
-class Vetoes(Reading):
+class Vetoes(Facts):
     """Vetoes in a row; only a pass ends the row."""
 
     count = 0
@@ -109,7 +110,7 @@ class StepJudging(Policy[None]):
 
     def _skip(self, run: Run, turn: Turn) -> str | None:
         judge = self.judge
-        if reading(run, Vetoes).count >= judge.max_attempts:
+        if run.facts(Vetoes).count >= judge.max_attempts:
             return "max_attempts_reached"
         limit = run.ledger.limits.iterations
         if limit is not None:

@@ -162,7 +162,7 @@ class RowsDiffer(msgspec.Struct, frozen=True):
 
 def expect_rows(run: Run, call_id: str, expected: ExpectedRows) -> None:
     """Let the call's transaction compare what it does with this."""
-    run.readings.setdefault(ExpectedRows, {})[call_id] = expected
+    run.cache.setdefault(ExpectedRows, {})[call_id] = expected
 
 
 async def compare_rows(
@@ -193,7 +193,7 @@ async def compare_rows(
     else:
         same = seen.rows == effect.rows and not seen.touched
     expect_rows(run, call.id, ExpectedRows(seen.rows, effect.mark, own, seen.touched))
-    run.readings.setdefault(RowsDiffer, {})[call.id] = seen
+    run.cache.setdefault(RowsDiffer, {})[call.id] = seen
     if same:
         return None
     about = {"rows": digest_of(seen.rows), "touched": seen.touched}
@@ -202,7 +202,7 @@ async def compare_rows(
 
 def _decided_before(run: Run, call: ToolCall) -> list[Rehearsal]:
     """What the calls of the same reply will have done that were decided on and have not run yet."""
-    turn, seen = run.turn, run.readings.get(RowsDiffer, {})
+    turn, seen = run.turn, run.cache.get(RowsDiffer, {})
     if turn is None or not seen:
         return []
     found: list[Rehearsal] = []

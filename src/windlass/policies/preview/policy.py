@@ -89,7 +89,7 @@ class Beforehand(Policy[Any]):
 
 
 def _open_questions(run: Run) -> dict[str, list[tuple[str, Suspend]]]:
-    return run.readings.setdefault(Beforehand, {})
+    return run.cache.setdefault(Beforehand, {})
 
 
 def _asks(run: Run, call: ToolCall) -> tuple[dict[str, Any], ...]:
@@ -164,7 +164,7 @@ class Preview(Policy[None]):
 
     async def _earlier(self, root: Run, run: Run) -> dict[str, Rehearsal]:
         """What was rehearsed so far; a run that goes on after a crash rehearses it once more."""
-        known: dict[str, Rehearsal] = root.readings.setdefault(Preview, {})
+        known: dict[str, Rehearsal] = root.cache.setdefault(Preview, {})
         for entry in _planned_effects(root):
             key = _key(root, entry)
             tool = run.tools.get(entry.tool) or root.tools.get(entry.tool)
@@ -180,7 +180,7 @@ class Preview(Policy[None]):
     async def end(self, run: Run, outcome: Outcome) -> Outcome:
         if self.root is not None or outcome.status == "suspended":
             return outcome
-        entries = run.journal.entries[run.first_entry :]
+        entries = run.own_entries
         begun = next(entry for entry in entries if type(entry) is RunStarted)
         effects = [effect_of(entry) for entry in _planned_effects(run)]
         run.record(PlanMade(bound_to(run.session_id, begun, effects), len(effects), outcome.status))
@@ -188,7 +188,7 @@ class Preview(Policy[None]):
 
 
 def _planned_effects(root: Run) -> list[EffectPlanned]:
-    entries = root.journal.entries[root.first_entry :]
+    entries = root.own_entries
     return [entry for entry in entries if type(entry) is EffectPlanned]
 
 
@@ -255,7 +255,7 @@ class PlanPins(Policy[None]):
 
     async def before_tool(self, run: Run, call: ToolCall) -> ToolCall | None:
         root = self.root or run
-        tool, plan = run.tools[call.name], root.readings.get(ByPlan)
+        tool, plan = run.tools[call.name], root.cache.get(ByPlan)
         if plan is None or tool.effect == "read_only" or self.delegates(tool):
             return None
         claims: Claims = root.memory.get(NAME) or Claims()
@@ -300,7 +300,7 @@ class ByPlan(Policy[Claims]):
             self._expect_again(self.root, run)
             return
         plan = await self._load(run)
-        run.readings[ByPlan] = plan
+        run.cache[ByPlan] = plan
         self._expect_again(run, run)
         if run.turn is None and not run.number:  # a run that goes on asks, where it is too late
             if (why := _unusable(plan, run)) is not None:
@@ -309,7 +309,7 @@ class ByPlan(Policy[Claims]):
     @staticmethod
     def _expect_again(root: Run, run: Run) -> None:
         """A run that goes on may have calls that were let through and have not run."""
-        plan: EffectPlan = root.readings[ByPlan]
+        plan: EffectPlan = root.cache[ByPlan]
         claims: Claims = root.memory.get(NAME) or Claims()
         for key, at in claims.calls.items():
             session, _, call_id = key.rpartition(":")
@@ -322,7 +322,7 @@ class ByPlan(Policy[Claims]):
         ref = self.ref
         try:
             mine = ref.session_id == run.session_id
-            entries = run.journal.entries if mine else await run.store.read(ref.session_id)
+            entries = run.entries if mine else await run.store.read(ref.session_id)
         except NoSuchSession:
             entries = []
         plan = plan_in(entries, ref.session_id)
@@ -344,7 +344,7 @@ class ByPlan(Policy[Claims]):
             return None
         root = self.root or run
         policy = self if self.root is None else ByPlan(self.ref, self.delegates)
-        plan: EffectPlan = root.readings[ByPlan]
+        plan: EffectPlan = root.cache[ByPlan]
         claims: Claims = root.recall(policy)
         key = f"{run.session_id}:{call.id}"
         at = claims.calls.get(key)
@@ -383,14 +383,13 @@ class ByPlan(Policy[Claims]):
             run.record(used)
         else:
             try:
-                run.journal.flush()
-                await run.journal.durable()  # who is said to use it must be there to go on with it
+                await run.store_record()  # who is said to use it must be there to go on with it
                 why = await _use(run, used, plan.session_id)
             except StoreError as error:
                 return f"the plan could not be taken: {error}"
             if why is not None:
                 return why
-        run.readings[ByPlan] = msgspec.structs.replace(
+        run.cache[ByPlan] = msgspec.structs.replace(
             plan, used_by=run.session_id, used_run=run.run_id
         )
         return ""
@@ -399,8 +398,7 @@ class ByPlan(Policy[Claims]):
 async def _first_there(root: Run, run: Run) -> None:
     """With two journals, what a parent knows is on disk before its child's decision is."""
     if root is not run:
-        root.journal.flush()
-        await root.journal.durable()
+        await root.store_record()
 
 
 async def _use(run: Run, used: PlanUsed, session_id: str) -> str | None:

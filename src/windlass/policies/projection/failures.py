@@ -60,9 +60,10 @@ class Failures:
 
     def upto_now(self, run: Run) -> Failures:
         """Read what is new in the view."""
-        items = run.strand.items
-        if self.strand is not run.strand or self.place > len(items):
-            self.strand = run.strand
+        strand = run.messages.strand
+        items = strand.items
+        if self.strand is not strand or self.place > len(items):
+            self.strand = strand
             self._begin()
         return self.read(items)
 

@@ -71,16 +71,16 @@ class Projection(Policy[Projections]):
             return None
         if has_compacted(run) and any(policy.name == "compaction" for policy in run.plan.policies):
             return None  # compaction brings it
-        return [recall_tool(run.journal.entries, name)]
+        return [recall_tool(run.entries, name)]
 
     async def before_model(self, run: Run, request: Request) -> Request:
         messages = request.messages
-        if type(messages) is not View or messages.strand is not run.strand:
+        if type(messages) is not View or messages.strand is not run.messages.strand:
             return request  # somebody shows other messages for this call
         edits = self._propose_edits(run)
         if not edits:
             return request
-        view = run.strand.items
+        view = run.messages.strand.items
         begin = fresh(view)
         part = choose_edits(view, edits, begin, self.least)
         if not part:
@@ -93,7 +93,7 @@ class Projection(Policy[Projections]):
         frame = request.frame
         if run.frame is not before:
             frame = run.frame if frame is before else _with(frame, run.frame.tools[-1:])
-        return Request(run.strand.snapshot(), frame, request.tail)
+        return Request(run.messages, frame, request.tail)
 
     # ----------------------------------------------------------------- what could go
 
@@ -106,16 +106,20 @@ class Projection(Policy[Projections]):
                     return ()
                 tool = recalling(run)
                 return summarize_prefix(
-                    run.strand.items, self.keep_last, self.least, self.settings.summary, tool
+                    run.messages.strand.items,
+                    self.keep_last,
+                    self.least,
+                    self.settings.summary,
+                    tool,
                 )
             case _:
                 return self._edits_of_unreachable(run)
 
     def _edits_of_failures(self, run: Run) -> Sequence[Edit]:
-        failures: Failures = run.readings.setdefault(Failures, Failures()).upto_now(run)
+        failures: Failures = run.cache.setdefault(Failures, Failures()).upto_now(run)
         if not failures.chains and not failures.open and not failures.mixed:
             return ()
-        view = run.strand.items
+        view = run.messages.strand.items
         if self.policy == "clean_tool_repair":
             edits = remove_repaired(view, failures)
         else:
@@ -136,15 +140,15 @@ class Projection(Policy[Projections]):
             run.remember(self, msgspec.structs.replace(memory, version=version))
         elif not run.iteration or run.iteration % (self.settings.window_turns or 1):
             return ()
-        view = run.strand.items
+        view = run.messages.strand.items
         stop = min(len(view) - self.keep_last, fresh(view))
         least = self.settings.min_chars or 0
-        bodies: Bodies = run.readings.setdefault((Bodies, least), Bodies(least))
+        bodies: Bodies = run.cache.setdefault((Bodies, least), Bodies(least))
         if not any(at < stop for at in bodies.upto_now(run).found[:1]):
             return ()
         kept = None if pad is None else pad.pad
         texts = self.settings.roots or ()
-        roots = roots_of(view, stop, kept, run.journal.entries, texts)
+        roots = roots_of(view, stop, kept, run.entries, texts)
         return collect_unreachable(view, bodies, roots, stop, recalling(run))
 
     # ----------------------------------------------------------------- and goes
@@ -154,7 +158,7 @@ class Projection(Policy[Projections]):
     ) -> rewrite.Effect:
         """What it does to the bill. What the model has not seen yet is sent for the first time anyway."""
         usage = run.turn.usage if run.turn is not None else None
-        view = run.strand.items
+        view = run.messages.strand.items
         frame = frame_tokens(request.frame)
         size = weigh(view[:begin])
         before = frame + size // 4
@@ -164,7 +168,7 @@ class Projection(Policy[Projections]):
         return rewrite.effect_of(run.model, before, after, same, cached=cached)
 
     def _make(self, run: Run, part: Sequence[Edit], effect: rewrite.Effect) -> None:
-        view: list[Message] = run.strand.items
+        view: list[Message] = run.messages.strand.items
         before = view_tokens(run)
         shed = shed_by(view, part)
         removed = sum([one.stop - one.start - len(one.messages) for one in part])
@@ -178,7 +182,7 @@ class Projection(Policy[Projections]):
         run.remember(self, msgspec.structs.replace(memory, times=memory.times + 1))
         name = recalling(run)
         if name is not None and name not in run.tools:
-            tool = recall_tool(run.journal.entries, name)
+            tool = recall_tool(run.entries, name)
             run.tools = {**run.tools, name: tool}
             run.reframe(_with(run.frame, (tool.spec,)), NAME)
 

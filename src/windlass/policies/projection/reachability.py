@@ -52,9 +52,10 @@ class Bodies:
 
     def upto_now(self, run: Run) -> Bodies:
         """Read what is new in the view."""
-        items = run.strand.items
-        if self.strand is not run.strand or self.place > len(items):
-            self.strand, self.place, self.found = run.strand, 0, []
+        strand = run.messages.strand
+        items = strand.items
+        if self.strand is not strand or self.place > len(items):
+            self.strand, self.place, self.found = strand, 0, []
         return self.read(items)
 
     def read(self, items: Sequence[Message]) -> Bodies:

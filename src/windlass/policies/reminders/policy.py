@@ -78,7 +78,7 @@ class OnSessionStart(Policy[ReminderMemory]):
 
 def _under_way(run: Run) -> bool:
     """Has the model said anything on this session? Then it is past its beginning."""
-    return any(type(e) is Replied and e.purpose is None for e in run.journal.entries)
+    return any(type(e) is Replied and e.purpose is None for e in run.entries)
 
 
 def reminders_in(name: str, given: object) -> tuple[Reminder, ...]:

@@ -73,7 +73,7 @@ class Scratchpads(Policy[Scratch]):
 
     async def before_model(self, run: Run, request: Request) -> Request:
         """Write it anew where that is due, and say it at the end of the request."""
-        if run.journal.mail:
+        if run.inbox:
             self._take_edits(run)
         if self.every and run.iteration and run.iteration % self.every == 0:
             await self._reorganize(run)
@@ -82,9 +82,9 @@ class Scratchpads(Policy[Scratch]):
         state: Scratch | None = run.memory.get(NAME)
         if state is None or state.pad is None:
             return request
-        known: tuple[Pad, Message | None] | None = run.readings.get(_RECITED)
+        known: tuple[Pad, Message | None] | None = run.cache.get(_RECITED)
         if known is None or known[0] is not state.pad:
-            known = run.readings[_RECITED] = (state.pad, render_pad(state.pad))
+            known = run.cache[_RECITED] = (state.pad, render_pad(state.pad))
         words = known[1]
         return (
             request
@@ -94,7 +94,7 @@ class Scratchpads(Policy[Scratch]):
 
     async def end(self, run: Run, outcome: Outcome) -> Outcome:
         """What was posted during the last turn is on record with the run."""
-        if run.journal.mail:
+        if run.inbox:
             self._take_edits(run)
         return outcome
 
@@ -108,9 +108,9 @@ class Scratchpads(Policy[Scratch]):
         run.note(pad_entry(action, state))
 
     def _take_edits(self, run: Run) -> None:
-        for item in edits_in(run.journal.mail):
+        for item in edits_in(run.inbox):
             state: Scratch = run.recall(self)
-            run.journal.take(item)
+            run.take(item)
             if run.redactor is not None:
                 item = run.redactor.value(item)
             after, entries = edit_entries(item, state)
@@ -120,12 +120,12 @@ class Scratchpads(Policy[Scratch]):
                 run.memory[NAME] = after
 
     async def _reorganize(self, run: Run) -> None:
-        past = past_of(run.journal.entries)
+        past = past_of(run.entries)
         if past.over:
             return
         state: Scratch = run.recall(self)
-        recents: Recents = run.readings.setdefault(Recents, Recents(self.recent))
-        recent = recents.up_to(run.journal.entries)
+        recents: Recents = run.cache.setdefault(Recents, Recents(self.recent))
+        recent = recents.up_to(run.entries)
         known = refs_of(state.pad, recent)
         if past.failed is not None:  # and the process ended before that was said
             run.note(pad_entry("failed", state, past.failed))
@@ -151,7 +151,7 @@ _RECITED: Final = (NAME, "recited")
 
 def _has_pad_entries(run: Run) -> bool:
     """Has this run had a pad, or seen it cleared?"""
-    entries = run.journal.entries
+    entries = run.entries
     return any(type(e) is AgentScratchpad for e in entries[run.first_entry :])
 
 
@@ -180,7 +180,7 @@ def _task_ref(task: str) -> Ref:
 
 def _task(run: Run) -> str | None:
     """What the user said first: in this run, else in the view."""
-    for entry in run.journal.entries[run.first_entry :]:
+    for entry in run.own_entries:
         if type(entry) is Said and entry.message.role == "user" and entry.message.kind is None:
             if words := entry.message.text.strip():
                 return words

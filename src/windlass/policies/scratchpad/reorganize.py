@@ -132,7 +132,7 @@ async def rewrite_pad(
     system: Words = SYSTEM,
 ) -> Pad:
     """The pad as a model writes it anew, or `BadPad`. A reply that is on record is not asked for again."""
-    replies = iter(past_of(run.journal.entries).replies)
+    replies = iter(past_of(run.entries).replies)
     question = asked = asking(pad, recent, known)
     writer = InTime(model or run.model, run.frame.settings.timeout or PATIENCE)
     wrong: BadPad | None = None

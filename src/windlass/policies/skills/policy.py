@@ -28,12 +28,12 @@ from windlass.events import (
     SkillScopeTools,
 )
 from windlass.events.policy import SkillScore
+from windlass.loop.facts import Facts, Take
 from windlass.loop.plan import digest_of
 from windlass.loop.policy import Policy
 from windlass.loop.run import Run
 from windlass.messages import Message, ToolCall, ToolResult
 from windlass.models.base import Frame, Request
-from windlass.policies.facts import Reading, Take, reading
 from windlass.policies.skills.files import NAMES, file_tool
 from windlass.policies.skills.match import Matcher, MatcherFailed
 from windlass.policies.skills.scope import Surface, with_skills
@@ -90,7 +90,7 @@ class Standing:
         return made
 
 
-class LastWord(Reading):
+class LastWord(Facts):
     """What was last said to the model, by whomever; the kernel's own "Continue." says nothing."""
 
     def __init__(self) -> None:
@@ -157,10 +157,10 @@ class Skills(Policy[Active]):
 
     def standing(self, run: Run) -> Standing:
         """How the skills of this run stand; a session goes on with those that it had."""
-        state: Standing | None = run.readings.get(_KEY)
+        state: Standing | None = run.cache.get(_KEY)
         if state is None or state.policy is not self:
             memory: Active = run.recall(self)
-            state = run.readings[_KEY] = Standing(self, memory.skills)
+            state = run.cache[_KEY] = Standing(self, memory.skills)
         return state
 
     # ----------------------------------------------------------------- a pass
@@ -196,7 +196,7 @@ class Skills(Policy[Active]):
         prompt = _prompt(run)
         if match.strategy != "metadata":
             strategy = match.strategy
-            run.journal.flush()  # it may take its time: what is known is handed on before
+            run.flush()  # it may take its time: what is known is handed on before
             try:
                 ranked, warning = await self.matcher.call_matcher(prompt, state.names)
             except MatcherFailed as error:
@@ -276,8 +276,7 @@ class Skills(Policy[Active]):
         self, run: Run, hook: Hook, event: SkillActivated | SkillDeactivated, which: str
     ) -> None:
         """At most once: the step is on disk before. What a hook does wrong ends no run."""
-        run.journal.flush()
-        await run.journal.durable()
+        await run.store_record()
         try:
             answer = hook(event) if _takes_one(hook) else hook()
             if inspect.isawaitable(answer):
@@ -346,15 +345,15 @@ def _calls_tools(run: Run) -> bool:
 
 def _prompt(run: Run) -> str:
     """What was last said to the model."""
-    text = reading(run, LastWord).text
+    text = run.facts(LastWord).text
     if text is not None:
         return text
-    return next((m.text for m in reversed(run.strand.items) if _speaks(m)), "")
+    return next((m.text for m in reversed(run.messages) if _speaks(m)), "")
 
 
 def _of_this_run(run: Run) -> Iterator[JournalEntry]:
     """The entries of this run, the newest first."""
-    for entry in reversed(run.journal.entries):
+    for entry in reversed(run.entries):
         if type(entry) is RunStarted:
             return
         yield entry

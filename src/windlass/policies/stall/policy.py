@@ -111,7 +111,7 @@ class Stall(Policy[None]):
 
     async def end(self, run: Run, outcome: Outcome) -> Outcome:
         fields = dict(outcome.fields)
-        entries = run.journal.entries[run.first_entry :]
+        entries = run.own_entries
         if self.diagnostics is not None:
             warnings = [_to_fields(entry) for entry in entries if type(entry) is StallWarning]
             fields["repeated_tool_calls"] = repeats(run, self.exempt).streak.repeated

@@ -18,10 +18,11 @@ from windlass.events import (
     Replied,
     ToolResulted,
 )
+from windlass.loop.facts import Facts, Take
 from windlass.loop.plan import digest_of
 from windlass.loop.run import Run
 from windlass.messages import ToolCall
-from windlass.policies.facts import NOT_RUN, Reading, Take, reading
+from windlass.policies.facts import NOT_RUN
 from windlass.tools.render import to_text
 
 
@@ -50,7 +51,7 @@ class Streak(msgspec.Struct, frozen=True, gc=False):
     repeated: int = 0  # repeats in all streaks so far
 
 
-class Repeats(Reading):
+class Repeats(Facts):
     """How often each call came in a row and at all, and what the last turns looked like."""
 
     def __init__(self, exempt: frozenset[str]) -> None:
@@ -145,4 +146,4 @@ def _digest(text: str) -> str:
 
 def repeats(run: Run, exempt: frozenset[str] = frozenset()) -> Repeats:
     """What repeats itself in the run."""
-    return reading(run, Repeats, exempt)
+    return run.facts(Repeats, exempt)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -63,7 +63,7 @@ class ThirdLeg(Policy[TaintState]):
 
     async def start(self, run: Run) -> None:
         """What a run begins with was read: a conversation goes on, or a history was handed in."""
-        for entry in run.journal.entries:
+        for entry in run.entries:
             if type(entry) is Said and entry.message.role == "assistant":
                 for call in entry.message.tool_calls:
                     self._add_labels(run, self._handed_in(run.tools.get(call.name)), call.name)
@@ -138,7 +138,7 @@ class ThirdLeg(Policy[TaintState]):
     def _words(self, run: Run) -> str:
         if self.spoken is not None:
             return self.spoken
-        return spoken_in(run.journal.entries)
+        return spoken_in(run.entries)
 
 
 def touched_in(entries: Iterable[JournalEntry]) -> TaintState:
@@ -150,7 +150,7 @@ def touched_in(entries: Iterable[JournalEntry]) -> TaintState:
     return found
 
 
-def spoken_in(entries: list[JournalEntry]) -> str:
+def spoken_in(entries: Sequence[JournalEntry]) -> str:
     """What the caller said in a session; where an agent handed the work on, nobody did."""
     opened = entries[0] if entries else None
     if isinstance(opened, SessionOpened) and opened.parent_id is not None:

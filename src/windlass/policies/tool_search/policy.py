@@ -98,7 +98,7 @@ class NativeVault(Policy[None]):
     async def after_reply(self, run: Run, turn: Turn) -> None:
         """The reply tells of its searches; a drive that begins here again finds them recorded."""
         found = searched_natively(turn.message, run.tools)
-        known = set(_recorded_searches(run.journal.entries)) if found else ()
+        known = set(_recorded_searches(run.entries)) if found else ()
         for query, result in found:
             if query.search_id not in known:
                 run.record(query)

@@ -14,10 +14,11 @@ import msgspec
 
 from windlass.errors import ConfigError, nearest, safe_repr
 from windlass.events import LoopControlDecision
+from windlass.loop.facts import Facts, Take
 from windlass.loop.policy import Policy
 from windlass.loop.run import Run
 from windlass.loop.verdict import Outcome, Stop
-from windlass.policies.facts import Groups, Reading, Take, reading, tally
+from windlass.policies.facts import Groups, tally
 from windlass.policies.loop_state import LoopState, limit_of, state_of
 from windlass.policies.turn_limit.options import Turns
 
@@ -27,7 +28,7 @@ _ACTIONS = ("none", "extend", "stop")
 _KEYS = ("action", "by", "until", "reason", "status")
 
 
-class Controls(Reading):
+class Controls(Facts):
     """What was decided about the limit so far."""
 
     def __init__(self) -> None:
@@ -60,7 +61,7 @@ class LoopControl(Policy[None]):
     async def before_turn(self, run: Run) -> Stop | None:
         if run.turn is None or tally(run).revised:
             return None
-        known = reading(run, Controls)
+        known = run.facts(Controls)
         decision = known.last
         if decision is None or decision.iteration != run.iteration:
             decision = await self._decided(run, known.extensions)
@@ -74,7 +75,7 @@ class LoopControl(Policy[None]):
     async def end(self, run: Run, outcome: Outcome) -> Outcome:
         if not self.turns.expose:
             return outcome
-        known = reading(run, Controls)
+        known = run.facts(Controls)
         summary = {
             "mode": self.turns.mode,
             "initial": self.turns.initial,
@@ -88,7 +89,7 @@ class LoopControl(Policy[None]):
         )
 
     def _limit(self, run: Run) -> int:
-        last = reading(run, Controls).last
+        last = run.facts(Controls).last
         return self.turns.initial if last is None else last.new_limit
 
     async def _decided(self, run: Run, extensions: int) -> LoopControlDecision | None:

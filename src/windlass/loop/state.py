@@ -1,0 +1,84 @@
+"""What a run keeps of the calls under way, of what the model is shown, and of its host.
+
+The loop's own state, apart from what a `Run` offers to policies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import Executor, Future
+from typing import Any
+
+import msgspec
+
+from windlass.errors import StoreError
+from windlass.events import Reminded, ToolDecided
+from windlass.loop.deadline import CallTimer
+from windlass.loop.resume_input import Answers
+from windlass.loop.sinks import Sink, Watcher
+from windlass.messages import Message, ToolResult, characters
+from windlass.models.base import Frame
+from windlass.models.view import Strand
+from windlass.usage import Usage
+
+
+class CallState(msgspec.Struct, eq=False):
+    """Tool calls of a run: what they wait for, what they hold, and what they left behind."""
+
+    ids: set[str] = set()  # of every call in the session
+    answers: Answers = {}  # to calls that asked someone
+    questions: dict[str, ToolDecided] = {}  # that an earlier drive parked with, unanswered
+    host_results: dict[str, ToolResult] = {}  # of calls that the host runs
+    committed: dict[str, ToolResult] = {}  # results that are stored with the effect of their call
+    commits: dict[str, asyncio.Future[None]] = {}  # under way; done when the commit has ended
+    # Commits that the store could not write: each ends the run, whatever the tool makes of it.
+    unwritten: dict[str, StoreError] = {}
+    coercions: dict[str, tuple[str, ...]] = {}  # what was mended in arguments, until the result
+    start_times: dict[str, float] = {}  # of calls that may commit
+    durations_ms: dict[str, float] = {}  # until the result is on record
+    early_reads: dict[str, asyncio.Task[Any]] = {}  # that started while the model wrote
+    lingering: set[asyncio.Task[Any]] = set()  # cancelled, and not over yet
+    threads: set[Future[Any]] = set()  # at work for synchronous tools
+    timer: CallTimer | None = None  # of the calls in the run's own task
+    pool: Executor | None = None  # the run's share of the host's threads
+    children: Mapping[str, tuple[Usage, float]] = {}  # what each child's tree spent, by session
+
+
+class ViewState(msgspec.Struct, eq=False):
+    """What the model is shown: messages, what waits to join them, and the frame around them."""
+
+    frame: Frame
+    strand: Strand = msgspec.field(default_factory=Strand)
+    held: list[Message] = []  # said while calls were open; they follow the results
+    reminders: list[Reminded] = []  # each with the requests that it still has to go
+    rewritten: Sequence[Message] = ()  # the last request of the loop that was not the view
+    frame_digest: str = ""  # of the frame on record; empty: none is
+    recorded_frame: Frame | None = None  # the frame of that digest
+    digests: frozenset[str] = frozenset()  # of frames that were on record before
+    weighed: tuple[Strand, int, int] | None = None  # a strand, its first messages, their characters
+
+    def count_characters(self, strand: Strand, size: int) -> int:
+        """Count the characters of a strand's first messages; what was counted stays counted."""
+        known, counted = 0, 0
+        if self.weighed is not None and self.weighed[0] is strand and self.weighed[1] <= size:
+            _, known, counted = self.weighed
+        if known < size:
+            counted += characters(strand.items[known:size])
+        self.weighed = (strand, size, counted)
+        return counted
+
+
+class HostState(msgspec.Struct, eq=False):
+    """What ties a run to the program around it: its event loop, its threads, and who watches."""
+
+    loop: asyncio.AbstractEventLoop
+    thread: int  # of the event loop
+    pool: Callable[[], Executor]  # gives the threads for synchronous tools
+    show: Sink
+    task: asyncio.Task[Any] | None = None  # that drives the run
+    receipts: tuple[Watcher, ...] = ()  # whose work is waited for before the next turn
+    drains: tuple[Callable[[float | None], Awaitable[None]], ...] = ()
+    request_id: str | None = None  # as the host names the request, for the books
+    conversation_id: str | None = None
+    took_over: bool = False  # from a writer that was alive: its children's sessions too
