@@ -18,7 +18,7 @@ from windlass.engine import driver
 from windlass.engine.active_runs import detach
 from windlass.engine.assemble import assemble, check_agent
 from windlass.engine.decisions import check_answers
-from windlass.engine.driver import Start, conduct
+from windlass.engine.driver import RunRequest, Start, conduct
 from windlass.engine.environment import Environment, current_environment
 from windlass.engine.input import parse_run_prompt
 from windlass.engine.open_questions import OnPending
@@ -38,7 +38,7 @@ from windlass.loop.abort import Abort
 from windlass.loop.ledger import Limits
 from windlass.loop.plan import Plan
 from windlass.loop.resume_input import Allow, Deny
-from windlass.loop.sinks import log
+from windlass.loop.sinks import Sink, log
 from windlass.loop.verdict import Outcome
 from windlass.messages import Message
 from windlass.models.base import Model
@@ -280,17 +280,12 @@ class Agent(Generic[Deps, Output]):
         asked.session_id = session_id = await find_session(
             asked.store, session_id, asked.caller, asked.runtime, "resume"
         )
+        request = asked.to_request(await asked.plan(asked.store), asked.watchers.sinks)
         begun = await driver.resume(
-            await asked.plan(asked.store),
+            request,
             session_id,
-            asked.runtime,
-            store=asked.store,
-            caller=asked.caller,
-            deps=asked.deps,
-            sinks=asked.watchers.sinks,
             decisions=decisions,
             results=results,
-            take_over=asked.take_over,
             budget=budget_of("budget", budget),
         )
         begun.agent, begun.parks = self, asked.parks
@@ -324,14 +319,14 @@ class Agent(Generic[Deps, Output]):
         given = {"decisions": decisions, "results": results, "deps": deps}
         return wait(self.resume(session_id, **given, **options))
 
-    def _build_request(self, deps: Deps | None, options: Mapping[str, Any]) -> _RunRequest:
+    def _build_request(self, deps: Deps | None, options: Mapping[str, Any]) -> _RunArguments:
         agent = self
         if options:
             check_run(options)
             changes = {name: options[name] for name in options if name not in OF_A_RUN}
             if changes:
                 agent = self._with_options(changes, "Agent.run", OF_A_RUN)
-        return _RunRequest(agent, deps, options)
+        return _RunArguments(agent, deps, options)
 
     # ----------------------------------------------------------------- other agents from this one
 
@@ -410,7 +405,7 @@ class Agent(Generic[Deps, Output]):
         return f"<Agent {self.name or ''} {model}>".replace("  ", " ")
 
 
-class _RunRequest:
+class _RunArguments:
     """What one run is made of: its own arguments, and the agent's where it has none."""
 
     __slots__ = (
@@ -463,25 +458,28 @@ class _RunRequest:
         """Set the run up."""
         messages = parse_run_prompt(prompt, self.session_id)
         agent = self.agent
-        begun = await driver.start(
-            await self.plan() if callable(agent.system) else agent.plan,
-            messages,
-            self.runtime,
-            session_id=self.session_id,
-            store=self.store,
-            caller=self.caller,
-            deps=self.deps,
-            sinks=(*watchers, *self.watchers.sinks),
-            run_id=self.run_id,
-            request_id=self.request_id,
-            conversation_id=self.conversation_id,
-            take_over=self.take_over,
-            on_pending=self.on_pending,
-        )
+        plan = await self.plan() if callable(agent.system) else agent.plan
+        request = self.to_request(plan, (*watchers, *self.watchers.sinks))
+        begun = await driver.start(request, messages, self.session_id, on_pending=self.on_pending)
         begun.parks = self.parks
         if self.watchers is not NOBODY:
             self.watchers.of(begun.run)
         return begun
+
+    def to_request(self, plan: Plan, sinks: Sequence[Sink]) -> RunRequest:
+        """Return what the driver is asked for."""
+        return RunRequest(
+            plan=plan,
+            environment=self.runtime,
+            store=self.store,
+            caller=self.caller,
+            deps=self.deps,
+            sinks=sinks,
+            take_over=self.take_over,
+            run_id=self.run_id,
+            request_id=self.request_id,
+            conversation_id=self.conversation_id,
+        )
 
     async def plan(self, going_on: Store | None = None) -> Plan:
         """The agent's plan; with a system prompt of its own where a function writes it."""

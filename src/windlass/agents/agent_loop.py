@@ -7,7 +7,7 @@ from typing import Any, TypeVar, Unpack
 
 from windlass.engine import driver
 from windlass.engine.assemble import assemble, check_loop
-from windlass.engine.driver import conduct
+from windlass.engine.driver import RunRequest, conduct
 from windlass.engine.environment import current_environment
 from windlass.engine.input import parse_run_prompt
 from windlass.engine.options import LoopKeywords, merge_options
@@ -48,11 +48,10 @@ async def run_loop(prompt: Any, typed: dict[str, Any], door: str, result: type[R
     runtime = current_environment()
     plan = assemble(runtime.with_defaults(checked), system, "agent_loop")
     messages = checked.get("messages")
-    begun = await driver.start(
-        plan,
-        parse_run_prompt(prompt if messages is None else messages, checked.get("session_id")),
-        runtime,
-        session_id=checked.get("session_id"),
+    session_id = checked.get("session_id")
+    request = RunRequest(
+        plan=plan,
+        environment=runtime,
         store=runtime.store_at(place) if (place := checked.get("store")) is not None else None,
         caller=checked.get("caller"),
         deps=checked.get("deps"),
@@ -61,6 +60,11 @@ async def run_loop(prompt: Any, typed: dict[str, Any], door: str, result: type[R
         request_id=checked.get("request_id"),
         conversation_id=checked.get("conversation_id"),
         take_over=checked.get("take_over", False),
+    )
+    begun = await driver.start(
+        request,
+        parse_run_prompt(prompt if messages is None else messages, session_id),
+        session_id,
         on_pending=checked.get("on_pending", "keep"),
     )
     begun.parks = checked.get("on_cancel") == "park"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from windlass.agents.system_prompt import check_deps
 from windlass.engine import driver
-from windlass.engine.driver import conduct
+from windlass.engine.driver import RunRequest, conduct
 from windlass.engine.environment import current_environment
 from windlass.engine.ownership import owner_of
 from windlass.engine.results import AgentResult, tree_of
@@ -62,35 +62,24 @@ async def _delegate(
     take_over = parent is not None and parent.host.took_over
     books = Ledger(plan.limits, parent.ledger if parent is not None else runtime.ledger)
     owner = owner_of(parent.journal.entries) if parent is not None else None
+    request = RunRequest(
+        plan=plan,
+        environment=runtime,
+        store=store,
+        caller=ctx.caller,
+        deps=ctx.deps,
+        ledger=books,
+        take_over=take_over,
+        owner=owner,
+        parent_id=ctx.session_id,
+        request_id=parent.host.request_id if parent is not None else None,
+        conversation_id=parent.host.conversation_id if parent is not None else None,
+    )
     try:
-        begun = await driver.resume(
-            plan,
-            child_id,
-            runtime,
-            store=store,
-            caller=ctx.caller,
-            deps=ctx.deps,
-            ledger=books,
-            take_over=take_over,
-            owner=owner,
-        )
+        begun = await driver.resume(request, child_id)
     except NoSuchSession:
-        begun = await driver.start(
-            plan,
-            as_messages(task),
-            runtime,
-            session_id=child_id,
-            store=store,
-            caller=ctx.caller,
-            deps=ctx.deps,
-            ledger=books,
-            parent_id=ctx.session_id,
-            take_over=take_over,
-            request_id=parent.host.request_id if parent is not None else None,
-            conversation_id=parent.host.conversation_id if parent is not None else None,
-            reminders=inherit_reminders(parent.view.reminders) if parent is not None else (),
-            owner=owner,
-        )
+        reminders = inherit_reminders(parent.view.reminders) if parent is not None else ()
+        begun = await driver.start(request, as_messages(task), child_id, reminders=reminders)
     begun.parent = parent
     try:
         outcome = await conduct(begun, runtime, abort=agent.options.get("abort"))

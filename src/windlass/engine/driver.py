@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
+
+import msgspec
 
 from windlass import seams
 from windlass.access.caller import Caller, is_host
+from windlass.audit.seal import SealScheduler
 from windlass.engine.active_runs import DETACHED, UnderWay, under_way
 from windlass.engine.decisions import (
     answerers,
@@ -74,76 +77,92 @@ class Start:
         self.parent: Run | None = None  # which has called it as a tool
 
 
+class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run is made of: its plan, where it runs, in whose name, and who watches."""
+
+    plan: Plan
+    environment: Environment
+    store: Store | None = None  # that of the environment
+    caller: Caller | None = None  # the host
+    deps: Any = None
+    sinks: Sequence[Sink] = ()
+    ledger: Ledger | None = None  # one of its own, below that of the environment
+    take_over: bool = False  # replace a live writer of the session
+    owner: SessionOwner | None = None  # to whom a child's session belongs
+    parent_id: str | None = None  # the session that a new one is a child of
+    run_id: str | None = None
+    request_id: str | None = None
+    conversation_id: str | None = None
+
+    def check_store(self) -> Store:
+        """Return the store of the run; refuse one that cannot be sealed before it is opened."""
+        home = self.store or self.environment.store
+        self.environment.keeper_for(home)
+        return home
+
+    def opening(self, home: Store, parent_id: str | None = None) -> Opening:
+        """Return what opens the session of the run."""
+        return Opening(
+            home=home,
+            environment=self.environment,
+            caller=self.caller,
+            owner=self.owner,
+            take_over=self.take_over,
+            parent_id=parent_id,
+        )
+
+    def build_run(self, home: Store, journal: Journal) -> Run:
+        """Return the run on its open journal, with nothing recorded yet."""
+        plan, environment = self.plan, self.environment
+        environment.learn(plan.model)
+        for policy in plan.policies:
+            for model in policy.models:
+                environment.learn(model)
+        run = Run(
+            plan,
+            home,
+            journal,
+            run_id=self.run_id or seams.new_id("run"),
+            caller=self.caller or Caller.local(),
+            deps=self.deps,
+            ledger=self.ledger or Ledger(plan.limits, environment.ledger),
+            sinks=self.sinks,
+            redactor=environment.redactor,
+            pool=environment.pool,
+        )
+        run.host.took_over = self.take_over
+        run.host.request_id, run.host.conversation_id = self.request_id, self.conversation_id
+        return run
+
+
+# --------------------------------------------------------------------------- a new run
+
+
 async def start(
-    plan: Plan,
+    request: RunRequest,
     messages: Sequence[Message],
-    environment: Environment,
-    *,
     session_id: str | None = None,
-    store: Store | None = None,
-    caller: Caller | None = None,
-    deps: Any = None,
-    sinks: Sequence[Sink] = (),
-    ledger: Ledger | None = None,
-    run_id: str | None = None,
-    parent_id: str | None = None,
-    request_id: str | None = None,
-    conversation_id: str | None = None,
+    *,
     reminders: Sequence[Reminded] = (),
-    take_over: bool = False,
-    owner: SessionOwner | None = None,
     on_pending: OnPending = "keep",
 ) -> Start:
     """Begin a new run. On a session with history it goes on from there.
 
-    `reminders` are those that whoever hands it the task passes on. `take_over` replaces a writer of
-    the session that is alive. `owner` is whose a child's session is. A session whose last run is parked
+    `reminders` are passed on by the run that delegates the task. A session whose last run is parked
     takes no prompt and stays as it is, unless what it waits for is to be discarded.
     """
-    _check_prices(plan, ledger or environment.ledger)
-    home = store or environment.store
-    environment.keeper_for(home)  # says what is wrong with it before anything is opened
-    opening = Opening(
-        home=home,
-        environment=environment,
-        caller=caller,
-        owner=owner,
-        take_over=take_over,
-        parent_id=parent_id,
-    )
-    journal = await opening.begin(session_id)
+    plan, environment = request.plan, request.environment
+    _check_prices(plan, request.ledger or environment.ledger)
+    home = request.check_store()
+    journal = await request.opening(home, request.parent_id).begin(session_id)
     try:
-        run = _run(plan, home, journal, environment, caller, deps, sinks, ledger, run_id)
+        run = request.build_run(home, journal)
         if len(journal.entries) > 1:
-            state = standing(journal.entries)
-            if state.parked and on_pending == "keep":
-                await read_children(home, journal.session_id, state.spending)
-                return Start(run, Stage.OPEN, None, keep_parked(run, state))
-            if state.parked:
-                discard_pending(run)
-                state = standing(journal.entries)
-            state = _close_open_calls(run, state)
-            continue_session(run, state)
-        run.host.took_over = take_over
-        model = plan.model
+            parked = await _continue_history(run, on_pending)
+            if parked is not None:
+                return Start(run, Stage.OPEN, None, parked)
         run.first_entry = len(journal.entries)
-        run.host.request_id, run.host.conversation_id = request_id, conversation_id
-        run.record(
-            RunStarted(
-                run.run_id,
-                plan.door,
-                run.caller_name,
-                model.provider,
-                model.name,
-                plan.name,
-                plan.metadata,
-                run.caller.tenant,
-                request_id,
-                conversation_id,
-                None if is_host(run.caller) else run.caller.user,
-                run.caller.roles,
-            )
-        )
+        run.record(_run_started(run))
         run.reframe(plan.frame, "start")
         for message in messages:
             run.hear(message)
@@ -158,82 +177,136 @@ async def start(
     return begun
 
 
+async def _continue_history(run: Run, on_pending: OnPending) -> Outcome | None:
+    """Let the run go on from the session's history; return the outcome of one that stays parked."""
+    journal = run.journal
+    state = standing(journal.entries)
+    if state.parked and on_pending == "keep":
+        await read_children(run.store, journal.session_id, state.spending)
+        return keep_parked(run, state)
+    if state.parked:
+        discard_pending(run)
+        state = standing(journal.entries)
+    state = _close_open_calls(run, state)
+    continue_session(run, state)
+    return None
+
+
+def _run_started(run: Run) -> RunStarted:
+    plan, caller = run.plan, run.caller
+    return RunStarted(
+        run.run_id,
+        plan.door,
+        run.caller_name,
+        plan.model.provider,
+        plan.model.name,
+        plan.name,
+        plan.metadata,
+        caller.tenant,
+        run.host.request_id,
+        run.host.conversation_id,
+        None if is_host(caller) else caller.user,
+        caller.roles,
+    )
+
+
+# --------------------------------------------------------------------------- a run that goes on
+
+
 async def resume(
-    plan: Plan,
+    request: RunRequest,
     session_id: str,
-    environment: Environment,
     *,
-    store: Store | None = None,
-    caller: Caller | None = None,
-    deps: Any = None,
-    sinks: Sequence[Sink] = (),
-    ledger: Ledger | None = None,
     decisions: Mapping[str, Allow | Deny | bool] | None = None,
     results: Mapping[str, Any] | None = None,
-    take_over: bool = False,
     budget: Limits | None = None,
-    owner: SessionOwner | None = None,
 ) -> Start:
     """Go on with the session's last run where its journal ends; one that has ended stays ended.
 
     It goes on with the limits that it began with, or lower ones of the plan; `budget` replaces them.
-    With `owner` it is a child's session, which goes on in the caller's name if it belongs to that owner.
+    With an owner it is a child's session, which goes on in the caller's name if it belongs to that owner.
     """
-    home = store or environment.store
-    environment.keeper_for(home)
-    opening = Opening(
-        home=home, environment=environment, caller=caller, owner=owner, take_over=take_over
-    )
-    journal = await opening.go_on(session_id)
+    home = request.check_store()
+    journal = await request.opening(home).go_on(session_id)
     try:
         state = standing(journal.entries)
-        if state.run is None:
+        begun = state.run
+        if begun is None:
             raise NoSuchSession(f"session {session_id!r} has never run: start it with a prompt")
-        caller_given, resumed_by = caller, None
-        if owner is None:
-            known = owner_of(journal.entries)
-            for who in answerers(decisions or {}, caller):
-                check_session_access(known, who, session_id, environment, "answer")
-            caller, resumed_by = caller_of_resumed(state.run, known, caller)
+        resumed, resumed_by = _check_caller(request, begun, journal, session_id, decisions)
         if state.unfinished:
-            plan = as_begun(plan, state.run.metadata)
-        run = _run(plan, home, journal, environment, caller, deps, sinks, ledger, state.run.run_id)
-        run.host.took_over = take_over
-        run.host.request_id = state.run.request_id
-        run.host.conversation_id = state.run.conversation_id
+            plan = as_begun(resumed.plan, begun.metadata)
+            resumed = msgspec.structs.replace(resumed, plan=plan)
+        run = resumed.build_run(home, journal)
         if state.view.open and not state.open_calls:  # so no run leaves it: mend what can be mended
             state = _close_open_calls(run, state)
         await read_children(home, journal.session_id, state.spending)
         if not state.unfinished:
-            continue_session(run, state)
-            run.first_entry, run.iteration = state.first_entry, state.iteration
-            restore_children(run, state.spending)
-            ended = state.ended
-            assert ended is not None
-            outcome = Outcome(ended.status, ended.stop_reason, ended.error)
-            return Start(run, Stage.OPEN, None, outcome)
-        begun = state.run.metadata if state.run is not None else None
-        run.ledger.limits = limits_of(plan.limits, begun, budget)
-        _check_prices(plan, run.ledger)
+            return _restore_ended(run, state)
+        run.ledger.limits = limits_of(run.plan.limits, begun.metadata, budget)
+        _check_prices(run.plan, run.ledger)
         attempt = state.attempt()
         at, finish = await take_up(run, state)
         must_be_open(run, tuple(results or ()))
         if decisions:
-            await post_decisions(run, decisions, caller_given)
-        if (parked := state.suspended) is not None and parked.reason and not parked.waiting:
-            words = f"You go on after you were suspended. The reason: {whole_text(parked.reason)}"
-            run.remind(Reminder(words, ttl=1, propagate="none"), "suspend")
+            await post_decisions(run, decisions, request.caller)
+        _remind_of_suspension(run, state)
         progress = state.spending.tree_progress
         run.record(RunResumed(run.run_id, at.name.lower(), attempt, progress, resumed_by))
         take_answers(run, results)
-        run.reframe(plan.frame, "resume")
+        run.reframe(run.plan.frame, "resume")
         run.journal.flush()
         await run.journal.durable()  # else a run that dies at once would never be given up
-        run.interruption = give_up(run, state, at, attempt, plan.resume_attempts)
+        run.interruption = give_up(run, state, at, attempt, run.plan.resume_attempts)
         return Start(run, at, finish)
     except BaseException:
         await journal.close()
         raise
+
+
+def _check_caller(
+    request: RunRequest,
+    begun: RunStarted,
+    journal: Journal,
+    session_id: str,
+    decisions: Mapping[str, Allow | Deny | bool] | None,
+) -> tuple[RunRequest, str | None]:
+    """Return the request in the name of who goes on, and who resumed it if that is another.
+
+    The ids are those of the run that goes on. Whoever answers must have access to the session.
+    """
+    caller, resumed_by = request.caller, None
+    if request.owner is None:
+        known = owner_of(journal.entries)
+        for who in answerers(decisions or {}, caller):
+            check_session_access(known, who, session_id, request.environment, "answer")
+        caller, resumed_by = caller_of_resumed(begun, known, caller)
+    resumed = msgspec.structs.replace(
+        request,
+        caller=caller,
+        run_id=begun.run_id,
+        request_id=begun.request_id,
+        conversation_id=begun.conversation_id,
+    )
+    return resumed, resumed_by
+
+
+def _restore_ended(run: Run, state: Standing) -> Start:
+    """Return a run that has ended, with its outcome, totals and messages."""
+    continue_session(run, state)
+    run.first_entry, run.iteration = state.first_entry, state.iteration
+    restore_children(run, state.spending)
+    ended = state.ended
+    assert ended is not None
+    return Start(run, Stage.OPEN, None, Outcome(ended.status, ended.stop_reason, ended.error))
+
+
+def _remind_of_suspension(run: Run, state: Standing) -> None:
+    """Tell the model why it was suspended, if somebody gave a reason."""
+    parked = state.suspended
+    if parked is not None and parked.reason and not parked.waiting:
+        words = f"You go on after you were suspended. The reason: {whole_text(parked.reason)}"
+        run.remind(Reminder(words, ttl=1, propagate="none"), "suspend")
 
 
 def _check_prices(plan: Plan, above: Ledger) -> None:
@@ -246,37 +319,8 @@ def _check_prices(plan: Plan, above: Ledger) -> None:
             require_price(model)
 
 
-def _run(
-    plan: Plan,
-    home: Store,
-    journal: Journal,
-    environment: Environment,
-    caller: Caller | None,
-    deps: Any,
-    sinks: Sequence[Sink],
-    ledger: Ledger | None,
-    run_id: str | None,
-) -> Run:
-    environment.learn(plan.model)
-    for policy in plan.policies:
-        for model in policy.models:
-            environment.learn(model)
-    return Run(
-        plan,
-        home,
-        journal,
-        run_id=run_id or seams.new_id("run"),
-        caller=caller or Caller.local(),
-        deps=deps,
-        ledger=ledger or Ledger(plan.limits, environment.ledger),
-        sinks=sinks,
-        redactor=environment.redactor,
-        pool=environment.pool,
-    )
-
-
 def _close_open_calls(run: Run, state: Standing) -> Standing:
-    """How the session stands, once the calls that an earlier run left open have their answers."""
+    """Answer the calls that an earlier run left open; return how the session stands then."""
     if state.view.open:
         close_recorded(run, "the earlier run ended")
         state = standing(run.journal.entries)
@@ -299,54 +343,74 @@ async def conduct(
     if begun.outcome is not None:
         await run.journal.close()
         return begun.outcome
-    keeper = None if begun.passing is not None else environment.keeper_for(run.store)
-    if keeper is not None:
-        keeper.on_run_started(run.session_id)
-    hold = _RunHandle(run, abort, leave, timeout, begun.parks)
-    going = UnderWay(run, begun.agent, hold.park)
+    seals = None if begun.passing is not None else environment.keeper_for(run.store)
+    if seals is not None:
+        seals.on_run_started(run.session_id)
+    handle = _RunHandle(run, abort, leave, timeout, begun.parks)
+    going = UnderWay(run, begun.agent, handle.park)
     under_way.add(going)
-    driving = hold.drive(begun.at, begun.finish)
-    if in_use() and run.around is None:
-        from windlass.observe.otel import trace_run
-
-        driving = trace_run(run, driving, lambda: environment.config)
+    driving = _with_spans(run, handle.drive(begun.at, begun.finish), environment)
     task = run.host.loop.create_task(driving, context=environment.new_context())
     try:
-        await hold.done
+        await handle.done
     except asyncio.CancelledError:
-        if begun.parks or (begun.parent is not None and begun.parent.interruption is DETACHED):
-            run.interrupt(DETACHED)
-        run.halt()
-        await _patiently(task)
-        if run.host.drains:
-            await _drain(run, PATIENCE)
+        await _end_cancelled(begun, task)
         raise
     finally:
-        hold.release()
+        handle.release()
         under_way.discard(going)
         if not task.done():
             run.calls.lingering.add(task)  # stubborn: it ends when it ends, and its session waits
         if run.calls.threads or run.calls.lingering:
             environment.linger(run)
-        if keeper is not None:
-            keeper.over(run.session_id)
+        if seals is not None:
+            seals.over(run.session_id)
     if not task.done():
         stop = run.interruption
         return Outcome("cancelling", stop.reason if stop else "cancelled")
-    outcome = hold.outcome or task.result()
-    if run.host.receipts and run.interruption is None:
-        for receipts in run.host.receipts:
-            await receipts.wait_until_idle()  # they are owed, however long it takes
-    if run.host.drains:
-        await _drain(run, CALLBACKS if run.interruption is None else PATIENCE)
-    if keeper is not None and run.interruption is None:
-        await keeper.wait_until_sealed()
+    outcome = handle.outcome or task.result()
+    await _wait_for_observers(run, seals)
     if begun.passing is not None and outcome.status != "suspended":
         begun.passing.let_go(run.session_id)
     if isinstance(outcome.exception, (TestBroken, StaleWriter)):
         outcome.exception.session_id = run.session_id
         raise outcome.exception
     return outcome
+
+
+def _with_spans(
+    run: Run, driving: Coroutine[Any, Any, Outcome], environment: Environment
+) -> Coroutine[Any, Any, Outcome]:
+    """Let OpenTelemetry trace the run, if the program uses it; a replay is not traced."""
+    if run.around is not None or not in_use():
+        return driving
+    # Loaded only by programs that trace.
+    from windlass.observe.otel import trace_run
+
+    return trace_run(run, driving, lambda: environment.config)
+
+
+async def _end_cancelled(begun: Start, task: asyncio.Task[Outcome]) -> None:
+    """End or park the run whose caller was cancelled, and wait a moment for it."""
+    run, parent = begun.run, begun.parent
+    if begun.parks or (parent is not None and parent.interruption is DETACHED):
+        run.interrupt(DETACHED)
+    run.halt()
+    await _patiently(task)
+    if run.host.drains:
+        await _drain(run, PATIENCE)
+
+
+async def _wait_for_observers(run: Run, seals: SealScheduler | None) -> None:
+    """Wait for receipts, async callbacks and seals of a run that has ended."""
+    undisturbed = run.interruption is None
+    if undisturbed:
+        for receipts in run.host.receipts:
+            await receipts.wait_until_idle()  # they are owed, however long it takes
+    if run.host.drains:
+        await _drain(run, CALLBACKS if undisturbed else PATIENCE)
+    if seals is not None and undisturbed:
+        await seals.wait_until_sealed()
 
 
 async def _drain(run: Run, patience: float) -> None:

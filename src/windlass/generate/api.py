@@ -15,7 +15,7 @@ from windlass import errors
 from windlass.access.caller import Caller
 from windlass.engine import driver
 from windlass.engine.assemble import assemble, check_loop
-from windlass.engine.driver import Start
+from windlass.engine.driver import RunRequest, Start
 from windlass.engine.environment import Environment
 from windlass.engine.input import parse_run_prompt
 from windlass.engine.options import LoopOptions, unknown
@@ -368,11 +368,9 @@ class _GenerateRequest:
                 self.keeper.before = 0  # a list is a history of its own
             self.plan.metadata = {**(self.plan.metadata or {}), **self.keeper.metadata}
         place = loop.get("store")
-        begun = await driver.start(
-            self.plan,
-            messages,
-            self.environment,
-            session_id=loop.get("session_id"),
+        request = RunRequest(
+            plan=self.plan,
+            environment=self.environment,
             store=None if place is None else self.environment.store_at(place),
             caller=self.caller,
             deps=loop.get("deps"),
@@ -383,8 +381,9 @@ class _GenerateRequest:
             if self.keeper is not None
             else loop.get("conversation_id"),
             take_over=loop.get("take_over", False),
-            on_pending=loop.get("on_pending", "keep"),
         )
+        on_pending = loop.get("on_pending", "keep")
+        begun = await driver.start(request, messages, loop.get("session_id"), on_pending=on_pending)
         begun.parks = loop.get("on_cancel") == "park"
         return begun
 
@@ -410,17 +409,17 @@ class _GenerateRequest:
         """The run that was parked or killed."""
         found, loop = self.found, self.loop
         assert found is not None
-        begun = await driver.resume(
-            self.plan,
-            found.session_id,
-            self.environment,
+        request = RunRequest(
+            plan=self.plan,
+            environment=self.environment,
             store=found.home,
             caller=found.given_caller,
             deps=loop.get("deps"),
             sinks=sinks,
-            decisions=found.decisions,
-            results=found.results,
             take_over=loop.get("take_over", False),
+        )
+        begun = await driver.resume(
+            request, found.session_id, decisions=found.decisions, results=found.results
         )
         begun.parks = loop.get("on_cancel") == "park"
         return begun

@@ -14,7 +14,7 @@ import msgspec
 
 from windlass import seams
 from windlass.engine import driver
-from windlass.engine.driver import conduct
+from windlass.engine.driver import RunRequest, conduct
 from windlass.engine.environment import Environment
 from windlass.errors import ConfigError, TestBroken
 from windlass.events import (
@@ -150,28 +150,15 @@ async def replay_run(
     if plan is None:
         plan = _plan_of(record, tools, system)
     playback = Playback(record, in_order=own)
-    store = MemoryStore()
-    journal = await store.open(session_id)
-    for entry in entries[1:cut]:
-        journal.append(entry)
-    journal.flush()
-    await journal.close()
+    store = await _copy_session(session_id, entries[1:cut])
+    request = RunRequest(plan=plan, environment=environment, store=store, run_id=run.begun.run_id)
     if cut == run.start:
+        mine = entries[run.start : run.stop] if own else ()
         begun = await driver.start(
-            plan,
-            run.prompts,
-            environment,
-            session_id=session_id,
-            store=store,
-            run_id=run.begun.run_id,
-            reminders=[
-                entry
-                for entry in entries[run.start : run.stop]
-                if own and type(entry) is Reminded and entry.source == "inherited"
-            ],
+            request, run.prompts, session_id, reminders=_inherited_reminders(mine)
         )
     else:
-        begun = await driver.resume(plan, session_id, environment, store=store)
+        begun = await driver.resume(request, session_id)
     begun.run.around = playback
     playback.store, playback.session_id = (store, session_id) if own else (None, "")
     await playback.post()  # what was there before the first request
@@ -192,6 +179,21 @@ async def replay_run(
         done.difference = playback.found.difference
     done.requests, done.results, done.left_out = playback.same, playback.played, playback.left_out
     return done
+
+
+async def _copy_session(session_id: str, entries: Sequence[JournalEntry]) -> MemoryStore:
+    """Return a store in memory with a session that has these entries."""
+    store = MemoryStore()
+    journal = await store.open(session_id)
+    for entry in entries:
+        journal.append(entry)
+    journal.flush()
+    await journal.close()
+    return store
+
+
+def _inherited_reminders(entries: Sequence[JournalEntry]) -> list[Reminded]:
+    return [one for one in entries if type(one) is Reminded and one.source == "inherited"]
 
 
 def _beginning(entries: Sequence[JournalEntry], run: RecordedRun, first: int) -> int:
