@@ -133,7 +133,7 @@ _HOMES = {
     ),
     "models.base": ("Frame", "Model", "Request", "Response", "Settings"),
     "models.mock": ("llm_mock", "llm_mock_calls", "llm_mock_clear"),
-    "models.registry.matrix": (
+    "models.registry.registry": (
         "provider_capabilities",
         "provider_capabilities_clear",
         "provider_capabilities_install",

@@ -149,11 +149,11 @@ from windlass.models.base import Settings as Settings
 from windlass.models.mock import llm_mock as llm_mock
 from windlass.models.mock import llm_mock_calls as llm_mock_calls
 from windlass.models.mock import llm_mock_clear as llm_mock_clear
-from windlass.models.registry.matrix import provider_capabilities as provider_capabilities
-from windlass.models.registry.matrix import (
+from windlass.models.registry.registry import provider_capabilities as provider_capabilities
+from windlass.models.registry.registry import (
     provider_capabilities_clear as provider_capabilities_clear,
 )
-from windlass.models.registry.matrix import (
+from windlass.models.registry.registry import (
     provider_capabilities_install as provider_capabilities_install,
 )
 from windlass.observe.trace_events import TraceEvent as TraceEvent

@@ -20,7 +20,7 @@ from windlass.models.doctor.row import (
     write,
 )
 from windlass.models.doctor.run import PROBES
-from windlass.models.registry.capability_rows import Rule
+from windlass.models.registry.capabilities import Rule
 from windlass.models.registry.providers import resolve
 from windlass.testing.providers import (
     FAULTS,

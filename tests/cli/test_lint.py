@@ -11,9 +11,8 @@ import pytest
 from windlass.messages import Image, Message, Origin, Text, Thinking, ToolCall, ToolResult, ToolSpec
 from windlass.models.base import Frame, Request, Settings
 from windlass.models.lint_history import judge
-from windlass.models.registry.provider_table import ENDPOINTS
 from windlass.models.registry.providers import resolve
-from windlass.models.registry.scope import current_book
+from windlass.models.registry.scope import ENDPOINTS, registry_source
 
 
 def found(done) -> list[tuple[str, str]]:
@@ -122,7 +121,7 @@ def test_aliases_and_providers_of_the_project_are_known(windlass, project: Path)
         """,
     )
     assert found(windlass("lint", "--json", code=1)) == [("unknown_model", "uses.py:4")]
-    assert current_book.get() is None  # nothing of it is left behind
+    assert registry_source.get() is None  # nothing of it is left behind
 
 
 def test_a_deferred_tool_that_no_search_finds(windlass, project: Path):

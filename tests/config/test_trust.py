@@ -12,7 +12,7 @@ import windlass as w
 from windlass import files
 from windlass.audit.seal import AuditConfig
 from windlass.config import loader, project, sources, trust
-from windlass.models.registry.registry import Book, book_of
+from windlass.models.registry.registry import ModelRegistry, build_registry
 from windlass.observe.telemetry import TelemetryConfig
 from windlass.store.open import StoreConfig
 
@@ -40,8 +40,8 @@ class Folder:
     def load(self) -> loader.Config:
         return loader.load(self.below, self.env)
 
-    def book(self) -> Book:
-        return book_of(self.load())
+    def book(self) -> ModelRegistry:
+        return build_registry(self.load())
 
     def trust(self, *paths: Path) -> None:
         record = trust.TrustRecord(self.env)
@@ -142,7 +142,7 @@ def test_a_widening_setting_counts_only_where_the_user_said_so(folder: Folder, n
     folder.file.write_text(text)
     assert effect(folder) == without
     loaded = folder.load()
-    book_of(loaded)
+    build_registry(loaded)
     assert loaded.ignored and all("windlass trust" in each.reason for each in loaded.ignored)
     folder.trust()
     honoured = effect(folder)

@@ -6,21 +6,19 @@ import re
 from typing import get_args
 
 from tests.docs.test_truth import page, table
-from windlass.models.registry.capabilities import Capabilities, Wire
-from windlass.models.registry.capability_rows import ABILITIES, MANNERS
+from windlass.models.registry.capabilities import ABILITIES, MANNERS, Capabilities, Wire
 from windlass.models.registry.config import (
     Defaults,
     Dialect,
     Provider,
     Rate,
 )
-from windlass.models.registry.provider_table import ENDPOINTS
-from windlass.models.registry.scope import afresh
+from windlass.models.registry.scope import ENDPOINTS, reload_config
 
 
 def test_every_provider_with_its_default_key_and_address() -> None:
     rows = table("providers", "")
-    with afresh():
+    with reload_config():
         assert set(rows) == {*ENDPOINTS, "mock"} | {n for n in rows if n.isupper()}
         for name, endpoint in ENDPOINTS.items():
             default, key, address = rows[name]

@@ -17,7 +17,7 @@ from windlass.engine.options import LoopOptions
 from windlass.loop.plan import MAX_CALLS_PER_REPLY, Plan
 from windlass.loop.policy import Policy
 from windlass.messages import Outcome
-from windlass.models.registry.provider_table import ENDPOINTS
+from windlass.models.registry.scope import ENDPOINTS
 from windlass.models.transport.base import Timeouts
 from windlass.models.wrappers.retry import Retrying
 from windlass.policies.completion import SENTINEL, Completion

@@ -11,7 +11,7 @@ from windlass.errors import ConfigError
 from windlass.messages import Message, Origin, Text, Thinking, ToolCall, ToolResult, ToolSpec
 from windlass.models.base import Frame, Request, Settings, silent
 from windlass.models.registry.capabilities import Capabilities
-from windlass.models.registry.matrix import (
+from windlass.models.registry.registry import (
     provider_capabilities_clear,
     provider_capabilities_install,
 )

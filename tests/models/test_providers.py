@@ -13,8 +13,8 @@ from windlass.errors import ConfigError
 from windlass.messages import Message
 from windlass.models.base import Model, Request, silent
 from windlass.models.registry import prices
-from windlass.models.registry.provider_table import ENDPOINTS
 from windlass.models.registry.providers import resolve
+from windlass.models.registry.scope import ENDPOINTS
 from windlass.models.wires.anthropic.model import AnthropicMessages
 from windlass.models.wires.openai.chat import OpenAIChat
 from windlass.usage import Usage

@@ -23,8 +23,8 @@ from windlass.messages import (
 )
 from windlass.models.base import Frame, Request, Settings
 from windlass.models.registry import prices
-from windlass.models.registry.matrix import capabilities_of
 from windlass.models.registry.providers import resolve
+from windlass.models.registry.registry import capabilities_of
 from windlass.models.view import Strand
 from windlass.models.wires.anthropic.model import AnthropicMessages
 from windlass.models.wires.openai.chat import OpenAIChat

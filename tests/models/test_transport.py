@@ -24,10 +24,10 @@ from windlass.errors import (
 from windlass.messages import Message
 from windlass.models.base import Frame, Request, Response, Settings, silent
 from windlass.models.registry.providers import resolve
-from windlass.models.transport import base as transport_base
 from windlass.models.transport import http
 from windlass.models.transport.base import Deadline, Timeouts, read_whole
 from windlass.models.transport.http import AiohttpTransport
+from windlass.models.wires import base as wires_base
 from windlass.models.wires.anthropic.model import AnthropicMessages
 from windlass.models.wires.openai.chat import OpenAIChat
 
@@ -402,10 +402,10 @@ def test_connections_close_with_their_event_loop() -> None:
 async def test_the_shared_transport_opens_again_after_closing() -> None:
     async with serving(replies(answer(b"ok"))) as url:
         for _ in range(2):
-            reply = await transport_base.shared_transport().send("GET", url, {})
+            reply = await wires_base.shared_transport().send("GET", url, {})
             assert await read_whole(reply) == b"ok"
             reply.close()
-            await transport_base.aclose()
+            await wires_base.aclose()
 
 
 async def test_a_server_of_ones_own_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:

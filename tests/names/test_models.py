@@ -11,8 +11,8 @@ import windlass as w
 from tests.names import models as names
 from tests.names.test_names import documented, typed
 from windlass.llm.request import CALL_OPTIONS
-from windlass.models.registry.provider_table import ENDPOINTS
 from windlass.models.registry.providers import resolve
+from windlass.models.registry.scope import ENDPOINTS
 from windlass.testing import call, scripted
 from windlass.testing.providers import (
     FakeAnthropic,

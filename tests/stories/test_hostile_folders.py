@@ -14,7 +14,7 @@ import windlass as w
 from windlass.cli.main import cli
 from windlass.config import loader
 from windlass.errors import ConfigError
-from windlass.models.registry.registry import book_of
+from windlass.models.registry.registry import build_registry
 from windlass.store.open import StoreConfig
 from windlass.testing import scripted
 
@@ -50,7 +50,7 @@ def test_a_link_to_the_users_file_does_not_take_it_away(project, tmp_path):
 
 
 def _address() -> str | None:
-    return book_of(loader.load()).endpoints["anthropic"].base_url
+    return build_registry(loader.load()).endpoints["anthropic"].base_url
 
 
 @pytest.mark.parametrize(
@@ -60,17 +60,17 @@ def _address() -> str | None:
 def test_an_alias_of_a_project_takes_no_name_that_means_something(project, name):
     Path("windlass.toml").write_text(f'[llm.aliases]\n"{name}" = "groq:x"\nbrief = "groq:x"\n')
     loaded = loader.load()
-    assert sorted(book_of(loaded).aliases) == ["brief"]
+    assert sorted(build_registry(loaded).aliases) == ["brief"]
     assert [each.setting for each in loaded.ignored] == [f"llm.aliases.{name}"]
     assert call("trust", "--yes").exit_code == 0
-    assert name in book_of(loader.load()).aliases
+    assert name in build_registry(loader.load()).aliases
 
 
 def test_an_alias_of_a_project_takes_no_model_of_the_users(project, tmp_path):
     rule = '[[llm.inference]]\nmatch = "house-*"\nprovider = "groq"\n'
     (tmp_path / "config" / "windlass" / "windlass.toml").write_text(rule)
     Path("windlass.toml").write_text('[llm.aliases]\nhouse-1 = "openai:x"\nbarn-1 = "openai:x"\n')
-    assert sorted(book_of(loader.load()).aliases) == ["barn-1"]
+    assert sorted(build_registry(loader.load()).aliases) == ["barn-1"]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
@@ -95,7 +95,7 @@ def test_a_folder_has_a_limited_number_of_packages(project):
     assert call("trust", "--yes").exit_code == 2
     Path(".windlass/packages/p7/windlass.toml").unlink()
     assert call("config", "show").exit_code == 0
-    assert len(book_of(loader.load()).aliases) == 100
+    assert len(build_registry(loader.load()).aliases) == 100
 
 
 @pytest.mark.parametrize(

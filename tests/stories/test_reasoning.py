@@ -12,7 +12,7 @@ from tests.stories.helpers import add
 from windlass.engine.model import usual_settings
 from windlass.models.reasoning import Wish, choose
 from windlass.models.registry.capabilities import Capabilities
-from windlass.models.registry.matrix import capabilities_of
+from windlass.models.registry.registry import capabilities_of
 from windlass.testing import scripted
 
 

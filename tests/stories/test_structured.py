@@ -16,7 +16,7 @@ from tests.stories.helpers import add
 from windlass.models.base import Emit
 from windlass.models.json_text import json_values
 from windlass.models.registry.capabilities import Capabilities, Means
-from windlass.models.registry.matrix import capabilities_of
+from windlass.models.registry.registry import capabilities_of
 from windlass.testing import call, scripted
 
 BOOK = {

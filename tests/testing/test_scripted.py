@@ -12,7 +12,7 @@ from windlass import errors
 from windlass.events import TextDelta, ToolCallReady
 from windlass.messages import Message, Text, Thinking, ToolCall, ToolResult
 from windlass.models.base import Request, Response, silent
-from windlass.models.transport import base as transport_base
+from windlass.models.wires import base as wires_base
 from windlass.testing import call, no_model_requests, run_virtual, scripted
 from windlass.testing.script import RequestForbidden, ScriptEnded
 from windlass.usage import Usage
@@ -156,10 +156,10 @@ def nobody():
 
 async def test_no_model_requests_stops_a_real_transport(nobody):
     with no_model_requests(), pytest.raises(RequestForbidden, match="scripted"):
-        await transport_base.shared_transport().send("POST", nobody, {}, [b"{}"])
+        await wires_base.shared_transport().send("POST", nobody, {}, [b"{}"])
     with pytest.raises(errors.ConnectionFailed):
-        await transport_base.shared_transport().send("POST", nobody, {}, [b"{}"])
-    await transport_base.aclose()
+        await wires_base.shared_transport().send("POST", nobody, {}, [b"{}"])
+    await wires_base.aclose()
 
 
 async def test_no_model_requests_may_be_nested(nobody):
@@ -167,7 +167,7 @@ async def test_no_model_requests_may_be_nested(nobody):
         with no_model_requests():
             pass
         with pytest.raises(RequestForbidden):
-            await transport_base.shared_transport().send("GET", nobody, {})
+            await wires_base.shared_transport().send("GET", nobody, {})
 
 
 async def test_no_model_requests_lets_scripted_models_answer():

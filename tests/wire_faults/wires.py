@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from windlass.models.base import Emit, Model, Request, Response
-from windlass.models.registry.provider_table import ENDPOINTS
+from windlass.models.registry.scope import ENDPOINTS
 from windlass.models.transport.base import Timeouts
 from windlass.models.wires.anthropic.model import AnthropicMessages
 from windlass.models.wires.bedrock.model import BedrockConverse

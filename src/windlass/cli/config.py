@@ -28,10 +28,10 @@ def show(as_json: bool) -> None:
     from windlass.cli.console import err, out
     from windlass.cli.store_location import find_place
     from windlass.cli.text import clean, json_text
-    from windlass.models.registry.registry import book_of
+    from windlass.models.registry.registry import build_registry
 
     loaded = sections().load()
-    book_of(loaded)  # a table may be wrong only together with others
+    build_registry(loaded)  # a table may be wrong only together with others
     settings = loaded.explain()
     if as_json:
         files = [str(file) for file in loaded.files]
@@ -74,7 +74,7 @@ def check(path: str | None) -> None:
     from windlass.cli.console import out
     from windlass.cli.text import clean
     from windlass.errors import ConfigError
-    from windlass.models.registry.registry import book_of
+    from windlass.models.registry.registry import build_registry
 
     loader = sections()
     problems: list[str] = loader.check(path) if path is not None else []
@@ -82,7 +82,7 @@ def check(path: str | None) -> None:
     if not problems:
         try:
             loaded = loader.load(file=path or loader.find())  # as if it were trusted
-            book_of(loaded)
+            build_registry(loaded)
             checked = [path] if path is not None else [str(file) for file in loaded.files]
         except ConfigError as error:
             problems = str(error).splitlines()

@@ -168,7 +168,7 @@ def _lacks_price(call: ModelCall) -> bool:
     if call.cost_usd or call.via == "cache" or not (call.input_tokens or call.output_tokens):
         return False
     from windlass.models.registry import prices
-    from windlass.models.registry.provider_table import ENDPOINTS
+    from windlass.models.registry.scope import ENDPOINTS
 
     endpoint = ENDPOINTS.get(call.provider)
     if call.provider == "mock" or (endpoint is not None and not endpoint.key_env):

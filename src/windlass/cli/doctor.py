@@ -111,7 +111,7 @@ def _maker(target: str, base_url: str | None, key_env: str | None) -> Any:
 
 def split(target: str) -> tuple[str, str | None]:
     """Model and provider of `openai/gpt-4o`; anything else is a name that `resolve` understands."""
-    from windlass.models.registry.provider_table import ENDPOINTS
+    from windlass.models.registry.scope import ENDPOINTS
 
     head, slash, rest = target.partition("/")
     if slash and rest and head in ENDPOINTS:

@@ -89,15 +89,15 @@ def _with_what_is_known_here() -> Callable[[], None]:
     from windlass.cli.config import sections
     from windlass.errors import ConfigError
     from windlass.models.registry.defaults import read_shipped_tables
-    from windlass.models.registry.registry import Book, book_of
-    from windlass.models.registry.scope import current_book
+    from windlass.models.registry.registry import ModelRegistry, build_registry
+    from windlass.models.registry.scope import registry_source
 
     try:
-        book = book_of(sections().load())
+        book = build_registry(sections().load())
     except ConfigError:
-        book = Book([read_shipped_tables()])
-    before = current_book.set(lambda: book)
-    return lambda: current_book.reset(before)
+        book = ModelRegistry([read_shipped_tables()])
+    before = registry_source.set(lambda: book)
+    return lambda: registry_source.reset(before)
 
 
 def _tell(found: list[Finding], as_json: bool) -> int:
@@ -179,7 +179,7 @@ def _files(paths: Iterable[str], found: list[Finding]) -> Iterator[Path]:
 def _settings(files: Sequence[Path], *, everything: bool) -> Iterator[Finding]:
     from windlass.cli.config import sections
     from windlass.errors import ConfigError
-    from windlass.models.registry.registry import book_of
+    from windlass.models.registry.registry import build_registry
 
     loader = sections()
     told: set[str] = set()
@@ -188,7 +188,7 @@ def _settings(files: Sequence[Path], *, everything: bool) -> Iterator[Finding]:
         yield from _old_keys(file)
     if everything:
         try:
-            book_of(loader.load())  # a table may be wrong only together with others
+            build_registry(loader.load())  # a table may be wrong only together with others
         except ConfigError as error:
             here = {os.path.abspath(str(file)): str(file) for file in files}
             told.update(_nearer(line, here) for line in str(error).splitlines())
@@ -266,9 +266,9 @@ def _registries(paths: Sequence[str], providers: Sequence[str]) -> Iterator[Find
 def _caps(providers: Sequence[str]) -> Iterator[tuple[int, str]]:
     """What each active provider takes at most, with the model that says so."""
     from windlass.models.registry import prices
-    from windlass.models.registry.matrix import capabilities_of
-    from windlass.models.registry.provider_table import ENDPOINTS
     from windlass.models.registry.providers import DEFAULT
+    from windlass.models.registry.registry import capabilities_of
+    from windlass.models.registry.scope import ENDPOINTS
 
     keyed = [
         name
@@ -289,7 +289,7 @@ def _caps(providers: Sequence[str]) -> Iterator[tuple[int, str]]:
 def known_provider(name: str) -> None:
     """Refuse a provider that nobody knows."""
     from windlass.errors import ConfigError, nearest
-    from windlass.models.registry.provider_table import ENDPOINTS
+    from windlass.models.registry.scope import ENDPOINTS
 
     if name not in ENDPOINTS:
         raise ConfigError(f"provider {name!r} is not known{nearest(name, ENDPOINTS)}")
@@ -304,8 +304,8 @@ def verdicts(request: Request, providers: Sequence[str]) -> Iterator[Verdict]:
 
     from windlass.models.lint_history import judge
     from windlass.models.registry import prices
-    from windlass.models.registry.provider_table import ENDPOINTS
     from windlass.models.registry.providers import resolve
+    from windlass.models.registry.scope import ENDPOINTS
     from windlass.models.wires.base import HttpModel
 
     for given in providers or ENDPOINTS:

@@ -15,7 +15,7 @@ from windlass import __version__
 from windlass.cli.lazy import LazyGroup
 from windlass.cli.logs import on_stderr, secrets_here, tell_all
 from windlass.errors import ConfigError, WindlassError
-from windlass.models.registry.scope import afresh
+from windlass.models.registry.scope import reload_config
 
 # Where a command lives, and what the list of commands says of it.
 _COMMANDS = {
@@ -134,7 +134,7 @@ def cli(ctx: click.Context) -> None:
       windlass run "…" --provider mock     try it without a key
       windlass run "…" --model anthropic:claude-sonnet-4-5
     """
-    ctx.with_resource(afresh())
+    ctx.with_resource(reload_config())
 
 
 def main() -> None:

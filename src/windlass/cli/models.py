@@ -62,7 +62,7 @@ def print_models(provider: str | None, as_json: bool) -> None:
     from windlass.cli.console import out
     from windlass.errors import ConfigError, nearest
     from windlass.models.registry import prices as catalog
-    from windlass.models.registry.provider_table import ENDPOINTS
+    from windlass.models.registry.scope import ENDPOINTS
 
     known = [*ENDPOINTS, "mock"]
     if provider is not None and provider not in known and provider not in catalog.models():
@@ -103,7 +103,7 @@ def print_models(provider: str | None, as_json: bool) -> None:
 
 
 def _abilities(info: Any) -> Any:
-    from windlass.models.registry.matrix import capabilities_of
+    from windlass.models.registry.registry import capabilities_of
 
     return capabilities_of(info.provider, info.name)
 
@@ -121,7 +121,7 @@ def _also(info: Any) -> str:
 
 
 def _provider(name: str) -> JsonObject:
-    from windlass.models.registry.provider_table import ENDPOINTS
+    from windlass.models.registry.scope import ENDPOINTS
 
     if name == "mock":
         return {"name": "mock", "key_env": [], "key_set": None, "default_model": "mock"}

@@ -14,7 +14,7 @@ _sections: dict[str, type[msgspec.Struct] | str] = {
     "store": "windlass.store.open:StoreConfig",
     "telemetry": "windlass.observe.telemetry:TelemetryConfig",
     "llm": "windlass.models.registry.config:LlmConfig",
-    "capabilities": "windlass.models.registry.capability_rows:Table",
+    "capabilities": "windlass.models.registry.capabilities:Table",
     "roles": "windlass.access.roles:RolesConfig",
     "audit": "windlass.audit.seal:AuditConfig",
 }

@@ -16,6 +16,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import Context, ContextVar, Token, copy_context
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 from weakref import WeakSet
@@ -32,8 +33,7 @@ from windlass.loop.period import Period
 from windlass.loop.run import Run
 from windlass.models.keys import Learned, learn_keys
 from windlass.models.mock import MockQueue, current_queue
-from windlass.models.registry.registry import Book, book_of
-from windlass.models.registry.scope import current_book, current_environ
+from windlass.models.registry.scope import current_environ, registry_source
 from windlass.redaction.redactor import RedactingFilter, Redactor, Secret
 from windlass.resources.current import current_resources
 from windlass.store.base import Store
@@ -44,6 +44,7 @@ from windlass.tools.tool import thread_depth
 if TYPE_CHECKING:
     from windlass.engine.host_tools import HostTools
     from windlass.models.base import Model
+    from windlass.models.registry.registry import ModelRegistry
     from windlass.resources.registry import Resources
     from windlass.resources.resource import Resource
     from windlass.tools.tool import Tool
@@ -85,7 +86,7 @@ class Environment:
             _ = self.audit_anchor
         self._environ = environ
         self._config: Config | None = None
-        self._book: Book | None = None
+        self._book: ModelRegistry | None = None
         self._store: Store | None = None
         self._opened: dict[str, Store] = {}
         self._pools: dict[int, ThreadPoolExecutor] = {}  # by how many tools' threads are around
@@ -114,10 +115,13 @@ class Environment:
         return self._config
 
     @property
-    def book(self) -> Book:
+    def book(self) -> ModelRegistry:
         """What is configured about providers and models here."""
         if self._book is None:
-            self._book = book_of(self.config)
+            # Loaded by name: an agent whose model is an object needs no tables.
+            registry = import_module("windlass.models.registry.registry")
+            book: ModelRegistry = registry.build_registry(self.config)
+            self._book = book
         return self._book
 
     @cached_property
@@ -309,7 +313,7 @@ class Environment:
         mine: list[tuple[ContextVar[Any], Any]] = [
             (_current, self),
             (current_queue, self.mock),
-            (current_book, lambda: self.book),
+            (registry_source, lambda: self.book),
             (current_resources, lambda: self.resources),
             (current_environ, self._environ),
         ]

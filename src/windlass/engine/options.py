@@ -23,8 +23,7 @@ from windlass.loop.ledger import Limits
 from windlass.loop.policy import Policy
 from windlass.messages import Message, ToolResult
 from windlass.models.base import Model
-from windlass.models.registry.provider_table import ENDPOINTS
-from windlass.models.registry.scope import environ
+from windlass.models.registry.scope import ENDPOINTS, environ
 from windlass.store.base import Store
 
 if TYPE_CHECKING:

@@ -1,14 +1,20 @@
-"""The resources of the Runtime around: what `@export` adds to."""
+"""The resources of the current Runtime: what `@export` adds to."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
-if TYPE_CHECKING:
-    from windlass.resources.registry import Resources
 
-current_resources: ContextVar[Callable[[], Resources] | None] = ContextVar(
+class ResourceCollection(Protocol):
+    """Resources that another can be added to."""
+
+    def add(self, cls: type[Any]) -> object:
+        """Add a class of rows."""
+        ...
+
+
+current_resources: ContextVar[Callable[[], ResourceCollection] | None] = ContextVar(
     "windlass_resources", default=None
 )

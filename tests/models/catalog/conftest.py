@@ -9,7 +9,7 @@ from textwrap import dedent
 
 import pytest
 
-from windlass.models.registry.scope import afresh
+from windlass.models.registry.scope import reload_config
 
 
 @pytest.fixture(autouse=True)
@@ -22,7 +22,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("WINDLASS_TRUSTED_FILES", str(folder / "windlass.toml"))
     monkeypatch.chdir(folder)
-    with afresh():
+    with reload_config():
         yield folder
 
 

@@ -15,12 +15,11 @@ import pytest
 import windlass as w
 from windlass.config.sources import read_text
 from windlass.errors import ConfigError
-from windlass.models.registry.capability_rows import Table
+from windlass.models.registry.capabilities import Table
 from windlass.models.registry.config import Dialect, LlmConfig, Provider
-from windlass.models.registry.provider_table import ENDPOINTS
 from windlass.models.registry.providers import model_defaults, resolve
-from windlass.models.registry.registry import current
-from windlass.models.registry.scope import afresh
+from windlass.models.registry.registry import current_registry
+from windlass.models.registry.scope import ENDPOINTS, reload_config
 from windlass.models.wires.openai.dialects import DIALECTS
 from windlass.testing.providers import FakeOpenAI
 
@@ -78,7 +77,7 @@ def test_ways_to_carry_a_key(toml: Write) -> None:
         ("Api-Key", {"api-key": "k"}),
     ):
         toml(f'[llm.providers.anthropic]\nauth_style = "{style}"\n')
-        with afresh():
+        with reload_config():
             sent = resolve("anthropic:claude-opus-4-7", api_key="k")._headers()  # type: ignore
         carried = {name: value for name, value in sent.items() if "k" in value.split()}
         assert carried == header
@@ -94,7 +93,7 @@ def test_tiers(toml: Write) -> None:
     with pytest.raises(ConfigError, match="give one of the two"):
         made("gpt-4o", tier="small")
     toml('[llm.tiers]\nsmall = "groq:x"\n[llm.tiers.ollama]\nfrontier = "qwen3:32b"\n')
-    with afresh():
+    with reload_config():
         assert made(tier="small") == ("groq", "x")
         assert made(None, "ollama", tier="frontier") == ("ollama", "qwen3:32b")
         assert made(None, "openai", tier="small") == ("openai", "gpt-4o-mini")
@@ -135,7 +134,7 @@ def test_defaults_of_models(toml: Write) -> None:
         "max_tokens": 100,
     }
     assert model_defaults("groq", "gpt-4o") == {"temperature": 0.9, "max_tokens": 100}
-    with afresh():
+    with reload_config():
         toml("")
         assert model_defaults("openai", "gpt-4o") == {}
 
@@ -148,7 +147,7 @@ def test_each_source_is_laid_over_the_one_before(
     toml: Write, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def seen() -> str:
-        with afresh():
+        with reload_config():
             return resolve("a", environ={}).name
 
     user = tmp_path / "config" / "windlass" / "providers.toml"
@@ -237,10 +236,12 @@ async def test_two_runtimes_at_once_see_their_own(toml: Write) -> None:
 def test_what_a_file_leaves_out_of_a_known_provider_stays(toml: Write) -> None:
     before = ENDPOINTS["groq"]
     toml('[llm.providers.groq]\nbase_url = "https://mirror/v1"\n')
-    with afresh():
+    with reload_config():
         after = ENDPOINTS["groq"]
         assert after.base_url == "https://mirror/v1" and after.key_env == before.key_env
-        assert after.dialect == before.dialect and len(ENDPOINTS) == len(current().endpoints)
+        assert after.dialect == before.dialect and len(ENDPOINTS) == len(
+            current_registry().endpoints
+        )
 
 
 def test_another_wire_for_a_known_provider(toml: Write) -> None:

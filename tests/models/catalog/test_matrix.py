@@ -11,15 +11,15 @@ import pytest
 import windlass as w
 from windlass.errors import ConfigError
 from windlass.models.registry import prices
-from windlass.models.registry.capabilities import Capabilities
-from windlass.models.registry.capability_rows import (
+from windlass.models.registry.capabilities import (
     ABILITIES,
+    Capabilities,
     Matrix,
     Table,
     matches,
     version_of,
 )
-from windlass.models.registry.matrix import capabilities_of
+from windlass.models.registry.registry import capabilities_of
 
 
 @pytest.mark.parametrize(

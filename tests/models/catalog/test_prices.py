@@ -12,7 +12,7 @@ import pytest
 import windlass as w
 from windlass.models.registry import prices
 from windlass.models.registry.providers import resolve
-from windlass.models.registry.scope import afresh
+from windlass.models.registry.scope import reload_config
 from windlass.usage import Usage
 
 MILLION = Usage(1_000_000, 1_000_000)
@@ -99,7 +99,7 @@ def test_a_price_of_nothing_is_known(
 ) -> None:
     monkeypatch.setattr(prices, "_unpriced", set())
     toml('[llm.prices."openai:*"]\ninput = 0\noutput = 0\n')
-    with afresh(), caplog.at_level(logging.WARNING, "windlass"):
+    with reload_config(), caplog.at_level(logging.WARNING, "windlass"):
         assert prices.price("openai", "gpt-novel", MILLION) == 0
     assert not caplog.records
 

@@ -20,9 +20,8 @@ from windlass.json_types import JsonObject
 from windlass.messages import Message, Text, ToolSpec
 from windlass.models.base import Frame, Model, Request, Response, Settings
 from windlass.models.registry.capabilities import Capabilities
-from windlass.models.transport import base as transport_base
 from windlass.models.transport.base import HttpReply, Transport
-from windlass.models.wires.base import HttpModel
+from windlass.models.wires.base import HttpModel, shared_transport
 from windlass.usage import Usage
 
 T = TypeVar("T")
@@ -163,7 +162,7 @@ class ProbedModel:
         tee.clear()
         if isinstance(model, HttpModel):
             model = copy.copy(model)
-            tee.inner = model._transport or transport_base.shared_transport()  # pyright: ignore[reportPrivateUsage]
+            tee.inner = model._transport or shared_transport()  # pyright: ignore[reportPrivateUsage]
             model._transport = tee  # pyright: ignore[reportPrivateUsage]
         self.calls += 1
         started = seams.monotonic()

@@ -17,7 +17,7 @@ import msgspec
 
 from windlass.errors import ConfigError
 from windlass.files import read_regular, write_private
-from windlass.models.registry.capability_rows import glob_problem, matches
+from windlass.models.registry.capabilities import glob_problem, matches
 
 _SAFE = re.compile(r"[A-Za-z0-9_-]+\Z")
 

@@ -20,8 +20,7 @@ from windlass.models.doctor.model import (
     Make,
     ProbedModel,
 )
-from windlass.models.registry.capabilities import Capabilities
-from windlass.models.registry.capability_rows import ABILITIES
+from windlass.models.registry.capabilities import ABILITIES, Capabilities
 from windlass.models.wires.base import HttpModel
 from windlass.usage import Usage
 

@@ -1,10 +1,21 @@
-"""What a model can do, as one row of facts: wires and policies read rows, they do not guess by name."""
+"""Capabilities of models: the row of facts about one, and the rules that rows are made from.
+
+Wires and policies read rows; they do not guess by name. A rule says which models it is about by a glob,
+with a star at its ends or one in the middle, that is compared with the lower-cased id. Versions are read
+from the names that Anthropic and OpenAI give their models.
+"""
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+import re
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import msgspec
+
+from windlass.errors import ConfigError
+from windlass.json_types import JsonObject
 
 Wire: TypeAlias = Literal[
     "anthropic", "openai_chat", "openai_responses", "gemini", "vertex", "ollama", "bedrock"
@@ -67,3 +78,218 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     counts_tokens: bool = False  # has an endpoint that counts
     completes: Literal["", "completions", "fim", "infill", "generate"] = ""  # how text goes on
     wire: Wire | None = None  # the only one it is served over, where that is not its provider's
+
+
+Version = tuple[int, int]
+
+# how routers spell the vendors that we know under another name
+_VENDORS: Final = {"google": "gemini", "mistralai": "mistral", "deepseek-ai": "deepseek"}
+
+# claude-opus-4-7, claude-3-5-sonnet-20241022, claude-sonnet-4-20250514: a date is no minor version
+_CLAUDE: Final = re.compile(r"claude-(?:[a-z]+-)*v?(\d{1,2})(?:[-.:](\d{1,2}))?(?!\d)")
+_GPT: Final = re.compile(r"gpt-(?:(35)(?!\d)|(\d{1,2})(?:\.(\d{1,2}))?(?!\d))")  # Azure writes 35
+
+
+@lru_cache(maxsize=1024)
+def version_of(model: str) -> Version | None:
+    """Major and minor version: `version_of("us.anthropic.claude-opus-4-1-20250805-v1:0")` is (4, 1).
+
+    None for names of other makers, and for names without a number.
+    """
+    name = model.lower()
+    if found := _CLAUDE.search(name):
+        return int(found[1]), int(found[2] or 0)
+    if found := _GPT.search(name):
+        return (3, 5) if found[1] else (int(found[2]), int(found[3] or 0))
+    return None
+
+
+def glob_problem(glob: str) -> str | None:
+    """What is wrong with a glob, in words; None when it is right."""
+    inner = glob.strip("*")
+    if not glob:
+        return "a glob may not be empty: write '*' for every model"
+    if "**" in glob or "*" in inner and (inner != glob or inner.count("*") > 1):
+        return f"{glob!r} is no glob we know: a star may stand at either end, or once in the middle"
+    if odd := next((sign for sign in "?[]" if sign in glob), None):
+        return f"{glob!r} is no glob we know: {odd!r} is not special, only '*' is"
+    return None
+
+
+def matches(glob: str, model: str) -> bool:
+    """Whether the glob takes this lower-cased id: `matches("claude-*", "claude-opus-4-7")`."""
+    head, star, tail = glob.partition("*")
+    if not star:
+        return model == glob
+    if head or not tail.endswith("*"):
+        return (
+            len(model) >= len(head) + len(tail) and model.startswith(head) and model.endswith(tail)
+        )
+    return tail[:-1] in model
+
+
+def _check(rule: Rule) -> None:
+    if problem := glob_problem(rule.model_match):
+        raise ValueError(problem)
+
+
+if TYPE_CHECKING:
+
+    class Rule(msgspec.Struct, frozen=True, kw_only=True):
+        """One rule, as `capabilities.toml` writes it: the fields of `Capabilities`, or unset."""
+
+        model_match: str
+        version_min: Version | None = None
+
+else:  # what a rule may say is what a row of facts holds; what it leaves out stays unsaid
+    Rule = msgspec.defstruct(
+        "Rule",
+        [
+            ("model_match", str),
+            ("version_min", Version | None, None),
+            *(
+                (field.name, field.type | msgspec.UnsetType, msgspec.UNSET)
+                for field in msgspec.structs.fields(Capabilities)
+                if field.name != "known"
+            ),
+        ],
+        namespace={"__post_init__": _check, "__doc__": "One rule of the capability matrix."},
+        module=__name__,
+        frozen=True,
+        kw_only=True,
+        forbid_unknown_fields=True,
+    )
+
+#: What one rule says as a whole: these fields come from the first rule that speaks of any of them.
+ABILITIES: Final = (
+    "native_tools",
+    "defer_loading",
+    "tool_search",
+    "max_tools",
+    "prompt_caching",
+    "thinking",
+)
+MANNERS: Final = tuple(
+    name for name in Capabilities.__struct_fields__ if name not in (*ABILITIES, "known")
+)
+
+
+def applies(rule: Rule, model: str) -> bool:
+    """Whether the rule is about this lower-cased id."""
+    if not matches(rule.model_match.lower(), model):
+        return False
+    if rule.version_min is None:
+        return True
+    version = version_of(model)
+    return version is not None and version >= rule.version_min
+
+
+def abilities(rule: Rule) -> JsonObject:
+    """What the rule says of what a model is able to do; empty when it speaks of manners alone."""
+    told = {name: getattr(rule, name) for name in ABILITIES}
+    return {name: value for name, value in told.items() if value is not msgspec.UNSET}
+
+
+class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A file of rules: `[[provider.<name>]]` and `[provider_family]`."""
+
+    provider: dict[str, list[Rule]] = {}
+    provider_family: dict[str, str] = {}
+
+
+class Matrix:
+    """Rules of several tables, the strongest first."""
+
+    def __init__(self, *tables: Table) -> None:
+        self._tables = [table.provider for table in tables]
+        self._named = {name for table in tables for name in table.provider}
+        self._family: dict[str, str] = {}
+        for table in reversed(tables):
+            self._family.update(table.provider_family)
+        check_families(self._family)
+        self._found: dict[tuple[str, str], Capabilities] = {}
+
+    def of(self, provider: str, model: str) -> Capabilities:
+        """The row of facts for a model."""
+        key = provider, model
+        if (found := self._found.get(key)) is None:
+            found = self._found[key] = self._make(provider, model.lower())
+        return found
+
+    def _make(self, provider: str, model: str) -> Capabilities:
+        facts: JsonObject = {}
+        missing = set(MANNERS)
+        for name, rule in self._about(provider, model):
+            if "known" not in facts and (able := abilities(rule)):
+                facts.update(able, known=True)
+            for field in tuple(missing):
+                said = getattr(rule, field)
+                # a model that one provider serves in one way only is served by others in theirs
+                if said is not msgspec.UNSET and (field != "wire" or name == provider):
+                    facts[field] = said
+                    missing.discard(field)
+        if "known" in facts and not facts.get("thinking"):
+            facts |= {"thinking_modes": (), "reasoning_effort_supported": False, "efforts": ()}
+        return Capabilities(**facts)
+
+    def _about(self, provider: str, model: str) -> Iterator[tuple[str, Rule]]:
+        """The rules that count: of each table the first about abilities, and those about manners.
+
+        What stands below the first is about other models, however well its glob fits.
+        """
+        for name, id in self._places(provider, model):
+            for table in self._tables:
+                able = False
+                for rule in table.get(name, ()):
+                    if applies(rule, id) and not (able and abilities(rule)):
+                        able = able or bool(abilities(rule))
+                        yield name, rule
+
+    def _places(self, provider: str, model: str) -> Iterator[tuple[str, str]]:
+        """Whose rules count, and under which id they know the model."""
+        line = [provider]
+        while (family := self._family.get(line[-1])) is not None:
+            line.append(family)
+        yield provider, model
+        if vendor := self._vendor(provider, model):
+            yield vendor
+        bare = model.rpartition("/")[2]
+        for family in line[1:]:
+            yield family, model
+            if bare != model:
+                yield family, bare
+
+    def _vendor(self, provider: str, model: str) -> tuple[str, str] | None:
+        """The maker's name and its id, out of `vendor/name` or Amazon's `us.vendor.name`."""
+        vendor, slash, name = model.partition("/")
+        vendor = _VENDORS.get(vendor, vendor)
+        if slash and vendor in self._named and vendor != provider:
+            # a router writes claude-opus-4.7 for claude-opus-4-7
+            return vendor, name.replace(".", "-") if vendor == "anthropic" else name
+        if provider == "bedrock":
+            dotted = model.rpartition("/")[2].split(".")  # an ARN ends in the name
+            for at, vendor in enumerate(dotted[:2]):
+                if vendor in self._named and vendor != provider:
+                    return vendor, ".".join(dotted[at + 1 :])
+        return None
+
+
+def check_families(family: Mapping[str, str]) -> None:
+    """Raise `ConfigError` for a family that leads back to where it began."""
+    for name in family:
+        line = [name]
+        while (above := family.get(line[-1])) is not None:
+            if above in line:
+                raise Circle([*line[line.index(above) :], above])
+            line.append(above)
+
+
+class Circle(ConfigError):
+    """Families that lead back to where they began."""
+
+    def __init__(self, line: list[str]) -> None:
+        super().__init__(
+            f"provider_family.{line[0]}: it goes in a circle, {' -> '.join(line)}: "
+            "take one of these families out"
+        )
+        self.line = line

@@ -6,17 +6,21 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 import msgspec
 
 from windlass.config.loader import Config, read_package, user_file
 from windlass.config.sources import Document, check_document, read_file, read_text
 from windlass.errors import ConfigError, safe_repr
-from windlass.json_types import JsonObject
-from windlass.models.registry.capabilities import Wire
-from windlass.models.registry.capability_rows import glob_problem, matches
-from windlass.models.registry.defaults import read_shipped_tables, shipped_variables, variables_of
+from windlass.json_types import JsonObject, is_object
+from windlass.models.registry.capabilities import Wire, glob_problem, matches
+from windlass.models.registry.defaults import (
+    read_price_table,
+    read_shipped_tables,
+    shipped_variables,
+    variables_of,
+)
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -36,6 +40,51 @@ Dialect: TypeAlias = Literal[
     "local",
 ]
 Tier: TypeAlias = Literal["small", "mid", "frontier"]
+
+
+class Endpoint(msgspec.Struct, frozen=True):
+    """A provider: its wire, its address, and what stands in the environment for it."""
+
+    name: str
+    wire: Wire
+    base_url: str
+    key_env: tuple[str, ...] = ()  # empty: no key is needed
+    base_env: tuple[str, ...] = ()
+    default_model: str | None = None
+    model_env: str | None = None
+    dialect: str = "plain"  # of the OpenAI wire: how it asks for reasoning, what it refuses
+    also_env: dict[str, tuple[str, ...]] = {}  # what else the wire is told: keyword -> variables
+    key_word: str = "api_key"  # what the wire calls its key
+    chat_endpoint: str = ""  # behind the address; empty: as the wire has it
+    completion_endpoint: str = ""
+    auth_style: str = ""  # bearer, none, or the name of a header; empty: as the wire has it
+    headers: dict[str, str] = {}  # sent with every request
+
+    def address(self, env: Mapping[str, str]) -> str | None:
+        """Where the environment says that it is; None: it says nothing."""
+        found = next((value for name in self.base_env if (value := env.get(name))), None)
+        if found is None or "://" in found:
+            return found
+        # OLLAMA_HOST may be just a host, or a host and a port
+        host = found.replace("0.0.0.0", "127.0.0.1")
+        bare = self.name == "ollama" and ":" not in host
+        return f"http://{host}:11434" if bare else f"http://{host}"
+
+    def auth(self, key: str) -> dict[str, str] | None:
+        """The header that carries the key; None where the wire has a way of its own."""
+        if not self.auth_style or self.auth_style == "sigv4":
+            return None
+        if self.auth_style == "none":
+            return {}
+        if self.auth_style == "bearer":
+            return {"authorization": f"Bearer {key}"}
+        return {self.auth_style.lower(): key}
+
+    @property
+    def key_hint(self) -> str:
+        """What to do about a missing or wrong key."""
+        names = " or ".join(self.key_env) or f"{self.name.upper()}_API_KEY"
+        return f"set {names} or pass {self.key_word}="
 
 
 class Provider(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -151,9 +200,9 @@ class LlmConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def project_problems(cls, table: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:
         """What even a trusted file of a project may not say: whose keys its providers take."""
         providers = table.get("providers")
-        if not isinstance(providers, dict):
+        if not is_object(providers):
             return
-        for name, provider in cast("JsonObject", providers).items():
+        for name, provider in providers.items():
             for variable in sorted(variables_of(provider)):
                 owner = shipped_variables().get(variable, name)
                 if owner != name and variable not in _variables_of_shipped(name):
@@ -176,9 +225,8 @@ def _alias_widens(name: str, value: object, weaker: Mapping[str, Any]) -> bool:
         return True
     if name in get_args(Tier) or name.partition(":")[0] in known or _is_known_model(name, weaker):
         return True
-    if isinstance(value, dict):
-        table = cast("JsonObject", value)
-        model, provider = str(table.get("id")), table.get("provider")
+    if is_object(value):
+        model, provider = str(value.get("id")), value.get("provider")
     else:
         model, provider = str(value), None
     if provider is None and ":" in model:
@@ -196,9 +244,7 @@ def _is_known_model(name: str, weaker: Mapping[str, Any]) -> bool:
 
 @cache
 def _catalog_names() -> frozenset[str]:
-    from windlass.models.registry.prices import models  # it reads this file's tables itself
-
-    return frozenset(model.name for listed in models().values() for model in listed)
+    return frozenset(entry["match"][0] for entry in read_price_table()["model"])
 
 
 # Tables that come from outside the project: the user's providers file, and installed packages.
@@ -251,7 +297,7 @@ def _from_point(point: EntryPoint, layouts: Layouts) -> Document:
     owner = point.dist.name if point.dist is not None else point.value
     label = f"entry point {point.name!r} of {owner}"
     try:
-        told: Any = point.load()
+        told: object = point.load()
         told = told() if callable(told) else told
     except Exception as error:
         raise ConfigError(f"{label}: it cannot be loaded: {error}") from error
@@ -259,6 +305,6 @@ def _from_point(point: EntryPoint, layouts: Layouts) -> Document:
         return read_file(told, layouts)
     if isinstance(told, str):
         return read_text(told, label, layouts)
-    if isinstance(told, dict):
-        return check_document(cast("JsonObject", told), lambda _at: label, layouts)
+    if is_object(told):
+        return check_document(told, lambda _at: label, layouts)
     raise ConfigError(f"{label}: it gives {safe_repr(told)}, not a table, TOML or a path")

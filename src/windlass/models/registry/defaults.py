@@ -13,13 +13,20 @@ from windlass.json_types import JsonObject
 
 @cache
 def read_shipped_tables() -> Document:
-    """What `providers.toml` and `capabilities.toml` of this package say; tests have checked them."""
+    """Read `providers.toml` and `capabilities.toml` of this package; tests have checked them."""
     folder = files("windlass.models.registry")
     told = {
         name: tomllib.loads(folder.joinpath(file).read_text("utf-8"))
         for name, file in (("llm", "providers.toml"), ("capabilities", "capabilities.toml"))
     }
     return Document(told, lambda _path: "the shipped tables")
+
+
+@cache
+def read_price_table() -> JsonObject:
+    """Read `prices.toml` of this package."""
+    text = files("windlass.models.registry").joinpath("prices.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)
 
 
 @cache

@@ -7,17 +7,16 @@ no known limits. `[llm.prices]` of the configuration comes before the table.
 from __future__ import annotations
 
 import logging
-import tomllib
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from functools import cache, lru_cache
-from importlib.resources import files
 from typing import Final
 
 import msgspec
 
 from windlass.json_types import JsonObject
-from windlass.models.registry.registry import current
+from windlass.models.registry.defaults import read_price_table
+from windlass.models.registry.registry import current_registry
 from windlass.usage import Usage
 
 _log = logging.getLogger("windlass")
@@ -93,22 +92,16 @@ FREE: Final = frozenset({"ollama", "local", "llamacpp", "mlx", "mock"})
 _SAME_MODELS: Final = {"vertex": "gemini", "openai-responses": "openai", "azure": "openai"}
 
 
-@cache
-def _file() -> JsonObject:
-    text = files("windlass.models.registry").joinpath("prices.toml").read_text(encoding="utf-8")
-    return tomllib.loads(text)
-
-
 def as_of() -> str:
     """The day on which the prices were looked up: `"2026-11-15"`."""
-    return _file()["as_of"]
+    return read_price_table()["as_of"]
 
 
 @cache
 def models() -> dict[str, tuple[ModelInfo, ...]]:
     """Every entry, by provider, in the order of the file."""
     found: dict[str, tuple[ModelInfo, ...]] = {}
-    for info in msgspec.convert(_file()["model"], list[ModelInfo]):
+    for info in msgspec.convert(read_price_table()["model"], list[ModelInfo]):
         found[info.provider] = (*found.get(info.provider, ()), info)
     return found
 
@@ -144,7 +137,7 @@ def find_model_info(provider: str, model: str) -> ModelInfo | None:
 
 def tariff(provider: str, model: str) -> Tariff:
     """What a model costs here: what `[llm.prices]` says of it, and for the rest the table."""
-    info, rate = lookup(provider, model), current().rate(provider, model)
+    info, rate = lookup(provider, model), current_registry().rate(provider, model)
     listed = info is not None and bool(info.input or info.output)
     prices: JsonObject = {"known": listed or rate is not None}
     if info is not None and listed:
@@ -173,7 +166,7 @@ def price_usage(tariff: Tariff, provider: str, model: str, usage: Usage) -> floa
     """Dollars by a tariff; one that nobody knows is said to be so, once for each model."""
     if not tariff.known and (provider, model) not in _unpriced:
         _unpriced.add((provider, model))
-        endpoint = current().endpoints.get(provider)
+        endpoint = current_registry().endpoints.get(provider)
         if provider != "mock" and (endpoint is None or endpoint.key_env):  # one's own costs nothing
             _log.warning(
                 'nobody knows the price of %s:%s: it counts as $0; set it in [llm.prices."%s:%s"]',

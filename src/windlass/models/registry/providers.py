@@ -10,10 +10,17 @@ from typing import Final, cast
 from windlass.errors import ConfigError, nearest, safe_repr
 from windlass.json_types import JsonObject
 from windlass.models.base import Model
-from windlass.models.registry import prices, scope
-from windlass.models.registry.matrix import capabilities_of
-from windlass.models.registry.provider_table import ENDPOINTS, Endpoint, Wire
-from windlass.models.registry.registry import TIERS, Book, current
+from windlass.models.registry import prices
+from windlass.models.registry.capabilities import Wire
+from windlass.models.registry.config import Endpoint
+from windlass.models.registry.registry import (
+    TIERS,
+    ModelRegistry,
+    capabilities_of,
+    current_registry,
+)
+from windlass.models.registry.scope import ENDPOINTS
+from windlass.models.registry.scope import environ as environ_of_context
 from windlass.redaction.redactor import Secret
 
 DEFAULT = "anthropic"
@@ -51,7 +58,7 @@ def resolve(
     for what, given in (("model", model), ("provider", provider), ("model_tier", tier)):
         if given is not None and not isinstance(cast("object", given), str):
             raise ConfigError(f"{what} is a name or a Model object, not {safe_repr(given)}")
-    env = scope.environ() if environ is None else environ
+    env = environ_of_context() if environ is None else environ
     if model is None and provider is None:
         model, provider = env.get("WINDLASS_MODEL"), env.get("WINDLASS_PROVIDER")
     meant, provider, key = _resolve_alias(model or None, provider or None, tier)
@@ -60,12 +67,14 @@ def resolve(
     except ConfigError as error:
         if key is None:
             raise
-        raise ConfigError(f"{current().where('llm', *key)}: llm.{'.'.join(key)}: {error}") from None
+        raise ConfigError(
+            f"{current_registry().where('llm', *key)}: llm.{'.'.join(key)}: {error}"
+        ) from None
     if provider == "mock":
         from windlass.models.mock import MockModel
 
         name = name or "mock"
-        rate = current().rate("mock", name)
+        rate = current_registry().rate("mock", name)
         tariff = None if rate is None else prices.tariff("mock", name)
         return MockModel(name, price=None if tariff is None else tariff.price)
     endpoint = _endpoint(provider, base_url)
@@ -87,7 +96,7 @@ def model_defaults(provider: str, model: str) -> JsonObject:
 
     `model_defaults("openai", "gpt-4o")` -> `{"temperature": 0.2}`
     """
-    return current().defaults(provider, model)
+    return current_registry().defaults(provider, model)
 
 
 def _wire(endpoint: Endpoint, name: str) -> Callable[..., Model]:
@@ -100,14 +109,14 @@ def _resolve_alias(
     model: str | None, provider: str | None, tier: str | None
 ) -> tuple[str | None, str | None, tuple[str, ...] | None]:
     """The model and provider that an alias or a tier stands for, and which setting says so."""
-    book, key = current(), None
+    registry, key = current_registry(), None
     if tier is not None and model is not None:
         raise ConfigError(f"model_tier={tier!r} and model={model!r}: give one of the two")
-    if tier is None and model in TIERS and model not in book.aliases:
+    if tier is None and model in TIERS and model not in registry.aliases:
         tier = model
     if tier is not None:
-        model, key = _of_tier(tier, provider, book)
-    alias = book.aliases.get(model) if model is not None else None
+        model, key = _of_tier(tier, provider, registry)
+    alias = registry.aliases.get(model) if model is not None else None
     if alias is None:
         return model, provider, key
     if provider is not None and alias.provider not in (None, provider):
@@ -117,15 +126,17 @@ def _resolve_alias(
     return alias.id, alias.provider or provider, ("aliases", str(model))
 
 
-def _of_tier(tier: str, provider: str | None, book: Book) -> tuple[str, tuple[str, ...]]:
+def _of_tier(
+    tier: str, provider: str | None, registry: ModelRegistry
+) -> tuple[str, tuple[str, ...]]:
     """The model of a tier, the provider's own or else the one for all, and where that is said."""
     if tier not in TIERS:
         hint = nearest(tier, TIERS) or f"; there is {', '.join(TIERS)}"
         raise ConfigError(f"model_tier {safe_repr(tier)} is not known{hint}")
-    own = book.tiers.get(provider) if provider is not None else None
+    own = registry.tiers.get(provider) if provider is not None else None
     if isinstance(own, dict) and provider is not None and (found := own.get(tier)) is not None:
         return found, ("tiers", provider, tier)
-    found = book.tiers.get(tier)
+    found = registry.tiers.get(tier)
     if provider is None and isinstance(found, str):
         return found, ("tiers", tier)
     key = f"[llm.tiers.{provider}]" if provider is not None else "[llm.tiers]"
@@ -162,12 +173,12 @@ def _home(model: str) -> str | None:
     for provider in prices.models():
         if prices.find_model_info(provider, model):
             return provider
-    return current().home(model)
+    return current_registry().home(model)
 
 
 def _nearest_model(name: str) -> str:
     known = {model: f"{provider}:{model}" for provider, model in prices.names()}
-    known |= {alias: alias for alias in current().aliases}
+    known |= {alias: alias for alias in current_registry().aliases}
     close = get_close_matches(name, known, n=1, cutoff=0.6)
     return f"; did you mean '{known[close[0]]}'?" if close else ""
 

@@ -1,24 +1,24 @@
-"""Everything that is configured about providers and models, as it applies in one place.
+"""The registry of models: all that is configured about providers and models.
 
-Laid over each other, each over the one before: what is shipped, the user's providers file, what
-installed packages bring, the project's `[llm]`. A Runtime has a book of its own; outside of one, the
-nearest `windlass.toml` makes it. Nothing is read before the first question.
+Sources, each over the one before: what is shipped, the user's providers file, what
+installed packages bring, the project's `[llm]`. A Runtime has a registry of its own; outside of one,
+the nearest `windlass.toml` makes it. Nothing is read before the first question.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from typing import Final, cast
+from typing import Final
 
 import msgspec
 
 from windlass.config.loader import Config, load
-from windlass.config.sources import Document
+from windlass.config.sources import Document, read_text
 from windlass.errors import ConfigError, nearest
-from windlass.json_types import JsonObject
-from windlass.models.registry.capabilities import Capabilities
-from windlass.models.registry.capability_rows import (
+from windlass.json_types import JsonObject, is_object
+from windlass.models.registry.capabilities import (
+    Capabilities,
     Circle,
     Matrix,
     Table,
@@ -28,6 +28,7 @@ from windlass.models.registry.capability_rows import (
 from windlass.models.registry.config import (
     Alias,
     Defaults,
+    Endpoint,
     LlmConfig,
     Names,
     Provider,
@@ -35,16 +36,15 @@ from windlass.models.registry.config import (
     installed_documents,
 )
 from windlass.models.registry.defaults import read_shipped_tables
-from windlass.models.registry.endpoint import Endpoint
-from windlass.models.registry.scope import current_book
+from windlass.models.registry.scope import RegistryCache, registry_source
 
 TIERS: Final = ("small", "mid", "frontier")
 _OF_WIRE: Final = ("also_env", "dialect", "key_word", "chat_endpoint", "completion_endpoint")
 LAYOUTS: Final = {"llm": LlmConfig, "capabilities": Table}
 
 
-class Book:
-    """Providers, aliases, tiers, whose a name is, defaults, prices and rules: `current().endpoints`."""
+class ModelRegistry:
+    """Providers, aliases, tiers, whose a name is, defaults, prices and rules: `current_registry().endpoints`."""
 
     def __init__(self, sources: list[Document]) -> None:
         self._sources = sources  # the weakest first, which is what ships
@@ -65,7 +65,7 @@ class Book:
             for source in reversed(sources[1:])
             if source.data.get("capabilities")
         ]
-        self._tables.append(_shipped_rules())  # once for all books
+        self._tables.append(_shipped_rules())  # once for all registries
         self._check()
         self.matrix = self._matrix(())
 
@@ -227,8 +227,7 @@ def _over(weaker: JsonObject, stronger: JsonObject) -> JsonObject:
             value = [*value, *below]
         elif key in ("model_defaults", "prices") and below:
             value = {**value, **{glob: told for glob, told in below.items() if glob not in value}}
-        elif isinstance(below, dict) and isinstance(value, dict):
-            below, value = cast("JsonObject", below), cast("JsonObject", value)
+        elif is_object(below) and is_object(value):
             value = _over(_without_wire_settings(below, value), value)
         merged[key] = value
     return merged
@@ -258,24 +257,26 @@ def _names(glob: str, provider: str, model: str) -> bool:
     return matches(glob.lower(), name)
 
 
-# --------------------------------------------------------------------------- which book applies
+# --------------------------------------------------------------------------- the current registry
 
-_project: list[Book] = []
-
-
-def current() -> Book:
-    """The book of the Runtime we are in, else that of the nearest `windlass.toml`."""
-    made = current_book.get()
-    if made is not None:
-        return made()
-    if not _project:
-        _project.append(book_of(load()))
-    return _project[0]
+_of_process = RegistryCache()
 
 
-def book_of(config: Config) -> Book:
-    """The book that a configuration makes, with the files and packages that it leads to."""
-    return Book(
+def current_registry() -> ModelRegistry:
+    """Return the registry of the current Runtime, else that of the nearest `windlass.toml`."""
+    source = registry_source.get() or _of_process
+    found = source.registry if isinstance(source, RegistryCache) else source()
+    if isinstance(found, ModelRegistry):
+        return found
+    made = build_registry(load())
+    if isinstance(source, RegistryCache):
+        source.registry = made
+    return made
+
+
+def build_registry(config: Config) -> ModelRegistry:
+    """Build the registry of a configuration, with the files and packages that it names."""
+    return ModelRegistry(
         [read_shipped_tables(), *installed_documents(config, LAYOUTS), config.document(*LAYOUTS)]
     )
 
@@ -283,3 +284,41 @@ def book_of(config: Config) -> Book:
 @cache
 def _shipped_rules() -> Table:
     return msgspec.convert(read_shipped_tables().data["capabilities"], Table)
+
+
+def capabilities_of(provider: str, model: str) -> Capabilities:
+    """What is known of the model: `capabilities_of("openai", "gpt-5.4").tool_search`."""
+    return current_registry().capabilities(provider, model)
+
+
+def provider_capabilities(provider: str, model: str) -> JsonObject:
+    """What a model can do, as plain data.
+
+    ```python
+    caps = w.provider_capabilities("anthropic", "claude-opus-4-7")
+    if "bm25" in caps["tool_search"]: ...
+    ```
+    """
+    return msgspec.json.decode(msgspec.json.encode(capabilities_of(provider, model)))
+
+
+def provider_capabilities_install(toml_src: str) -> None:
+    """Put rules of your own before all others, for the current Runtime: TOML as in
+    `capabilities.toml`, that is `[[provider.<name>]]` and `[provider_family]`.
+
+    ```python
+    w.provider_capabilities_install('''
+    [[provider.my-proxy]]
+    model_match = "*"
+    tool_search = ["hosted"]
+    ''')
+    ```
+    Models that are made from now on follow them; installing again replaces them.
+    """
+    told = read_text(toml_src, "provider_capabilities_install", Table)
+    current_registry().install(msgspec.convert(told.data, Table))
+
+
+def provider_capabilities_clear() -> None:
+    """Forget what was installed: the configured and shipped rules apply again."""
+    current_registry().clear()

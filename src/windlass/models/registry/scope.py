@@ -1,46 +1,67 @@
-"""Whose configuration and environment apply here: a Runtime says so, and those who look ask."""
+"""The registry, the providers and the environment variables of this context."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from windlass.models.registry.registry import Book
+    from windlass.models.registry.config import Endpoint
 
-#: What gives the book of this context; None: the nearest `windlass.toml` makes it.
-current_book: ContextVar[Callable[[], Book] | None] = ContextVar("windlass_book", default=None)
+
+class RegistryCache:
+    """A place for the registry that the nearest `windlass.toml` makes, filled when it is needed."""
+
+    registry: object = None
+
+
+#: What gives the registry of this context; None: the one of the process. It is typed as an object
+#: because a run whose model is an object never loads `registry.py`.
+registry_source: ContextVar[RegistryCache | Callable[[], object] | None] = ContextVar(
+    "windlass_registry", default=None
+)
 
 #: The variables that a Runtime was given; None: those of the process.
 current_environ: ContextVar[Mapping[str, str] | None] = ContextVar("windlass_environ", default=None)
 
 
 def environ() -> Mapping[str, str]:
-    """The variables that hold here: for keys, addresses and proxies."""
+    """Return the variables of this context: for keys, addresses and proxies."""
     given = current_environ.get()
     return os.environ if given is None else given
 
 
 @contextmanager
-def afresh() -> Generator[None]:
-    """Within, what is configured is read anew, for the folder we are in: `with afresh(): …`"""
-    made: list[Book] = []
-
-    def book() -> Book:
-        if not made:
-            from windlass.config.loader import load
-            from windlass.models.registry.registry import (
-                book_of,  # only for who asks for a model by name
-            )
-
-            made.append(book_of(load()))
-        return made[0]
-
-    token = current_book.set(book)
+def reload_config() -> Generator[None]:
+    """Read the configuration again within the block, for the current folder."""
+    token = registry_source.set(RegistryCache())
     try:
         yield
     finally:
-        current_book.reset(token)
+        registry_source.reset(token)
+
+
+def _known_endpoints() -> Mapping[str, Endpoint]:
+    # Loaded by name: an agent whose model is an object needs no tables.
+    registry = import_module("windlass.models.registry.registry")
+    return registry.current_registry().endpoints
+
+
+class _Endpoints(Mapping[str, "Endpoint"]):
+    """Providers of the current registry by name; nothing is read before the first lookup."""
+
+    def __getitem__(self, name: str) -> Endpoint:
+        return _known_endpoints()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_known_endpoints())
+
+    def __len__(self) -> int:
+        return len(_known_endpoints())
+
+
+ENDPOINTS: Final[Mapping[str, Endpoint]] = _Endpoints()

@@ -172,24 +172,3 @@ class Deadline:
 
 #: Raised in place of every request while it is set; see `windlass.testing.no_model_requests`.
 forbid: Exception | None = None
-
-_shared: Transport | None = None
-
-
-def shared_transport() -> Transport:
-    """The process's own transport: one pool of connections for each event loop."""
-    global _shared
-    if _shared is None:
-        from windlass.models.transport.http import AiohttpTransport
-
-        _shared = AiohttpTransport()
-    return _shared
-
-
-async def aclose() -> None:
-    """Close what the shared transport holds open on this event loop.
-
-    A loop that is shut down the usual way (`asyncio.run`) does this by itself.
-    """
-    if _shared is not None:
-        await _shared.aclose()

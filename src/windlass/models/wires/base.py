@@ -21,10 +21,10 @@ from windlass.models.base import Emit, Frame, Model, Request, Response, Settings
 from windlass.models.estimates import check_usage
 from windlass.models.meter import receive_part
 from windlass.models.registry import prices
-from windlass.models.registry.capabilities import Capabilities
-from windlass.models.registry.matrix import capabilities_of
-from windlass.models.registry.provider_table import ENDPOINTS, Endpoint, Wire
-from windlass.models.registry.scope import environ
+from windlass.models.registry.capabilities import Capabilities, Wire
+from windlass.models.registry.config import Endpoint
+from windlass.models.registry.registry import capabilities_of
+from windlass.models.registry.scope import ENDPOINTS, environ
 from windlass.models.transport import base as transport
 from windlass.models.transport.base import (
     Deadline,
@@ -299,7 +299,7 @@ class HttpModel(Model):
             with Deadline(total=total, idle=idle, first=self._patience(total)) as deadline:
                 url, headers = await self._address_request(settings, body, at)
                 try:
-                    reply = await (self._transport or transport.shared_transport()).send(
+                    reply = await (self._transport or shared_transport()).send(
                         "POST", url, headers, body, connect=self.timeouts.connect
                     )
                 except asyncio.CancelledError:  # or out of time: the provider may be at work
@@ -408,3 +408,26 @@ async def _drain(reply: HttpReply) -> None:
                 pass
     except ModelError:
         pass  # the answer is here; a connection that does not end in time is dropped
+
+
+_shared: Transport | None = None
+
+
+def shared_transport() -> Transport:
+    """Return the transport of the process: one pool of connections for each event loop."""
+    global _shared
+    if _shared is None:
+        # The HTTP client is heavy, and many models never send a request.
+        from windlass.models.transport.http import AiohttpTransport
+
+        _shared = AiohttpTransport()
+    return _shared
+
+
+async def aclose() -> None:
+    """Close what the shared transport holds open on this event loop.
+
+    A loop that is shut down the usual way (`asyncio.run`) does this by itself.
+    """
+    if _shared is not None:
+        await _shared.aclose()

@@ -13,7 +13,7 @@ from windlass.loop.policy import Policy
 from windlass.messages import ToolSpec
 from windlass.models.base import Model, Settings
 from windlass.models.registry.capabilities import Capabilities
-from windlass.models.registry.provider_table import ENDPOINTS
+from windlass.models.registry.scope import ENDPOINTS
 from windlass.policies.tool_search.policy import ClientVault, NativeVault
 from windlass.tools.search.deferred import (
     Vault,

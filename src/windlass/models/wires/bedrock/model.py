@@ -19,8 +19,7 @@ from windlass.errors import BadReply, BadRequest, ConfigError
 from windlass.json_types import JsonObject
 from windlass.messages import Document, Image, Message, Opaque, Text, Thinking, ToolCall, ToolResult
 from windlass.models.base import Emit, Frame, Request, Settings
-from windlass.models.registry.provider_table import ENDPOINTS
-from windlass.models.registry.scope import environ
+from windlass.models.registry.scope import ENDPOINTS, environ
 from windlass.models.view import encode_in_context
 from windlass.models.wires.base import Access, HttpModel
 from windlass.models.wires.bedrock.reply import ConverseDecoder

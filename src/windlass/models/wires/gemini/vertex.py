@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 
 from windlass.errors import ConfigError
 from windlass.models.base import Settings
-from windlass.models.registry.provider_table import ENDPOINTS, Endpoint
-from windlass.models.registry.scope import environ
+from windlass.models.registry.config import Endpoint
+from windlass.models.registry.scope import ENDPOINTS, environ
 from windlass.models.wires.base import Access
 from windlass.models.wires.gemini.model import GeminiGenerate
 from windlass.models.wires.json_values import dumps, join_url, loads

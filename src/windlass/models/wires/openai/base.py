@@ -7,7 +7,7 @@ from typing import ClassVar, Final, Unpack
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 from windlass.errors import ConfigError
-from windlass.models.registry.provider_table import Endpoint
+from windlass.models.registry.config import Endpoint
 from windlass.models.registry.scope import environ
 from windlass.models.wires.base import Access, HttpModel
 from windlass.models.wires.json_values import join_url

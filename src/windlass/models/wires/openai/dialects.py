@@ -11,8 +11,9 @@ import msgspec
 
 from windlass.errors import ConfigError
 from windlass.json_types import JsonObject
-from windlass.models.registry.capabilities import Lowering
-from windlass.models.registry.provider_table import ENDPOINTS, Endpoint, Wire
+from windlass.models.registry.capabilities import Lowering, Wire
+from windlass.models.registry.config import Endpoint
+from windlass.models.registry.scope import ENDPOINTS
 
 _SHAPES: Final = ("openai_chat", "openai_responses")
 

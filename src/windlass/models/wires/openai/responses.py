@@ -26,7 +26,7 @@ from windlass.messages import (
     ToolResult,
 )
 from windlass.models.base import Emit, Frame, Request, Settings
-from windlass.models.registry.provider_table import Endpoint
+from windlass.models.registry.config import Endpoint
 from windlass.models.wires.base import Access
 from windlass.models.wires.json_values import as_dict, dumps, safe_name
 from windlass.models.wires.openai.base import OpenAIShaped
