@@ -13,6 +13,8 @@ ifneq ($(filter command environment,$(firstword $(origin PYTHON))),)
 endif
 PYTHON ?= python3
 JOBS ?= auto
+# A child process of a test that compiles the package first takes three times as long to start.
+unexport PYTHONDONTWRITEBYTECODE
 BIN := $(VENV)/bin
 UV := $(BIN)/uv pip install --quiet --python $(BIN)/python
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
@@ -20,7 +22,7 @@ LOCK := $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 -
 PYTEST := $(BIN)/python -m pytest --quiet --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check check-deep check-stories mutate-options bench bench-scratchpad format lock prove-budgets prove-linear prove-projects
+.PHONY: help demo test check check-deep check-stories mutate-options bench bench-scratchpad format lock prove-budgets prove-kills prove-linear prove-projects
 
 help:
 	@echo "make demo        a run that is killed in the middle of a refund and goes on; offline, no key"
@@ -32,6 +34,7 @@ help:
 	@echo "make bench       the benchmarks, side by side with a bare loop"
 	@echo "make bench-scratchpad  what a scratchpad keeps and costs: none, append-only, reorganised"
 	@echo "make prove-budgets  500 generated trees of runs against their limits; writes bench/BUDGETS.md"
+	@echo "make prove-kills  kill sweeps at every place (CI samples them); about 25 minutes"
 	@echo "make prove-linear  every parser on texts made to be slow, 100 kB against 1 MB"
 	@echo "make prove-projects  every command in every hostile project; writes bench/PROJECTS.md"
 	@echo "make format      write the code as the formatter wants it"
@@ -67,6 +70,9 @@ bench-scratchpad: $(VENV)/.dev
 
 prove-budgets: $(VENV)/.dev
 	$(BIN)/python -m tests.loop.budget_trees 500 > bench/BUDGETS.md
+
+prove-kills: $(VENV)/.dev
+	WINDLASS_PROVE_KILLS=1 $(PYTEST) -n $(JOBS) -m deep tests/crash tests/resources tests/audit tests/vault
 
 prove-linear: $(VENV)/.dev
 	WINDLASS_PROVE_LINEAR=1 $(PYTEST) -n 0 tests/hostile/test_linear.py

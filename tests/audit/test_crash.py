@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.kill_sizes import pick_size
 from windlass.testing import kill_sweep
 
 from . import scenes
@@ -17,8 +18,9 @@ def test_killed_at_some_points():
 
 @pytest.mark.deep
 def test_killed_at_every_point_and_commit_and_again_while_it_resumes():
+    size = pick_size({"every": 5, "instants": 15}, {"every": 1, "instants": 60})
     report = kill_sweep(
-        scenes.scenario, check=scenes.check, commits=True, instants=60, kill_resume=True, seed=7
+        scenes.scenario, check=scenes.check, commits=True, kill_resume=True, seed=7, **size
     )
     print(report)
     report.assert_ok()

@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 import windlass as w
+from tests.kill_sizes import pick_size
 from tests.stories.helpers import written
 from windlass import seams
 from windlass.events import (
@@ -129,8 +130,12 @@ async def test_the_errand_has_all_of_context_at_work():
     ("variant", "step"),
     [
         ("all", 23),
-        pytest.param("all", 1, marks=pytest.mark.deep),
-        *[pytest.param(one, 7, marks=pytest.mark.deep) for one in scenes.VARIANTS if one != "all"],
+        pytest.param("all", pick_size(5, 1), marks=pytest.mark.deep),
+        *[
+            pytest.param(one, pick_size(17, 7), marks=pytest.mark.deep)
+            for one in scenes.VARIANTS
+            if one != "all"
+        ],
     ],
 )
 async def test_it_goes_on_from_every_row_with_the_same_bytes(variant: str, step: int):
@@ -162,7 +167,7 @@ async def test_it_goes_on_from_every_row_with_the_same_bytes(variant: str, step:
     assert places > 250 // step
 
 
-@pytest.mark.parametrize("step", [29, pytest.param(3, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("step", [29, pytest.param(pick_size(7, 3), marks=pytest.mark.deep)])
 async def test_a_second_run_on_the_session_goes_on_as_well(step: int):
     async def second(before: list[JournalEntry] | None) -> tuple[Went, list[list[JournalEntry]]]:
         this = Went()
@@ -217,7 +222,10 @@ _STEADY = {
     "how",
     [
         {"every": 61},
-        pytest.param({"every": 7, "commits": True, "instants": 10}, marks=pytest.mark.deep),
+        pytest.param(
+            {"every": pick_size(13, 7), "commits": True, "instants": pick_size(4, 10)},
+            marks=pytest.mark.deep,
+        ),
     ],
     ids=["some", "many"],
 )

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import windlass as w
+from tests.kill_sizes import pick_size
 from tests.stories.judge_helpers import from_every_place
 from windlass.events import (
     CheckRan,
@@ -62,14 +63,15 @@ async def test_it_goes_on_from_every_place(by_entry: bool):
 
 @pytest.mark.deep
 def test_killed_at_points_of_thirty_judged_turns():
-    report = kill_sweep(scenes.scenario, check=scenes.check, every=5, timeout=60)
+    report = kill_sweep(scenes.scenario, check=scenes.check, every=pick_size(23, 5), timeout=60)
     print(f"\n{report}")
     report.assert_ok()
 
 
 @pytest.mark.deep
 def test_killed_at_commits_and_instants_of_thirty_judged_turns():
-    how: dict[str, Any] = {"every": 9, "commits": True, "instants": 25, "seed": 5, "timeout": 60}
+    how: dict[str, Any] = {"commits": True, "seed": 5, "timeout": 60}
+    how |= pick_size({"every": 47, "instants": 6}, {"every": 9, "instants": 25})
     report = kill_sweep(scenes.scenario, check=scenes.check, **how)
     print(f"\n{report}")
     report.assert_ok()

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.kill_sizes import pick_size
 from windlass.testing import kill_sweep
 
 from . import projection_scenes as scenes
@@ -13,7 +14,7 @@ from . import projection_scenes as scenes
 EVERYTHING = ["projection", "callback", "decorator"]
 
 
-@pytest.mark.parametrize("every", [31, pytest.param(1, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("every", [31, pytest.param(pick_size(7, 1), marks=pytest.mark.deep)])
 @pytest.mark.parametrize(
     "params",
     [

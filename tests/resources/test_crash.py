@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 
 import pytest
 
+from tests.kill_sizes import pick_size
 from windlass.testing import kill_sweep
 from windlass.testing.kill import Scene
 from windlass.testing.postgres import MISSING, find_binaries, shared_server
@@ -57,16 +57,16 @@ def test_killed_at_every_commit_of_a_longer_run(width):
         pytest.param("postgres", marks=pytest.mark.skipif(find_binaries() is None, reason=MISSING)),
     ],
 )
-def test_killed_at_300_random_instants(kind):
+def test_killed_at_random_instants(kind):
     """Many moments come when a run is over already, so it goes on until enough have met one.
 
-    300 on SQLite. A start costs more on Postgres: half of it there, unless WINDLASS_KILLS says so.
+    `make prove-kills`: 300 on SQLite. A start costs more on Postgres: half of it there.
     """
-    wanted = int(os.environ.get("WINDLASS_KILLS") or (150 if kind == "postgres" else 300))
+    wanted = pick_size(20, 150) if kind == "postgres" else pick_size(50, 300)
     server = str(shared_server().folder) if kind == "postgres" else None
     killed = 0
     for seed in range(40):
-        how = {"every": 1000, "instants": 50, "seed": seed, "timeout": 60}
+        how = {"every": 1000, "instants": pick_size(20, 50), "seed": seed, "timeout": 60}
         report = sweep(1 + 2 * (seed % 2), 1 if server else 4, postgres=server, **how)
         report.assert_ok()
         killed += report.instants
@@ -77,7 +77,7 @@ def test_killed_at_300_random_instants(kind):
 
 @pytest.mark.deep
 def test_killed_and_killed_again_while_it_resumes():
-    sweep(1, 2, kill_resume=True, seed=3, timeout=60).assert_ok()
+    sweep(1, 2, kill_resume=True, every=pick_size(7, 1), seed=3, timeout=60).assert_ok()
 
 
 @pytest.mark.skipif(find_binaries() is None, reason=MISSING)
@@ -90,7 +90,9 @@ def test_killed_at_some_points_on_postgres():
 @pytest.mark.parametrize("width", [1, 3])
 def test_killed_at_every_point_on_postgres(width):
     """Its points stand before and after each commit, so every commit is among them."""
-    report = sweep(width, 1, timeout=60, postgres=str(shared_server().folder))
+    report = sweep(
+        width, 1, every=pick_size(7, 1), timeout=60, postgres=str(shared_server().folder)
+    )
     report.assert_ok()
     assert {"journal.before_commit", "journal.after_commit"} <= set(report.points)
 
@@ -99,4 +101,6 @@ def test_killed_at_every_point_on_postgres(width):
 @pytest.mark.skipif(find_binaries() is None, reason=MISSING)
 def test_killed_and_killed_again_while_it_resumes_on_postgres():
     server = str(shared_server().folder)
-    sweep(3, 1, kill_resume=True, every=6, seed=7, timeout=60, postgres=server).assert_ok()
+    sweep(
+        3, 1, kill_resume=True, every=pick_size(13, 6), seed=7, timeout=60, postgres=server
+    ).assert_ok()

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from tests.kill_sizes import pick_size
 from windlass.testing import kill_sweep
 
 from . import scenes
 
 
-@pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("every", [3, pytest.param(pick_size(2, 1), marks=pytest.mark.deep)])
 def test_what_was_found_survives_a_kill_anywhere(every: int) -> None:
     report = kill_sweep(scenes.scenario, check=scenes.check, commits=True, every=every)
     report.assert_ok()
-    if every == 1:  # a coarse sweep may step over a kind of place
+    if every < 3:  # a coarse sweep may step over a kind of place
         kinds = {"model.before_request", "tool.before_call", "journal.after_commit"}
         assert kinds <= set(report.points)
