@@ -13,7 +13,7 @@ import pytest
 from windlass import seams
 from windlass.cli import cost
 from windlass.cli.console import ConsoleOutput
-from windlass.cli.default_store import id_of
+from windlass.cli.store_location import id_of
 from windlass.store.model_calls import ModelCall
 from windlass.store.sqlite.store import SqliteStore
 

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+import getpass
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
 import click
+import msgspec
 
+from windlass import seams
+from windlass.access.caller import Caller
+from windlass.cli import text as words
+from windlass.cli.console import out
 from windlass.cli.main import debug_option
 from windlass.cli.options import json_option
 from windlass.cli.sessions import store_option
+from windlass.cli.store_location import find_place, match
+from windlass.sessions.approvals import answer, find_approval
+from windlass.sessions.approvals import approvals as list_approvals
+from windlass.store.memory import MemoryStore
 
 if TYPE_CHECKING:
     from windlass.sessions.approvals import PendingApproval
@@ -39,11 +50,6 @@ def approvals() -> None:
 @debug_option
 def list_(store: str | None, session: str | None, as_json: bool) -> None:
     """What waits for an answer."""
-    import msgspec
-
-    from windlass.cli import text as words
-    from windlass.cli.console import out
-
     found = _with_store(store, lambda home: _waiting(home, session))
     if as_json:
         out().json(msgspec.to_builtins(found))
@@ -72,14 +78,9 @@ def list_(store: str | None, session: str | None, as_json: bool) -> None:
 @debug_option
 def show(id: str, store: str | None, as_json: bool) -> None:
     """One call that waits: its arguments whole, the rule that asks, and why."""
-    import msgspec
-
-    from windlass.cli import text as words
-    from windlass.cli.console import out
-    from windlass.sessions.approvals import approvals, find_approval
 
     async def look(home: Store) -> PendingApproval:
-        return find_approval(id, await approvals(home))
+        return find_approval(id, await list_approvals(home))
 
     one = _with_store(store, look)
     if as_json:
@@ -113,8 +114,6 @@ def approve(
     ids: tuple[str, ...], everything: bool, session: str | None, by: str | None, store: str | None
 ) -> None:
     """Say yes: the call may run, once, as it is."""
-    from windlass.sessions.approvals import answer
-
     chosen, name = _select_ids(store, ids, everything, session), _person(by)
     _with_store(store, lambda home: answer(chosen, True, name=name, store=home), writes=True)
     click.echo(f"approved {len(chosen)}; `windlass sessions resume` goes on")
@@ -137,8 +136,6 @@ def deny(
     store: str | None,
 ) -> None:
     """Say no: the call does not run, and the model is told."""
-    from windlass.sessions.approvals import answer
-
     chosen, name = _select_ids(store, ids, everything, session), _person(by)
     _with_store(
         store, lambda home: answer(chosen, False, name=name, reason=reason, store=home), writes=True
@@ -164,20 +161,13 @@ def _select_ids(
 
 
 async def _waiting(home: Store, session: str | None) -> list[PendingApproval]:
-    from windlass.cli.store_location import match
-    from windlass.sessions.approvals import approvals
 
-    return await approvals(home, None if session is None else await match(home, session))
+    return await list_approvals(home, None if session is None else await match(home, session))
 
 
 def _with_store(
     store: str | None, look: Callable[[Store], Awaitable[T]], *, writes: bool = False
 ) -> T:
-    import asyncio
-
-    from windlass.cli.store_location import find_place
-    from windlass.store.memory import MemoryStore
-
     async def in_store() -> T:
         place = find_place(store)
         home = place.open(read_only=not writes) if place.exists else MemoryStore()
@@ -190,9 +180,6 @@ def _with_store(
 
 
 def _state(one: PendingApproval) -> str:
-    from windlass import seams
-    from windlass.cli import text as words
-
     if one.answered is not None:
         return {"allow": "approved", "deny": "denied"}.get(one.answered, one.answered)
     if one.expired:
@@ -204,15 +191,11 @@ def _state(one: PendingApproval) -> str:
 
 def _person(by: str | None) -> str:
     """Who is written down as the one who answered: the host does, for whoever sits here."""
-    from windlass.access.caller import Caller
-
     return str(Caller(by or user_name()))
 
 
 def user_name() -> str:
     """Who sits at this machine."""
-    import getpass
-
     try:
         return getpass.getuser()
     except (OSError, KeyError):

@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
+from windlass import seams
+from windlass.audit import query as audit_query
+from windlass.audit import verify as audit_verify
+from windlass.audit.anchors import FileAnchor
+from windlass.audit.seal import AuditConfig, SealScheduler
+from windlass.cli import text as words
+from windlass.cli.console import err, out
+from windlass.cli.cost import when
 from windlass.cli.main import debug_option
 from windlass.cli.options import json_option
 from windlass.cli.sessions import at_place, store_option
+from windlass.cli.store_location import find_place, pick
+from windlass.cli.text import clean, json_text
+from windlass.config.loader import load
+from windlass.errors import NoSuchSession
 from windlass.json_types import JsonObject
+from windlass.store.memory import MemoryStore
 
 if TYPE_CHECKING:
-    from windlass.audit.anchors import FileAnchor
     from windlass.audit.query import AuditEntry, AuditPage
     from windlass.audit.verify import AuditReport
     from windlass.store.base import Store
@@ -55,13 +70,6 @@ def verify(
 
     Exit code 1 if so. Without an anchor it also says what would not show.
     """
-    import msgspec
-
-    from windlass.audit.verify import verify
-    from windlass.cli.console import err, out
-    from windlass.cli.store_location import find_place
-    from windlass.errors import NoSuchSession
-    from windlass.store.memory import MemoryStore
 
     place, kept = find_place(store), _anchor(anchor)
     if not place.exists and kept is None:
@@ -71,7 +79,7 @@ def verify(
 
     async def check(home: Store) -> AuditReport:
         name = None if session is None else await _resolve_session(home, session)
-        report = await verify(home, anchored, tenant=tenant, session=name)
+        report = await audit_verify.verify(home, anchored, tenant=tenant, session=name)
         if name is not None and not (report.sessions or report.chains or report.findings):
             raise NoSuchSession(f"no session {name!r}, and no seal of one")
         return report
@@ -79,8 +87,6 @@ def verify(
     if place.exists:
         report = at_place(place, check)
     else:  # what the anchor speaks of is gone altogether
-        import asyncio
-
         report = asyncio.run(check(MemoryStore()))
     if as_json:
         out().json({"verified": report.ok, **msgspec.to_builtins(report)})
@@ -90,9 +96,6 @@ def verify(
 
 
 def _show(report: AuditReport) -> None:
-    from windlass.cli import text as words
-    from windlass.cli.console import out
-
     paper = out()
     for finding in report.findings:
         paper.line(("found", "red"), f" {_line(finding.what)}: {_line(finding.problem)}")
@@ -141,13 +144,6 @@ def query(store: str | None, as_json: bool, limit: int, **given: str | None) -> 
 
     `--tenant ""` are those without a tenant.
     """
-    import msgspec
-
-    from windlass import seams
-    from windlass.audit.query import query
-    from windlass.cli.console import err, out
-    from windlass.cli.cost import when
-    from windlass.cli.store_location import find_place
 
     which: JsonObject = {name: value for name, value in given.items() if value is not None}
     for name in ("since", "until"):
@@ -160,7 +156,7 @@ def query(store: str | None, as_json: bool, limit: int, **given: str | None) -> 
     async def ask(home: Store) -> AuditPage:
         if "session" in which:
             which["session"] = await _resolve_session(home, which["session"])
-        return await query(home, limit=limit, **which)
+        return await audit_query.query(home, limit=limit, **which)
 
     page = at_place(place, ask) if place.exists else None  # reading makes no files
     if as_json:
@@ -172,9 +168,6 @@ def query(store: str | None, as_json: bool, limit: int, **given: str | None) -> 
 
 
 def _list(page: AuditPage) -> None:
-    from windlass.cli import text as words
-    from windlass.cli.console import err, out
-
     room = max(20, out().width - 110)
     rows = [
         (
@@ -196,8 +189,6 @@ def _list(page: AuditPage) -> None:
 
 def _did(entry: AuditEntry) -> str:
     """What was changed, or else the digest of what was asked."""
-    from windlass.cli.text import json_text
-
     said: list[str] = []
     for change in entry.changes:
         diff: JsonObject = change.get("diff") or {}
@@ -222,15 +213,6 @@ def _did(entry: AuditEntry) -> str:
 @debug_option
 def seal(anchor: str | None, store: str | None, as_json: bool) -> None:
     """Seal now all that has moved since its last seal, and anchor the seals."""
-    from concurrent.futures import ThreadPoolExecutor
-
-    import msgspec
-
-    from windlass.audit.seal import SealScheduler
-    from windlass.cli import text as words
-    from windlass.cli.console import err, out
-    from windlass.cli.store_location import find_place
-
     place, kept = find_place(store), _anchor(anchor)
     if not place.exists:
         err().line(f"nothing is kept in {place.shown}")
@@ -251,10 +233,6 @@ def seal(anchor: str | None, store: str | None, as_json: bool) -> None:
 
 
 def _anchor(given: str | None) -> FileAnchor | None:
-    from windlass.audit.anchors import FileAnchor
-    from windlass.audit.seal import AuditConfig
-    from windlass.config.loader import load
-
     if given is not None:
         return FileAnchor(given)
     config = load()
@@ -264,9 +242,6 @@ def _anchor(given: str | None) -> FileAnchor | None:
 
 async def _resolve_session(home: Store, wanted: str) -> str:
     """A session's id from its beginning; of one that is gone only the whole id is known."""
-    from windlass.cli.store_location import pick
-    from windlass.errors import NoSuchSession
-
     infos = await home.sessions()
     try:
         return pick(infos, wanted)
@@ -281,6 +256,4 @@ def _time(at: float) -> str:
 
 
 def _line(text: str) -> str:
-    from windlass.cli.text import clean
-
     return " ".join(clean(text).split())

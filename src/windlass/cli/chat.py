@@ -1,20 +1,24 @@
-"""`windlass chat`: a conversation with an agent, in one session that outlives it."""
+"""The work of `windlass chat`: a conversation with an agent, in one session that outlives it."""
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Callable
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from windlass.cli.options import RunOptions, agent_options
-
-if TYPE_CHECKING:
-    import asyncio
-
-    from windlass.cli.session_run import Work
+from windlass import seams
+from windlass.cli import text as words
+from windlass.cli.console import err
+from windlass.cli.options import RunOptions
+from windlass.cli.session_run import Work, leave
+from windlass.cli.views import view_for
+from windlass.errors import nearest
+from windlass.events import Replied
+from windlass.sessions.api import agent_session_reset
 
 _HELP = {
     "/help": "this list",
@@ -25,20 +29,8 @@ _HELP = {
 }
 
 
-@click.command()
-@agent_options()
-def chat(chosen: RunOptions) -> None:
-    """Talk with an agent, turn by turn.
-
-    Ctrl-C stops the turn that is running, not the chat. Ctrl-D leaves; the session stays, and
-    `windlass chat --resume ID` goes on with it. Lines that begin with a slash are commands: /help
-    lists them, // sends a line that really begins with one.
-    """
-    import asyncio
-
-    from windlass.cli.session_run import Work, leave
-    from windlass.cli.views import view_for
-
+def talk(chosen: RunOptions) -> None:
+    """Talk with an agent until the operator leaves; exit with the code of the last turn."""
     ctx = click.get_current_context()
     view = view_for(as_json=False, stream=False, quiet=False)
     work = Work(chosen, view)
@@ -57,8 +49,6 @@ class _Chat:
     """The conversation: a line, a turn, a line, a turn."""
 
     def __init__(self, work: Work, runner: asyncio.Runner) -> None:
-        from windlass.cli.console import err
-
         self.work, self.runner, self.paper = work, runner, err()
         self.interactive = sys.stdin.isatty()
         self.code = 0
@@ -108,8 +98,6 @@ class _Chat:
                 self.paper.line(("nothing is running; Ctrl-D or /exit leaves", "dim"))
 
     def turn(self, text: str | None, *, resume: bool = False) -> None:
-        from windlass import seams
-
         started = seams.monotonic()
         result = self.runner.run(self.work.turn(text, resume=resume))
         self.spoken = True
@@ -118,8 +106,6 @@ class _Chat:
 
     def obey(self, line: str) -> bool:
         """A slash command; False when it was the last."""
-        from windlass.errors import nearest
-
         name = line.split()[0].lower()
         commands: dict[str, Callable[[], None]] = {
             "/help": self.help,
@@ -149,9 +135,6 @@ class _Chat:
         return self.work.chosen.to_go_on(self.work.session_id, "chat")
 
     async def cost(self) -> None:
-        from windlass.cli import text as words
-        from windlass.events import Replied
-
         entries: list[Any] = []
         if not self.work.fresh:
             entries = list(await self.work.store.read(self.work.session_id))
@@ -162,8 +145,6 @@ class _Chat:
         self.paper.line(" · ".join(facts))
 
     async def reset(self) -> None:
-        from windlass.sessions.api import agent_session_reset
-
         if not self.work.fresh:
             await agent_session_reset(self.work.session_id, store=self.work.store)
         self.paper.line("what was said is forgotten; the record stays")

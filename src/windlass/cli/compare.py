@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from windlass.cli.console import ConsoleOutput, out
 from windlass.engine.environment import Environment
 from windlass.engine.model import with_retries
 from windlass.errors import BudgetExceeded, ModelError
-from windlass.events import JournalEntry, Replied
+from windlass.events import IterationStart, JournalEntry, Replied
 from windlass.json_types import JsonObject
 from windlass.llm.scope import ask_once
 from windlass.loop.ledger import Ledger, Limits
@@ -20,7 +21,9 @@ from windlass.loop.requests import requests_of
 from windlass.messages import Message
 from windlass.models.base import Model, Request, Response, Settings, silent
 from windlass.models.registry.providers import resolve
+from windlass.models.wrappers.text_tools import TextTools
 from windlass.replay.replay import entry_number
+from windlass.trace.format import pad
 
 # What means the same to every model; the rest was chosen for the one on record.
 _COMMON = ("max_tokens", "temperature", "top_p", "stop", "tool_choice", "task_kind")
@@ -84,8 +87,6 @@ async def compare(
 
 def _recorded_requests(entries: Sequence[JournalEntry]) -> list[tuple[Comparison, Request]]:
     """Every turn's request, and its reply on record; those of policies are left out."""
-    from windlass.events import IterationStart
-
     found: list[tuple[Comparison, Request]] = []
     requests = iter(requests_of(entries))
     turn = 0
@@ -102,8 +103,6 @@ def _recorded_requests(entries: Sequence[JournalEntry]) -> list[tuple[Comparison
 def _fitting(model: Model) -> Model:
     """The model as a run would reach it; one that has no tools of its own reads them as text."""
     if not model.native_tools:
-        from windlass.models.wrappers.text_tools import TextTools
-
         return TextTools(with_retries(model, {}))
     return with_retries(model, {})
 
@@ -180,8 +179,6 @@ def _calls(message: Message) -> list[tuple[str, Any]]:
 
 def _lines(message: Message, room: int) -> list[str]:
     """A reply in a column: its words, then its calls."""
-    import textwrap
-
     lines: list[str] = []
     for line in words.clean(message.text[:4000]).splitlines():
         lines += textwrap.wrap(line, room) or [""]
@@ -191,8 +188,6 @@ def _lines(message: Message, room: int) -> list[str]:
 
 
 def _pad(text: str, room: int) -> str:
-    from windlass.trace.format import pad
-
     return pad(text, room) if text.strip() else " " * room
 
 

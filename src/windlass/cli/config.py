@@ -6,9 +6,15 @@ from importlib import import_module
 from typing import Any
 
 import click
+import msgspec
 
+from windlass.cli.console import err, out
 from windlass.cli.main import debug_option
 from windlass.cli.options import json_option
+from windlass.cli.store_location import find_place
+from windlass.cli.text import clean, json_text
+from windlass.errors import ConfigError
+from windlass.models.registry.registry import build_registry
 
 _LONGEST = 40  # characters of a value in a table
 
@@ -23,13 +29,6 @@ def config() -> None:
 @debug_option
 def show(as_json: bool) -> None:
     """Every effective setting and where it comes from; secrets are masked."""
-    import msgspec
-
-    from windlass.cli.console import err, out
-    from windlass.cli.store_location import find_place
-    from windlass.cli.text import clean, json_text
-    from windlass.models.registry.registry import build_registry
-
     loaded = sections().load()
     build_registry(loaded)  # a table may be wrong only together with others
     settings = loaded.explain()
@@ -71,11 +70,6 @@ def _short(value: str) -> str:
 @debug_option
 def check(path: str | None) -> None:
     """Look for mistakes in PATH, or in everything that applies here."""
-    from windlass.cli.console import out
-    from windlass.cli.text import clean
-    from windlass.errors import ConfigError
-    from windlass.models.registry.registry import build_registry
-
     loader = sections()
     problems: list[str] = loader.check(path) if path is not None else []
     checked: list[str] = []

@@ -7,11 +7,17 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
+from windlass.cli.console import out
 from windlass.cli.main import debug_option
 from windlass.cli.options import json_option
 from windlass.cli.sessions import on_session, store_option
 from windlass.json_types import JsonObject
+from windlass.models.registry.prices import lookup
+from windlass.replay.context import read_request_context
+from windlass.trace.context import FRAME, SHARES, VIEW, together
+from windlass.trace.format import cells, clean, count, fit, literal, short, tokens
 
 if TYPE_CHECKING:
     from windlass.cli.console import ConsoleOutput, Part
@@ -86,8 +92,6 @@ def context(
     Below it stands what the model did not see, and why: what was compacted, cut, trimmed, dropped
     or not on offer. Tokens are estimates; the provider's own count of the whole stands beside them.
     """
-    from windlass.cli.console import out
-    from windlass.replay.context import read_request_context
 
     async def look(home: Store, session_id: str) -> RequestContext:
         entries = await home.read(session_id)
@@ -105,10 +109,6 @@ def context(
 
 def as_data(found: RequestContext) -> JsonObject:
     """Everything, uncut: the request itself too."""
-    import msgspec
-
-    from windlass.trace.context import FRAME, VIEW
-
     context, request = found.context, found.request
     shares: dict[str, tuple[Share, ...]] = {"frame": FRAME, "view": VIEW, "tail": ("tail",)}
     sizes = {name: sum(p.tokens for p in context.of(*of)) for name, of in shares.items()}
@@ -156,8 +156,6 @@ def draw_context(
 
 
 def _head(context: Context, width: int) -> Iterator[tuple[Part, ...]]:
-    from windlass.trace.format import fit, literal, tokens
-
     run = f"run {context.run} of {context.runs} · " if context.runs > 1 else ""
     purpose = f" · asked for {context.purpose}" if context.purpose else ""
     where = f"{run}turn {context.turn} of {context.turns}{purpose}"
@@ -180,9 +178,6 @@ def _head(context: Context, width: int) -> Iterator[tuple[Part, ...]]:
 
 def _of_window(context: Context) -> str:
     """How much of what the model takes, where the catalogue knows that."""
-    from windlass.models.registry.prices import lookup
-    from windlass.trace.format import short
-
     known = lookup(context.provider, context.model)
     if known is None or not known.context_window:
         return ""
@@ -196,9 +191,6 @@ def _plain(value: str) -> str:
 
 def _bar(context: Context, width: int, coloured: bool) -> Iterator[tuple[Part, ...]]:
     """One bar of the whole request, and what its colours mean."""
-    from windlass.trace.context import SHARES
-    from windlass.trace.format import short
-
     sizes = {share: sum(p.tokens for p in context.of(share)) for share in SHARES}
     sizes = {share: size for share, size in sizes.items() if size}
     if not sizes:
@@ -244,8 +236,6 @@ _PART, _NUMBER, _SHARE = 20, 9, 7  # columns
 def _row(
     part: str, size: str, share: str, text: str, width: int, style: str = "", rest: str = ""
 ) -> tuple[Part, ...]:
-    from windlass.trace.format import cells, clean, fit
-
     name = fit(clean(part).lstrip(), _PART - 1 - _indent(part))
     name = " " * _indent(part) + name
     name += " " * (_PART - cells(name))
@@ -259,9 +249,6 @@ def _indent(text: str) -> int:
 
 
 def _table(context: Context, width: int, full: bool) -> Iterator[tuple[Part, ...]]:
-    from windlass.trace.context import FRAME, VIEW
-    from windlass.trace.format import count
-
     total = context.tokens
     yield _row("PART", "TOKENS", "SHARE", "WHAT", width, "bold", "bold")
     tools, view = context.of("tools"), context.of(*VIEW)
@@ -283,8 +270,6 @@ def _table(context: Context, width: int, full: bool) -> Iterator[tuple[Part, ...
 
 
 def _view(view: Sequence[Piece], total: int, width: int, full: bool) -> Iterator[tuple[Part, ...]]:
-    from windlass.trace.format import count
-
     folded = range(KEPT, len(view) - KEPT) if len(view) > UNFOLDED and not full else range(0)
     for at, piece in enumerate(view):
         if at in folded:
@@ -310,8 +295,6 @@ def _numbers(pieces: Sequence[Piece], total: int) -> tuple[str, str]:
 def _line(
     piece: Piece, name: str, total: int, width: int, full: bool
 ) -> Iterator[tuple[Part, ...]]:
-    from windlass.cli.text import clean
-
     size, share = _numbers([piece], total)
     style = _STYLES[piece.share]
     yield _row(name, size, share, "" if full else piece.text, width, style)
@@ -321,8 +304,6 @@ def _line(
 
 def _missing(context: Context, width: int, full: bool) -> Iterator[tuple[Part, ...]]:
     """What the model did not see: for each reason the tokens that it saves."""
-    from windlass.trace.context import together
-
     yield _row("LEFT OUT", "TOKENS", "", "WHAT", width, "bold", "bold")
     # turn by turn where all is wanted, else one line for each reason
     groups = [[each] for each in context.left_out] if full else [context.left_out]
@@ -338,8 +319,6 @@ def _missing(context: Context, width: int, full: bool) -> Iterator[tuple[Part, .
 
 def _lines(words: Sequence[str], room: int) -> Iterator[str]:
     """Facts one after the other, on as many lines as they need."""
-    from windlass.trace.format import cells
-
     line = ""
     for fact in words:
         longer = f"{line} · {fact}" if line else fact
@@ -351,8 +330,6 @@ def _lines(words: Sequence[str], room: int) -> Iterator[str]:
 
 
 def _others(context: Context, width: int) -> Iterator[tuple[Part, ...]]:
-    from windlass.trace.format import fit
-
     told: list[str] = []
     for call in context.calls:
         words = call.purpose or "the turn itself"

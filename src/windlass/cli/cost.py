@@ -8,10 +8,18 @@ from typing import TYPE_CHECKING
 
 import click
 
+from windlass import seams
+from windlass.cli import text as words
+from windlass.cli.console import err, out
 from windlass.cli.main import debug_option
 from windlass.cli.options import json_option
 from windlass.cli.sessions import at_place, store_option
+from windlass.cli.store_location import find_place
+from windlass.cli.text import age, clean
+from windlass.errors import ConfigError, nearest
 from windlass.json_types import JsonObject
+from windlass.models.registry import prices
+from windlass.models.registry.scope import ENDPOINTS
 
 if TYPE_CHECKING:
     from windlass.cli.console import ConsoleOutput
@@ -54,10 +62,6 @@ def cost(
       windlass cost                         day by day
       windlass cost --by model --since 7d   which model, this week
     """
-    from windlass import seams
-    from windlass.cli.console import err, out
-    from windlass.cli.store_location import find_place
-
     key = _key(by)
     now = seams.now()
     which: JsonObject = {
@@ -87,8 +91,6 @@ def cost(
 
 
 def _key(by: str) -> Callable[[ModelCall], str]:
-    from windlass.errors import ConfigError, nearest
-
     keys: dict[str, Callable[[ModelCall], str]] = {
         "day": lambda call: f"{_local(call.at):%Y-%m-%d}",
         "model": lambda call: f"{call.provider}:{call.model}",
@@ -108,9 +110,6 @@ def _local(at: float) -> datetime.datetime:
 
 def when(option: str, text: str | None, now: float) -> float | None:
     """A time as a person writes it: an age, a day, or a moment of one."""
-    from windlass.cli.text import age
-    from windlass.errors import ConfigError
-
     if text is None:
         return None
     midnight = _local(now).replace(hour=0, minute=0, second=0, microsecond=0)
@@ -167,9 +166,6 @@ def _lacks_price(call: ModelCall) -> bool:
     """Did it take tokens that nobody has a price for? What runs on one's own machine is free."""
     if call.cost_usd or call.via == "cache" or not (call.input_tokens or call.output_tokens):
         return False
-    from windlass.models.registry import prices
-    from windlass.models.registry.scope import ENDPOINTS
-
     endpoint = ENDPOINTS.get(call.provider)
     if call.provider == "mock" or (endpoint is not None and not endpoint.key_env):
         return False
@@ -196,8 +192,6 @@ def _document(group: Group) -> JsonObject:
 
 
 def _show(paper: ConsoleOutput, by: str, groups: list[Group], total: Group) -> None:
-    from windlass.cli.text import clean
-
     head = (by.upper(), "CALLS", "FAILED", "IN", "OUT", "CACHED", "LATENCY", "COST")
     rows = [_cells(paper, group) for group in (*groups, total)]
     numbers = sum(max(len(row[i]) for row in (head, *rows)) + 2 for i in range(1, len(head)))
@@ -224,8 +218,6 @@ def _weight(group: Group, total: Group) -> float:
 
 
 def _cells(paper: ConsoleOutput, group: Group) -> tuple[str, ...]:
-    from windlass.cli import text as words
-
     def number(count: int) -> str:
         return f"{count:,}" if paper.width >= _WHOLE_NUMBERS else _short(count)
 

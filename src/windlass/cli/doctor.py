@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
+from windlass.cli import text as words
+from windlass.cli.console import err, out
 from windlass.cli.main import debug_option
 from windlass.cli.options import json_option
+from windlass.cli.redaction import secrets_here
+from windlass.cli.text import one_line
+from windlass.config import loader
+from windlass.errors import ConfigError
 from windlass.json_types import JsonObject
+from windlass.models.doctor import examine
+from windlass.models.doctor.row import as_toml, find_shadowing_glob, write
+from windlass.models.doctor.run import NEEDED
+from windlass.models.registry.providers import resolve
+from windlass.models.registry.scope import ENDPOINTS
 
 if TYPE_CHECKING:
     from windlass.cli.console import ConsoleOutput
@@ -64,12 +77,6 @@ def doctor(
       windlass models doctor anthropic:claude-sonnet-4-5 --write
       windlass models doctor qwen3 --base-url http://localhost:8080/v1
     """
-    import asyncio
-
-    from windlass.cli.console import err, out
-    from windlass.cli.logs import secrets_here
-    from windlass.models.doctor import examine
-
     make = _maker(target, base_url, key_env)
     redactor = secrets_here()
     for secret in make().secrets:
@@ -92,9 +99,6 @@ def doctor(
 
 
 def _maker(target: str, base_url: str | None, key_env: str | None) -> Any:
-    from windlass.errors import ConfigError
-    from windlass.models.registry.providers import resolve
-
     model, provider = split(target)
     key = os.environ.get(key_env) if key_env else None
     if key_env and not key:
@@ -111,8 +115,6 @@ def _maker(target: str, base_url: str | None, key_env: str | None) -> Any:
 
 def split(target: str) -> tuple[str, str | None]:
     """Model and provider of `openai/gpt-4o`; anything else is a name that `resolve` understands."""
-    from windlass.models.registry.scope import ENDPOINTS
-
     head, slash, rest = target.partition("/")
     if slash and rest and head in ENDPOINTS:
         return rest, head
@@ -123,16 +125,11 @@ def split(target: str) -> tuple[str, str | None]:
 
 
 def _line(paper: ConsoleOutput, finding: Finding, redactor: Redactor) -> None:
-    from windlass.cli.text import one_line
-
     words = one_line(redactor.text(finding.detail), max(40, paper.width - 36))
     paper.line(f"{finding.name:<20}", (f"{finding.status:<13}", _TONE[finding.status]), words)
 
 
 def _close(paper: ConsoleOutput, report: Report, wrote: str | None, redactor: Redactor) -> None:
-    from windlass.cli import text as words
-    from windlass.models.doctor.row import as_toml
-
     price = words.money(report.cost_usd) if report.priced else "price unknown"
     facts = [words.count(report.calls, "call"), words.tokens(report.tokens), price]
     if report.first_s is not None:
@@ -158,9 +155,6 @@ def _close(paper: ConsoleOutput, report: Report, wrote: str | None, redactor: Re
 
 
 def _why(report: Report) -> str:
-    from windlass.cli.text import one_line
-    from windlass.models.doctor.run import NEEDED
-
     for finding in report.findings:
         if finding.name in (*NEEDED, "plain") and finding.status != "pass":
             return f"{finding.name}: {one_line(finding.detail, 120)}"
@@ -168,9 +162,6 @@ def _why(report: Report) -> str:
 
 
 def _write_row(report: Report) -> str:
-    from windlass.config import loader
-    from windlass.models.doctor.row import find_shadowing_glob, write
-
     if not report.row:
         return "nothing was found that a row could say; windlass.toml is as it was"
     path = loader.find() or Path.cwd() / loader.FILE
@@ -181,8 +172,6 @@ def _write_row(report: Report) -> str:
 
 
 def _document(report: Report, wrote: str | None) -> JsonObject:
-    import msgspec
-
     return {
         **msgspec.to_builtins(report),
         "holds_a_loop": report.holds_a_loop,

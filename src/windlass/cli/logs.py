@@ -3,31 +3,11 @@
 from __future__ import annotations
 
 import logging
-import os
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
-from windlass.errors import ConfigError
-
-if TYPE_CHECKING:
-    from windlass.redaction.redactor import Redactor
-
-
-def secrets_here() -> Redactor:
-    """Knows the secrets of the environment and of the configuration."""
-    from windlass.config.loader import load
-    from windlass.redaction.redactor import Redactor
-
-    redactor = Redactor()
-    redactor.add_env(os.environ)
-    try:
-        for secret in load().secrets():
-            redactor.add(secret)
-    except (ConfigError, OSError):
-        pass  # it is broken; whoever needs it will say so
-    return redactor
+from windlass.cli.text import clean, one_line
 
 
 @contextmanager
@@ -59,9 +39,10 @@ class _Handler(logging.Handler):
     def handle(self, record: logging.LogRecord) -> bool:
         """Clean the record, whoever made it."""
         if not self._redacting:  # most commands log nothing: the redactor is made for the first
-            from windlass.redaction.redactor import RedactingFilter
-
             self._redacting = True
+            # Loaded with the first record: most commands log nothing, and `--help` must be quick.
+            from windlass.cli.redaction import RedactingFilter, secrets_here
+
             self.addFilter(RedactingFilter(secrets_here()))
         return bool(super().handle(record))
 
@@ -79,8 +60,6 @@ class _Line(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
-        from windlass.cli.text import clean, one_line
-
         head = f"windlass: {record.levelname.lower()}: "
         if logging.getLogger("windlass").level != logging.DEBUG:
             return head + one_line(record.getMessage())

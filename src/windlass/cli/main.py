@@ -12,15 +12,17 @@ from typing import Any
 import click
 
 from windlass import __version__
+from windlass.cli.console import stop_writing
 from windlass.cli.lazy import LazyGroup
-from windlass.cli.logs import on_stderr, secrets_here, tell_all
+from windlass.cli.logs import on_stderr, tell_all
+from windlass.cli.text import clean
 from windlass.errors import ConfigError, WindlassError
 from windlass.models.registry.scope import reload_config
 
 # Where a command lives, and what the list of commands says of it.
 _COMMANDS = {
     "run": ("windlass.cli.run:run", "Run an agent on a task and watch it work."),
-    "chat": ("windlass.cli.chat:chat", "Talk with an agent, turn by turn, in one session."),
+    "chat": ("windlass.cli.run:chat", "Talk with an agent, turn by turn, in one session."),
     "sessions": (
         "windlass.cli.sessions:sessions",
         "List, show, resume, export and remove sessions.",
@@ -44,7 +46,7 @@ _COMMANDS = {
     "cost": ("windlass.cli.cost:cost", "What model calls took and cost: by day, model, tenant, …"),
     "models": ("windlass.cli.models:models", "Known models and prices; `doctor` examines one."),
     "lint": (
-        "windlass.cli.lint:lint",
+        "windlass.cli.lint.command:lint",
         "Deprecated options, wrong settings, histories nobody takes.",
     ),
     "trust": (
@@ -99,8 +101,6 @@ class Commands(LazyGroup):
             click.echo("windlass: cancelled", err=True)
             code = 130
         except BrokenPipeError:
-            from windlass.cli.console import stop_writing
-
             stop_writing()
             code = 141
         sys.exit(code if isinstance(code, int) else 0)
@@ -147,7 +147,8 @@ def main() -> None:
 
 def complain(error: BaseException, *, debug: bool = False) -> None:
     """`windlass: error: …` on standard error, without secrets; with `debug` the traceback first."""
-    from windlass.cli.text import clean
+    # Loaded when something goes wrong: `--help` must be quick.
+    from windlass.cli.redaction import secrets_here
 
     redactor = secrets_here()
     if debug:

@@ -6,11 +6,17 @@ import os
 from typing import Any
 
 import click
+import msgspec
 
+from windlass.cli.console import out
 from windlass.cli.lazy import LazyGroup
 from windlass.cli.main import debug_option
 from windlass.cli.options import json_option
+from windlass.errors import ConfigError, nearest
 from windlass.json_types import JsonObject
+from windlass.models.registry import prices as catalog
+from windlass.models.registry.registry import capabilities_of
+from windlass.models.registry.scope import ENDPOINTS
 
 _COMMANDS = {
     "list": ("windlass.cli.models:show", "Known models: prices, sizes and what they can do."),
@@ -59,11 +65,6 @@ def show(provider: str | None, as_json: bool) -> None:
 
 def print_models(provider: str | None, as_json: bool) -> None:
     """Print the list."""
-    from windlass.cli.console import out
-    from windlass.errors import ConfigError, nearest
-    from windlass.models.registry import prices as catalog
-    from windlass.models.registry.scope import ENDPOINTS
-
     known = [*ENDPOINTS, "mock"]
     if provider is not None and provider not in known and provider not in catalog.models():
         raise ConfigError(f"provider {provider!r} is not known{nearest(provider, known)}")
@@ -103,8 +104,6 @@ def print_models(provider: str | None, as_json: bool) -> None:
 
 
 def _abilities(info: Any) -> Any:
-    from windlass.models.registry.registry import capabilities_of
-
     return capabilities_of(info.provider, info.name)
 
 
@@ -121,8 +120,6 @@ def _also(info: Any) -> str:
 
 
 def _provider(name: str) -> JsonObject:
-    from windlass.models.registry.scope import ENDPOINTS
-
     if name == "mock":
         return {"name": "mock", "key_env": [], "key_set": None, "default_model": "mock"}
     endpoint = ENDPOINTS[name]
@@ -144,8 +141,6 @@ def _key_state(provider: JsonObject) -> str:
 
 
 def _model(info: Any) -> JsonObject:
-    import msgspec
-
     return {"name": info.name, **msgspec.to_builtins(info)}
 
 

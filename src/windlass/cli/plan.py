@@ -7,11 +7,16 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
+from windlass import seams
+from windlass.cli import text as words
 from windlass.cli.approvals import by_option, user_name
+from windlass.cli.console import out
 from windlass.cli.main import debug_option
 from windlass.cli.options import json_option
 from windlass.cli.sessions import id_argument, on_session, store_option
+from windlass.sessions.effect_plans import approve_plan, plan_of
 
 if TYPE_CHECKING:
     from windlass.policies.preview.plan import EffectPlan, PlannedEffect
@@ -33,10 +38,6 @@ def plan() -> None:
 @debug_option
 def show(id: str, store: str | None, as_json: bool) -> None:
     """The effects of a plan: each call, and the rows it would change where that is known."""
-    import msgspec
-
-    from windlass.cli.console import out
-
     found = _find_plan(store, id)
     if as_json:
         out().json({**msgspec.to_builtins(found), "state": _state(found)})
@@ -60,9 +61,6 @@ def show(id: str, store: str | None, as_json: bool) -> None:
 @debug_option
 def approve(id: str, yes: bool, expires: str, by: str | None, store: str | None) -> None:
     """Say yes to all effects of a plan, as they are shown."""
-    from windlass.cli import text as words
-    from windlass.sessions.effect_plans import approve_plan
-
     seen = _find_plan(store, id)
     if not yes:
         if not sys.stdin.isatty():
@@ -81,8 +79,6 @@ def approve(id: str, yes: bool, expires: str, by: str | None, store: str | None)
 
 
 def _find_plan(store: str | None, id: str) -> EffectPlan:
-    from windlass.sessions.effect_plans import plan_of
-
     async def look(home: Store, session_id: str) -> EffectPlan:
         return await plan_of(session_id, store=home)
 
@@ -91,8 +87,6 @@ def _find_plan(store: str | None, id: str) -> EffectPlan:
 
 def render_plan(plan: EffectPlan) -> Iterator[str]:
     """A plan as a person reads it."""
-    from windlass.cli import text as words
-
     for label, value in (
         ("plan", plan.id),
         ("session", plan.session_id),
@@ -110,8 +104,6 @@ def render_plan(plan: EffectPlan) -> Iterator[str]:
 
 
 def _effect(number: int, effect: PlannedEffect) -> Iterator[str]:
-    from windlass.cli import text as words
-
     yield f"{number}. {words.one_line(words.shown_call(effect.tool, effect.arguments, 10_000))}"
     for change in effect.diff or ():
         yield f"   {change['verb']} {words.one_line(change['resource'])} {words.one_line(repr(change['id']))}"
@@ -127,15 +119,10 @@ def _effect(number: int, effect: PlannedEffect) -> Iterator[str]:
 
 
 def _value(value: Any) -> str:
-    from windlass.cli import text as words
-
     return words.one_line(words.json_text(value, indent=False), 80)
 
 
 def _state(plan: EffectPlan) -> str:
-    from windlass import seams
-    from windlass.cli import text as words
-
     if plan.used_by is not None:
         return f"used by {plan.used_by}"
     if plan.approved_by is None:

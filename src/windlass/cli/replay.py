@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 import click
 
+from windlass.cli import text as words
+from windlass.cli.console import out
+from windlass.cli.imports import load_tools, read_system
 from windlass.cli.main import debug_option
 from windlass.cli.options import json_option
 from windlass.cli.sessions import on_session, store_option
+from windlass.cli.text import clean, one_line
+from windlass.engine.environment import Environment
 from windlass.json_types import JsonObject
+from windlass.replay.replay import entry_number, recorded_runs, replay_run
 
 if TYPE_CHECKING:
     from windlass.cli.console import ConsoleOutput
     from windlass.events import JournalEntry
-    from windlass.loop.plan import Plan
     from windlass.replay.diff import Difference
     from windlass.replay.replay import RecordedRun, ReplayReport
     from windlass.store.base import Store
@@ -91,6 +96,7 @@ def replay(
     async def work(home: Store, session_id: str) -> int:
         entries = await home.read(session_id)
         if model is not None:
+            # Loads all that calls a model, which a replay does not need.
             from windlass.cli.compare import compare
 
             return await compare(session_id, entries, model, first, max_usd, as_json=as_json)
@@ -120,14 +126,14 @@ async def _replay(
     *,
     as_json: bool,
 ) -> int:
-    from windlass.cli.console import out
-    from windlass.cli.options import load_tools, read_system
-    from windlass.engine.environment import Environment
-    from windlass.replay.replay import entry_number, recorded_runs, replay_run
-
     start = 0 if first is None else entry_number(entries, first)
     runs = [run for run in recorded_runs(entries) if run.stop > start]
-    plan = _plan(agent) if agent is not None else None
+    plan = None
+    if agent is not None:
+        # Loads all that builds an agent.
+        from windlass.cli.agent import load_plan
+
+        plan = load_plan(agent)
     own = load_tools(tools) if tools else None
     done: list[ReplayReport] = []
     async with Environment(store="memory:") as runtime:
@@ -153,45 +159,10 @@ async def _replay(
     return 1 if any(one.difference for one in done) else 0
 
 
-def _plan(path: str) -> Plan:
-    """The plan of an Agent, or of the options that `agent_loop` was given; no key is needed."""
-    from collections.abc import Mapping
-
-    from windlass.agents.agent import Agent
-    from windlass.cli.options import import_object
-    from windlass.engine.assemble import assemble, check_loop
-    from windlass.engine.environment import current_environment
-    from windlass.engine.model import model_of
-    from windlass.errors import ConfigError, safe_repr
-    from windlass.replay.replay import NeverAsked
-
-    found = import_object(path, "--agent")
-    if isinstance(found, Mapping):
-        options = check_loop(dict(cast("Mapping[str, Any]", found)))
-        system = options.pop("system", None)
-        options["model"] = NeverAsked(model_of(options))
-        for name in ("provider", "model_tier"):
-            options.pop(name, None)
-        options = current_environment().with_defaults(options)
-        return assemble(options, system, "agent_loop")
-    if not isinstance(found, Agent):
-        raise ConfigError(
-            f"--agent {path} is {safe_repr(found)}; it must be an Agent, or a dict of options for agent_loop"
-        )
-    agent = cast("Agent[Any, Any]", found)
-    if callable(agent.system):
-        raise ConfigError(
-            f"--agent {path}: its system prompt is written by a function for each run"
-        )
-    return agent.with_(model=NeverAsked(model_of(agent.options))).plan
-
-
 # --------------------------------------------------------------------------- telling
 
 
 def _report(paper: ConsoleOutput, session_id: str, done: Sequence[ReplayReport]) -> None:
-    from windlass.cli import text as words
-
     if not done:
         paper.line("nothing to replay: ", words.clean(session_id), " has never run")
         return
@@ -217,16 +188,12 @@ def _report(paper: ConsoleOutput, session_id: str, done: Sequence[ReplayReport])
 
 
 def _head(run: RecordedRun) -> str:
-    from windlass.cli.text import clean
-
     begun = run.begun
     who = f"{begun.name}, " if begun.name else ""
     return clean(f"run {run.number}: {who}{begun.provider}:{begun.model}, by {begun.door}")
 
 
 def _show(paper: ConsoleOutput, found: Difference) -> None:
-    from windlass.cli.text import clean, one_line
-
     place = f"request {found.request}"
     if found.turn:
         place += f", turn {found.turn}"

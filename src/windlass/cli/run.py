@@ -1,4 +1,4 @@
-"""`windlass run`: one task, watched while it is worked on."""
+"""`windlass run` and `windlass chat`: the commands, whose work is loaded when they are called."""
 
 from __future__ import annotations
 
@@ -36,43 +36,20 @@ def run(task: str | None, chosen: RunOptions, as_json: bool, stream: bool, quiet
         task = sys.stdin.read().strip()
     if task is not None and not task.strip() and chosen.resume is None:
         raise click.UsageError("the TASK is empty")
+    from windlass.cli.session_run import work_on
+
     work_on(task or None, chosen, as_json=as_json, stream=stream, quiet=quiet)
 
 
-def work_on(
-    task: str | None,
-    chosen: RunOptions,
-    *,
-    as_json: bool,
-    stream: bool = False,
-    quiet: bool = False,
-) -> None:
-    """Run the task and exit with the code that says how it ended."""
-    import asyncio
+@click.command()
+@agent_options()
+def chat(chosen: RunOptions) -> None:
+    """Talk with an agent, turn by turn.
 
-    from windlass import seams
-    from windlass.cli.console import out
-    from windlass.cli.session_run import Work, leave
-    from windlass.cli.views import JsonLines, view_for
+    Ctrl-C stops the turn that is running, not the chat. Ctrl-D leaves; the session stays, and
+    `windlass chat --resume ID` goes on with it. Lines that begin with a slash are commands: /help
+    lists them, // sends a line that really begins with one.
+    """
+    from windlass.cli.chat import talk
 
-    ctx = click.get_current_context()
-    view = view_for(as_json=as_json, stream=stream, quiet=quiet)
-    work = Work(chosen, view)
-    started = seams.monotonic()
-    with asyncio.Runner() as runner:
-        try:
-            runner.run(work.open())
-            result = runner.run(work.turn(task, resume=chosen.resume is not None))
-            if isinstance(view, JsonLines):
-                view.write({"kind": "result", **work.document(result)})
-            elif as_json:
-                out().json(work.document(result))
-            else:
-                work.report(result, seams.monotonic() - started)
-            code = work.exit_code(result)
-        finally:
-            runner.run(work.close())
-        if work.stuck:
-            click.echo("windlass: a tool did not stop in time and was left behind", err=True)
-            leave(code)
-    ctx.exit(code)
+    talk(chosen)

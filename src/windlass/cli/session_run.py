@@ -13,14 +13,18 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
+import click
+import msgspec
+
 from windlass import seams
 from windlass.cli import text as words
-from windlass.cli.console import stop_writing
-from windlass.cli.logs import secrets_here
-from windlass.cli.options import Before, RunOptions, answers_of, before, make_agent
+from windlass.cli.agent import Before, answers_of, before, make_agent
+from windlass.cli.console import out, stop_writing
+from windlass.cli.options import RunOptions
+from windlass.cli.redaction import secrets_here
 from windlass.cli.store_location import find_place, match
 from windlass.cli.text import clean, one_line
-from windlass.cli.views import Redacting, View
+from windlass.cli.views import JsonLines, Redacting, View, view_for
 from windlass.config.loader import load
 from windlass.engine.environment import Environment
 from windlass.errors import ConfigError, NoSuchSession
@@ -203,8 +207,6 @@ class Work:
 
     def document(self, result: AgentResult[str]) -> JsonObject:
         """The same for machines."""
-        import msgspec
-
         ended = result.status in GOOD
         return {
             "status": result.status,
@@ -274,3 +276,35 @@ def leave(code: int) -> None:
         except OSError:
             pass
     os._exit(code)
+
+
+def work_on(
+    task: str | None,
+    chosen: RunOptions,
+    *,
+    as_json: bool,
+    stream: bool = False,
+    quiet: bool = False,
+) -> None:
+    """Run the task and exit with the code that says how it ended."""
+    ctx = click.get_current_context()
+    view = view_for(as_json=as_json, stream=stream, quiet=quiet)
+    work = Work(chosen, view)
+    started = seams.monotonic()
+    with asyncio.Runner() as runner:
+        try:
+            runner.run(work.open())
+            result = runner.run(work.turn(task, resume=chosen.resume is not None))
+            if isinstance(view, JsonLines):
+                view.write({"kind": "result", **work.document(result)})
+            elif as_json:
+                out().json(work.document(result))
+            else:
+                work.report(result, seams.monotonic() - started)
+            code = work.exit_code(result)
+        finally:
+            runner.run(work.close())
+        if work.stuck:
+            click.echo("windlass: a tool did not stop in time and was left behind", err=True)
+            leave(code)
+    ctx.exit(code)

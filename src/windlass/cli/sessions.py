@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
+import datetime
 import os
 import sys
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+import msgspec
 
+from windlass import seams
+from windlass.cli import text as words
+from windlass.cli import timeline
+from windlass.cli.console import err, out
 from windlass.cli.main import debug_option
 from windlass.cli.options import RunOptions, agent_options, json_option
+from windlass.cli.store_location import find_place, match, pick
+from windlass.cli.text import age
+from windlass.config.loader import BUILT_IN, load
+from windlass.engine import transcript
+from windlass.errors import NoSuchSession
+from windlass.events import Replied, as_dict
 from windlass.files import open_private
 from windlass.json_types import JsonObject
+from windlass.store.open import StoreConfig
 
 if TYPE_CHECKING:
     from windlass.cli.store_location import Place
@@ -49,10 +63,6 @@ def list_(store: str | None, limit: int, as_json: bool) -> None:
     A status of "alive": a process is at work on it. "dead": its process has ended on the way, and
     "parked": it waits; `windlass sessions resume` goes on with either.
     """
-    from windlass import seams
-    from windlass.cli import text as words
-    from windlass.cli.console import out
-
     place, infos = _infos(store)
     if as_json:
         out().json([_info_document(info) for info in infos])
@@ -85,9 +95,6 @@ def list_(store: str | None, limit: int, as_json: bool) -> None:
 @debug_option
 def show(id: str, store: str | None, full: bool, as_json: bool) -> None:
     """What happened in a session: its turns, model calls, decisions, tool calls and results."""
-    from windlass.cli import timeline
-    from windlass.cli.console import out
-    from windlass.events import as_dict
 
     async def look(home: Store, session_id: str) -> tuple[SessionInfo, list[timeline.TimedEntry]]:
         return await home.info(session_id), await timeline.read(home, session_id)
@@ -109,7 +116,8 @@ def show(id: str, store: str | None, full: bool, as_json: bool) -> None:
 @json_option
 def resume(id: str, task: str | None, chosen: RunOptions, as_json: bool) -> None:
     """Go on with a session that was killed, cancelled or parked; the same as run --resume ID."""
-    from windlass.cli.run import work_on
+    # Loads all that runs an agent, which the other commands do not need.
+    from windlass.cli.session_run import work_on
 
     work_on(task, chosen._replace(resume=id), as_json=as_json)
 
@@ -128,9 +136,6 @@ def resume(id: str, task: str | None, chosen: RunOptions, as_json: bool) -> None
 @debug_option
 def export(id: str, store: str | None, form: str, output: str | None) -> None:
     """Write a session down: every journal entry as a line of JSON."""
-
-    from windlass.cli import text as words
-    from windlass.engine import transcript
 
     async def read(home: Store, session_id: str) -> Any:
         return await home.read(session_id)
@@ -159,10 +164,6 @@ def export(id: str, store: str | None, form: str, output: str | None) -> None:
 @debug_option
 def prune(store: str | None, older_than: str | None, dry_run: bool, as_json: bool) -> None:
     """Delete sessions that nobody touched for some time."""
-    from windlass import seams
-    from windlass.cli import text as words
-    from windlass.cli.console import out
-
     cutoff = seams.now() - _kept_for(older_than, store)
     place, infos = _infos(store)
     gone = [info.id for info in infos if info.updated_at < cutoff]
@@ -184,8 +185,6 @@ def prune(store: str | None, older_than: str | None, dry_run: bool, as_json: boo
 @debug_option
 def verify(id: str, store: str | None, as_json: bool) -> None:
     """Check that nothing of a session's record was changed: follow its chain of hashes."""
-    from windlass.cli import text as words
-    from windlass.cli.console import out
 
     async def check(home: Store, session_id: str) -> tuple[str, int, str]:
         rows = await home.verify(session_id)
@@ -208,10 +207,6 @@ def verify(id: str, store: str | None, as_json: bool) -> None:
 @debug_option
 def delete(ids: tuple[str, ...], store: str | None, yes: bool) -> None:
     """Remove sessions and everything recorded of them."""
-    from windlass.cli import text as words
-    from windlass.cli.console import out
-    from windlass.cli.store_location import pick
-
     place, infos = _infos(store)
     chosen = [pick(infos, wanted) for wanted in ids]
     if not yes:
@@ -235,7 +230,6 @@ def at_place(
     place: Place, work: Callable[[Store], Coroutine[Any, Any, T]], *, writes: bool = False
 ) -> T:
     """Open the store, for reading only unless the work `writes`; work on it, close it."""
-    import asyncio
 
     async def inside() -> T:
         home = place.open(read_only=not writes)
@@ -255,9 +249,6 @@ def on_session(
     writes: bool = False,
 ) -> T:
     """Find the session and work on it."""
-    from windlass.cli.store_location import find_place, match
-    from windlass.errors import NoSuchSession
-
     place = find_place(store)
     if not place.exists:
         raise NoSuchSession(f"no session {id!r}: nothing is kept in {place.shown}")
@@ -269,8 +260,6 @@ def on_session(
 
 
 def _infos(store: str | None) -> tuple[Place, list[SessionInfo]]:
-    from windlass.cli.store_location import find_place
-
     place = find_place(store)
     if not place.exists:  # reading makes no files
         return place, []
@@ -282,10 +271,6 @@ def _kept_for(older_than: str | None, store: str | None) -> float:
 
     What a project says counts for the store of the project, not for one that the user keeps elsewhere.
     """
-    from windlass.cli.text import age
-    from windlass.config.loader import BUILT_IN, load
-    from windlass.store.open import StoreConfig
-
     if older_than is not None:
         return age(older_than)
     config = load()
@@ -304,25 +289,16 @@ def _kept_for(older_than: str | None, store: str | None) -> float:
 
 
 def _nothing(place: Place) -> None:
-    from windlass.cli.console import err
-
     where = place.shown
     err().line(f"no sessions in {where}; `windlass run` makes one")
 
 
 def _info_document(info: SessionInfo) -> JsonObject:
-    import msgspec
-
     return {**msgspec.to_builtins(info), "state": info.state}
 
 
 def _summary(paper: Any, info: SessionInfo, entries: list[Any]) -> None:
     """The head of a timeline: how it stands, and what it took."""
-    import datetime
-
-    from windlass.cli import text as words
-    from windlass.events import Replied
-
     replies = [entry for _, entry in entries if isinstance(entry, Replied)]
     turns = sum(1 for reply in replies if reply.purpose is None)
     status = info.state

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import secrets
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from windlass.errors import NoSuchSession, nearest
-from windlass.files import open_private
+from windlass.config.loader import load
+from windlass.config.trust import user_folder
+from windlass.errors import NoSuchSession, StoreError, nearest
+from windlass.files import open_private, owner_problem
 from windlass.redaction.redactor import mask_url
+from windlass.store import open_store
+from windlass.store.open import SUFFIXES, StoreConfig
+from windlass.store.postgres.address import Address
+from windlass.store.sqlite.store import SqliteStore
 
 if TYPE_CHECKING:
     from windlass.store.base import SessionInfo, Store
 
 FOLDER = ".windlass"
 FILE = "sessions.db"
+_RECORDS: Final = "stores"
 
 
 class Place(NamedTuple):
@@ -38,13 +47,8 @@ class Place(NamedTuple):
 
     def open(self, *, read_only: bool = False) -> Store:
         """The store; nothing is made on disk before something is written."""
-        from windlass.store import open_store
-
         if not self.own or self.file is None:
             return open_store(self.url, busy_timeout=self.busy_timeout, read_only=read_only)
-        from windlass.cli.default_store import check_default, id_of
-        from windlass.store.sqlite.store import SqliteStore
-
         check_default(self.file)
         store = open_store(self.url, busy_timeout=self.busy_timeout, read_only=read_only)
         assert isinstance(store, SqliteStore)
@@ -64,9 +68,6 @@ def find_place(given: str | None) -> Place:
 
     The last is in the project's folder: that of the nearest windlass.toml upward, else this one.
     """
-    from windlass.config.loader import load
-    from windlass.store.open import StoreConfig
-
     config = load()
     settings = config.get(StoreConfig)
     if given is not None:
@@ -81,9 +82,6 @@ def find_place(given: str | None) -> Place:
 
 def _at(address: str, folder: Path, busy_timeout: float) -> Place:
     """A relative file in a configuration is relative to the folder of the configuration."""
-    from windlass.store import open_store
-    from windlass.store.open import SUFFIXES
-
     head, _, rest = address.partition("///")
     if head.lower() == "sqlite:" and rest:
         file = folder / rest
@@ -94,8 +92,6 @@ def _at(address: str, folder: Path, busy_timeout: float) -> Place:
         file = folder / address
         return Place(str(file), file, busy_timeout, False)
     if _on_server(address):
-        from windlass.store.postgres.address import Address
-
         return Place(Address(address).url, None, busy_timeout, False)
     open_store(address)  # refuses what is no address, in its own words
     return Place(address, None, busy_timeout, False)
@@ -125,3 +121,66 @@ def pick(infos: Sequence[SessionInfo], wanted: str) -> str:
         )
     hint = nearest(wanted, ids) or "; `windlass sessions list` shows what there is"
     raise NoSuchSession(f"no session {wanted!r}{hint}")
+
+
+# --------------------------------------------------------------------------- default stores
+#
+# `.windlass/sessions.db` lies in a project's folder, and a folder can be a download. A store there is
+# opened only if its id is the one that was recorded, outside of the project, when it was made.
+
+
+def check_default(file: Path) -> None:
+    """Raise `StoreError` if the store or its folder is a link, or somebody else can write to it."""
+    for each in (file.parent, file):
+        if not os.path.lexists(each):
+            continue
+        problem = "it is a symbolic link" if each.is_symlink() else owner_problem(each)
+        if problem is not None:
+            raise StoreError(
+                f"{each}: {problem}; sessions are not kept there. Name another store with --store, "
+                "or remove it"
+            )
+
+
+def id_of(file: Path) -> str:
+    """The recorded id of the store in this file; a file that is not there yet gets one now."""
+    folder = user_folder(os.environ)
+    if folder is None:
+        raise StoreError(
+            f"{file}: no record of it can be kept: set HOME, or name a store with --store"
+        )
+    name = os.path.realpath(file)
+    record = folder / _RECORDS / hashlib.sha256(os.fsencode(name)).hexdigest()[:32]
+    try:
+        if not record.exists():
+            if os.path.lexists(file):
+                raise StoreError(
+                    f"{file}: you did not make this store (there is no record of it); name it with "
+                    f"--store {file} if you know who made it, or remove it"
+                )
+            _record(record)
+        if problem := owner_problem(record):
+            raise StoreError(f"{record}: {problem}; remove it")
+        return record.read_text("ascii").strip()
+    except (OSError, ValueError) as error:
+        raise StoreError(
+            f"{record}: the record of {file} cannot be kept or read ({error}); name a store with --store"
+        ) from error
+
+
+def _record(record: Path) -> None:
+    """Write a new id, once: of two processes that make the store at once, one does."""
+    record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    beside = record.with_name(f".{record.name}.{secrets.token_hex(4)}")
+    handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(handle, "w") as file:
+            file.write(secrets.token_hex(16))
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(beside, record)
+        except FileExistsError:
+            pass
+    finally:
+        beside.unlink(missing_ok=True)

@@ -5,6 +5,7 @@ Models and tools write what they like. Nothing of it may move a cursor, set a ti
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -44,8 +45,6 @@ _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
 
 def json_text(value: Any, *, indent: bool = True) -> str:
     """Plain data as JSON that is safe to print on a terminal."""
-    import json
-
     import msgspec
 
     try:

@@ -15,6 +15,7 @@ from windlass.cli import text as words
 from windlass.cli.console import ConsoleOutput
 from windlass.cli.text import clean, one_line, shown_call
 from windlass.messages import Thinking
+from windlass.store.codec import decode
 from windlass.trace.marks import said_by
 
 if TYPE_CHECKING:
@@ -41,8 +42,6 @@ class Step(NamedTuple):
 
 async def read(store: Store, session_id: str) -> list[TimedEntry]:
     """A session's entries with their times."""
-    from windlass.store.codec import decode
-
     return [
         TimedEntry(row.at, entry)
         for row in await store.rows(session_id)

@@ -8,11 +8,19 @@ from typing import TYPE_CHECKING
 
 import click
 
+from windlass.cli.console import out
 from windlass.cli.main import debug_option
 from windlass.cli.options import json_option
 from windlass.cli.sessions import on_session, store_option
+from windlass.cli.text import clean
+from windlass.errors import ConfigError
 from windlass.files import open_private
 from windlass.identifiers import call_of_child
+from windlass.store.codec import decode
+from windlass.trace.build import Append, picture_of
+from windlass.trace.html import page
+from windlass.trace.json_data import as_data
+from windlass.trace.text import draw
 
 if TYPE_CHECKING:
     from windlass.store.base import SessionInfo, Store
@@ -67,9 +75,6 @@ def trace(
     picture = on_session(store, session, read_picture)
     parts = _select_parts(picture, number)
     if as_json:
-        from windlass.cli.console import out
-        from windlass.trace.json_data import as_data
-
         out().json(as_data(picture, parts))
     elif html is not None:
         _write_page(html, picture, parts)
@@ -83,9 +88,6 @@ async def read_picture(store: Store, session_id: str) -> Picture:
 
 
 async def _read(store: Store, session_id: str, infos: Sequence[SessionInfo], depth: int) -> Picture:
-    from windlass.store.codec import decode
-    from windlass.trace.build import Append, picture_of
-
     rows = [
         Append(row.at, decode(row.payload, session_id, row.seq))
         for row in await store.rows(session_id)
@@ -136,9 +138,6 @@ def _draw(
     full: bool,
     turns: tuple[int, int] | None,
 ) -> None:
-    from windlass.cli.console import out
-    from windlass.trace.text import draw
-
     paper = out()
     columns = width or (paper.width if paper.fancy else 100)
     fine = paper.fancy and paper.can_write("█▒▄◆")
@@ -147,10 +146,6 @@ def _draw(
 
 
 def _write_page(file: str, picture: Picture, parts: Sequence[Part]) -> None:
-    from windlass.cli.text import clean
-    from windlass.errors import ConfigError
-    from windlass.trace.html import page
-
     text = page(picture, parts)
     if file == "-":
         click.echo(text, nl=False)

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from windlass.cli.console import out
 from windlass.cli.main import debug_option
+from windlass.cli.text import clean
+from windlass.config.loader import find, widening_of
+from windlass.config.trust import TrustRecord
+from windlass.errors import ConfigError
+from windlass.files import owner_problem
+from windlass.models.registry.config import package_files
 
 if TYPE_CHECKING:
-    from windlass.config.trust import IgnoredSetting, TrustRecord
+    from windlass.config.trust import IgnoredSetting
 
 
 @click.command()
@@ -27,13 +35,6 @@ def trust(path: str | None, yes: bool, remove: bool, listed: bool) -> None:
     audit anchor, prices and roles count only in a file that you trust. A file that changes has to
     be trusted again.
     """
-    import os
-
-    from windlass.cli.console import out
-    from windlass.cli.text import clean
-    from windlass.config.trust import TrustRecord
-    from windlass.errors import ConfigError
-
     record = TrustRecord(os.environ)
     if listed:
         for place in record.entries():
@@ -51,11 +52,6 @@ def trust(path: str | None, yes: bool, remove: bool, listed: bool) -> None:
 
 
 def _trust(record: TrustRecord, file: Path, yes: bool) -> None:
-    from windlass.cli.console import out
-    from windlass.cli.text import clean
-    from windlass.errors import ConfigError
-    from windlass.files import owner_problem
-
     if not file.is_file():
         raise ConfigError(f"{file}: there is no such file")
     if problem := owner_problem(file):
@@ -75,9 +71,6 @@ def _trust(record: TrustRecord, file: Path, yes: bool) -> None:
 
 def _files() -> Iterator[Path]:
     """The project's file, and those that packages put beside it."""
-    from windlass.config.loader import find
-    from windlass.models.registry.config import package_files
-
     project = find()
     if project is not None:
         yield project
@@ -86,8 +79,4 @@ def _files() -> Iterator[Path]:
 
 def _widening(file: Path) -> tuple[bytes, list[IgnoredSetting]]:
     """The content of the file, and every setting of it that needs trust."""
-    import os
-
-    from windlass.config.loader import widening_of
-
     return widening_of(file, os.environ)

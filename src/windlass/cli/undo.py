@@ -7,12 +7,20 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
+from windlass.cli import text as words
 from windlass.cli.approvals import by_option, user_name
+from windlass.cli.console import out
+from windlass.cli.imports import import_object, load_tools
 from windlass.cli.main import debug_option
 from windlass.cli.options import json_option
 from windlass.cli.sessions import id_argument, on_session, store_option
+from windlass.config.loader import load
+from windlass.engine.environment import Environment
 from windlass.json_types import JsonObject
+from windlass.resources.resource import is_resource
+from windlass.sessions import undo as session_undo
 
 if TYPE_CHECKING:
     from windlass.sessions.effects import UndoStep
@@ -59,8 +67,6 @@ def undo(
       0  undone, or there was nothing to undo
       1  some of it could not be undone
     """
-    from windlass.cli.console import out
-
     chosen = _work(store, id, tools, calls)
     able = [step for step in chosen if step.why is None]
     if not dry_run and able and not yes:
@@ -92,11 +98,6 @@ def _work(
     undone: tuple[str, bool] | None = None,
 ) -> list[UndoStep]:
     """Look at these calls of the session, or at all; or undo them, as whom and however it stands."""
-    from windlass.cli.options import import_object, load_tools
-    from windlass.config.loader import load
-    from windlass.engine.environment import Environment
-    from windlass.resources.resource import is_resource
-    from windlass.sessions.undo import undo, undoable
 
     things = {path: import_object(path, "--tools") for path in tools}
     rows = [thing for thing in things.values() if is_resource(thing)]
@@ -107,16 +108,14 @@ def _work(
             for row in rows:
                 scope.resources.add(row)
             if undone is None:
-                return await undoable(session_id, calls or None, tools=known)
+                return await session_undo.undoable(session_id, calls or None, tools=known)
             by, force = undone
-            return await undo(session_id, calls, tools=known, name=by, force=force)
+            return await session_undo.undo(session_id, calls, tools=known, name=by, force=force)
 
     return on_session(store, id, work, writes=True)  # to look, a resource makes its tables
 
 
 def _show(steps: list[UndoStep], *, err: bool = False) -> None:
-    from windlass.cli import text as words
-
     for step in steps:
         asked = words.shown_call(step.tool, step.arguments, 100)
         click.echo(f"{words.one_line(step.call_id)}  {words.one_line(asked)}", err=err)
@@ -133,8 +132,6 @@ def _state(step: UndoStep) -> str:
 
 
 def _document(step: UndoStep) -> JsonObject:
-    import msgspec
-
     told: JsonObject = msgspec.to_builtins(step)
     told["result"] = None if step.result is None else step.result.text
     return told

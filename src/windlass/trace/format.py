@@ -10,8 +10,6 @@ import unicodedata
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
 _SEQUENCE = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours, cursor moves
     r"|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?"  # titles, links, the clipboard
@@ -85,6 +83,8 @@ def shown_call(name: str, arguments: Mapping[str, Any], width: int | None = None
 
 def literal(value: Any) -> str:
     """A value as JSON, or as Python writes it where JSON cannot."""
+    import msgspec  # not for `windlass --help`, which formats texts only
+
     try:
         return msgspec.json.encode(value).decode()
     except (TypeError, ValueError, OverflowError, RecursionError):

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 import shlex
+import signal
+import subprocess
 import sys
+import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
+from windlass.cli import timeline
+from windlass.cli.console import out
+from windlass.cli.demo.shop import SESSION, Shop
 from windlass.cli.main import debug_option
+from windlass.cli.text import count
+from windlass.cli.views import Plain
+from windlass.events import Event, ToolResulted
+from windlass.store import open_store
 
 if TYPE_CHECKING:
     from windlass.cli.console import ConsoleOutput
-    from windlass.cli.demo.shop import Shop
     from windlass.cli.timeline import TimedEntry
 
 PACE = 0.025  # seconds between the model's words, on a terminal
@@ -38,9 +49,6 @@ NAIVE_DEATHS = DEATHS | {
 @debug_option
 def demo(keep: str | None, naive: bool) -> None:
     """A refund that survives SIGKILL: offline, no key, in seconds."""
-    from windlass.cli.console import out
-    from windlass.cli.demo.shop import Shop
-
     with _folder(keep) as folder:
         story = Story(Shop(folder), out(), naive)
         story.tell()
@@ -51,8 +59,6 @@ def demo(keep: str | None, naive: bool) -> None:
 
 @contextmanager
 def _folder(keep: str | None) -> Generator[Path]:
-    import tempfile
-
     if keep is None:
         with tempfile.TemporaryDirectory(prefix="windlass-demo-") as folder:
             yield Path(folder)
@@ -105,8 +111,6 @@ class Story:
 
     def process(self, moment: str, *, first: bool) -> None:
         """One process from its start to its end, and the state of the world after it."""
-        import signal
-
         code = self.watch(moment, first)
         self.shop.observe()
         if moment == "never":
@@ -120,12 +124,6 @@ class Story:
 
     def watch(self, moment: str, first: bool) -> int:
         """Run the process and show its events."""
-        import subprocess
-
-        import msgspec
-
-        from windlass.events import Event
-
         pace = PACE if self.paper.fancy else 0.0
         # -P: without it modules of the current folder, which may be a download, come first
         command = [sys.executable, "-P", "-m", "windlass.cli.demo.child"]
@@ -145,9 +143,6 @@ class Story:
 
     def world(self) -> str:
         """What is committed, and whether the journal knows: seen from this process."""
-        from windlass.cli.text import count
-        from windlass.events import ToolResulted
-
         letters = len(self.shop.rows("letters"))
         facts = [count(self.refunds, "refund")] + ([count(letters, "letter")] if letters else [])
         known = {e.entry.tool for e in self.journal() if isinstance(e.entry, ToolResulted)}
@@ -156,11 +151,6 @@ class Story:
 
     def journal(self) -> list[TimedEntry]:
         """The session's record, read and verified by this process."""
-        import asyncio
-
-        from windlass.cli import timeline
-        from windlass.cli.demo.shop import SESSION
-        from windlass.store import open_store
 
         async def look() -> list[Any]:
             store = open_store(self.shop.file, add_tables=True)
@@ -174,8 +164,6 @@ class Story:
 
     def effects(self) -> None:
         """The log of effects, and what it proves."""
-        from windlass.cli.text import count
-
         say = self.paper.line
         say("")
         say(
@@ -197,9 +185,6 @@ class Story:
 
     def trace(self, entries: list[TimedEntry]) -> None:
         """What the journal tells, as `windlass sessions show` would show it."""
-        from windlass.cli import timeline
-        from windlass.cli.text import count
-
         self.paper.line("")
         self.paper.line(
             ("The session's trace", "bold"), (": the same journal, read as a timeline", "dim")
@@ -213,8 +198,6 @@ class Story:
 
     def next_steps(self, keep: str | None) -> None:
         """What to do now."""
-        from windlass.cli.demo.shop import SESSION
-
         say = self.paper.line
         say("")
         say(("What next", "bold"))
@@ -235,7 +218,6 @@ class Story:
 
 def _scene(paper: ConsoleOutput) -> Any:
     """A view of one process: everything on one paper, a little indented."""
-    from windlass.cli.views import Plain
 
     class Scene(Plain):
         def __init__(self) -> None:

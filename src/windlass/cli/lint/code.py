@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from difflib import get_close_matches
 from pathlib import Path
 from typing import NamedTuple
 
+from windlass.engine.options import SUPERSEDED
 from windlass.errors import ConfigError
 from windlass.files import read_regular
+from windlass.models.registry import prices
+from windlass.models.registry.providers import resolve
 
 #: The functions of Windlass that take options.
 DOORS = frozenset(
@@ -81,8 +85,6 @@ def _imports_windlass(tree: ast.AST) -> bool:
 
 class _Reader(ast.NodeVisitor):
     def __init__(self, path: Path) -> None:
-        from windlass.engine.options import SUPERSEDED
-
         self.path = path
         self.findings: list[Finding] = []
         self.deferred: list[str] = []
@@ -167,11 +169,6 @@ class _Reader(ast.NodeVisitor):
 
 def unknown_model(model: str | None, provider: str | None) -> str | None:
     """What is wrong with a model's name, if anything."""
-    from difflib import get_close_matches
-
-    from windlass.models.registry import prices
-    from windlass.models.registry.providers import resolve
-
     try:
         found = resolve(model, provider, environ={})
     except ConfigError as error:

@@ -1,0 +1,151 @@
+"""The agent that the options of a command describe: its model, tools, limits and answers."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, cast
+
+from windlass.agents.agent import Agent
+from windlass.cli.imports import import_object, load_tools, read_system
+from windlass.cli.options import RunOptions
+from windlass.engine.assemble import assemble, check_loop
+from windlass.engine.environment import current_environment
+from windlass.engine.model import model_of
+from windlass.engine.options import Budget
+from windlass.errors import ConfigError, safe_repr
+from windlass.events import JournalEntry
+from windlass.json_types import JsonObject
+from windlass.loop.plan import Plan
+from windlass.loop.requests import last_frame
+from windlass.loop.resume import standing
+from windlass.loop.resume_input import Allow, Deny
+from windlass.models.registry.providers import resolve
+from windlass.replay.replay import NeverAsked
+
+# --------------------------------------------------------------------------- what a session was
+
+
+class Before(NamedTuple):
+    """How a session was run the last time."""
+
+    provider: str
+    model: str
+    system: str | None
+    tool_names: tuple[str, ...]
+    unfinished: bool  # killed on its way, or parked
+    status: str | None
+
+
+def before(entries: Sequence[JournalEntry]) -> Before | None:
+    """What a journal says of its last run; None when it has never run."""
+    state = standing(entries)
+    if state.run is None:
+        return None
+    frame = last_frame(entries)
+    names = tuple(str(tool.get("name")) for tool in frame.tools) if frame is not None else ()
+    return Before(
+        state.run.provider,
+        state.run.model,
+        frame.system if frame is not None else None,
+        names,
+        state.unfinished,
+        state.ended.status if state.ended is not None else None,
+    )
+
+
+# --------------------------------------------------------------------------- the agent
+
+
+def make_agent(
+    chosen: RunOptions, past: Before | None, hint: Sequence[str] = ()
+) -> Agent[Any, str]:
+    """The agent the options ask for. A session goes on with its model and system prompt unless told
+    otherwise; its tools must be named again, for code is not loaded because a file says so.
+    """
+    tools = load_tools(chosen.tools)
+    if past is not None and chosen.resume is not None:
+        _same_tools(past, tools, hint)
+    system = read_system(chosen.system)
+    options: JsonObject = {}
+    if chosen.max_turns is not None:
+        options["max_turns"] = chosen.max_turns
+    limits = {
+        "usd": chosen.max_cost,
+        "tokens": chosen.max_tokens_total,
+        "seconds": chosen.timeout,
+    }
+    if any(value is not None for value in limits.values()):
+        options["budget"] = Budget(**cast("Any", limits))
+    if chosen.ask:
+        options["approval_policy"] = {"rules": [{"ask": list(chosen.ask)}]}
+    if chosen.preview:
+        options["dry_run"] = "plan"
+    if chosen.plan is not None:
+        options["plan"] = chosen.plan
+    if system is None and past is not None:
+        system = past.system
+    agent: Agent[Any, str] = Agent(
+        make_model(chosen, past), system=system, tools=tools or None, **options
+    )
+    agent.plan.model.check()  # for want of a key: now, and not after the session was made
+    return agent
+
+
+def make_model(chosen: RunOptions, past: Before | None) -> Any:
+    """The model that is named, else the session's own, else the default."""
+    if chosen.model is None and chosen.provider is None and past is not None:
+        try:
+            return resolve(past.model, past.provider)
+        except ConfigError:
+            raise ConfigError(
+                f"this session was run with the model {past.provider}:{past.model}, which the "
+                "command line cannot make; name one with --model"
+            ) from None
+    return resolve(chosen.model, chosen.provider)
+
+
+def _same_tools(past: Before, tools: Iterable[Any], hint: Sequence[str]) -> None:
+    missing = [name for name in past.tool_names if name not in {tool.name for tool in tools}]
+    if missing:
+        as_then = " ".join(f"--tools {shlex.quote(path)}" for path in hint)
+        again = f"name them again: {as_then}" if hint else "name them with --tools module:function"
+        raise ConfigError(f"this session was run with the tools {', '.join(missing)}; {again}")
+
+
+def answers_of(chosen: RunOptions) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """Decisions and results for the calls of a parked run."""
+    decisions: JsonObject = {call: Allow() for call in chosen.allow}
+    for text in chosen.deny:
+        call, _, reason = text.partition("=")
+        decisions[call] = Deny(reason or None)
+    results: JsonObject = {}
+    for text in chosen.result:
+        call, equals, value = text.partition("=")
+        if not equals:
+            raise ConfigError(f"--result {text!r}: write it as CALL=VALUE")
+        results[call] = value
+    return decisions, results
+
+
+def load_plan(path: str) -> Plan:
+    """Load the plan of an Agent, or of options for `agent_loop`; no key is needed."""
+    found = import_object(path, "--agent")
+    if isinstance(found, Mapping):
+        options = check_loop(dict(cast("Mapping[str, Any]", found)))
+        system = options.pop("system", None)
+        options["model"] = NeverAsked(model_of(options))
+        for name in ("provider", "model_tier"):
+            options.pop(name, None)
+        options = current_environment().with_defaults(options)
+        return assemble(options, system, "agent_loop")
+    if not isinstance(found, Agent):
+        raise ConfigError(
+            f"--agent {path} is {safe_repr(found)}; it must be an Agent, or a dict of options for agent_loop"
+        )
+    agent = cast("Agent[Any, Any]", found)
+    if callable(agent.system):
+        raise ConfigError(
+            f"--agent {path}: its system prompt is written by a function for each run"
+        )
+    return agent.with_(model=NeverAsked(model_of(agent.options))).plan

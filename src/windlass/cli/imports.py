@@ -1,0 +1,72 @@
+"""What options name: objects of a program (`--tools module:function`) and texts in files."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from windlass.errors import ConfigError, nearest
+from windlass.files import read_regular
+from windlass.tools.function import as_tools
+from windlass.tools.registry import ToolRegistry
+
+
+def load_tools(paths: Sequence[str], option: str = "--tools") -> list[Any]:
+    """The tools at `module:name`; a name may stand for one, for a list of them, or for a registry."""
+    if not paths:
+        return []
+    found: list[Any] = []
+    for path in paths:
+        thing = import_object(path, option)
+        many = isinstance(thing, (list, tuple, ToolRegistry))
+        found += cast("list[Any]", thing) if many else [thing]
+    return list(as_tools(found))
+
+
+def import_object(path: str, option: str) -> Any:
+    """What is at `module:name`; modules of the current folder count, after all others.
+
+    A folder can be a download: a file in it must not stand in for an installed package. Where Python
+    runs in safe-path mode (`PYTHONSAFEPATH=1`) the folder does not count at all.
+    """
+    module_name, _, inside = path.partition(":")
+    if not module_name or not inside:
+        raise ConfigError(f"{option} {path!r}: write it as module:function")
+    here = str(Path.cwd())
+    if here not in sys.path and not sys.flags.safe_path:
+        sys.path.append(here)
+    importlib.invalidate_caches()
+    try:
+        found: Any = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name and f"{module_name}.".startswith(f"{error.name}."):
+            raise ConfigError(
+                f"{option} {path}: there is no module {error.name!r} here or installed"
+            ) from None
+        raise ConfigError(f"{option} {path}: {module_name} needs {error.name!r}") from error
+    except Exception as error:
+        raise ConfigError(
+            f"{option} {path}: importing {module_name} failed: {type(error).__name__}: {error}"
+        ) from error
+    for step in inside.split("."):
+        if not hasattr(found, step):
+            names = [name for name in dir(found) if not name.startswith("_")]
+            raise ConfigError(
+                f"{option} {path}: {module_name} has no {step!r}{nearest(step, names)}"
+            )
+        found = getattr(found, step)
+    return found
+
+
+def read_system(given: str | None) -> str | None:
+    """The system prompt: the text itself, or the content of `@file`."""
+    if given is None or not given.startswith("@"):
+        return given
+    try:
+        return read_regular(given[1:]).decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise ConfigError(f"--system {given}: {why}") from None

@@ -1,0 +1,1 @@
+"""`windlass lint`: what to mend in sources, settings, registries and histories."""
