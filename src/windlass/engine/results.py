@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from html import escape
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import msgspec
 
 from windlass import errors, seams
 from windlass.engine.active_runs import DETACHED
+from windlass.engine.task_ledger import build_task_ledger
+from windlass.engine.transcript import transcript_of
 from windlass.events import (
     JournalEntry,
     NativeToolRejected,
@@ -27,6 +30,7 @@ from windlass.messages import Message, ToolCall
 from windlass.models.wrappers.native_tools import EMPTY, is_text_call
 from windlass.output.protocol import Answering
 from windlass.policies.completion import visible
+from windlass.policies.preview.plan import plan_in
 from windlass.store.new_messages import new_messages
 from windlass.tools.handlers import own
 from windlass.usage import NO_USAGE, Usage
@@ -246,8 +250,6 @@ class RunResult:
     @property
     def plan(self) -> EffectPlan | None:
         """With `dry_run="plan"`: what the run would have done, to be approved as a whole."""
-        from windlass.policies.preview.plan import plan_in
-
         return plan_in(self.entries, self.session_id)
 
     @cached_property
@@ -279,8 +281,6 @@ class RunResult:
     @cached_property
     def transcript(self) -> dict[str, Any]:
         """The whole conversation state of the session, as plain data."""
-        from windlass.engine.transcript import transcript_of
-
         return transcript_of(self._run.journal.entries)
 
     @property
@@ -334,8 +334,6 @@ class RunResult:
         return f"<{type(self).__name__} {self.status} after {self._run.iteration} turns: {shown!r}>"
 
     def _repr_html_(self) -> str:
-        from html import escape
-
         from windlass.trace.build import Append, picture_of
         from windlass.trace.html import to_iframe
 
@@ -359,9 +357,7 @@ class LoopResult(RunResult):
     @cached_property
     def task_ledger(self) -> dict[str, Any]:
         """What the run was held to, and how it stands: deliverables, nudges, …"""
-        from windlass.engine.task_ledger import task_ledger
-
-        return task_ledger(self._run, self.entries)
+        return build_task_ledger(self._run, self.entries)
 
     @cached_property
     def tools(self) -> ToolSummary:

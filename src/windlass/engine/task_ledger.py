@@ -17,7 +17,7 @@ from windlass.policies.facts import missing
 _STATES = {"completed": "done"}  # anything else that a model reports is open
 
 
-def task_ledger(run: Run, entries: Sequence[JournalEntry]) -> dict[str, Any]:
+def build_task_ledger(run: Run, entries: Sequence[JournalEntry]) -> dict[str, Any]:
     """The ledger of a run: `result.task_ledger["deliverables"]`."""
     task, checks, told = "", dict[str, CheckRan](), dict[str, int]()
     plan: tuple[dict[str, Any], ...] = ()

@@ -46,6 +46,7 @@ from windlass.models.meter import FAILED
 from windlass.models.mock import MockError, error_from
 from windlass.models.registry.capabilities import Capabilities
 from windlass.replay.diff import Difference, first_difference
+from windlass.replay.record import AsRecorded, stand_in
 from windlass.store.memory import MemoryStore
 from windlass.tools.tool import Parked, Tool, ToolContext
 from windlass.usage import Usage
@@ -268,8 +269,6 @@ def _is_lost(entry: Replied | ReplyFailed) -> bool:
 
 def _plan_of(record: _Record, tools: Sequence[Tool] | None, system: str | None) -> Plan:
     """The loop as the record alone describes it."""
-    from windlass.replay.record import AsRecorded, stand_in
-
     run, frame = record.run, record.run.frame
     given = tools is not None or system is not None
     known = list(tools) if tools is not None else [stand_in(spec) for spec in frame.tools]

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncGenerator, Generator
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -74,14 +75,10 @@ def windlass_mock() -> Generator[MockQueue]:
 @pytest.fixture
 def virtual_loop() -> Generator[VirtualTimeLoop]:
     """A loop whose clock jumps: `virtual_loop.run_until_complete(main())`."""
-    import asyncio
+    from windlass.testing.virtual_time import open_runner
 
-    from windlass.testing.virtual_time import VirtualTimeLoop
-
-    loop = VirtualTimeLoop()
-    with asyncio.Runner(loop_factory=lambda: loop) as runner:
-        runner.get_loop()
-        yield loop
+    with open_runner() as runner:
+        yield cast("VirtualTimeLoop", runner.get_loop())
 
 
 def _async_runtime() -> object:
@@ -126,8 +123,6 @@ class _Guards:
 
     @pytest.fixture(autouse=True)
     def _windlass_guards(self, request: pytest.FixtureRequest) -> Generator[None]:
-        from contextlib import ExitStack
-
         from windlass import seams
         from windlass.testing import no_model_requests
 
@@ -154,13 +149,9 @@ def pytest_fixture_setup(
     mark = request.node.get_closest_marker("virtual_time")
     if mark is None:
         return None
-    import asyncio
+    from windlass.testing.virtual_time import open_runner
 
-    from windlass.testing.virtual_time import VirtualTimeLoop
-
-    loop = VirtualTimeLoop(_seed(mark))
-    runner = asyncio.Runner(loop_factory=lambda: loop)
-    runner.get_loop()
+    runner = open_runner(_seed(mark))
     fixturedef.addfinalizer(runner.close)
     fixturedef.cached_result = (runner, fixturedef.cache_key(cast("Any", request)), None)
     request.node.stash[_ON_VIRTUAL_TIME] = True

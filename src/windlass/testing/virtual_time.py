@@ -159,6 +159,14 @@ def run_virtual(
         return runner.run(main)
 
 
+def open_runner(seed: int | None = None) -> asyncio.Runner:
+    """Return a runner whose `VirtualTimeLoop` is there already; whoever opens it closes it."""
+    loop = VirtualTimeLoop(seed)
+    runner = asyncio.Runner(loop_factory=lambda: loop)
+    runner.get_loop()
+    return runner
+
+
 @contextmanager
 def _seams_follow(loop: VirtualTimeLoop, rng: random.Random | None) -> Generator[None]:
     before = seams.now, seams.monotonic, seams.sleep, seams.rng, seams.new_id

@@ -10,6 +10,8 @@ import datetime
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
+import msgspec
+
 from windlass.trace.axis import Axis, axis_of, ticks
 from windlass.trace.format import (
     cells,
@@ -31,6 +33,7 @@ from windlass.trace.model import (
     Turn,
     cached_share,
 )
+from windlass.usage import Usage
 
 Piece: TypeAlias = "str | tuple[str, str]"
 Line: TypeAlias = tuple[Piece, ...]
@@ -94,8 +97,6 @@ def draw(
 
 
 def _within(part: Part, turns: tuple[int, int]) -> Part:
-    import msgspec
-
     kept = [turn for turn in part.turns if turns[0] <= turn.number <= turns[1]]
     return msgspec.structs.replace(part, turns=kept)
 
@@ -287,8 +288,6 @@ class _Easel:
 
     def costs(self, usage: object, usd: float) -> str:
         """Tokens, cache share and dollars, in their columns."""
-        from windlass.usage import Usage
-
         if not isinstance(usage, Usage) or not (usage.total_tokens or usd):
             return ""
         share = cached_share(usage)

@@ -9,10 +9,11 @@ import asyncio
 import re
 import zlib
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 from weakref import WeakKeyDictionary
 
 import msgspec
+from aiohttp import web
 
 from windlass import errors
 from windlass.models.wires.rules import Rejected as Rejected
@@ -44,9 +45,6 @@ from windlass.testing.providers.reply import (
     Script,
     as_script,
 )
-
-if TYPE_CHECKING:
-    from aiohttp import web
 
 T = TypeVar("T")
 LONGEST = 30.0  # seconds a silent connection is held at most
@@ -96,8 +94,6 @@ class FakeServer:
         return self.requests[count - 1]
 
     async def __aenter__(self):
-        from aiohttp import web
-
         app = web.Application(client_max_size=LARGEST)
         app.router.add_route("*", "/{path:.*}", self._handle)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
@@ -201,8 +197,6 @@ class FakeServer:
             raise Rejected("the request body is not a valid JSON object")
 
     def _refusal(self, asked: Asked, problem: Rejected, more: dict[str, str]) -> web.Response:
-        from aiohttp import web
-
         return web.Response(
             status=problem.status,
             body=msgspec.json.encode(self.error(problem)),
@@ -210,8 +204,6 @@ class FakeServer:
         )
 
     def _status(self, asked: Asked, fault: Status) -> web.Response:
-        from aiohttp import web
-
         more = retry_headers(fault, self.wire)
         if fault.body is not None:
             more = {"content-type": "text/html", **more}
@@ -231,8 +223,6 @@ class FakeServer:
     async def _answer(
         self, request: web.Request, asked: Asked, chunks: list[bytes], fault: Fault | None
     ) -> web.StreamResponse:
-        from aiohttp import web
-
         response = web.StreamResponse(headers=self._head(asked, fault))
         try:
             await self._act(request, response, chunks, fault)
