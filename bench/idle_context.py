@@ -14,7 +14,7 @@ from bench.idle import LENGTHS, Idle
 from bench.proof import CutCorner
 from bench.sampling import REPS, TARGET
 from bench.table import Row
-from windlass.engine.context_options import CHECKS
+from windlass.options.index import GROUPS
 
 #: Everything that looks at a turn or at a request. Compaction is below its threshold, nothing has
 #: failed that could be squashed, the scratchpad is recited and never written anew, no skill matches,
@@ -57,6 +57,23 @@ LEFT_OUT = {
 OFF: dict[str, Any] = {"compaction": False, "tool_surface_narrowing": False}
 
 
+#: The modules that declare options of context.
+MODULES = frozenset(
+    {
+        "policies.compaction.options",
+        "policies.context_callback",
+        "policies.context_strategy.options",
+        "policies.decorators",
+        "policies.projection.options",
+        "policies.prompt_overrides",
+        "policies.reminders.options",
+        "policies.scratchpad.options",
+        "policies.skills.options",
+        "policies.tool_narrowing",
+    }
+)
+
+
 class Windowed(ours.Fake):
     """The same model, with a limit: only then is a view looked at in every turn."""
 
@@ -77,7 +94,8 @@ async def rows(
 
 def _all_of_it() -> None:
     """An option that is neither on nor left out on purpose would make "all" a lie."""
-    if unknown := CHECKS.keys() - ON.keys() - LEFT_OUT:
+    context = {name for name, group in GROUPS.items() if group.split(":")[0] in MODULES}
+    if unknown := context - ON.keys() - LEFT_OUT:
         raise CutCorner(f"{min(unknown)} is an option of context, and nobody says if it is on here")
 
 

@@ -43,7 +43,7 @@ _HOMES = {
     "callers.logs": ("with_logging",),
     "callers.retry": ("with_retry",),
     "callers.shadow": ("with_shadow",),
-    "engine.options": ("Budget", "LoopOptions"),
+    "engine.limit_options": ("Budget",),
     "engine.results": ("AgentResult", "LoopResult", "ToolCallRecord"),
     "engine.stream_events": ("StreamEvent",),
     "engine.transcript": (
@@ -103,7 +103,8 @@ _HOMES = {
         "TranscriptCompacted",
     ),
     "events.policy": ("Reminder",),
-    "generate.api": ("GenerateChunk", "GenerateOpts", "GenerateResult", "Models", "ToolTraceEntry"),
+    "generate.api": ("GenerateChunk", "GenerateResult", "Models", "ToolTraceEntry"),
+    "generate.keywords": ("GenerateOpts",),
     "llm.call": ("Chunk", "LLMResult", "llm_call", "llm_stream"),
     "llm.completion": ("llm_completion",),
     "llm.cost": (
@@ -139,7 +140,8 @@ _HOMES = {
         "provider_capabilities_install",
     ),
     "observe.trace_events": ("TraceEvent",),
-    "options.prompts": ("PromptOverrides", "agent_prompt_overrides"),
+    "engine.keywords": ("LoopOptions",),
+    "policies.prompt_overrides": ("PromptOverrides", "agent_prompt_overrides"),
     "policies.compaction.options": (
         "Compaction",
         "compact_for_bug_fix_resumption",
@@ -165,7 +167,7 @@ _HOMES = {
     "policies.preview.plan": ("EffectPlan", "PlannedEffect"),
     "policies.progress": ("ProgressTool",),
     "policies.projection.custom": ("ProjectionContext",),
-    "policies.projection.settings": ("TranscriptProjection",),
+    "policies.projection.options": ("TranscriptProjection",),
     "policies.reminders.options": ("system_reminder",),
     "policies.reminders.policy": ("SessionStart",),
     "policies.scratchpad.options": ("Reorganizer", "Scratchpad"),

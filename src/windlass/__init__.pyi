@@ -44,8 +44,8 @@ from windlass.callers.fallback import with_fallback as with_fallback
 from windlass.callers.logs import with_logging as with_logging
 from windlass.callers.retry import with_retry as with_retry
 from windlass.callers.shadow import with_shadow as with_shadow
-from windlass.engine.options import Budget as Budget
-from windlass.engine.options import LoopOptions as LoopOptions
+from windlass.engine.keywords import LoopOptions as LoopOptions
+from windlass.engine.limit_options import Budget as Budget
 from windlass.engine.results import AgentResult as AgentResult
 from windlass.engine.results import LoopResult as LoopResult
 from windlass.engine.results import ToolCallRecord as ToolCallRecord
@@ -102,10 +102,10 @@ from windlass.events import ToolCallUpdate as ToolCallUpdate
 from windlass.events import TranscriptCompacted as TranscriptCompacted
 from windlass.events.policy import Reminder as Reminder
 from windlass.generate.api import GenerateChunk as GenerateChunk
-from windlass.generate.api import GenerateOpts as GenerateOpts
 from windlass.generate.api import GenerateResult as GenerateResult
 from windlass.generate.api import Models as Models
 from windlass.generate.api import ToolTraceEntry as ToolTraceEntry
+from windlass.generate.keywords import GenerateOpts as GenerateOpts
 from windlass.llm.call import Chunk as Chunk
 from windlass.llm.call import LLMResult as LLMResult
 from windlass.llm.call import llm_call as llm_call
@@ -157,8 +157,6 @@ from windlass.models.registry.registry import (
     provider_capabilities_install as provider_capabilities_install,
 )
 from windlass.observe.trace_events import TraceEvent as TraceEvent
-from windlass.options.prompts import PromptOverrides as PromptOverrides
-from windlass.options.prompts import agent_prompt_overrides as agent_prompt_overrides
 from windlass.policies.compaction.options import Compaction as Compaction
 from windlass.policies.compaction.options import (
     compact_for_bug_fix_resumption as compact_for_bug_fix_resumption,
@@ -188,7 +186,9 @@ from windlass.policies.preview.plan import EffectPlan as EffectPlan
 from windlass.policies.preview.plan import PlannedEffect as PlannedEffect
 from windlass.policies.progress import ProgressTool as ProgressTool
 from windlass.policies.projection.custom import ProjectionContext as ProjectionContext
-from windlass.policies.projection.settings import TranscriptProjection as TranscriptProjection
+from windlass.policies.projection.options import TranscriptProjection as TranscriptProjection
+from windlass.policies.prompt_overrides import PromptOverrides as PromptOverrides
+from windlass.policies.prompt_overrides import agent_prompt_overrides as agent_prompt_overrides
 from windlass.policies.reminders.options import system_reminder as system_reminder
 from windlass.policies.reminders.policy import SessionStart as SessionStart
 from windlass.policies.scratchpad.options import Reorganizer as Reorganizer

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
-
-if TYPE_CHECKING:
-    from typing_extensions import TypeIs
+from collections.abc import Mapping
+from typing import Any, TypeAlias, TypeGuard
 
 #: A JSON object: `{"city": "Oslo", "days": 3}`.
 JsonObject: TypeAlias = dict[str, Any]
@@ -14,29 +11,24 @@ JsonObject: TypeAlias = dict[str, Any]
 JsonValue: TypeAlias = "dict[str, JsonValue] | list[JsonValue] | str | int | float | bool | None"
 
 
-def is_object(value: object) -> TypeIs[JsonObject]:
+def is_object(value: object) -> TypeGuard[JsonObject]:
     """Tell whether decoded JSON is an object."""
     return isinstance(value, dict)
 
 
-def is_list(value: object) -> TypeIs[list[Any]]:
+def is_list(value: object) -> TypeGuard[list[Any]]:
     """Tell whether a value is a list."""
     return isinstance(value, list)
 
 
-def is_sequence(value: object) -> TypeIs[list[Any] | tuple[Any, ...]]:
+def is_sequence(value: object) -> TypeGuard[list[Any] | tuple[Any, ...]]:
     """Tell whether a value is a list or a tuple."""
     return isinstance(value, (list, tuple))
 
 
-def is_mapping(value: object) -> TypeIs[Mapping[Any, Any]]:
+def is_mapping(value: object) -> TypeGuard[Mapping[Any, Any]]:
     """Tell whether a value is a mapping, of whatever keys."""
     return isinstance(value, Mapping)
-
-
-def is_iterable(value: object) -> TypeIs[Iterable[Any]]:
-    """Tell whether a value can be iterated over."""
-    return isinstance(value, Iterable)
 
 
 def as_object(value: object) -> JsonObject:
@@ -47,8 +39,3 @@ def as_object(value: object) -> JsonObject:
 def as_list(value: object) -> list[Any]:
     """Return decoded JSON if it is a list, else an empty one."""
     return value if is_list(value) else []
-
-
-def as_given(value: object) -> object:
-    """Return a value without its type: a user may pass what the annotation does not allow."""
-    return value

@@ -13,7 +13,7 @@ from tests.docs.pages import ROOT, pages
 from windlass import errors, testing
 from windlass.config.loader import BUILT_IN, load
 from windlass.engine import assemble
-from windlass.engine.options import LoopOptions
+from windlass.engine.keywords import LoopOptions
 from windlass.loop.plan import MAX_CALLS_PER_REPLY, Plan
 from windlass.loop.policy import Policy
 from windlass.messages import Outcome
@@ -103,12 +103,10 @@ def test_every_option_of_the_loop_is_listed_and_no_other():
 
 def test_the_defaults_are_the_code_s():
     rows = table("loop", "## Options")
-    loop, agent = assemble._LOOP_DEFAULTS, assemble._AGENT_DEFAULTS
-    assert (
-        rows["max_iterations"][0]
-        == f"{loop['max_iterations']} (`max_turns`: {agent['max_iterations']})"
-    )
-    concurrency = f"{loop['max_concurrent_tools']} ({agent['max_concurrent_tools']})"
+    loop_turns, agent_turns = assemble._LOOP_TURNS, assemble._AGENT_TURNS
+    assert rows["max_iterations"][0] == f"{loop_turns} (`max_turns`: {agent_turns})"
+    loop_tools, agent_tools = assemble._LOOP_TOOLS_AT_ONCE, assemble._AGENT_TOOLS_AT_ONCE
+    concurrency = f"{loop_tools} ({agent_tools})"
     assert rows["max_concurrent_tools"][0] == concurrency
     assert rows["max_calls_per_reply"][0] == str(MAX_CALLS_PER_REPLY)
     plan: Any = assemble.assemble({"model": scripted("x")}, None, "agent_loop")
@@ -119,8 +117,8 @@ def test_the_defaults_are_the_code_s():
     assert rows["max_nudges"][0] == str(Completion.__init__.__kwdefaults__["max_nudges"])
     assert SENTINEL in rows["done_sentinel"][0]
     agents = table("agents", "## Options")
-    assert agents["max_turns"][0] == str(agent["max_iterations"])
-    assert agents["max_concurrent_tools"][0] == str(agent["max_concurrent_tools"])
+    assert agents["max_turns"][0] == str(agent_turns)
+    assert agents["max_concurrent_tools"][0] == str(agent_tools)
 
 
 def test_every_option_of_a_tool_is_listed():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import pytest
 
 import windlass as w
+from tests import option_areas
 from tests.hostile import option_pools as pools
 from tests.hostile.helpers import (
     Tally,
@@ -17,14 +17,10 @@ from tests.hostile.helpers import (
     shown,
     watchdog,
 )
-from windlass.engine import authority_options, context_options
 from windlass.engine import environment as runtimes
 from windlass.errors import BadRequest, ConfigError
 from windlass.runtime.runtime import Runtime
 from windlass.testing import ScriptedModel, scripted
-
-#: CI tries a part of the sets; `make prove-options` all.
-PROVE_OPTIONS = os.environ.get("WINDLASS_PROVE_OPTIONS") == "1"
 
 Door = Callable[[Any, Any, Any, dict[str, Any]], Awaitable[Any]]
 
@@ -232,7 +228,7 @@ async def test_option_sets(name: str) -> None:
 @pytest.mark.filterwarnings("ignore:persistent is now:DeprecationWarning")
 @pytest.mark.parametrize("name", DOORS)
 async def test_many_option_sets(name: str) -> None:
-    for seed in range(2, 12 if PROVE_OPTIONS else 5):
+    for seed in range(2, 12):
         await sweep(name, 1000, seed)
 
 
@@ -265,8 +261,8 @@ async def test_every_wrong_value_about_skills(name: str) -> None:
 
 
 def test_every_option_of_context_and_authority_has_its_pool() -> None:
-    assert set(pools.CONTEXT) | set(pools.OF_SKILLS) == set(context_options.CHECKS)
-    assert set(pools.AUTHORITY) == set(authority_options.CHECKS)
+    assert set(pools.CONTEXT) | set(pools.OF_SKILLS) == option_areas.CONTEXT
+    assert set(pools.AUTHORITY) == option_areas.AUTHORITY
     assert "dry_run" in pools.LOOP
     for right, wrong in (pools.CONTEXT | pools.OF_SKILLS | pools.AUTHORITY).values():
         assert right and len(wrong) > 5

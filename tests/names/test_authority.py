@@ -15,12 +15,14 @@ import pytest
 
 import windlass as w
 from tests.names import authority
+from tests.option_areas import AUTHORITY, CHECKS
 from windlass.access.approval import FIELDS
 from windlass.access.guards import sensitive
 from windlass.cli.main import main
-from windlass.engine.authority_options import CHECKS, AuthorityOptions
+from windlass.engine.keywords import LoopOptions
 from windlass.events import JournalEntry
-from windlass.generate.api import _CHECKS, FinishReason
+from windlass.generate.api import FinishReason
+from windlass.generate.options import GenerateOptions
 from windlass.resources import audit
 from windlass.resources.conversation import ConversationTurn
 from windlass.resources.resource import HOOKS, VERBS
@@ -222,7 +224,7 @@ async def test_what_is_not_built_is_unknown(name: str):
     async with w.Runtime(environ={}) as scope:
         with pytest.raises(w.ConfigError, match=name):
             await scope.models.generate("go", model=scripted("x"), **{name: {}})  # type: ignore
-    assert name not in _CHECKS
+    assert name not in GenerateOptions.__struct_fields__
 
 
 async def test_the_marker_of_what_was_cut():
@@ -238,7 +240,7 @@ async def test_the_marker_of_what_was_cut():
 
 @pytest.mark.parametrize("name", authority.OPTIONS)
 def test_an_option_is_known_checked_and_typed(name: str):
-    assert name in AuthorityOptions.__annotations__ and name in CHECKS and on_a_page(name)
+    assert name in LoopOptions.__annotations__ and name in AUTHORITY and on_a_page(name)
     with pytest.raises(w.ConfigError, match=name):
         w.Agent(scripted("x"), **{name: object()})
 

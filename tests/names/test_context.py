@@ -13,17 +13,17 @@ import pytest
 import windlass as w
 from tests.crash import context_scenes as scenes
 from tests.names import context
+from tests.option_areas import CHECKS, CONTEXT
 from windlass import events, seams
-from windlass.engine.context_options import CHECKS, ContextOptions
-from windlass.engine.judge_options import CHECKS as JUDGEMENT
-from windlass.engine.options import LoopOptions
+from windlass.engine.keywords import LoopOptions
+from windlass.engine.model import has_context_limit
 from windlass.events import JournalEntry, kind_of
 from windlass.events import policy as events_policy
 from windlass.policies import context_callback
-from windlass.policies.compaction import options as compaction_options
-from windlass.policies.compaction.policy import STRATEGIES, Compactor
-from windlass.policies.projection.settings import POLICIES
-from windlass.policies.prompt_defaults import PROMPTS
+from windlass.policies.compaction.options import STRATEGIES
+from windlass.policies.compaction.policy import Compactor
+from windlass.policies.projection.options import POLICIES
+from windlass.policies.prompt_overrides import PROMPTS
 from windlass.policies.scratchpad import pad
 from windlass.policies.tool_narrowing import ToolSurfaceNarrowing
 from windlass.testing import call, scripted
@@ -50,7 +50,8 @@ def test_a_struct(name: str):
 
 
 def test_every_option_is_here():
-    assert set(context.OPTIONS) == set(CHECKS) == set(ContextOptions.__annotations__)
+    assert set(context.OPTIONS) == CONTEXT
+    assert set(LoopOptions.__annotations__) >= CONTEXT
     assert "progress_tool" in LoopOptions.__annotations__
 
 
@@ -72,7 +73,7 @@ KEYS = [(option, key) for option, keys in context.KEYS.items() for key in keys]
 def checked(option: str, value: dict[str, Any]) -> Any:
     if option == "compaction.policy":
         return CHECKS["compaction"]("compaction", {"policy": value}).policy
-    return (CHECKS | JUDGEMENT)[option](option, value)
+    return CHECKS[option](option, value)
 
 
 @pytest.mark.parametrize(("option", "key"), KEYS, ids=lambda value: str(value))
@@ -225,4 +226,4 @@ def test_the_policies_by_name_are_functions_of_a_policy():
         made = getattr(w, function)(author="host")
         assert type(made) is w.CompactionPolicy and made.author == "host" and made.preserve
     assert w.compaction_policy() == w.CompactionPolicy()
-    assert compaction_options.has_context_limit(scripted("x")) is False
+    assert has_context_limit(scripted("x")) is False

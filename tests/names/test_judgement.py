@@ -10,11 +10,11 @@ import pytest
 
 import windlass as w
 from tests.names import judgement
+from tests.option_areas import CHECKS, JUDGEMENT
 from windlass.agents.agent_turn import IterationSummary, JudgeSummary
-from windlass.agents.presets import CaptainKeywords
-from windlass.engine.judge_options import CHECKS
-from windlass.engine.options import LoopOptions
-from windlass.engine.profiles import PROFILES
+from windlass.agents.keywords import CaptainKeywords
+from windlass.engine.keywords import LoopOptions
+from windlass.engine.limit_options import PROFILES
 from windlass.events import JournalEntry, kind_of
 from windlass.policies import loop_state as state
 from windlass.policies import post_turn
@@ -48,7 +48,7 @@ def test_a_class_and_its_parts(name: str):
 
 @pytest.mark.parametrize("name", judgement.OPTIONS)
 def test_an_option_is_known_checked_and_typed(name: str):
-    assert name in LoopOptions.__annotations__ and name in CHECKS
+    assert name in LoopOptions.__annotations__ and name in JUDGEMENT
     with pytest.raises(w.ConfigError, match=name):
         w.Agent(scripted("x"), **{name: object()})
 

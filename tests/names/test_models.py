@@ -10,7 +10,7 @@ import pytest
 import windlass as w
 from tests.names import models as names
 from tests.names.test_names import documented, typed
-from windlass.llm.request import CALL_OPTIONS
+from tests.option_areas import CALL
 from windlass.models.registry.providers import resolve
 from windlass.models.registry.scope import ENDPOINTS
 from windlass.testing import call, scripted
@@ -56,7 +56,7 @@ def test_a_function(name: str):
 
 
 def test_the_options_of_a_call():
-    assert set(names.CALL_OPTIONS) <= CALL_OPTIONS
+    assert set(names.CALL_OPTIONS) <= CALL
 
 
 async def test_the_fields_of_a_reply():

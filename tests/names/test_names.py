@@ -11,13 +11,11 @@ import msgspec
 import pytest
 
 import windlass as w
+from tests import option_areas
 from tests.names import core as heart
 from tests.names import models
 from windlass import errors, events, messages
-from windlass.engine.authority_options import AuthorityOptions
-from windlass.engine.context_options import ContextOptions
-from windlass.engine.judge_options import JudgementOptions
-from windlass.engine.options import LoopOptions
+from windlass.engine.keywords import LoopOptions
 from windlass.testing import scripted
 
 
@@ -91,8 +89,7 @@ def test_a_loop_option_has_a_type(name: str):
 
 def test_there_is_no_loop_option_beyond_the_list():
     extra = set(LoopOptions.__annotations__) - set(heart.LOOP_OPTIONS)
-    areas = set(JudgementOptions.__annotations__) | set(ContextOptions.__annotations__)
-    areas |= set(AuthorityOptions.__annotations__)
+    areas = option_areas.JUDGEMENT | option_areas.CONTEXT | option_areas.AUTHORITY
     assert extra == set(models.TURN_OPTIONS) | areas
 
 

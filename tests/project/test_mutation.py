@@ -16,8 +16,7 @@ from mutation.hook import NOBODY_SAYS, BadMutant, dropper, mutated, touched, wit
 from mutation.lines import SOURCE, Line
 from mutation.mutants import BEFORE_THE_CHECKS, mutants
 from mutation.stories import noticing, stories, told_in
-from windlass.engine.assemble import AGENT_OPTIONS, LOOP_OPTIONS
-from windlass.llm.request import CALL_OPTIONS
+from tests import option_areas
 from windlass.policies.judges.gates import Cadence
 from windlass.policies.judges.options import DoneJudge
 
@@ -33,7 +32,9 @@ def trees(mutant: str) -> dict[str, ast.Module]:
 
 
 def test_every_option_of_every_door_has_a_mutant():
-    assert (LOOP_OPTIONS | AGENT_OPTIONS | CALL_OPTIONS) - BEFORE_THE_CHECKS <= set(NAMES)
+    assert (option_areas.LOOP | option_areas.AGENT | option_areas.CALL) - BEFORE_THE_CHECKS <= set(
+        NAMES
+    )
     for name in BEFORE_THE_CHECKS:
         assert any(mutant.startswith(f"{name}@") for mutant in NAMES)
     for name in (

@@ -9,7 +9,8 @@ import pytest
 
 import windlass as w
 from tests.server.asgi import app_of, post
-from windlass.generate.api import TOOL_ITERATIONS, GenerateResult, Models
+from windlass.generate.api import GenerateResult, Models
+from windlass.generate.options import TOOL_ITERATIONS
 from windlass.server.limits import LIMITS, lower_limits
 from windlass.server.refusal import RequestRefused
 from windlass.testing import call, scripted

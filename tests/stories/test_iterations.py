@@ -105,11 +105,11 @@ async def test_an_adaptive_budget_grows_while_required_tools_are_missing():
 
 
 async def test_what_is_left_out_has_its_usual_value():
-    full = w.IterationBudget(mode="adaptive", max=20).resolved()
+    full = w.IterationBudget(mode="adaptive", max=20).resolve()
     assert (full.initial, full.max, full.extend_by, full.expose) == (5, 20, 2, True)
-    full = w.IterationBudget(mode="adaptive", max=2).resolved()
+    full = w.IterationBudget(mode="adaptive", max=2).resolve()
     assert full.initial == 1
-    full = w.IterationBudget().resolved()
+    full = w.IterationBudget().resolve()
     assert (full.initial, full.max, full.extend_by, full.expose) == (50, 50, 0, False)
 
 

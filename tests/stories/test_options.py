@@ -8,19 +8,15 @@ from typing import Any
 import pytest
 
 import windlass as w
+from tests import option_areas
 from tests.stories.helpers import (
     add,
     kept,
     note,
     said,
 )
-from windlass.engine.assemble import AGENT_OPTIONS, LOOP_OPTIONS
-from windlass.engine.authority_options import AuthorityOptions
-from windlass.engine.context_options import ContextOptions
-from windlass.engine.judge_options import JudgementOptions
-from windlass.engine.options import LoopOptions
+from windlass.engine.keywords import LoopOptions
 from windlass.events import RunStarted
-from windlass.llm.request import CALL_OPTIONS
 from windlass.testing import call, scripted
 
 SETTINGS = {
@@ -337,10 +333,15 @@ def test_every_option_is_known_to_the_walk():
         "interleaved_thinking",
         "anthropic_beta_features",
     }
-    judged = set(JudgementOptions.__annotations__)  # have stories of their own
-    judged |= set(ContextOptions.__annotations__) | set(AuthorityOptions.__annotations__)
+    judged = set(option_areas.JUDGEMENT)  # have stories of their own
+    judged |= option_areas.CONTEXT | option_areas.AUTHORITY
     judged |= {"role", "allowed_tools", "disallowed_tools", "output", "deps_type"}
-    known = set(LoopOptions.__annotations__) | LOOP_OPTIONS | AGENT_OPTIONS | CALL_OPTIONS
+    known = (
+        set(LoopOptions.__annotations__)
+        | option_areas.LOOP
+        | option_areas.AGENT
+        | option_areas.CALL
+    )
     assert known - judged == covered
 
 

@@ -11,7 +11,7 @@ import pytest
 import windlass as w
 from tests.stories.capable_model import able
 from tests.stories.helpers import add, kept
-from windlass.engine.options import ProviderOptions
+from windlass.engine.keywords import ProviderKeywords
 from windlass.models.registry.capabilities import Capabilities
 from windlass.testing import call, scripted
 
@@ -36,7 +36,7 @@ PROVIDERS = (
 
 
 def test_no_provider_is_left_out():
-    assert set(PROVIDERS) == ProviderOptions.__optional_keys__
+    assert set(PROVIDERS) == ProviderKeywords.__optional_keys__
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
@@ -147,7 +147,7 @@ def test_an_agent_says_which_model_it_asks():
 
 
 def test_one_limit_on_tokens_is_enough():
-    with pytest.raises(w.ConfigError, match="the same limit: give one"):
+    with pytest.raises(w.ConfigError, match="the same option: give one"):
         w.Agent(scripted("x"), token_budget=100, max_token_budget=200)
 
 

@@ -9,7 +9,7 @@ import pytest
 import windlass as w
 from tests.stories.capable_model import able
 from tests.stories.helpers import add, kept, results
-from windlass.engine.profiles import PROFILES
+from windlass.engine.limit_options import PROFILES
 from windlass.events import JudgeDecision, Replied, ToolDecided
 from windlass.models.registry.capabilities import Capabilities
 from windlass.testing import call, scripted

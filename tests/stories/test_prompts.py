@@ -19,8 +19,7 @@ from windlass.engine.environment import current_store
 from windlass.events import Framed, Replied
 from windlass.loop.requests import requests_of
 from windlass.models.wrappers.text_tools import as_text
-from windlass.options.prompts import PromptOverrides
-from windlass.policies.prompt_defaults import PROMPTS
+from windlass.policies.prompt_overrides import PROMPTS, PromptOverrides
 from windlass.testing import call, scripted
 
 OK = '{"verdict": "done", "reasoning": "fine", "next_step": ""}'

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
-
-import msgspec
+from typing import Annotated, Any, Final
 
 from windlass.globs import match_name
+from windlass.options.checks import one_of, optional, texts
+from windlass.options.group import Option, OptionStruct
 
 #: From harmless to far-reaching. What says nothing of itself reaches as far as can be.
 LEVELS: Final = ("none", "read_only", "workspace_write", "process_exec", "network")
 
 
-class Ceiling(msgspec.Struct, frozen=True, kw_only=True):
+class Ceiling(OptionStruct, frozen=True, kw_only=True):
     """A ceiling that no grant lifts: `policy={"tools": ["read_*"], "side_effect_level": "read_only"}`."""
 
-    tools: tuple[str, ...] | None = None  # globs
-    side_effect_level: str | None = None  # the highest there may be
+    tools: Annotated[tuple[str, ...] | None, Option(optional(texts))] = None
+    """Patterns of the names that tools may have; None: any."""
+    side_effect_level: Annotated[str | None, Option(optional(one_of(*LEVELS)))] = None
+    """The highest level of side effects that a tool may have."""
 
     def refusal(self, tool: str, annotations: Mapping[str, Any]) -> str | None:
         """Why the tool is above the ceiling; None: it is below."""

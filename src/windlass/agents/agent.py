@@ -16,22 +16,18 @@ from windlass.agents.system_prompt import (
 )
 from windlass.engine import driver
 from windlass.engine.active_runs import detach
-from windlass.engine.assemble import assemble, check_agent
+from windlass.engine.assemble import assemble, parse_agent_options
 from windlass.engine.decisions import check_answers
 from windlass.engine.driver import RunRequest, Start, conduct
 from windlass.engine.environment import Environment, current_environment
 from windlass.engine.input import parse_run_prompt
+from windlass.engine.limit_options import check_budget
+from windlass.engine.model_options import ModelOptions, SettingOptions
 from windlass.engine.open_questions import OnPending
-from windlass.engine.option_checks import budget_of
-from windlass.engine.options import (
-    OF_A_RUN,
-    RunOptions,
-    WatchOptions,
-    check_run,
-    unknown,
-)
 from windlass.engine.ownership import find_session
 from windlass.engine.results import AgentResult
+from windlass.engine.run_options import AgentOptions, RunOptions
+from windlass.engine.tool_options import ToolOptions
 from windlass.errors import ConfigError, safe_repr
 from windlass.events import Event
 from windlass.loop.abort import Abort
@@ -42,15 +38,21 @@ from windlass.loop.sinks import Sink, log
 from windlass.loop.verdict import Outcome
 from windlass.messages import Message
 from windlass.models.base import Model
-from windlass.observe.callbacks import CALLBACKS, NOBODY, Watchers
+from windlass.observe.callbacks import CALLBACKS, NOBODY, CallbackOptions, Watchers
 from windlass.options.checks import words
+from windlass.options.index import OF_A_RUN
+from windlass.options.parse import check_given, unknown_option
 from windlass.store.base import Store
-from windlass.tools.filter import FILTERS, filter_tools
+from windlass.tools.filter import ToolFilterOptions, filter_tools
 from windlass.tools.function import as_tools
 from windlass.tools.tool import Tool
 
 if TYPE_CHECKING:
+    from windlass.engine.keywords import RunKeywords, WatchKeywords
     from windlass.engine.stream import RunStream
+
+#: What belongs to one run; `timeout` is the whole run's here, not a model call's.
+_OF_A_RUN = OF_A_RUN | {"timeout"}
 
 Deps = TypeVar("Deps")
 Output = TypeVar("Output")
@@ -143,7 +145,7 @@ class Agent(Generic[Deps, Output]):
     ) -> None:
         if tools is not None:
             options["tools"] = tools
-        self._options = check_agent(options)
+        self._options = parse_agent_options(options)
         if model is not None:
             self._options["model"] = model
         if system is not None and not callable(system):
@@ -176,7 +178,7 @@ class Agent(Generic[Deps, Output]):
     @property
     def name(self) -> str | None:
         """Its name in traces."""
-        return self._options.get("name")
+        return AgentOptions.read(self._options).name
 
     # ----------------------------------------------------------------- running
 
@@ -186,7 +188,7 @@ class Agent(Generic[Deps, Output]):
         /,
         *,
         deps: Deps | None = None,
-        **options: Unpack[RunOptions],
+        **options: Unpack[RunKeywords],
     ) -> AgentResult[Output]:
         """Run to the end and return the result; its `status` says how it ended.
 
@@ -205,7 +207,7 @@ class Agent(Generic[Deps, Output]):
         /,
         *,
         deps: Deps | None = None,
-        **options: Unpack[RunOptions],
+        **options: Unpack[RunKeywords],
     ) -> AgentResult[Output]:
         """`run`, blocking; works in scripts, threads and notebooks."""
         from windlass.sync import wait
@@ -218,7 +220,7 @@ class Agent(Generic[Deps, Output]):
         /,
         *,
         deps: Deps | None = None,
-        **options: Unpack[RunOptions],
+        **options: Unpack[RunKeywords],
     ) -> RunStream[AgentResult[Output]]:
         """Run and watch: `async with agent.stream("…") as run: async for text in run.text(): …`
 
@@ -252,7 +254,7 @@ class Agent(Generic[Deps, Output]):
         take_over: bool = False,
         on_cancel: Literal["cancel", "park"] = "cancel",
         budget: Limits | dict[str, float] | None = None,
-        **watch: Unpack[WatchOptions],
+        **watch: Unpack[WatchKeywords],
     ) -> AgentResult[Output]:
         """Go on with a parked or killed run, from this or any other process.
 
@@ -274,8 +276,8 @@ class Agent(Generic[Deps, Output]):
             "on_cancel": on_cancel,
         }
         for name in watch:
-            if name not in WatchOptions.__optional_keys__:
-                raise unknown(name, WatchOptions.__optional_keys__, "Agent.resume")
+            if name not in CallbackOptions.__struct_fields__:
+                raise unknown_option(name, CallbackOptions.__struct_fields__, "Agent.resume")
         asked = self._build_request(deps, {**given, **watch, "session_id": session_id})
         asked.session_id = session_id = await find_session(
             asked.store, session_id, asked.caller, asked.runtime, "resume"
@@ -286,7 +288,7 @@ class Agent(Generic[Deps, Output]):
             session_id,
             decisions=decisions,
             results=results,
-            budget=budget_of("budget", budget),
+            budget=check_budget("budget", budget),
         )
         begun.agent, begun.parks = self, asked.parks
         asked.watchers.of(begun.run)
@@ -322,10 +324,10 @@ class Agent(Generic[Deps, Output]):
     def _build_request(self, deps: Deps | None, options: Mapping[str, Any]) -> _RunArguments:
         agent = self
         if options:
-            check_run(options)
-            changes = {name: options[name] for name in options if name not in OF_A_RUN}
+            check_given(options, _OF_A_RUN)
+            changes = {name: options[name] for name in options if name not in _OF_A_RUN}
             if changes:
-                agent = self._with_options(changes, "Agent.run", OF_A_RUN)
+                agent = self._with_options(changes, "Agent.run", _OF_A_RUN)
         return _RunArguments(agent, deps, options)
 
     # ----------------------------------------------------------------- other agents from this one
@@ -342,12 +344,13 @@ class Agent(Generic[Deps, Output]):
             system = words("system", system)
         model = options.pop("model", None)
         other = cast("Agent[Deps, Output]", object.__new__(Agent))
-        other._options = {**self._options, **check_agent(options, door, also)}
+        changed = parse_agent_options(options, door, also)
+        other._options = {**self._options, **changed}
         if model is not None:
             other._options["model"] = model
             for name in ("provider", "model_tier"):
                 other._options.pop(name, None)
-        elif options.get("model_tier") is not None:
+        elif ModelOptions.read(changed).model_tier is not None:
             other._options.pop("model", None)
         other._system, other._plans = system, WeakKeyDictionary()
         return other
@@ -396,12 +399,16 @@ class Agent(Generic[Deps, Output]):
 
     def oddities(self) -> tuple[str, ...]:
         """What is odd about its options, for `on_warning`; else the log has it, once."""
-        if FILTERS.isdisjoint(self._options):
+        if not ToolFilterOptions.is_given(self._options):
             return ()
-        return filter_tools(self._options, as_tools(self._options.get("tools"))).warnings
+        tools = as_tools(ToolOptions.read(self._options).tools)
+        more_may_come = bool(AgentOptions.read(self._options).policies)
+        options = ToolFilterOptions.read(self._options)
+        return filter_tools(options, tools, more_may_come=more_may_come).warnings
 
     def __repr__(self) -> str:
-        model = self._options.get("model") or self._options.get("provider") or "default model"
+        options = ModelOptions.read(self._options)
+        model = options.model or options.provider or "default model"
         return f"<Agent {self.name or ''} {model}>".replace("  ", " ")
 
 
@@ -431,27 +438,27 @@ class _RunArguments:
         own = agent.options
         if options:
             own = {**own, **{name: value for name, value in options.items() if value is not None}}
-        chosen = own.get
-        self.deps = chosen("deps") if deps is None else deps
-        self.session_id: str | None = chosen("session_id")
-        self.caller: Caller | None = chosen("caller")
-        self.abort: Abort | None = chosen("abort")
-        self.run_id: str | None = chosen("run_id")
-        self.request_id: str | None = chosen("request_id")
-        self.conversation_id: str | None = chosen("conversation_id")
-        self.on_pending: OnPending = chosen("on_pending", "keep")
-        self.timeout: float | None = options.get("timeout")  # the agent's own is a model call's
-        self.take_over: bool = chosen("take_over", False)
-        self.parks: bool = chosen("on_cancel") == "park"
-        place = chosen("store")
+        run = RunOptions.read(own)
+        self.deps = run.deps if deps is None else deps
+        self.session_id, self.run_id = run.session_id, run.run_id
+        self.caller, self.abort = run.caller, run.abort
+        self.request_id, self.conversation_id = run.request_id, run.conversation_id
+        self.on_pending: OnPending = run.on_pending
+        self.take_over = run.take_over
+        self.parks = run.on_cancel == "park"
+        # the agent's own is a model call's
+        self.timeout = SettingOptions.read(options).timeout if "timeout" in options else None
+        place = run.store
         self.store = self.runtime.store if place is None else self.runtime.store_at(place)
-        self.watchers = NOBODY
+        self.watchers, callbacks = NOBODY, None
         if not CALLBACKS.isdisjoint(own):
-            self.watchers = Watchers(own, agent.name, agent.oddities)
-        if not FILTERS.isdisjoint(own) and own.get("on_warning") is None and agent.unused:
-            for oddity in agent.oddities():
-                log.warning("%s", oddity)
-        if (kind := chosen("deps_type")) is not None:
+            callbacks = CallbackOptions.read(own)
+            self.watchers = Watchers(callbacks, agent.name, agent.oddities)
+        if ToolFilterOptions.is_given(own) and agent.unused:
+            if callbacks is None or callbacks.on_warning is None:
+                for oddity in agent.oddities():
+                    log.warning("%s", oddity)
+        if (kind := AgentOptions.read(own).deps_type) is not None:
             check_deps(kind, self.deps)
 
     async def begin(self, prompt: Any, watchers: tuple[Callable[[Event], None], ...] = ()) -> Start:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from windlass.engine import driver
-from windlass.engine.assemble import assemble, check_loop
+from windlass.engine.assemble import assemble, parse_loop_options
 from windlass.engine.driver import RunRequest, conduct
 from windlass.engine.environment import current_environment
 from windlass.engine.input import parse_run_prompt
-from windlass.engine.options import LoopKeywords, merge_options
 from windlass.engine.results import LoopResult
+from windlass.engine.run_options import RunOptions
 from windlass.errors import ConfigError
-from windlass.observe.callbacks import sinks_of
+from windlass.observe.callbacks import CallbackOptions, sinks_of
+from windlass.options.parse import merge_options
+
+if TYPE_CHECKING:
+    from windlass.engine.keywords import LoopKeywords
 
 
 async def agent_loop(
@@ -44,29 +48,28 @@ Result = TypeVar("Result", bound=LoopResult)
 async def run_loop(prompt: Any, typed: dict[str, Any], door: str, result: type[Result]) -> Result:
     """Run the loop with these options, as the function of this name does."""
     system = typed.pop("system", None)
-    checked = check_loop(typed, door)
+    values = parse_loop_options(typed, door)
     runtime = current_environment()
-    plan = assemble(runtime.with_defaults(checked), system, "agent_loop")
-    messages = checked.get("messages")
-    session_id = checked.get("session_id")
+    plan = assemble(runtime.with_defaults(values), system, "agent_loop")
+    run = RunOptions.read(values)
     request = RunRequest(
         plan=plan,
         environment=runtime,
-        store=runtime.store_at(place) if (place := checked.get("store")) is not None else None,
-        caller=checked.get("caller"),
-        deps=checked.get("deps"),
-        sinks=sinks_of(checked.get("on_event")),
-        run_id=checked.get("run_id"),
-        request_id=checked.get("request_id"),
-        conversation_id=checked.get("conversation_id"),
-        take_over=checked.get("take_over", False),
+        store=None if run.store is None else runtime.store_at(run.store),
+        caller=run.caller,
+        deps=run.deps,
+        sinks=sinks_of(CallbackOptions.read(values).on_event),
+        run_id=run.run_id,
+        request_id=run.request_id,
+        conversation_id=run.conversation_id,
+        take_over=run.take_over,
     )
     begun = await driver.start(
         request,
-        parse_run_prompt(prompt if messages is None else messages, session_id),
-        session_id,
-        on_pending=checked.get("on_pending", "keep"),
+        parse_run_prompt(prompt if run.messages is None else run.messages, run.session_id),
+        run.session_id,
+        on_pending=run.on_pending,
     )
-    begun.parks = checked.get("on_cancel") == "park"
-    outcome = await conduct(begun, runtime, abort=checked.get("abort"))
+    begun.parks = run.on_cancel == "park"
+    outcome = await conduct(begun, runtime, abort=run.abort)
     return result(begun.run, outcome)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import msgspec
 
 from windlass.agents.agent_loop import run_loop
-from windlass.engine.options import TurnKeywords, merge_options
 from windlass.engine.results import LoopResult
 from windlass.errors import ConfigError
 from windlass.events import IterationEnd, IterationStart, JudgeDecision, Replied, ToolResulted
+from windlass.options.parse import merge_options
+
+if TYPE_CHECKING:
+    from windlass.engine.keywords import TurnKeywords
 
 GUIDANCE = (
     "Work on the request until it is done. Take one concrete step at a time, use the tools you have, "

@@ -8,40 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from copy import deepcopy
-from typing import Any, Final, Unpack, cast
+from typing import TYPE_CHECKING, Any, Final, Unpack, cast
 
 from windlass.agents.agent_loop import agent_loop
 from windlass.callers.caller import Caller, compose, default_llm_caller
-from windlass.callers.common import Other, other
+from windlass.callers.common import other
 from windlass.callers.escalation import with_escalation
 from windlass.callers.logs import with_logging
-from windlass.engine.judge_options import CHECKS
-from windlass.engine.model import model_of
-from windlass.engine.options import LoopKeywords, merge_options
+from windlass.engine.model import resolve_model
+from windlass.engine.model_options import ModelOptions
 from windlass.engine.results import LoopResult
 from windlass.errors import ConfigError, nearest, safe_repr
 from windlass.models.base import Model
 from windlass.models.reasoning import Wish, choose
-from windlass.policies.turn_limit.options import IterationBudget
+from windlass.options.parse import merge_options
+from windlass.policies.turn_limit.options import check_iteration_budget
 from windlass.tools.middleware.call_info import AskedCall
 from windlass.tools.middleware.dry_run import HARMLESS
 from windlass.tools.middleware.layers import MOST_CALLS
 
-
-class CaptainKeywords(LoopKeywords, total=False):
-    """What a captain takes by name: every option of the loop, and which model answers when."""
-
-    system: str
-    cheap_caller: Other
-    frontier_caller: Other
-    escalate_predicate: Callable[..., Any]
-    logging_sink: Callable[[dict[str, Any]], Any]
-
-
-class PresetKeywords(LoopKeywords, total=False):
-    """What the other presets take by name."""
-
-    system: str
+if TYPE_CHECKING:
+    from windlass.agents.keywords import CaptainKeywords, PresetKeywords
 
 
 def _adaptive(initial: int, most: int, step: int) -> dict[str, Any]:
@@ -164,8 +151,9 @@ def agent_budget(
     if overrides is not None and not isinstance(cast("object", overrides), Mapping):
         raise ConfigError(f"the overrides of a budget are a dict, not {safe_repr(overrides)}")
     budget |= overrides or {}
-    checked: IterationBudget = CHECKS["iteration_budget"]("iteration_budget", budget)
-    turns = checked.resolved()
+    checked = check_iteration_budget("iteration_budget", budget)
+    assert checked is not None
+    turns = checked.resolve()
     numbers = {"initial": turns.initial, "max": turns.max, "extend_by": turns.extend_by}
     shows = {} if checked.expose_decisions is None else {"expose_decisions": turns.expose}
     return {"mode": turns.mode, **numbers, **shows}
@@ -244,7 +232,7 @@ def _thinking(name: str, options: Mapping[str, Any], whole: bool) -> Any:
     """What the preset's model is told of thinking; None: nothing."""
     if not whole and not any(options.get(key) for key in ("model", "provider", "model_tier")):
         return None  # nobody knows yet who will be asked
-    caps = model_of(options).capabilities
+    caps = resolve_model(ModelOptions.read(options)).capabilities
     if name == "summary":
         off = "disabled" in caps.thinking_modes and not caps.always_thinks
         return {"mode": "disabled"} if off else None

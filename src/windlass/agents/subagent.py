@@ -10,13 +10,14 @@ from windlass.engine.driver import RunRequest, conduct
 from windlass.engine.environment import current_environment
 from windlass.engine.ownership import owner_of
 from windlass.engine.results import AgentResult, tree_of
+from windlass.engine.run_options import AgentOptions, RunOptions
 from windlass.errors import NoSuchSession
 from windlass.identifiers import child_session_id
 from windlass.loop.ledger import Ledger
 from windlass.loop.reminders import inherit_reminders
 from windlass.loop.run import Run
 from windlass.messages import ToolResult, as_messages
-from windlass.policies.preview.options import for_child
+from windlass.policies.preview.mode import for_child
 from windlass.tools.middleware.agent import AgentTool
 from windlass.tools.tool import Parked, Tool, ToolContext
 
@@ -54,7 +55,7 @@ async def _delegate(
     parent = ctx.scope if isinstance(ctx.scope, Run) else None
     store = parent.store if parent is not None else None
     child_id = child_session_id(ctx.session_id, ctx.call_id)
-    if (kind := agent.options.get("deps_type")) is not None:
+    if (kind := AgentOptions.read(agent.options).deps_type) is not None:
         check_deps(kind, ctx.deps)
     plan = await agent.plan_for(ctx.deps, ctx.caller, child_id, store or runtime.store)
     if parent is not None:
@@ -82,7 +83,7 @@ async def _delegate(
         begun = await driver.start(request, as_messages(task), child_id, reminders=reminders)
     begun.parent = parent
     try:
-        outcome = await conduct(begun, runtime, abort=agent.options.get("abort"))
+        outcome = await conduct(begun, runtime, abort=RunOptions.read(agent.options).abort)
         out: AgentResult[Any] = AgentResult(begun.run, outcome)
     finally:
         if parent is not None:

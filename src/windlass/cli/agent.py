@@ -9,10 +9,11 @@ from typing import Any, NamedTuple, cast
 from windlass.agents.agent import Agent
 from windlass.cli.imports import import_object, load_tools, read_system
 from windlass.cli.options import RunOptions
-from windlass.engine.assemble import assemble, check_loop
+from windlass.engine.assemble import assemble, parse_loop_options
 from windlass.engine.environment import current_environment
-from windlass.engine.model import model_of
-from windlass.engine.options import Budget
+from windlass.engine.limit_options import Budget
+from windlass.engine.model import resolve_model
+from windlass.engine.model_options import ModelOptions
 from windlass.errors import ConfigError, safe_repr
 from windlass.events import JournalEntry
 from windlass.json_types import JsonObject
@@ -132,9 +133,10 @@ def load_plan(path: str) -> Plan:
     """Load the plan of an Agent, or of options for `agent_loop`; no key is needed."""
     found = import_object(path, "--agent")
     if isinstance(found, Mapping):
-        options = check_loop(dict(cast("Mapping[str, Any]", found)))
-        system = options.pop("system", None)
-        options["model"] = NeverAsked(model_of(options))
+        given = dict(cast("Mapping[str, Any]", found))
+        system = given.pop("system", None)
+        options = parse_loop_options(given)
+        options["model"] = NeverAsked(resolve_model(ModelOptions.read(options)))
         for name in ("provider", "model_tier"):
             options.pop(name, None)
         options = current_environment().with_defaults(options)
@@ -148,4 +150,4 @@ def load_plan(path: str) -> Plan:
         raise ConfigError(
             f"--agent {path}: its system prompt is written by a function for each run"
         )
-    return agent.with_(model=NeverAsked(model_of(agent.options))).plan
+    return agent.with_(model=NeverAsked(resolve_model(ModelOptions.read(agent.options)))).plan

@@ -12,6 +12,7 @@ from windlass.cli import text as words
 from windlass.cli.console import ConsoleOutput, out
 from windlass.engine.environment import Environment
 from windlass.engine.model import with_retries
+from windlass.engine.model_options import ModelOptions
 from windlass.errors import BudgetExceeded, ModelError
 from windlass.events import IterationStart, JournalEntry, Replied
 from windlass.json_types import JsonObject
@@ -103,8 +104,8 @@ def _recorded_requests(entries: Sequence[JournalEntry]) -> list[tuple[Comparison
 def _fitting(model: Model) -> Model:
     """The model as a run would reach it; one that has no tools of its own reads them as text."""
     if not model.native_tools:
-        return TextTools(with_retries(model, {}))
-    return with_retries(model, {})
+        return TextTools(with_retries(model, ModelOptions()))
+    return with_retries(model, ModelOptions())
 
 
 async def _ask(model: Model, request: Request, compared: Comparison, books: Ledger) -> str | None:

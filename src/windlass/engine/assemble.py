@@ -1,412 +1,345 @@
-"""From options to a plan: which wrappers, which policies, in which order, and why."""
+"""From options to a plan: the model behind its wrappers, the frame, the policies in their order.
+
+What no option asks for is not loaded.
+"""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from windlass.engine.authority_options import authorizing
-from windlass.engine.context_policies import contexting
-from windlass.engine.judge_policies import judging, turns_of
+from windlass.engine.features import build_policies, names_in
+from windlass.engine.limit_options import LimitOptions, with_profile
 from windlass.engine.model import (
-    PLAIN,
-    bind_model,
-    choice_fits,
-    model_of,
+    build_settings,
+    check_tool_choice,
+    has_context_limit,
     model_resolver,
     needs_native_repair,
-    settings_for,
-    usual_settings,
+    resolve_model,
     with_defaults,
     with_retries,
+    with_tool_format,
 )
-from windlass.engine.options import LoopOptions, validate_options
-from windlass.engine.profiles import BARE, with_profile
-from windlass.engine.tool_policies import around, tooling, with_progress
+from windlass.engine.model_options import (
+    ModelOptions,
+    ProviderDict,
+    ProviderOptions,
+    SettingOptions,
+    check_provider_dict,
+)
+from windlass.engine.run_options import AgentOptions
+from windlass.engine.tool_options import ToolOptions
 from windlass.errors import ConfigError
-from windlass.loop.ledger import NO_LIMITS, Limits
+from windlass.json_types import JsonObject
 from windlass.loop.lifecycle import adopt
-from windlass.loop.plan import BUDGET, MAX_CALLS_PER_REPLY, RESUME_ATTEMPTS, Plan
+from windlass.loop.plan import BUDGET, Plan
 from windlass.loop.policy import Policy
 from windlass.loop.run import Run
+from windlass.loop.sinks import Watcher
+from windlass.messages import ToolSpec
 from windlass.models.base import Model, Settings
-from windlass.models.reasoning import Task
 from windlass.models.registry.capabilities import Capabilities
+from windlass.models.registry.scope import ENDPOINTS
 from windlass.options.checks import words
-from windlass.options.prompts import override, words_of
-from windlass.policies.budget import BudgetGuard
-from windlass.policies.build import About
-from windlass.policies.compaction.options import has_context_limit
-from windlass.policies.completion import SENTINEL, Mode
-from windlass.policies.preview.options import (
-    MODE,
-    as_begun,
-    foreseeing,
-    mode_of,
-)
-from windlass.policies.result_cap import ResultCap
-from windlass.policies.tool_surface import contract_of
-from windlass.policies.turn_limit.options import Turns
-from windlass.tools.filter import FILTERS, filter_tools
+from windlass.options.group import Check, Values
+from windlass.options.index import SETTLED
+from windlass.options.parse import parse_options
+from windlass.options.prompts import Prompts
+from windlass.output.options import OutputOptions
+from windlass.policies.build import BuildContext, ChangeOptions, Mode
+from windlass.policies.completion import add_contract, choose_sentinel
+from windlass.policies.post_turn import CHANGED
+from windlass.policies.preview.mode import MODE, PLAN, as_begun, effects_mode, wrap_policies
+from windlass.policies.progress import ProgressOptions
+from windlass.policies.turn_limit.options import choose_turns
+from windlass.tools.filter import ToolFilterOptions, filter_tools
 from windlass.tools.function import as_tools
 from windlass.tools.tool import Tool
 
 if TYPE_CHECKING:
     from windlass.output.policy import TypedAnswer
-    from windlass.policies.post_turn import Change
-    from windlass.policies.progress import ProgressTool
     from windlass.policies.tool_search.plan import ToolSearchPlan
 
-LOOP_OPTIONS = LoopOptions.__optional_keys__ | {"system"}
-AGENT_OPTIONS = (LOOP_OPTIONS - {"max_iterations", "persistent", "messages", "run_id"}) | {
-    "max_turns",
-    "max_token_budget",
-    "role",
-    "allowed_tools",
-    "disallowed_tools",
-    "output",
-    "deps_type",
-}
-_PER_RUN = (
-    "session_id",
-    "take_over",
-    "on_cancel",
-    "store",
-    "on_event",
-    "abort",
-    "caller",
-    "deps",
-    "run_id",
-    "messages",
-    "request_id",
-    "conversation_id",
-    "on_pending",
-)
-
-_LOOP_DEFAULTS = {"max_iterations": 50, "max_concurrent_tools": 1}
-_AGENT_DEFAULTS = {"max_iterations": 10, "max_concurrent_tools": 16}
-_DEFAULT_CAP = ResultCap()
-_NOBODY = Model()  # in a plan that has no model yet
+_LOOP_TURNS: Final = 50
+_AGENT_TURNS: Final = 10
+_TOOL_LAYERS: Final = names_in("engine.tool_layers")
+_LOOP_TOOLS_AT_ONCE: Final = 1
+_AGENT_TOOLS_AT_ONCE: Final = 16
 
 
-def check_loop(options: Mapping[str, Any], door: str = "agent_loop") -> dict[str, Any]:
-    """The options of `agent_loop`, checked."""
-    return validate_options(options, LOOP_OPTIONS, door)
+def parse_loop_options(given: Mapping[str, Any], where: str = "agent_loop") -> dict[str, Any]:
+    """Check the options of `agent_loop`, or of a function that takes the same."""
+    return parse_options(
+        given, "loop", where, find_check=find_provider_check(given), also=("system",)
+    )
 
 
-def check_agent(
-    options: Mapping[str, Any], door: str = "Agent", also: frozenset[str] = frozenset()
+def parse_agent_options(
+    given: Mapping[str, Any], where: str = "Agent", also: Iterable[str] = ()
 ) -> dict[str, Any]:
-    """The options of `Agent`, checked; its own names for common things become the common ones."""
-    checked = validate_options(options, AGENT_OPTIONS, door, also)
-    if "max_turns" in checked:
-        checked["max_iterations"] = checked.pop("max_turns")
-    if "max_token_budget" in checked:
-        if "token_budget" in checked:
-            raise ConfigError("token_budget and max_token_budget are the same limit: give one")
-        checked["token_budget"] = checked.pop("max_token_budget")
-    return checked
+    """Check the options of an `Agent`; `also` are names that are taken apart from these."""
+    also = ("system", *also)
+    return parse_options(given, "agent", where, find_check=find_provider_check(given), also=also)
 
 
-def assemble(options: Mapping[str, Any], system: str | None, door: str) -> Plan:
-    """A plan for runs through this door."""
+def find_provider_check(given: Mapping[str, Any]) -> Callable[[object], Check | None]:
+    """Return what finds the check of a provider's own dict, if a name is one of a provider."""
+
+    def find_check(name: object) -> Check | None:
+        model = given.get("model")
+        own = model.provider if isinstance(model, Model) else None
+        is_provider = isinstance(name, str) and (name in ("mock", own) or name in ENDPOINTS)
+        return check_provider_dict if is_provider else None
+
+    return find_check
+
+
+@dataclass(slots=True)
+class _Frame:
+    """What stands before the messages of a request, while it is put together."""
+
+    system: str | None
+    tools: tuple[Tool, ...]
+    settings: Settings
+    offered: tuple[ToolSpec, ...] | None = None
+
+
+def assemble(values: Values, system: str | None, door: str) -> Plan:
+    """Build the plan of runs with these options: a model, a frame, policies."""
     if system is not None:
         system = words("system", system)
-    if _FEW.issuperset(options):
-        model = model_of(options)
-        if not model.remote and model.provider != "mock":  # else a file may speak of it
-            return _simple(options, model, system, door)
-    options = with_profile(options)
-    model = model_of(options)
-    options = with_defaults(options, model)
-    drifting = needs_native_repair(model, options)
-    model = with_retries(model, options)
+    given, values = values, with_profile(values)
+    model_options = ModelOptions.read(values)
+    model = resolve_model(model_options)
+    values = with_defaults(values, model)
+    repairs = needs_native_repair(model, values)
+    model = with_retries(model, model_options)
     model.check()
-    tools = as_tools(options.get("tools"))
-    if not FILTERS.isdisjoint(options):
-        tools = filter_tools(options, tools).tools
-    if "tool_choice" in options and not options.get("policies"):  # these may bring tools
-        progress: ProgressTool | None = options.get("progress_tool")
-        also = () if progress is None else (progress.name,)
-        choice_fits(options, [*[tool.name for tool in tools], *also])
-    tools = around(options, tools)
-    mode, task = _mode(options, model, bool(tools)), _task(tools)
-    caps = model.capabilities
-    settings = settings_for(options, caps, model.provider, task)
-    disclosure = None
-    if options.get("tool_search") is not None:
-        from windlass.policies.tool_search.plan import plan_tool_search
-
-        disclosure = plan_tool_search(options, tools, model, text=mode == "text")
-    answer = None
-    if (kind := options.get("output")) is not None:
-        from windlass.output.policy import build_typed_answer
-
-        among_words = mode == "text" or _sentinel(options, mode) is not None
-        answer = build_typed_answer(kind, caps, tools, settings, among_words=among_words)
-    bound = has_context_limit(model)
-    plan = _build_plan(
-        options, system, door, mode, tools, settings, bound, caps, disclosure, answer
+    caps, options, agent = model.capabilities, ToolOptions.read(values), AgentOptions.read(values)
+    given_tools = as_tools(options.tools)
+    tools = _choose_tools(values, agent, given_tools)
+    mode = _choose_mode(options, model, has_tools=bool(tools))
+    sentinel = choose_sentinel(values, mode)
+    prompts: Prompts = values.get("prompts")
+    task = "agent" if tools else "chat"
+    frame = _Frame(system, tools, build_settings(values, caps, model.provider, task))
+    search = _plan_search(values, frame, model, is_text=mode == "text")
+    answer = _build_answer(values, frame, caps, among_words=mode == "text" or sentinel is not None)
+    has_progress = _complete_frame(values, frame, mode, sentinel, prompts, search, answer)
+    if answer is not None:
+        model = answer.wrap(model)
+    called = _choose_mode(options, model, has_tools=True) if has_progress else mode
+    formatted = with_tool_format(model, called, repairs)
+    limit_options = LimitOptions.read(values)
+    limits = limit_options.build(_LOOP_TURNS if door == "agent_loop" else _AGENT_TURNS)
+    turns = choose_turns(values, limits, limit_options.limits.iterations)
+    if turns is not None:
+        limits = msgspec.structs.replace(limits, iterations=turns.initial)
+    effects = _choose_effects(values)
+    ctx = BuildContext(
+        values=values,
+        door=door,
+        tools=frame.tools,
+        given_tools=given_tools,
+        mode=mode,
+        is_bounded=has_context_limit(model),
+        caps=caps,
+        limits=limits,
+        turns=turns,
+        sentinel=sentinel,
+        prompts=prompts,
+        user_policies=agent.policies,
+        reads_text_calls=formatted is not model,
+        resolve_model=model_resolver(model_options),
+        change_options=_change_options(given, system, door),
+        answer=answer,
+        tool_search=None if search is None else search.policy,
     )
-    if answer is not None and answer.wanted.means == "tool":
-        from windlass.output.policy import InWords
-
-        model = InWords(model, answer.wanted)
-    if mode == "none" and options.get("progress_tool") is not None:
-        mode = _mode(options, model, True)  # how the one tool there is must be called
-    return bind_model(plan, model, mode, drifting, options)
+    policies = build_policies(ctx)
+    if effects is not None:
+        policies = wrap_policies(policies, effects)
+    _check_names(policies)
+    return _build_plan(ctx, formatted, frame, policies, _describe(ctx, effects))
 
 
-def _simple(options: Mapping[str, Any], model: Model, system: str | None, door: str) -> Plan:
-    """The plan of an agent that is a model of this process and a few tools: made in a hurry."""
-    model.check()
-    tools = as_tools(options.get("tools"))
-    mode: Mode = "none" if not tools else "native" if model.native_tools else "text"
-    caps = model.capabilities
-    thinks = caps if caps.thinking else None
-    turns, name = options.get("max_iterations"), options.get("name")
-    plan = _usual(door, system, mode, tools, turns, name, thinks, has_context_limit(model))
-    return plan.of(model) if mode != "text" else bind_model(plan, model, mode, False, options)
+def _choose_tools(values: Values, agent: AgentOptions, given: tuple[Tool, ...]) -> tuple[Tool, ...]:
+    """Choose the tools of an agent, each as it will run."""
+    tools = given
+    if ToolFilterOptions.is_given(values):
+        options = ToolFilterOptions.read(values)
+        tools = filter_tools(options, tools, more_may_come=bool(agent.policies)).tools
+    choice = SettingOptions.read(values).tool_choice
+    if choice is not None and not agent.policies:  # these may bring tools
+        progress = ProgressOptions.read(values).progress_tool
+        also = () if progress is None else (progress.name,)
+        check_tool_choice(choice, [*[tool.name for tool in tools], *also])
+    if _TOOL_LAYERS.isdisjoint(values):
+        return tools
+    from windlass.engine.tool_layers import wrap_tools
+
+    return wrap_tools(values, tools)
 
 
-def _changing(options: Mapping[str, Any], system: str | None, door: str) -> Change:
-    """What puts options into effect that a callback changes in the middle of a run."""
+def _choose_mode(options: ToolOptions, model: Model, *, has_tools: bool) -> Mode:
+    chosen = options.tool_format
+    if not has_tools:
+        return "native" if chosen == "native" else "none"
+    return chosen if chosen is not None else "native" if model.native_tools else "text"
 
-    async def change(run: Run, changed: dict[str, Any], llm: dict[str, Any]) -> None:
-        from windlass.policies.post_turn import CHANGED
 
-        check = check_loop if door == "agent_loop" else check_agent
+def _plan_search(
+    values: Values, frame: _Frame, model: Model, *, is_text: bool
+) -> ToolSearchPlan | None:
+    if "tool_search" not in values:
+        return None
+    from windlass.policies.tool_search.plan import ToolSearchOptions, plan_tool_search
+
+    search = ToolSearchOptions.read(values).tool_search
+    if search is None:
+        return None
+    choice = SettingOptions.read(values).tool_choice
+    forced = ProviderDict.read(values, model.provider).force_native_tool_search
+    return plan_tool_search(
+        search, frame.tools, model, text=is_text, tool_choice=choice, forced=forced
+    )
+
+
+def _build_answer(
+    values: Values, frame: _Frame, caps: Capabilities, *, among_words: bool
+) -> TypedAnswer | None:
+    kind = OutputOptions.read(values).output
+    if kind is None:
+        return None
+    from windlass.output.policy import build_typed_answer
+
+    return build_typed_answer(kind, caps, frame.tools, frame.settings, among_words=among_words)
+
+
+def _complete_frame(
+    values: Values,
+    frame: _Frame,
+    mode: Mode,
+    sentinel: str | None,
+    prompts: Prompts,
+    search: ToolSearchPlan | None,
+    answer: TypedAnswer | None,
+) -> bool:
+    """Add to the frame what behaviours bring along; return whether the only tool is one of these."""
+    if sentinel is not None:
+        frame.system = add_contract(frame.system, prompts, mode, sentinel)
+    if search is not None:
+        frame.tools, frame.offered = search.tools, search.offered
+        frame.system, frame.settings = search.add_to_frame(frame.system, frame.settings)
+    progress = ProgressOptions.read(values).progress_tool
+    if progress is not None:
+        frame.tools, frame.system = progress.add_to(frame.tools, frame.system)
+        if frame.offered is not None:
+            frame.offered = (*frame.offered, frame.tools[-1].spec)
+    if answer is not None:
+        built = answer.build_frame(frame.system, frame.tools, frame.offered, frame.settings)
+        frame.system, frame.offered, frame.settings = built.system, built.tools, built.settings
+    return progress is not None and mode == "none"
+
+
+def _choose_effects(values: Values) -> JsonObject | None:
+    """Choose what becomes of effects: a preview, a plan that is done, or nothing special."""
+    if "dry_run" not in values and "plan" not in values:
+        return None
+    from windlass.engine.tool_layers import ToolLayerOptions
+    from windlass.policies.preview.options import PreviewOptions
+
+    rehearsed = ToolLayerOptions.read(values).dry_run == PLAN
+    return effects_mode(PreviewOptions.read(values).plan, rehearsed=rehearsed)
+
+
+def _change_options(values: Values, system: str | None, door: str) -> ChangeOptions:
+    """Return what puts options into effect that a callback changes in the middle of a run."""
+
+    async def change(run: Run, changed: JsonObject, llm: JsonObject) -> None:
+        parse = parse_loop_options if door == "agent_loop" else parse_agent_options
         for name in changed:
-            if name in _SETTLED:
+            if name in SETTLED:
                 raise ConfigError(f"next_options: {name} is settled when a run begins")
-        now = {**options, **check(changed)}
+        system_given = changed.get("system", system)
+        now = {**values, **parse({n: v for n, v in changed.items() if n != "system"})}
         if llm:
-            now["llm_options"] = {**(now.get("llm_options") or {}), **llm}
-        plan = as_begun(assemble(now, now.pop("system", system), door), run.plan.metadata)
+            now["llm_options"] = {**(ProviderOptions.read(now).llm_options or {}), **llm}
+        plan = as_begun(assemble(now, system_given, door), run.plan.metadata)
         plan.metadata = {**(plan.metadata or {}), CHANGED: True}
         await adopt(run, plan, "post_turn_callback")
 
     return change
 
 
-_SETTLED = frozenset({*_PER_RUN, "name", "role", "llm_transcript_dir", "output", "deps_type"})
-
-
-def _task(tools: Sequence[Tool]) -> Task:
-    """What a loop is for, where nobody says."""
-    return "agent" if tools else "chat"
-
-
-_FEW = frozenset({"model", "tools", "max_iterations", "name"})
-
-
-@functools.lru_cache(maxsize=64)
-def _usual(
-    door: str,
-    system: str | None,
-    mode: Mode,
-    tools: tuple[Tool, ...],
-    turns: int | None,
-    name: str | None,
-    thinks: Capabilities | None,
-    bound: bool,
-) -> Plan:
-    """Agents that differ in little else than their model are made again and again."""
-    options = {"name": name} if turns is None else {"name": name, "max_iterations": turns}
-    settings = usual_settings(thinks, _task(tools)) if thinks is not None else PLAIN
-    return _build_plan(options, system, door, mode, tools, settings, bound, thinks)
-
-
-def _build_plan(
-    options: Mapping[str, Any],
-    system: str | None,
-    door: str,
-    mode: Mode,
-    tools: tuple[Tool, ...],
-    settings: Settings,
-    bound: bool,
-    caps: Capabilities | None,
-    disclosure: ToolSearchPlan | None = None,
-    answer: TypedAnswer | None = None,
-) -> Plan:
-    """All of a plan but its model."""
-    defaults = _LOOP_DEFAULTS if door == "agent_loop" else _AGENT_DEFAULTS
-    given, sentinel = system, _sentinel(options, mode)
-    if sentinel is not None:
-        system = _with_contract(options, system, mode, sentinel)
-    if disclosure is not None:
-        tools = disclosure.tools
-        system, settings = disclosure.add_to_frame(system, settings)
-    offered = disclosure.offered if disclosure is not None else None
-    progress: ProgressTool | None = options.get("progress_tool")
-    if progress is not None:
-        tools, system = with_progress(progress, tools, system)
-        offered = None if offered is None else (*offered, tools[-1].spec)
-    tools_about = tooling(options)
-    if answer is not None:
-        frame = answer.build_frame(system, tools, offered, settings)
-        system, offered, settings = frame.system, frame.tools, frame.settings
-    limits, turns = _limits(options, defaults["max_iterations"])
-    most = limits.iterations if turns is None else turns.max
-    about = About(options, tools, mode, bound, caps, most, sentinel, model_resolver(options))
-    judges = judging(
-        options,
-        mode,
-        sentinel,
-        turns,
-        about.named,
-        _changing(options.get(BARE, options), given, door),
-    )
-    return Plan(
-        _NOBODY,
-        door=door,
-        name=options.get("name"),
-        system=system,
-        tools=tools,
-        settings=settings,
-        policies=_policies(
-            options, judges, tools_about.policies, limits, door, about, disclosure, answer
-        ),
-        limits=limits,
-        concurrency=options.get("max_concurrent_tools", defaults["max_concurrent_tools"]),
-        eager=options.get("eager_tools", True),
-        tool_timeout=options.get("tool_timeout", 120.0),
-        validation=options.get("tool_arg_validation", "strict"),
-        metadata=_metadata(options, mode, sentinel),
-        watchers=tools_about.watchers,
-        offered=offered,
-        role=options.get("role"),
-        resume_attempts=options.get("max_resume_attempts", RESUME_ATTEMPTS),
-        denied=frozenset(options.get("disallowed_tools") or ()),
-        max_calls_per_reply=options.get("max_calls_per_reply", MAX_CALLS_PER_REPLY),
-    )
-
-
-def _mode(options: Mapping[str, Any], model: Model, tools: bool) -> Mode:
-    chosen = options.get("tool_format")
-    if not tools:
-        return "native" if chosen == "native" else "none"
-    return chosen if chosen is not None else "native" if model.native_tools else "text"
-
-
-def _sentinel(options: Mapping[str, Any], mode: Mode) -> str | None:
-    if "done_sentinel" in options:
-        return options["done_sentinel"]
-    return SENTINEL if options.get("loop_until_done") and mode != "native" else None
-
-
-def _with_contract(
-    options: Mapping[str, Any], system: str | None, mode: Mode, sentinel: str
-) -> str | None:
-    contract = contract_of(options, mode, sentinel)
-    if not isinstance(contract, str):
-        return system  # a function writes it: see `prompting`
-    return f"{system}\n\n{contract}" if system else contract
-
-
-def _limits(options: Mapping[str, Any], iterations: int) -> tuple[Limits, Turns | None]:
-    """What a run may spend, and its limit on turns where that is more than a number."""
-    limits, turns = _fixed_limits(options, iterations), turns_of(options, iterations)
-    if turns is not None:
-        limits = msgspec.structs.replace(limits, iterations=turns.initial)
-    return limits, turns
-
-
-def _fixed_limits(options: Mapping[str, Any], iterations: int) -> Limits:
-    limits: Limits = options.get("budget") or NO_LIMITS
-    tokens = options.get("token_budget")
-    if tokens is not None and limits.tokens is not None:
-        raise ConfigError("token_budget and budget.tokens are the same limit: give one of them")
-    turns = options.get("max_iterations", limits.iterations)
-    turns = iterations if turns is None else turns
-    if limits is NO_LIMITS and tokens is None:
-        return _turns_only(turns)
-    tokens = limits.tokens if tokens is None else tokens
-    return msgspec.structs.replace(limits, iterations=turns, tokens=tokens)
-
-
-def _said_limits(options: Mapping[str, Any]) -> dict[str, float]:
-    """The limits that somebody asked for: whoever resumes the run is held to them."""
-    limits: Limits = options.get("budget") or NO_LIMITS
-    tokens = options.get("token_budget")
-    turns = options.get("max_iterations", limits.iterations)
-    said = {
-        "iterations": turns,
-        "tokens": limits.tokens if tokens is None else tokens,
-        "usd": limits.usd,
-        "seconds": limits.seconds,
-    }
-    return {name: value for name, value in said.items() if value is not None}
-
-
-@functools.lru_cache(maxsize=64)
-def _turns_only(turns: int) -> Limits:
-    return Limits(iterations=turns)
-
-
-def _policies(
-    options: Mapping[str, Any],
-    judges: list[Policy[Any]],
-    calls: Sequence[Policy[Any]],
-    limits: Limits,
-    door: str,
-    about: About,
-    disclosure: ToolSearchPlan | None,
-    answer: TypedAnswer | None,
-) -> list[Policy[Any]]:
-    chosen: list[Policy[Any]] = []
-    if limits.tokens is not None or limits.usd is not None:  # first: nobody overrules a budget
-        chosen.append(BudgetGuard("after_turn" if door == "agent_loop" else "before_tools"))
-    chosen += authorizing(
-        options, about.tools
-    )  # before all who look at a call: what may not run is nobody's
-    if answer is not None:  # before the judges: nobody judges what cannot be taken
-        chosen.append(answer)
-    chosen += judges
-    chosen += calls  # after the judges: nobody is asked about a call that they answer
-    if options.get("llm_caller") is not None:
-        from windlass.callers.contract import TurnTold
-
-        chosen.append(TurnTold())  # it decides nothing: a caller is told which turn it is asked in
-    if disclosure is not None:
-        chosen.append(disclosure.policy)  # before whoever narrows what is on offer
-    chosen += contexting(about)
-    chosen += options.get("policies", ())
-    if override(options, "agent.continue") is not None:  # after all who may have said something
-        from windlass.policies.frame_prompts import GoOn
-
-        chosen.append(GoOn(words_of(options, "agent.continue", "Continue.")))
-    if options.get("closing_answer"):
-        from windlass.policies.closing_answer import WORDS, ClosingAnswer
-
-        chosen.append(ClosingAnswer(words_of(options, "agent.closing_answer", WORDS)))
-    size = options.get("tool_result_max_bytes")
-    chosen.append(_DEFAULT_CAP if size is None else ResultCap(size))  # last: cut before others look
-    if (mode := mode_of(options)) is not None:
-        chosen = foreseeing(chosen, mode)
-    if len(chosen) > 1:
-        _names_differ(chosen)
-    return chosen
-
-
-def _names_differ(policies: list[Policy[Any]]) -> None:
+def _check_names(policies: Sequence[Policy[Any]]) -> None:
     names = [policy.name for policy in policies]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
         raise ConfigError(f"there are two policies named {twice!r}; a name is a memory's key")
 
 
-def _metadata(options: Mapping[str, Any], mode: Mode, sentinel: str | None) -> dict[str, Any]:
-    about: dict[str, Any] = {"mode": mode}
-    if sentinel is not None:
-        about["sentinel"] = sentinel
-    if (foreseen := mode_of(options)) is not None:
-        about[MODE] = foreseen
-    if said := _said_limits(options):
+def _describe(ctx: BuildContext, effects: JsonObject | None) -> JsonObject:
+    """Describe the run for its record."""
+    about: JsonObject = {"mode": ctx.mode}
+    if ctx.sentinel is not None:
+        about["sentinel"] = ctx.sentinel
+    if effects is not None:
+        about[MODE] = effects
+    if said := LimitOptions.read(ctx.values).given():
         about[BUDGET] = said
-    if options.get("schema_retries"):
-        about["schema_retries"] = options["schema_retries"]  # judges read it there
+    if retries := OutputOptions.read(ctx.values).schema_retries:
+        about["schema_retries"] = retries  # judges read it there
     return about
+
+
+def _build_watchers(values: Values) -> tuple[Callable[[Run], Watcher], ...]:
+    watchers: tuple[Callable[[Run], Watcher], ...] = ()
+    if not _TOOL_LAYERS.isdisjoint(values):
+        from windlass.engine.tool_layers import build_watchers
+
+        watchers = build_watchers(values)
+    if "llm_transcript_dir" in values:
+        from windlass.observe.transcript_file import TranscriptFileOptions, transcript_in
+
+        folder = TranscriptFileOptions.read(values).llm_transcript_dir
+        if folder is not None:
+            watchers = (*watchers, transcript_in(folder))
+    return watchers
+
+
+def _build_plan(
+    ctx: BuildContext,
+    model: Model,
+    frame: _Frame,
+    policies: Sequence[Policy[Any]],
+    metadata: JsonObject,
+) -> Plan:
+    values = ctx.values
+    options, agent = ToolOptions.read(values), AgentOptions.read(values)
+    watchers = _build_watchers(values)
+    at_once = _LOOP_TOOLS_AT_ONCE if ctx.door == "agent_loop" else _AGENT_TOOLS_AT_ONCE
+    return Plan(
+        model,
+        door=ctx.door,
+        name=agent.name,
+        system=frame.system,
+        tools=frame.tools,
+        settings=frame.settings,
+        policies=policies,
+        limits=ctx.limits,
+        concurrency=options.max_concurrent_tools or at_once,
+        eager=options.eager_tools,
+        tool_timeout=options.tool_timeout,
+        validation=options.tool_arg_validation,
+        metadata=metadata,
+        watchers=watchers,
+        offered=frame.offered,
+        role=agent.role,
+        resume_attempts=LimitOptions.read(values).max_resume_attempts,
+        denied=frozenset(ToolFilterOptions.read(values).disallowed_tools or ()),
+        max_calls_per_reply=options.max_calls_per_reply,
+    )

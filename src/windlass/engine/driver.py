@@ -53,7 +53,7 @@ from windlass.loop.verdict import Finish, Outcome, Stop, Suspend
 from windlass.messages import Message
 from windlass.models.meter import RunScope, current_run
 from windlass.observe.telemetry import in_use
-from windlass.policies.preview.options import MODE, as_begun
+from windlass.policies.preview.mode import MODE, as_begun
 from windlass.store.base import InboxItem, Journal, Store
 from windlass.store.memory import MemoryStore
 

@@ -1,31 +1,40 @@
-"""The model that options name, and what stands between it and a run: callers, retries, tools as text."""
+"""The model that options name, what stands between it and a run, and the settings of its calls.
+
+Wrappers and tables of providers are loaded when a model needs them: one of this process does not.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, Final, cast
+from typing import Any, Final
 
-from windlass.engine.judge_policies import Named
-from windlass.engine.option_checks import CHECKS
-from windlass.engine.options import with_environment
+from windlass.engine.model_options import (
+    SETTINGS,
+    ModelOptions,
+    ProviderDict,
+    ProviderOptions,
+    ReasoningOptions,
+    SettingOptions,
+)
 from windlass.errors import ConfigError, nearest, safe_repr
-from windlass.loop.plan import Plan
-from windlass.loop.policy import moments_of
+from windlass.json_types import JsonObject
 from windlass.models.base import Model, Settings
 from windlass.models.reasoning import Task, Wish, choose
 from windlass.models.registry.capabilities import Capabilities
+from windlass.models.registry.scope import environ
 from windlass.options.checks import no_key
-from windlass.options.prompts import words_of
-from windlass.policies.completion import Mode
+from windlass.options.group import Values
+from windlass.options.parse import check_option
+from windlass.policies.build import Mode, ModelResolver
 
 
-def model_of(options: Mapping[str, Any]) -> Model:
-    """The model that the options name, or the one they hold."""
-    model = options.get("model")
+def resolve_model(options: ModelOptions) -> Model:
+    """Return the model that the options name, or the one they hold."""
+    model, tier = options.model, options.model_tier
     if isinstance(model, Model):
-        for name in ("provider", "model_tier"):
-            if options.get(name) is not None:
+        for name, value in (("provider", options.provider), ("model_tier", tier)):
+            if value is not None:
                 raise ConfigError(f"{name} goes with a model's name, not with a Model object")
         if type(model.name) is not str or type(model.provider) is not str:
             raise ConfigError(
@@ -34,221 +43,206 @@ def model_of(options: Mapping[str, Any]) -> Model:
         return model
     from windlass.models.registry.providers import resolve
 
-    tier = options.get("model_tier")
     if tier is None:
-        return resolve(model, options.get("provider"))
+        return resolve(model, options.provider)
     if model is not None:
         raise ConfigError("model_tier and model both say which model is asked: give one of them")
-    return resolve(None, options.get("provider"), tier=tier)
+    return resolve(None, options.provider, tier=tier)
 
 
-def choice_fits(options: Mapping[str, Any], names: Sequence[str]) -> None:
+def check_tool_choice(choice: str | JsonObject | None, names: Sequence[str]) -> None:
     """Refuse to demand a tool that is not there: no provider takes such a request."""
-    choice = options.get("tool_choice")
     if isinstance(choice, dict):
-        name = cast("dict[str, str]", choice)["name"]
+        name = choice["name"]
         if name not in names:
             raise ConfigError(f"tool_choice names {name!r}, which no tool is{nearest(name, names)}")
     elif choice == "required" and not names:
         raise ConfigError('tool_choice="required" needs tools to choose from')
 
 
-def with_retries(model: Model, options: Mapping[str, Any]) -> Model:
-    """The model behind the caller that the options name, tried again where that can help."""
-    retries = None
-    if not _REACHING.isdisjoint(options):
-        retries = options.get("llm_retries")
-        if options.get("llm_caller") is not None:
-            from windlass.callers.caller import as_caller
+def has_context_limit(model: Model) -> bool:
+    """Return whether the model takes only so much; one of this process that names no limit has none."""
+    return model.remote or model.context_window is not None or model.provider == "mock"
 
-            model = as_caller(options["llm_caller"]).around(model)
+
+def with_retries(model: Model, options: ModelOptions) -> Model:
+    """Return the model behind the caller that the options name, tried again where that can help."""
+    if options.llm_caller is not None:
+        from windlass.callers.caller import as_caller
+
+        model = as_caller(options.llm_caller).around(model)
+    retries = options.llm_retries
     if model.remote or retries is not None:
-        # a network fails now and then; what runs in this process does not, nor what is retried already
         from windlass.models.wrappers.retry import Retrying
 
+        # a network fails now and then; what runs in this process does not, nor what is retried already
         retries = 2 if retries is None else retries
-        delay = options.get("llm_backoff_ms")
+        delay = options.llm_backoff_ms
         model = Retrying(model, retries + 1, base_delay=2.0 if delay is None else delay / 1000)
     return model
 
 
-_REACHING = frozenset({"llm_caller", "llm_retries"})
+def needs_native_repair(model: Model, values: Values) -> bool:
+    """Return whether the model may use its native tools in another way than they are meant.
+
+    What runs in this process does not.
+    """
+    return model.remote or model.provider == "mock" or "native_tool_fallback" in values
 
 
-def needs_native_repair(model: Model, options: Mapping[str, Any]) -> bool:
-    """May the model fail to use its native tools as they are meant? What runs in this process does not."""
-    return model.remote or model.provider == "mock" or "native_tool_fallback" in options
-
-
-def with_tool_format(model: Model, mode: Mode, drifting: bool) -> Model:
-    """The model as this way of calling tools needs it."""
+def with_tool_format(model: Model, mode: Mode, repairs: bool) -> Model:
+    """Return the model as this way of calling tools needs it."""
     if mode == "text":
         from windlass.models.wrappers.text_tools import TextTools
 
-        model = TextTools(model)
-    elif drifting and mode == "native":
+        return TextTools(model)
+    if repairs and mode == "native":
         from windlass.models.wrappers.native_tools import Native
 
-        model = Native(model)
+        return Native(model)
     return model
 
 
-def bind_model(
-    plan: Plan, model: Model, mode: Mode, drifting: bool, options: Mapping[str, Any]
-) -> Plan:
-    """Bind a plan to its model. Where calls are read out of text, the model hears of those that are not."""
-    bound = plan.of(with_tool_format(model, mode, drifting))
-    if bound.model is model:
-        return bound
-    from windlass.policies.quoted_calls import FEEDBACK, WORDS, QuotedCalls
+def model_resolver(options: ModelOptions) -> ModelResolver:
+    """Return what finds models that settings of behaviours name; what they leave open is the run's."""
 
-    words = words_of(options, "agent.quoted_tool_call", WORDS)
-    feedback = FEEDBACK if words is WORDS else QuotedCalls(words)
-    *others, last = bound.policies  # the cap on results stays the last
-    bound.policies = (*others, feedback, last)
-    bound.moments = moments_of(bound.policies)
-    bound.deliberates = bound.moments.deliberates
-    return bound
-
-
-def model_resolver(options: Mapping[str, Any]) -> Named:
-    """Models that judges' settings name; what these leave open is as the loop has it."""
-
-    def ask(provider: str | None, model: str | Model | None) -> Model:
-        found = model_of({"provider": provider, "model": model, **_left_open(provider, model)})
+    def resolve_named(provider: str | None, model: str | Model | None) -> Model:
+        found = resolve_model(_fill_in(options, provider, model))
         found.check()
-        return with_retries(found, {})
+        return with_retries(found, _PLAIN_MODEL)
 
-    def _left_open(provider: str | None, model: str | Model | None) -> dict[str, str]:
-        if isinstance(model, Model) or (provider is not None and model is not None):
-            return {}
-        own = model_of(options)
-        if model is None:
-            return {"model": own.name} if provider == own.provider else {}
-        try:
-            model_of({"provider": own.provider, "model": model})
-        except ConfigError:  # it names a provider itself, or the loop's is none that has others
-            return {}
-        return {"provider": own.provider}
-
-    return ask
+    return resolve_named
 
 
-# From options to the settings that go with every model call, as the model at hand understands them.
+_PLAIN_MODEL: Final = ModelOptions()
 
 
-#: The options that are settings under their own name.
-SAME: Final = frozenset(
-    {
-        "max_tokens",
-        "temperature",
-        "top_p",
-        "top_k",
-        "stop",
-        "seed",
-        "frequency_penalty",
-        "presence_penalty",
-        "tool_choice",
-        "cache",
-        "stream",
-        "timeout",
-        "task_kind",
-        "interleaved_thinking",
-        "parallel_tool_calls",
-    }
-)
-_REASONING: Final = frozenset(
-    {"thinking", "reasoning_policy", "reasoning_scale", "reasoning_task", "reasoning_effort"}
-)
-_ALL: Final = SAME | _REASONING | {"anthropic_beta_features"}
-_OURS: Final = frozenset(
-    {"force_native_tool_search"}
-)  # keys of a provider's dict that are not sent
-
-PLAIN: Final = Settings()
+def _fill_in(
+    options: ModelOptions, provider: str | None, model: str | Model | None
+) -> ModelOptions:
+    named = ModelOptions(provider=provider, model=model)
+    if isinstance(model, Model) or (provider is not None and model is not None):
+        return named
+    own = resolve_model(options)
+    if model is None:
+        same = provider == own.provider
+        return ModelOptions(provider=provider, model=own.name) if same else named
+    within = ModelOptions(provider=own.provider, model=model)
+    try:
+        resolve_model(within)
+    except ConfigError:  # it names a provider itself, or the run's is none that has others
+        return named
+    return within
 
 
-def with_defaults(options: Mapping[str, Any], model: Model) -> Mapping[str, Any]:
-    """The options, below them what `[llm.model_defaults]` says of the model, then the environment."""
+# --------------------------------------------------------------------------- settings
+
+_REASONING: Final = frozenset(ReasoningOptions.__struct_fields__)
+_NO_SETTINGS: Final = Settings()
+_STREAM_WORDS = {
+    "1": True,
+    "true": True,
+    "yes": True,
+    "on": True,
+    "0": False,
+    "false": False,
+    "no": False,
+    "off": False,
+}
+
+
+def with_defaults(values: Values, model: Model) -> Values:
+    """Add below the options what `[llm.model_defaults]` says of the model, then the environment."""
     if model.remote:
-        return with_environment(_with_file(options, model))
+        return _with_environment(_with_file(values, model))
     # an object of the user's own: no file speaks of it
-    return _with_file(options, model) if model.provider == "mock" else options
+    return _with_file(values, model) if model.provider == "mock" else values
 
 
-def _with_file(options: Mapping[str, Any], model: Model) -> Mapping[str, Any]:
+def _with_environment(values: Values) -> Values:
+    """Add what a variable chooses of a call that leaves the machine, where nobody else does."""
+    said = environ().get("WINDLASS_LLM_STREAM")
+    llm_options = ProviderOptions.read(values).llm_options or {}
+    if not said or "stream" in values or "stream" in llm_options:
+        return values
+    stream = _STREAM_WORDS.get(said.strip().lower())
+    if stream is None:
+        raise ConfigError(f"WINDLASS_LLM_STREAM is true or false, not {safe_repr(said)}")
+    return {**values, "stream": stream}
+
+
+def _with_file(values: Values, model: Model) -> Values:
     from windlass.models.registry.providers import model_defaults
 
     found = model_defaults(model.provider, model.name)
     if not found:
-        return options
-    said = {name for name, value in options.items() if value is not None}
-    said.update(cast("Mapping[str, Any]", options.get("llm_options") or {}))
+        return values
+    said = {name for name, value in values.items() if value is not None}
+    said.update(ProviderOptions.read(values).llm_options or {})
     if not _REASONING.isdisjoint(said):  # one word on thinking silences all the weaker ones
         said |= _REASONING
     try:
-        checked = {n: CHECKS[n](n, value) for n, value in found.items() if n not in said}
+        checked = {name: check_option(name, found[name]) for name in found if name not in said}
     except ConfigError as error:
         raise ConfigError(
             f"{error}; [llm.model_defaults] says so of {model.provider}:{model.name}"
         ) from None
-    return {**options, **checked}
+    return {**values, **checked}
 
 
-def settings_for(
-    options: Mapping[str, Any], caps: Capabilities, provider: str, task: Task
-) -> Settings:
-    """The settings of each call to a model that can do `caps`; `llm_options` have the last word.
+def build_settings(values: Values, caps: Capabilities, provider: str, task: Task) -> Settings:
+    """Build the settings of each call to a model that can do `caps`; `llm_options` have the last word.
 
     `task` is what the door is for, where nobody says what the work is.
     """
-    own = options.get(provider)
-    extra = options.get("llm_options")
-    if not extra and not own and _ALL.isdisjoint(options):
-        return usual_settings(caps, task) if caps.thinking else PLAIN
-    if extra:
-        options = {**options, **_turn_options(extra)}
-    chosen: dict[str, Any] = {name: options[name] for name in SAME & options.keys()}
-    chosen["thinking"] = _thinking(options, caps, task)
-    if beta := options.get("anthropic_beta_features"):
+    own = ProviderDict.read(values, provider)
+    options = ProviderOptions.read(values)
+    if not options.llm_options and own.sent is None and SETTINGS.isdisjoint(values):
+        return usual_settings(caps, task) if caps.thinking else _NO_SETTINGS
+    if options.llm_options:
+        values = {**values, **_check_llm_options(options.llm_options)}
+        options = ProviderOptions.read(values)
+    chosen = {name: values[name] for name in SettingOptions.__struct_fields__ if name in values}
+    if beta := options.anthropic_beta_features:
         chosen["beta"] = beta
-    if own:
-        chosen["extra"] = {name: own[name] for name in own if name not in _OURS} or None
-    return Settings(**chosen)
+    if own.sent is not None:
+        chosen["extra"] = own.sent
+    return Settings(thinking=_choose_thinking(values, caps, task), **chosen)
 
 
 @lru_cache(maxsize=256)
 def usual_settings(caps: Capabilities, task: Task) -> Settings:
-    """What a model that thinks is told when no option says anything; one object for many runs."""
+    """Build the settings of a model that thinks when no option says anything; one object for many runs."""
     thinking = choose(caps, Wish(task=task))
-    return PLAIN if thinking is None else Settings(thinking=thinking)
+    return _NO_SETTINGS if thinking is None else Settings(thinking=thinking)
 
 
-def _turn_options(extra: Mapping[str, Any]) -> dict[str, Any]:
+def _check_llm_options(extra: JsonObject) -> JsonObject:
     for name in extra:
-        if name not in _ALL:
-            raise no_key("llm_options", name, _ALL)
-    return {name: CHECKS[name](name, value) for name, value in extra.items()}
+        if name not in SETTINGS:
+            raise no_key("llm_options", name, SETTINGS)
+    return {name: check_option(name, value) for name, value in extra.items()}
 
 
-def _thinking(options: Mapping[str, Any], caps: Capabilities, task: Task) -> Any:
-    asked, effort = options.get("thinking"), options.get("reasoning_effort")
-    if effort is not None:
-        _agree(asked, effort)
+def _choose_thinking(values: Values, caps: Capabilities, task: Task) -> Any:
+    options = ReasoningOptions.read(values)
+    if options.reasoning_effort is not None:
+        _check_agreement(options.thinking, options.reasoning_effort)
     wish = Wish(
-        asked,
-        effort,
-        options.get("reasoning_policy", "auto"),
-        options.get("reasoning_scale", "medium"),
-        options.get("reasoning_task") or task,
-        options.get("max_tokens"),
+        options.thinking,
+        options.reasoning_effort,
+        options.reasoning_policy,
+        options.reasoning_scale,
+        options.reasoning_task or task,
+        SettingOptions.read(values).max_tokens,
     )
     return choose(caps, wish)
 
 
-def _agree(asked: Any, effort: str) -> None:
-    """Two words on the same thing must not contradict each other."""
-    if asked is False or (isinstance(asked, dict) and asked.get("mode") == "disabled"):  # pyright: ignore[reportUnknownMemberType]
+def _check_agreement(thinking: bool | JsonObject | None, effort: str) -> None:
+    """Refuse two options on the same thing that contradict each other."""
+    words = thinking if isinstance(thinking, dict) else {}
+    if thinking is False or words.get("mode") == "disabled":
         raise ConfigError("thinking is off and reasoning_effort is given: leave one of them out")
-    if isinstance(asked, dict) and asked.get("effort", effort) != effort:  # pyright: ignore[reportUnknownMemberType]
+    if words.get("effort", effort) != effort:
         raise ConfigError("thinking.effort and reasoning_effort are the same: give one of them")

@@ -14,12 +14,12 @@ import msgspec
 from windlass import errors
 from windlass.access.caller import Caller
 from windlass.engine import driver
-from windlass.engine.assemble import assemble, check_loop
+from windlass.engine.assemble import assemble, parse_loop_options
 from windlass.engine.driver import RunRequest, Start
 from windlass.engine.environment import Environment
 from windlass.engine.input import parse_run_prompt
-from windlass.engine.options import LoopOptions, unknown
 from windlass.engine.results import LoopResult
+from windlass.engine.run_options import AgentOptions, RunOptions
 from windlass.engine.stream import RunStream
 from windlass.errors import (
     BudgetExceeded,
@@ -31,6 +31,7 @@ from windlass.errors import (
 )
 from windlass.events import Replied, TextDelta, ToolCallReady, ToolResulted
 from windlass.generate.conversation import Keeper, conversation_of
+from windlass.generate.options import GenerateOptions, parse_generate_options
 from windlass.generate.policies import (
     NoFailure,
     ReturnCalls,
@@ -51,17 +52,12 @@ from windlass.loop.policy import Policy
 from windlass.loop.resume_input import Allow, Deny
 from windlass.loop.verdict import Outcome
 from windlass.messages import ToolCall
-from windlass.observe.callbacks import sinks_of
-from windlass.options.checks import (
-    boolean,
-    number,
-    one_of,
-    optional,
-)
+from windlass.observe.callbacks import CallbackOptions, sinks_of
+from windlass.policies.result_cap import ResultCapOptions
 from windlass.usage import Usage
 
 if TYPE_CHECKING:
-    from windlass.resources.conversation import ConversationResource
+    from windlass.generate.keywords import GenerateOpts
 
 FinishReason: TypeAlias = Literal["stop", "length", "tool_calls", "content_filter"]
 _FINISHED: dict[str, FinishReason] = {
@@ -70,47 +66,6 @@ _FINISHED: dict[str, FinishReason] = {
     "tool_use": "tool_calls",
     "max_tokens": "length",
     "refusal": "content_filter",
-}
-_CAP = 65536
-TOOL_ITERATIONS = 10  # rounds of tools, where nobody says otherwise
-
-
-class GenerateOpts(LoopOptions, total=False):
-    """What `generate` takes: its own options, and what shapes a model call or guards a tool call.
-
-    `max_tokens` is for the whole loop here: prompts, replies and what tools answer.
-    """
-
-    tool_mode: Literal["auto", "return"]
-    max_tool_iterations: int
-    max_output_tokens: int | None
-    max_cost_usd: float | None
-    tool_parallelism: Literal["parallel", "serial"]
-    tool_error_mode: Literal["recover", "abort"]
-    include_tool_trace: bool
-    conversation: ConversationResource | str | None
-    system: str
-
-
-_CHECKS: JsonObject = {
-    "tool_mode": one_of("auto", "return"),
-    "max_tool_iterations": number(0, whole=True),
-    "max_tokens": optional(number(1, whole=True)),
-    "max_output_tokens": optional(number(1, whole=True)),
-    "max_cost_usd": optional(number(0)),
-    "tool_parallelism": one_of("parallel", "serial"),
-    "tool_error_mode": one_of("recover", "abort"),
-    "include_tool_trace": boolean,
-}
-_OWN = frozenset({*_CHECKS, "conversation", "tools", "system"})
-#: What a loop takes and `generate` says otherwise, or has no use for.
-_NOT = {
-    "max_iterations": "max_tool_iterations",
-    "token_budget": "max_tokens",
-    "budget": "max_tokens and max_cost_usd",
-    "max_concurrent_tools": "tool_parallelism",
-    "messages": "the input itself",
-    "persistent": "nothing",
 }
 
 
@@ -169,8 +124,8 @@ class Models:
         """
         with self._environment.as_current():
             asked = _GenerateRequest(self._environment, dict(options))
-        begun = await asked.begin(input, sinks_of(asked.loop.get("on_event")))
-        outcome = await driver.conduct(begun, self._environment, abort=asked.loop.get("abort"))
+        begun = await asked.begin(input, sinks_of(asked.on_event))
+        outcome = await driver.conduct(begun, self._environment, abort=asked.run.abort)
         return asked.answer(_result(begun, outcome))
 
     async def resume(
@@ -199,8 +154,8 @@ class Models:
         )
         with self._environment.as_current():
             asked = _GenerateRequest(self._environment, found.options, found)
-        begun = await asked.go_on(sinks_of(asked.loop.get("on_event")))
-        outcome = await driver.conduct(begun, self._environment, abort=asked.loop.get("abort"))
+        begun = await asked.go_on(sinks_of(asked.on_event))
+        outcome = await driver.conduct(begun, self._environment, abort=asked.run.abort)
         return asked.answer(_result(begun, outcome))
 
     async def resume_stream(
@@ -243,12 +198,12 @@ class Models:
     async def _pieces(
         self, asked: _GenerateRequest, begin: Callable[[Sequence[Any]], Awaitable[Start]]
     ) -> AsyncGenerator[GenerateChunk]:
-        sinks = sinks_of(asked.loop.get("on_event"))
+        sinks = sinks_of(asked.on_event)
         stream: RunStream[LoopResult] = RunStream(
             lambda pipe: begin((pipe, *sinks)),
             _result,
             self._environment,
-            abort=asked.loop.get("abort"),
+            abort=asked.run.abort,
         )
         async with stream as run:
             streamed = False
@@ -282,27 +237,24 @@ class _GenerateRequest:
     def __init__(
         self, environment: Environment, given: JsonObject, found: Continuation | None = None
     ) -> None:
-        known = GenerateOpts.__optional_keys__
-        for name in given:
-            if name in _NOT:
-                raise ConfigError(f"generate has no option {name!r}: it is {_NOT[name]} here")
-            if name not in known:
-                raise unknown(name, known, "generate")
-        own = {n: _CHECKS[n](n, given[n]) if n in _CHECKS else given[n] for n in given if n in _OWN}
+        own, loop = parse_generate_options(given)
         self.environment, self.own, self.given = environment, own, given
-        self.caller: Caller | None = given.get("caller")
+        self.loop = parse_loop_options(loop, "generate")
+        self.run, self.on_event = (
+            RunOptions.read(self.loop),
+            CallbackOptions.read(self.loop).on_event,
+        )
+        self.caller = self.run.caller
         self.found = found
         self.keeper: Keeper | None = None if found is None else found.keeper
-        if own.get("conversation") is not None:
-            self.keeper = Keeper(conversation_of(environment, own["conversation"], self.caller))
-        self.returns = own.get("tool_mode") == "return"
-        self.loop = check_loop({n: v for n, v in given.items() if n not in _OWN}, "generate")
-        self.tools = self._tools(own.get("tools"))
+        if own.conversation is not None:
+            self.keeper = Keeper(conversation_of(environment, own.conversation, self.caller))
+        self.tools = self._tools(own.tools)
         self.plan = self._plan()
 
     def _tools(self, wanted: object) -> list[Any]:
         """All that the caller may use, or those that are named; tools may be handed in as well."""
-        if self.returns and wanted is None:
+        if self.own.returns and wanted is None:
             return []
         known = {tool.name: tool for tool in self.environment.tools(self.caller or Caller.local())}
         if wanted is None:
@@ -325,18 +277,17 @@ class _GenerateRequest:
 
     def _plan(self) -> Plan:
         own, loop = self.own, dict(self.loop)
-        rounds = own.get("max_tool_iterations", TOOL_ITERATIONS)
-        cap = loop.get("tool_result_max_bytes", _CAP)
-        policies: list[Policy[Any]] = [*loop.pop("policies", ())]
-        policies.append(ReturnCalls() if self.returns else ToolRounds(rounds))
-        if own.get("tool_error_mode") == "abort":
+        rounds = own.max_tool_iterations
+        policies: list[Policy[Any]] = [*AgentOptions.read(loop).policies]
+        policies.append(ReturnCalls() if own.returns else ToolRounds(rounds))
+        if own.tool_error_mode == "abort":
             policies.append(NoFailure())
-        if own.get("max_tokens") is not None:
-            policies.append(ToolOutputCounts(cap))
+        if own.max_tokens is not None:
+            policies.append(ToolOutputCounts(ResultCapOptions.read(loop).tool_result_max_bytes))
         if self.keeper is not None:
             policies.append(self.keeper)
-        limits = Limits(tokens=own.get("max_tokens"), usd=own.get("max_cost_usd"))
-        serial = own.get("tool_parallelism") == "serial"
+        limits = Limits(tokens=own.max_tokens, usd=own.max_cost_usd)
+        serial = own.tool_parallelism == "serial"
         typed = {
             **loop,
             "tools": self.tools,
@@ -345,10 +296,10 @@ class _GenerateRequest:
             "max_concurrent_tools": 1 if serial else 16,
             "budget": limits,
         }
-        if own.get("max_output_tokens") is not None:
-            typed["max_tokens"] = own["max_output_tokens"]
-        options = self.environment.with_defaults(check_loop(typed, "generate"))
-        return assemble(options, own.get("system"), "generate")
+        if own.max_output_tokens is not None:
+            typed["max_tokens"] = own.max_output_tokens
+        options = self.environment.with_defaults(parse_loop_options(typed, "generate"))
+        return assemble(options, own.system, "generate")
 
     async def begin(self, input: Any, sinks: Sequence[Any]) -> Start:
         """The run that answers."""
@@ -356,8 +307,8 @@ class _GenerateRequest:
             return await self._begin(input, sinks)
 
     async def _begin(self, input: Any, sinks: Sequence[Any]) -> Start:
-        loop = self.loop
-        messages = parse_run_prompt(input, loop.get("session_id"))
+        run = self.run
+        messages = parse_run_prompt(input, run.session_id)
         if self.keeper is not None:
             before = await self.keeper.open_messages()
             if isinstance(input, str):
@@ -367,36 +318,34 @@ class _GenerateRequest:
             else:
                 self.keeper.before = 0  # a list is a history of its own
             self.plan.metadata = {**(self.plan.metadata or {}), **self.keeper.metadata}
-        place = loop.get("store")
         request = RunRequest(
             plan=self.plan,
             environment=self.environment,
-            store=None if place is None else self.environment.store_at(place),
+            store=None if run.store is None else self.environment.store_at(run.store),
             caller=self.caller,
-            deps=loop.get("deps"),
+            deps=run.deps,
             sinks=sinks,
-            run_id=loop.get("run_id"),
-            request_id=loop.get("request_id"),
+            run_id=run.run_id,
+            request_id=run.request_id,
             conversation_id=self.keeper.conversation.id
             if self.keeper is not None
-            else loop.get("conversation_id"),
-            take_over=loop.get("take_over", False),
+            else run.conversation_id,
+            take_over=run.take_over,
         )
-        on_pending = loop.get("on_pending", "keep")
-        begun = await driver.start(request, messages, loop.get("session_id"), on_pending=on_pending)
-        begun.parks = loop.get("on_cancel") == "park"
+        begun = await driver.start(request, messages, run.session_id, on_pending=run.on_pending)
+        begun.parks = run.on_cancel == "park"
         return begun
 
     async def _waits(self, session_id: str | None) -> bool:
         """Does the conversation wait for a parked run? It takes no prompt, or that is discarded."""
         if session_id is None:
             return False
-        place = self.loop.get("store")
+        place = self.run.store
         home = self.environment.store if place is None else self.environment.store_at(place)
         parked = await find_parked(home, session_id)
         if parked is None:
             return False
-        if self.loop.get("on_pending") != "discard":
+        if self.run.on_pending != "discard":
             raise parked
         options = {n: v for n, v in self.given.items() if n not in OF_THE_SESSION}
         found = await read_continuation(self.environment, session_id, None, None, options)
@@ -407,21 +356,21 @@ class _GenerateRequest:
 
     async def go_on(self, sinks: Sequence[Any]) -> Start:
         """The run that was parked or killed."""
-        found, loop = self.found, self.loop
+        found, run = self.found, self.run
         assert found is not None
         request = RunRequest(
             plan=self.plan,
             environment=self.environment,
             store=found.home,
             caller=found.given_caller,
-            deps=loop.get("deps"),
+            deps=run.deps,
             sinks=sinks,
-            take_over=loop.get("take_over", False),
+            take_over=run.take_over,
         )
         begun = await driver.resume(
             request, found.session_id, decisions=found.decisions, results=found.results
         )
-        begun.parks = loop.get("on_cancel") == "park"
+        begun.parks = run.on_cancel == "park"
         return begun
 
     def answer(self, result: LoopResult) -> GenerateResult:
@@ -431,13 +380,13 @@ class _GenerateRequest:
             raise self._error(result, trace)
         replies = [e for e in result.entries if type(e) is Replied and e.purpose is None]
         last = replies[-1] if replies else None
-        calls = last.message.tool_calls if last is not None and self.returns else ()
+        calls = last.message.tool_calls if last is not None and self.own.returns else ()
         return GenerateResult(
             last.message.text if last is not None else "",
             _FINISHED.get(last.stop_reason, "stop") if last is not None else "stop",
             result.usage,
             calls,
-            trace if self.own.get("include_tool_trace") else None,
+            trace if self.own.include_tool_trace else None,
             result.cost_usd,
             last.model if last is not None else None,
             result.session_id,
@@ -458,12 +407,12 @@ class _GenerateRequest:
         return error
 
 
-def _which(result: LoopResult, own: JsonObject) -> str:
+def _which(result: LoopResult, own: GenerateOptions) -> str:
     """Which limit was reached, by the name that the caller gave it."""
     name = {"tokens": "max_tokens", "usd": "max_cost_usd", "iterations": "max_tool_iterations"}.get(
         result.stop_reason or "", result.stop_reason or "a limit"
     )
-    allowed = own.get(name, TOOL_ITERATIONS if name == "max_tool_iterations" else None)
+    allowed = getattr(own, name, None)
     return f"{name} is reached" if allowed is None else f"{name}={allowed} is reached"
 
 

@@ -10,6 +10,7 @@ from windlass.engine.decisions import Given, check_answers
 from windlass.engine.environment import Environment
 from windlass.engine.ownership import caller_of_resumed, find_session, owner_of
 from windlass.engine.results import PendingCall
+from windlass.engine.run_options import RunOptions
 from windlass.errors import ConfigError, NoSuchSession, Suspended, safe_repr
 from windlass.generate.conversation import KEPT, Conversation, Keeper
 from windlass.json_types import JsonObject
@@ -76,8 +77,9 @@ async def read_continuation(
     for name in OF_THE_SESSION:
         if name in options:
             raise ConfigError(f"resume has no option {name!r}: the session knows it")
-    place, given = options.get("store"), options.get("caller")
-    home = environment.store if place is None else environment.store_at(place)
+    run = RunOptions.read(options)
+    given = run.caller
+    home = environment.store if run.store is None else environment.store_at(run.store)
     key = await find_session(home, session_id, given, environment, "resume")
     entries = await home.read(key)
     begun = standing(entries).run

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import msgspec
 
-from windlass.engine.options import CallKeywords, merge_options
 from windlass.engine.transcript import events_of, told_by
 from windlass.errors import StreamBroken
 from windlass.events import JournalEntry, LiveEvent, StreamRestarted, TextDelta, ToolCallReady
@@ -18,7 +17,11 @@ from windlass.llm.scope import ask_once
 from windlass.loop.reply import cost_of
 from windlass.messages import Block, Message, Thinking, ToolCall
 from windlass.models.base import Emit, Model, Response, silent
+from windlass.options.parse import merge_options
 from windlass.usage import NO_USAGE, Usage
+
+if TYPE_CHECKING:
+    from windlass.engine.keywords import CallKeywords
 
 
 class LLMResult(msgspec.Struct, frozen=True):

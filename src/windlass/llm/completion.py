@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, Unpack
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
 import msgspec
 
-from windlass.engine.model import model_of, settings_for, with_defaults, with_retries
-from windlass.engine.options import (
-    CompletionKeywords,
-    ModelOptions,
-    merge_options,
-    validate_options,
-)
+from windlass.engine.assemble import find_provider_check
+from windlass.engine.model import build_settings, resolve_model, with_defaults, with_retries
+from windlass.engine.model_options import ModelOptions
+from windlass.engine.run_options import RunOptions
 from windlass.errors import ConfigError
 from windlass.llm.call import LLMResult, call_until_valid
 from windlass.llm.continuation import new_past
@@ -23,8 +20,11 @@ from windlass.messages import Message, Text
 from windlass.models.base import Completion, Emit, Frame, Model, Request, Response, silent
 from windlass.models.wrappers.base import Holding
 from windlass.options.checks import words
+from windlass.options.parse import merge_options, parse_options
 
-COMPLETION_OPTIONS = ModelOptions.__optional_keys__ | {"suffix", "system"}
+if TYPE_CHECKING:
+    from windlass.engine.keywords import CompletionKeywords
+
 _ON: Final = (
     "The user's message is the beginning of a text. Answer with what comes next, from exactly where "
     "it ends, and with nothing else: do not repeat it, explain nothing, use no code fence."
@@ -66,22 +66,29 @@ async def llm_completion(
 def _prepare_completion(
     prefix: Any, suffix: str | None, system: str | None, typed: dict[str, Any]
 ) -> PreparedCall:
-    options = validate_options(typed, COMPLETION_OPTIONS, "llm_completion")
+    values = parse_options(
+        typed,
+        "completion",
+        "llm_completion",
+        find_check=find_provider_check(typed),
+        also=("suffix", "system"),
+    )
     prefix = words("prefix", prefix)
     suffix = None if suffix is None else words("suffix", suffix) or None
     if not prefix and suffix is None:
         raise ConfigError("llm_completion needs a text to go on from")
     system = None if system is None else words("system", system)
-    model = model_of(options)
-    chosen = with_defaults(options, model)
-    settings = settings_for(chosen, model.capabilities, model.provider, "chat")
+    model_options = ModelOptions.read(values)
+    model = resolve_model(model_options)
+    chosen = with_defaults(values, model)
+    settings = build_settings(chosen, model.capabilities, model.provider, "chat")
     how = _ON if suffix is None else _BETWEEN
     shown = prefix if suffix is None else f"<before>{prefix}</before>\n<after>{suffix}</after>"
     frame = Frame(f"{system}\n\n{how}" if system else how, (), settings)
     completing = _Completing(model, Completion(prefix, suffix, system, settings))
     request = Request((Message("user", (Text(shown),)),), frame)
-    who = Who.of(options, "llm_completion")
-    return PreparedCall(with_retries(completing, options), request, past=new_past(), who=who)
+    who = Who.of(RunOptions.read(values), "llm_completion")
+    return PreparedCall(with_retries(completing, model_options), request, past=new_past(), who=who)
 
 
 class _Completing(Holding):

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
+from windlass.engine.assemble import find_provider_check
 from windlass.engine.input import parse_prompt
-from windlass.engine.model import choice_fits, model_of, settings_for, with_defaults, with_retries
-from windlass.engine.options import CallOptions, validate_options
+from windlass.engine.model import (
+    build_settings,
+    check_tool_choice,
+    resolve_model,
+    with_defaults,
+    with_retries,
+)
+from windlass.engine.model_options import ModelOptions, ProviderDict, SettingOptions
+from windlass.engine.run_options import RunOptions
+from windlass.engine.tool_options import ToolOptions
 from windlass.errors import BadRequest, ConfigError
 from windlass.llm.continuation import Past, new_past, read_transcript
 from windlass.llm.scope import NOBODY, Who
@@ -17,12 +26,14 @@ from windlass.llm.tool_search import Searching
 from windlass.messages import Message
 from windlass.models.base import Frame, Model, Request
 from windlass.models.history import audit
+from windlass.models.wrappers.text_tools import TextTools
 from windlass.options.checks import words
+from windlass.options.group import Values
+from windlass.options.parse import parse_options
+from windlass.output.options import OutputOptions
 from windlass.output.plan import OutputPlan, plan_output
-from windlass.policies.tool_search.plan import plan_tool_search
+from windlass.policies.tool_search.plan import ToolSearchOptions, plan_tool_search
 from windlass.tools.function import as_tools
-
-CALL_OPTIONS = CallOptions.__optional_keys__ | {"system"}
 
 
 class PreparedCall(msgspec.Struct, frozen=True):
@@ -45,44 +56,54 @@ def prepare(
         if system is not None:
             raise ConfigError("system is given twice: as the second argument and as an option")
         system = typed.pop("system")
-    options = validate_options(typed, CALL_OPTIONS, door)
-    messages, past, continued = _build_messages(prompt, options, door)
+    values = parse_options(
+        typed, "call", door, find_check=find_provider_check(typed), also=("system",)
+    )
+    output = OutputOptions.read(values)
+    messages, past, continued = _build_messages(prompt, values, output, door)
     if system is not None:
         system = words("system", system)
-    model = model_of(options)
-    chosen = with_defaults(options, model)
+    model_options = ModelOptions.read(values)
+    model = resolve_model(model_options)
+    chosen = with_defaults(values, model)
     caps = model.capabilities
-    tools = as_tools(options.get("tools"))
-    choice_fits(options, [tool.name for tool in tools])
+    tools = as_tools(ToolOptions.read(values).tools)
+    choice = SettingOptions.read(values).tool_choice
+    check_tool_choice(choice, [tool.name for tool in tools])
     specs = tuple(tool.spec for tool in tools)
-    settings = settings_for(chosen, caps, model.provider, "chat")
+    settings = build_settings(chosen, caps, model.provider, "chat")
     system = _with_summary(system, past, messages)
-    disclosure = None
-    if options.get("tool_search") is not None:
-        disclosure = plan_tool_search(options, tools, model, text=not model.native_tools)
+    disclosure, wanted = None, ToolSearchOptions.read(values).tool_search
+    if wanted is not None:
+        disclosure = plan_tool_search(
+            wanted,
+            tools,
+            model,
+            text=not model.native_tools,
+            tool_choice=choice,
+            forced=ProviderDict.read(values, model.provider).force_native_tool_search,
+        )
     if disclosure is not None:
         specs, (system, settings) = disclosure.offered, disclosure.add_to_frame(system, settings)
     frame = Frame(system, specs, settings)
-    shape = plan_output(options, caps, frame)
+    shape = plan_output(output, caps, frame)
     if shape is not None:
         frame = shape.add_to_frame(frame)
-    model = with_retries(model, options)
+    model = with_retries(model, model_options)
     if frame.tools and not model.native_tools:
-        from windlass.models.wrappers.text_tools import TextTools
-
         model = TextTools(model)
     search = None
     if disclosure is not None:
         model = search = Searching(model, disclosure)
-    who = Who.of(options, door)
+    who = Who.of(RunOptions.read(values), door)
     return PreparedCall(model, Request(messages, frame), shape, past, continued, search, who)
 
 
 def _build_messages(
-    prompt: Any, options: Mapping[str, Any], door: str
+    prompt: Any, values: Values, output: OutputOptions, door: str
 ) -> tuple[tuple[Message, ...], Past, int]:
     """The messages of the call: those given, or those of a transcript and then the prompt."""
-    instead, transcript = options.get("messages"), options.get("transcript")
+    instead, transcript = RunOptions.read(values).messages, output.transcript
     if instead is not None and transcript is not None:
         raise ConfigError("messages and transcript both say what came before: give one of them")
     past, continued = new_past(), 0

@@ -12,6 +12,7 @@ import msgspec
 from windlass import seams
 from windlass.access.caller import Caller
 from windlass.engine.environment import Environment, current_environment
+from windlass.engine.run_options import RunOptions
 from windlass.errors import BudgetExceeded, StoreError, TestBroken, attribute
 from windlass.loop.meter import CallMeter, FailedRequest
 from windlass.loop.reply import attempts_of, repair_reply
@@ -43,10 +44,10 @@ class Who(msgspec.Struct, frozen=True):
     door: str = "llm_call"
 
     @staticmethod
-    def of(options: dict[str, Any], door: str) -> Who:
+    def of(options: RunOptions, door: str) -> Who:
         """As the options of a call say."""
-        caller: Caller | None = options.get("caller")
-        request, conversation = options.get("request_id"), options.get("conversation_id")
+        caller, request = options.caller, options.request_id
+        conversation = options.conversation_id
         if caller is request is conversation is None and door == "llm_call":
             return NOBODY
         return Who(caller or Caller.local(), request, conversation, door)

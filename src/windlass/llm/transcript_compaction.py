@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any
 
 import msgspec
 
 from windlass.engine.transcript import Transcript, told_by
-from windlass.errors import ConfigError, safe_repr
+from windlass.errors import ConfigError
 from windlass.events import Compacted
 from windlass.llm.call import llm_call
 from windlass.llm.continuation import read_transcript
 from windlass.messages import Message
-from windlass.options.checks import (
-    function,
-    no_key,
-    number,
-    one_of,
-    optional,
-    text,
-)
+from windlass.models.base import Model
+from windlass.options.checks import anything, function, number, one_of, optional, text
+from windlass.options.group import Option, OptionStruct, struct
+from windlass.options.parse import merge_options
 from windlass.policies.compaction.cut import (
     build_replacement,
     cut_of,
@@ -29,8 +25,8 @@ from windlass.policies.compaction.cut import (
     tokens,
     truncate_messages,
 )
-from windlass.policies.compaction.options import policy_of
-from windlass.policies.compaction.policy import STRATEGIES, summary_in
+from windlass.policies.compaction.options import STRATEGIES, check_policy
+from windlass.policies.compaction.policy import summary_in
 from windlass.policies.compaction.summary_prompt import (
     WORDS,
     CompactionPolicy,
@@ -42,16 +38,29 @@ from windlass.policies.compaction.summary_prompt import (
     system_of,
 )
 
-_CHECKS: dict[str, Any] = {
-    "keep_last": optional(number(0, whole=True)),
-    "keep_first": number(0, whole=True),
-    "summary": optional(text),
-    "strategy": optional(one_of(*STRATEGIES)),
-    "policy": policy_of,
-    "callback": function,
-    "model": lambda _name, value: value,  # pyright: ignore[reportUnknownLambdaType]
-    "provider": optional(text),
-}
+
+class TranscriptCompaction(OptionStruct, frozen=True, kw_only=True):
+    """The options of `transcript_compact`."""
+
+    keep_last: Annotated[int | None, Option(optional(number(0, whole=True)))] = None
+    """Messages at the end that stay as they are (10)."""
+    keep_first: Annotated[int, Option(number(0, whole=True))] = 0
+    """Messages at the beginning that stay as they are."""
+    summary: Annotated[str | None, Option(optional(text))] = None
+    """The summary, in your words."""
+    strategy: Annotated[str | None, Option(optional(one_of(*STRATEGIES)))] = None
+    """Who writes the summary."""
+    policy: Annotated[CompactionPolicy | None, Option(check_policy)] = None
+    """What the summary is to keep."""
+    callback: Annotated[Callable[..., Any] | None, Option(function)] = None
+    """A function that writes the summary."""
+    model: Annotated[str | Model | None, Option(anything)] = None
+    """The model that writes the summary."""
+    provider: Annotated[str | None, Option(optional(text))] = None
+    """The provider of that model."""
+
+
+_check_options = struct(TranscriptCompaction, flag=False)
 _ROOM = 4 * 100_000  # characters that a writer is given
 
 
@@ -67,17 +76,19 @@ async def transcript_compact(
     the default; with a `model` or `provider` that is asked the default is `hybrid`; `custom` is your
     `callback(archived, reminders, policy)`. `keep_last` (10) and `keep_first` (0) count messages.
     """
-    given = _validate_options("transcript_compact", options, more)
+    given: TranscriptCompaction = _check_options(
+        "transcript_compact", merge_options(options, more, "transcript_compact")
+    )
     messages, past = read_transcript(transcript)
     strategy = _strategy(given)
-    last = given.get("keep_last")
+    last = given.keep_last
     last = (0 if strategy == "summarize_all" else 10) if last is None else last
-    cut = cut_of(messages, given.get("keep_first", 0), last)
+    cut = cut_of(messages, given.keep_first, last)
     kept: dict[str, Any] = {**transcript, "id": past.id}
-    summary: str | None = given.get("summary")
+    summary = given.summary
     if cut is None:
         return {**kept, "summary": summary or past.summary}
-    policy: CompactionPolicy | None = given.get("policy")
+    policy = given.policy
     gone = messages_to_archive(messages, cut)
     engine, usd = "given", 0.0
     if summary is None:
@@ -115,8 +126,8 @@ async def transcript_summarize(
     ```
     `policy` is a `CompactionPolicy`; all other options are those of `llm_call`.
     """
-    given = _merge_options("transcript_summarize", options, more)
-    policy = policy_of("policy", given.pop("policy", None))
+    given = merge_options(options, more, "transcript_summarize")
+    policy = check_policy("policy", given.pop("policy", None))
     messages, _ = read_transcript(transcript)
     if not messages:
         raise ConfigError("this transcript has no messages to summarise")
@@ -124,29 +135,11 @@ async def transcript_summarize(
     return reply.text.strip() or truncate_messages(messages)
 
 
-def _merge_options(
-    door: str, options: Mapping[str, Any] | None, more: Mapping[str, Any]
-) -> dict[str, Any]:
-    if options is not None and not isinstance(cast("object", options), Mapping):
-        raise ConfigError(f"the options of {door} are a dict, not {safe_repr(options)}")
-    return {**(options or {}), **more}
-
-
-def _validate_options(
-    door: str, options: Mapping[str, Any] | None, more: Mapping[str, Any]
-) -> dict[str, Any]:
-    given = _merge_options(door, options, more)
-    for name in given:
-        if name not in _CHECKS:
-            raise no_key(door, name, _CHECKS)
-    return {name: _CHECKS[name](name, value) for name, value in given.items()}
-
-
-def _strategy(given: Mapping[str, Any]) -> str:
-    """Who writes the summary; options that would say so twice are refused."""
-    named, callback = given.get("strategy"), given.get("callback")
-    writer = given.get("model") is not None or given.get("provider") is not None
-    if given.get("summary") is not None:
+def _strategy(given: TranscriptCompaction) -> str:
+    """Return who writes the summary; options that would say so twice are refused."""
+    named, callback = given.strategy, given.callback
+    writer = given.model is not None or given.provider is not None
+    if given.summary is not None:
         if named is not None or callback is not None or writer:
             raise ConfigError("summary is taken as it is: give no strategy, callback or model too")
         return "given"
@@ -159,16 +152,17 @@ def _strategy(given: Mapping[str, Any]) -> str:
 
 
 async def _write_summary(
-    strategy: str, gone: list[Message], policy: CompactionPolicy | None, given: Mapping[str, Any]
+    strategy: str, gone: list[Message], policy: CompactionPolicy | None, given: TranscriptCompaction
 ) -> tuple[str, str, float]:
     """The summary, who wrote it, and what it cost."""
     said, engine, usd = "", "truncate", 0.0
-    if strategy == "custom":
-        answer = given["callback"](gone, [], policy or CompactionPolicy())
+    if given.callback is not None:
+        answer = given.callback(gone, [], policy or CompactionPolicy())
         said = summary_in(await answer if inspect.isawaitable(answer) else answer)
         engine = "custom"
     elif strategy != "truncate":
-        whom = {name: given[name] for name in ("model", "provider") if given.get(name) is not None}
+        both = {"model": given.model, "provider": given.provider}
+        whom = {name: value for name, value in both.items() if value is not None}
         reply = await _ask_model(gone, policy, whom)
         said, engine, usd = reply.text.strip(), "llm", reply.cost_usd
     return (said, engine, usd) if said else (truncate_messages(gone), "truncate", usd)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 from windlass.events import (
     Entry,
@@ -15,18 +15,60 @@ from windlass.events import (
     ToolCallStarted,
     ToolResulted,
 )
+from windlass.identifiers import check_identifier, check_label
 from windlass.json_types import JsonObject
 from windlass.loop.sinks import Sink, Watcher, log
 from windlass.messages import Message, ToolResult
-from windlass.observe.trace_events import Tracer
+from windlass.observe.trace_events import TraceEvent, Tracer
+from windlass.options.checks import function, optional, text
+from windlass.options.group import LOOPS, Door, Option, OptionGroup
 from windlass.store.new_messages import NewMessages
 
 if TYPE_CHECKING:
     from windlass.loop.run import Run
 
-CALLBACKS = frozenset(
-    {"on_event", "on_tool_call", "on_tool_result", "on_message", "on_warning", "on_trace"}
-)
+_RUN: Final[frozenset[Door]] = frozenset({"run"})
+
+
+def _check_name(name: str, value: Any) -> str:
+    return check_identifier(text(name, value), name)
+
+
+def _check_id(name: str, value: Any) -> str:
+    return check_label(text(name, value), name)
+
+
+class CallbackOptions(OptionGroup, frozen=True, kw_only=True):
+    """Who watches a run, and what its traces say: `agent.run("…", on_trace=tracer, task_id="t1")`."""
+
+    doors: ClassVar[frozenset[Door]] = _RUN
+
+    on_event: Annotated[
+        Callable[[Event], Any] | None, Option(function, scope="run", doors=LOOPS)
+    ] = None
+    """A function that sees every event."""
+    on_tool_call: Annotated[
+        Callable[[str, JsonObject], Any] | None, Option(function, scope="run")
+    ] = None
+    """A function of the name and the arguments of each call."""
+    on_tool_result: Annotated[
+        Callable[[str, ToolResult], Any] | None, Option(function, scope="run")
+    ] = None
+    """A function of the name and the result of each call."""
+    on_message: Annotated[Callable[[Message], Any] | None, Option(function, scope="run")] = None
+    """A function that sees each new message."""
+    on_warning: Annotated[Callable[[str], Any] | None, Option(function, scope="run")] = None
+    """A function that is told what is odd; else the log has it."""
+    on_trace: Annotated[Callable[[TraceEvent], Any] | None, Option(function, scope="run")] = None
+    """A function that gets the events of the trace."""
+    task_id: Annotated[str | None, Option(optional(_check_id), scope="run")] = None
+    """The id of the task in its traces."""
+    trace_agent: Annotated[str | None, Option(optional(_check_name), scope="run")] = None
+    """The name of the agent in its traces."""
+
+
+#: The options that are functions which watch.
+CALLBACKS = frozenset(CallbackOptions.__struct_fields__) - {"task_id", "trace_agent"}
 
 
 class Watchers:
@@ -36,26 +78,26 @@ class Watchers:
 
     def __init__(
         self,
-        given: Mapping[str, Any],
+        given: CallbackOptions,
         agent: str | None = None,
         warnings: Callable[[], tuple[str, ...]] = tuple,
     ) -> None:
         """`warnings()` is what is odd about the options, asked for if somebody is to be warned."""
         look: list[Callable[[Event], Any]] = []
         later: list[_Messages | _Warnings | Tracer] = []
-        if (on_event := given.get("on_event")) is not None:
+        if (on_event := given.on_event) is not None:
             look.append(on_event)
-        if (on_tool_call := given.get("on_tool_call")) is not None:
+        if (on_tool_call := given.on_tool_call) is not None:
             look.append(_calls(on_tool_call))
-        if (on_tool_result := given.get("on_tool_result")) is not None:
+        if (on_tool_result := given.on_tool_result) is not None:
             look.append(_results(on_tool_result))
-        if (on_message := given.get("on_message")) is not None:
+        if (on_message := given.on_message) is not None:
             later.append(_Messages(on_message))
-        if (on_warning := given.get("on_warning")) is not None:
+        if (on_warning := given.on_warning) is not None:
             later.append(_Warnings(on_warning, agent or "unknown", warnings()))
-        if (on_trace := given.get("on_trace")) is not None:
-            name = given.get("trace_agent") or agent or "unknown"
-            later.append(Tracer(on_trace, name, given.get("task_id")))
+        if (on_trace := given.on_trace) is not None:
+            name = given.trace_agent or agent or "unknown"
+            later.append(Tracer(on_trace, name, given.task_id))
         self._later = tuple(later)
         self.sinks: tuple[Sink, ...] = tuple([Watcher(each) for each in (*look, *later)])
 
@@ -65,7 +107,7 @@ class Watchers:
             each.of(run)
 
 
-NOBODY = Watchers({})
+NOBODY = Watchers(CallbackOptions())
 
 
 def _calls(show: Callable[[str, JsonObject], Any]) -> Callable[[Event], Any]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Annotated, Any, Final, cast
 
 import msgspec
 
@@ -30,9 +30,18 @@ from windlass.files import open_private
 from windlass.loop.run import Run
 from windlass.loop.sinks import Watcher
 from windlass.messages import Message
+from windlass.options.checks import optional, text
+from windlass.options.group import Option, OptionGroup
 from windlass.store.view import ViewFold
 
 FILE: Final = "llm_transcript.jsonl"
+
+
+class TranscriptFileOptions(OptionGroup, frozen=True, kw_only=True):
+    """A file beside a run with what the model saw and said."""
+
+    llm_transcript_dir: Annotated[str | None, Option(optional(text), scope="start")] = None
+    """The folder that gets `llm_transcript.jsonl`; None: there is no such file."""
 
 
 def transcript_in(folder: str) -> Callable[[Run], Watcher]:

@@ -174,3 +174,8 @@ def check_struct(
         return kind(**fields)
 
     return check
+
+
+def anything(_name: str, value: Any) -> Any:
+    """Take any value: what reads the option checks it."""
+    return value

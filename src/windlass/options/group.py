@@ -9,19 +9,34 @@ class StallDiagnostics(OptionStruct, frozen=True, kw_only=True):
 
 
 class StallOptions(OptionGroup, frozen=True, kw_only=True):
+    \"\"\"Options against repetition.\"\"\"
+
     stall_diagnostics: Annotated[StallDiagnostics | None, Option(struct(StallDiagnostics))] = None
     \"\"\"Warn the model when it repeats the same call.\"\"\"
 ```
 
-The name of a field of a group is the name of an option. What was given is checked by name and kept as
-a flat mapping; `StallOptions.read(values)` gives a behaviour its own part of it, typed.
+The name of a field of a group is the name of an option. What was given is checked by name (`parse.py`)
+and kept as a flat mapping; `StallOptions.read(values)` gives a behaviour its own part of it, typed.
+`scripts/make_options.py` writes down which group declares which option (`index.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Annotated, Any, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Final,
+    Literal,
+    NamedTuple,
+    TypeAlias,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import msgspec
 
@@ -31,15 +46,38 @@ from windlass.options.checks import check_struct
 Check: TypeAlias = Callable[[str, Any], Any]
 #: The options that were given, checked, by name.
 Values: TypeAlias = Mapping[str, Any]
+#: Where options are given: to `llm_completion`, to `llm_call`, to `agent_loop`, to an `Agent`, to one of its runs.
+Door: TypeAlias = Literal["completion", "call", "loop", "agent", "run"]
+
+LOOPS: Final[frozenset[Door]] = frozenset({"loop", "agent", "run"})
+CALLS: Final[frozenset[Door]] = frozenset({"call", "loop", "agent", "run"})
+EVERYWHERE: Final[frozenset[Door]] = frozenset(get_args(Door))
+AGENTS: Final[frozenset[Door]] = frozenset({"agent", "run"})
 
 G = TypeVar("G", bound="OptionGroup")
+
+
+class Alias(NamedTuple):
+    """Another name of an option, at the doors that take it; None: at those of the option."""
+
+    name: str
+    doors: frozenset[Door] | None = None
+    deprecated: bool = False
 
 
 class Option(msgspec.Struct, frozen=True):
     """What is known of an option beside its type: `Option(number(1, whole=True), aliases=("n",))`."""
 
     check: Check
-    aliases: tuple[str, ...] = ()
+    aliases: tuple[str | Alias, ...] = ()
+    doors: frozenset[Door] | None = None
+    """Where it may be given; None: where the options of its group may."""
+    scope: Literal["turn", "start", "run"] = "turn"
+    """From when on it is settled: never, when a run begins; `run`: it belongs to one run alone."""
+    deprecated: str | None = None
+    """What to use instead."""
+    accepts: str | None = None
+    """The type that may be given, as source text, where it is wider than that of the field."""
 
 
 class OptionStruct(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -49,11 +87,12 @@ class OptionStruct(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 class OptionGroup(msgspec.Struct, frozen=True, kw_only=True):
     """Base of the options of one behaviour."""
 
+    doors: ClassVar[frozenset[Door]] = LOOPS
+
     @classmethod
     def read(cls: type[G], values: Values) -> G:
         """Take the group's own options out of all that were given: `StallOptions.read(values)`."""
-        fields = cls.__struct_fields__
-        return cls(**{name: values[name] for name in fields if name in values})
+        return cls(**{name: values[name] for name in cls.__struct_fields__ if name in values})
 
     @classmethod
     def is_given(cls, values: Values) -> bool:
@@ -95,9 +134,18 @@ def struct(kind: type[msgspec.Struct], *, flag: bool = True) -> Check:
     """
 
     def check(name: str, value: Any) -> Any:
-        options = read_options(kind)
-        checks = {field: option.check for field, option in options.items()}
-        aliases = {alias: field for field, option in options.items() for alias in option.aliases}
-        return check_struct(kind, checks, aliases, flag=flag)(name, value)
+        return _struct_check(kind, flag)(name, value)
 
     return check
+
+
+@cache
+def _struct_check(kind: type[msgspec.Struct], flag: bool) -> Check:
+    options = read_options(kind)
+    checks = {field: option.check for field, option in options.items()}
+    aliases = {
+        alias if isinstance(alias, str) else alias.name: field
+        for field, option in options.items()
+        for alias in option.aliases
+    }
+    return check_struct(kind, checks, aliases, flag=flag)

@@ -7,7 +7,7 @@ as the model wrote it, its `data` the value.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Final, NamedTuple, cast
 
 import msgspec
@@ -25,6 +25,7 @@ from windlass.models.structured_output import (
     free_name,
     means_of,
 )
+from windlass.output.options import OutputOptions
 from windlass.output.schema import WRAPPED, answer_schema, as_object
 from windlass.tools.arguments.repair import mend
 from windlass.tools.arguments.validate import Checker, at
@@ -236,16 +237,16 @@ def _to_json(value: Any) -> str:
 # --------------------------------------------------------------------------- from options
 
 
-def plan_output(options: Mapping[str, Any], caps: Capabilities, frame: Frame) -> OutputPlan | None:
-    """What the options want of the answer; None: it is taken as it comes."""
-    given, form = options.get("schema"), options.get("response_format")
+def plan_output(options: OutputOptions, caps: Capabilities, frame: Frame) -> OutputPlan | None:
+    """Plan how an answer is asked for; None: it is taken as it comes."""
+    given, form = options.schema, options.response_format
     if given is None:
         if form != "json":
-            if options.get("schema_retries"):
+            if options.schema_retries:
                 raise ConfigError("schema_retries needs a schema, or response_format='json'")
             return None
         means: Means = "json" if "json" in caps.structured else "prompt"
-        return OutputPlan(means, retries=options.get("schema_retries", 0))
+        return OutputPlan(means, retries=options.schema_retries)
     if form == "text":
         raise ConfigError("a schema asks for JSON: leave response_format='text' out")
     schema, convert = answer_schema(given)
@@ -257,7 +258,7 @@ def plan_output(options: Mapping[str, Any], caps: Capabilities, frame: Frame) ->
         schema,
         sent,
         wrapped,
-        options.get("schema_retries", 0),
+        options.schema_retries,
         free_name(frame),
         can_force_call(caps, frame),
         frame.settings.tool_choice == "required" or isinstance(frame.settings.tool_choice, dict),

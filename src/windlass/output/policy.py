@@ -18,6 +18,7 @@ from windlass.messages import Message, Text
 from windlass.models.base import Emit, Frame, Model, Request, Response, Settings
 from windlass.models.registry.capabilities import Capabilities
 from windlass.models.wrappers.base import Holding
+from windlass.output.options import OutputOptions
 from windlass.output.plan import OutputPlan, Reading, plan_output
 from windlass.output.protocol import Answering
 from windlass.policies.completion import visible
@@ -53,6 +54,10 @@ class TypedAnswer(Answering):
         words = visible(message.text, sentinel)
         said = Message("assistant", (Text(words),))
         return self.wanted.read(Response(said, NO_USAGE, cast("Any", stop_reason)))
+
+    def wrap(self, model: Model) -> Model:
+        """Return the model as answers of this kind need it."""
+        return InWords(model, self.wanted) if self.wanted.means == "tool" else model
 
     def build_frame(
         self,
@@ -100,7 +105,7 @@ def build_typed_answer(
     if among_words:
         caps = msgspec.structs.replace(caps, structured=())
     frame = Frame(None, tuple(tool.spec for tool in tools), settings)
-    asked = plan_output({"schema": kind}, caps, frame)
+    asked = plan_output(OutputOptions(schema=kind), caps, frame)
     assert asked is not None
     # a run may demand calls in every turn: the answer is one
     return TypedAnswer(msgspec.structs.replace(asked, demanded=False), kind)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 from collections.abc import Sequence
 from copy import deepcopy
-from typing import Any
+from typing import Annotated, Any, cast
 
 import msgspec
 
-from windlass.access.approval import ApprovalPolicy, PolicyDecision
+from windlass.access.approval import ApprovalPolicy, PolicyDecision, rule_of
 from windlass.access.facts import CallFacts, facts_of, resolve_path
 from windlass.access.values import has_many_values
-from windlass.errors import error_text, safe_repr
+from windlass.errors import ConfigError, error_text, safe_repr
 from windlass.events import JournalEntry, ToolDecided
 from windlass.loop.approval_request import answered_before, parked_by
 from windlass.loop.plan import digest_of
@@ -22,10 +23,68 @@ from windlass.loop.resume_input import Allow, Deny, decision_of
 from windlass.loop.run import Run
 from windlass.loop.verdict import Ask, Granted, Refused
 from windlass.messages import ToolCall
+from windlass.options.checks import boolean, check_struct, function, number, texts
+from windlass.options.group import Option, OptionGroup
+from windlass.policies.build import BuildContext, Policies
 from windlass.tools.middleware.call_info import described
 from windlass.tools.result import not_permitted
 
 _HOST = "request_permission"  # who answered, where it does not say which person did
+
+
+def _check_rules(name: str, value: Any) -> Any:
+    if not isinstance(value, (list, tuple)):
+        raise ConfigError(f"{name} is a list of rules, not {safe_repr(value)}")
+    several = cast("list[object]", value)
+    return tuple([rule_of(f"{name}[{at}]", one) for at, one in enumerate(several)])
+
+
+def _check_folder(name: str, value: Any) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value, (str, os.PathLike)) or not str(cast("object", value)):
+        raise ConfigError(f"{name} is a folder, not {safe_repr(cast('object', value))}")
+    return os.path.abspath(cast("str | os.PathLike[str]", value))
+
+
+def _check_roots(name: str, value: Any) -> tuple[str, ...]:
+    given = cast("list[object]", value) if isinstance(value, (list, tuple)) else ()
+    written = [str(cast("object", one)) if isinstance(one, os.PathLike) else one for one in given]
+    roots = texts(name, written if given else value)
+    for root in roots:
+        if not os.path.isabs(root):
+            raise ConfigError(f"{name} are absolute paths, not {safe_repr(root)}")
+    return roots
+
+
+_check_policy = check_struct(
+    ApprovalPolicy,
+    {
+        "rules": _check_rules,
+        "external_roots": _check_roots,
+        "workspace": _check_folder,
+        "expires_in": number(0.001),
+        "request_permission": function,
+        "guards": boolean,
+    },
+    flag=False,
+)
+
+
+class ApprovalOptions(OptionGroup, frozen=True, kw_only=True):
+    """Who is asked before a call runs."""
+
+    approval_policy: Annotated[
+        ApprovalPolicy | None,
+        Option(_check_policy, accepts="dict[str, Any] | ApprovalPolicy | None"),
+    ] = None
+    """Rules that let calls run, refuse them, or ask a person."""
+
+
+def build(ctx: BuildContext) -> Policies:
+    """Build the policy of the rules."""
+    rules = ApprovalOptions.read(ctx.values).approval_policy
+    return () if rules is None else (Approval(rules),)
 
 
 class Approval(Policy[None]):

@@ -10,6 +10,7 @@ from windlass.loop.policy import Policy
 from windlass.loop.run import Run
 from windlass.loop.turn import Turn
 from windlass.loop.verdict import Stop
+from windlass.policies.build import BuildContext, Policies
 
 
 class BudgetGuard(Policy[None]):
@@ -28,6 +29,13 @@ class BudgetGuard(Policy[None]):
 
     async def after_turn(self, run: Run, turn: Turn) -> Stop | None:
         return _over(run, run.ledger.reached_limit()) if self.looks == "after_turn" else None
+
+
+def build(ctx: BuildContext) -> Policies:
+    """Build the policy, where tokens or dollars are limited."""
+    if ctx.limits.tokens is None and ctx.limits.usd is None:
+        return ()
+    return (BudgetGuard("after_turn" if ctx.door == "agent_loop" else "before_tools"),)
 
 
 def _over(run: Run, spent: ReachedLimit | None) -> Stop | None:

@@ -1,24 +1,63 @@
-"""What the assembly of an area may know of the run to be."""
+"""What a behaviour may know of the run to be when it builds its policy."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
 
+from windlass.json_types import JsonObject
+from windlass.loop.ledger import Limits
+from windlass.loop.policy import Policy
+from windlass.loop.run import Run
 from windlass.models.base import Model
 from windlass.models.registry.capabilities import Capabilities
-from windlass.policies.completion import Mode
+from windlass.options.group import Values
+from windlass.options.prompts import PromptOverride
+from windlass.policies.turn_limit.options import Turns
 from windlass.tools.tool import Tool
 
+#: How tools are called: through the provider, in the text, or there are none.
+Mode: TypeAlias = Literal["native", "text", "none"]
+#: Puts changed options into effect in the middle of a run: `await change(run, options, llm_options)`.
+ChangeOptions: TypeAlias = Callable[[Run, JsonObject, JsonObject], Awaitable[None]]
+#: The model that a behaviour's own settings name: `resolve(provider, model)`.
+ModelResolver: TypeAlias = Callable[[str | None, str | Model | None], Model]
+#: What a behaviour builds: the policies that its options ask for, in their order.
+Policies: TypeAlias = Sequence[Policy[Any]]
 
-class About(NamedTuple):
+
+@dataclass(slots=True)
+class BuildContext:
     """The options, checked, and what has been made of them so far."""
 
-    options: Mapping[str, Any]
-    tools: tuple[Tool, ...]  # all that can be called, offered or not
+    values: Values
+    door: str
+    tools: tuple[Tool, ...]
+    """All tools that can be called, offered or not."""
+    given_tools: tuple[Tool, ...]
+    """Those of them that the options name."""
     mode: Mode
-    bound: bool  # is there a limit to what the model takes?
-    caps: Capabilities | None  # of the model, as far as it is known here
-    turns: int | None  # that a run may take at most
-    sentinel: str | None  # the word that ends a run, where there is one
-    named: Callable[[str | None, str | Model | None], Model]  # the model that a setting names
+    is_bounded: bool
+    """Whether there is a limit to what the model takes."""
+    caps: Capabilities
+    limits: Limits
+    turns: Turns | None
+    """The limit on turns, where it is more than a number."""
+    sentinel: str | None
+    """The word that ends a run, where there is one."""
+    prompts: Mapping[str, PromptOverride] | None
+    user_policies: tuple[Policy[Any], ...]
+    reads_text_calls: bool
+    """Whether calls are read out of text."""
+    resolve_model: ModelResolver
+    change_options: ChangeOptions
+    answer: Policy[Any] | None = None
+    """What asks for an answer of a type."""
+    tool_search: Policy[Any] | None = None
+    """What discloses deferred tools."""
+
+    @property
+    def max_turns(self) -> int | None:
+        """Turns that a run may take at most."""
+        return self.limits.iterations if self.turns is None else self.turns.max

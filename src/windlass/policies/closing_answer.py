@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
 from windlass.errors import BudgetExceeded, ModelError
@@ -10,12 +12,29 @@ from windlass.loop.policy import Policy
 from windlass.loop.run import Run
 from windlass.loop.verdict import Outcome
 from windlass.models.base import Frame, Request
-from windlass.options.prompt_text import Words, text_of
+from windlass.options.checks import boolean
+from windlass.options.group import Option, OptionGroup
+from windlass.options.prompts import Words, text_of, words_of
+from windlass.policies.build import BuildContext, Policies
 
 WORDS = (
     "You have reached the limit of this run and can call no more tools. Give your best final answer "
     "now from what you have found; say what is missing."
 )
+
+
+class ClosingAnswerOptions(OptionGroup, frozen=True, kw_only=True):
+    """A last answer of a run that a limit ends."""
+
+    closing_answer: Annotated[bool, Option(boolean)] = False
+    """Whether the model is asked once more for an answer, without tools."""
+
+
+def build(ctx: BuildContext) -> Policies:
+    """Build the policy that asks once more."""
+    if not ClosingAnswerOptions.read(ctx.values).closing_answer:
+        return ()
+    return (ClosingAnswer(words_of(ctx.prompts, "agent.closing_answer", WORDS)),)
 
 
 class ClosingAnswer(Policy[None]):

@@ -8,20 +8,23 @@ some must have worked before it counts as done.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Literal
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, cast
 
 import msgspec
 
+from windlass.errors import ConfigError, safe_repr
 from windlass.events import LoopStuck
 from windlass.loop.policy import Policy
 from windlass.loop.run import Run
 from windlass.loop.turn import Turn
 from windlass.loop.verdict import Finish, KeepGoing, Outcome, Stop, Verdict
-from windlass.options.prompt_text import Words, text_of
+from windlass.options.checks import boolean, number, optional, text, texts, words
+from windlass.options.group import Alias, Option, OptionGroup, OptionStruct, Values, struct
+from windlass.options.prompts import Prompts, Words, choose_prompt, override, text_of, words_of
+from windlass.policies.build import BuildContext, Mode, Policies
 from windlass.policies.facts import missing, tally
 
-Mode = Literal["native", "text", "none"]
 SENTINEL = "##DONE##"
 _OPEN, _CLOSE = "<done>", "</done>"
 
@@ -52,13 +55,128 @@ CONTRACTS: dict[str, str] = {
 }
 
 
-class TurnPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class TurnPolicy(OptionStruct, frozen=True, kw_only=True):
     """What a turn should look like: `TurnPolicy(require_action_or_yield=True, max_prose_chars=400)`."""
 
-    # words alone do not end a run that has tools and called none
-    require_action_or_yield: bool = False
-    allow_done_sentinel: bool = True  # nudges offer the sentinel as a way out
-    max_prose_chars: int | None = None  # who writes more is told to be brief
+    require_action_or_yield: Annotated[bool, Option(boolean)] = False
+    """Whether words alone do not end a run that has tools and called none."""
+    allow_done_sentinel: Annotated[bool, Option(boolean)] = True
+    """Whether nudges offer the sentinel as a way out."""
+    max_prose_chars: Annotated[int | None, Option(optional(number(1, whole=True)))] = None
+    """Characters of text after which the model is told to be brief."""
+
+
+def _check_sentinel(name: str, value: Any) -> str | None:
+    if value is not None and (not isinstance(value, str) or not value.strip()):
+        raise ConfigError(f"{name} is None or a text that is not empty, not {safe_repr(value)}")
+    return None if value is None else words(name, value)
+
+
+def _check_required(name: str, value: Any) -> tuple[tuple[str, ...], ...]:
+    """All of these, and of a nested list any one."""
+    if isinstance(value, str) or not isinstance(value, (list, tuple)):
+        raise ConfigError(f"{name} is a list of tools' names, not {safe_repr(value)}")
+    groups: list[tuple[str, ...]] = []
+    for each in cast("Sequence[Any]", value):
+        group = (text(name, each),) if isinstance(each, str) else texts(name, each)
+        if not group:
+            raise ConfigError(f"{name} holds an empty group, which nothing can satisfy")
+        groups.append(group)
+    return tuple(groups)
+
+
+class CompletionOptions(OptionGroup, frozen=True, kw_only=True):
+    """When the work counts as done."""
+
+    loop_until_done: Annotated[
+        bool,
+        Option(boolean, aliases=(Alias("persistent", frozenset({"loop"}), deprecated=True),)),
+    ] = False
+    """Whether turns without tool calls are nudged until the work is done."""
+    done_sentinel: Annotated[
+        str | None | msgspec.UnsetType, Option(_check_sentinel, accepts="str | None")
+    ] = msgspec.UNSET
+    """The word with which the model ends the run; None: there is none."""
+    max_nudges: Annotated[int, Option(number(0, whole=True))] = 8
+    """Nudges in a row after which the run is stuck."""
+    nudge: Annotated[str | None, Option(text)] = None
+    """What a model that only talks is told."""
+    turn_policy: Annotated[
+        TurnPolicy | None,
+        Option(struct(TurnPolicy, flag=False), accepts="dict[str, Any] | TurnPolicy | None"),
+    ] = None
+    """What a turn should look like."""
+    stop_after_successful_tools: Annotated[
+        tuple[str, ...] | None, Option(optional(texts), accepts="Sequence[str] | None")
+    ] = None
+    """Tools that end the run by working."""
+    require_successful_tools: Annotated[
+        tuple[tuple[str, ...], ...] | None,
+        Option(optional(_check_required), accepts="Sequence[str | Sequence[str]] | None"),
+    ] = None
+    """Tools that must have worked before the run is done; of a nested list any one."""
+
+    @property
+    def required(self) -> tuple[tuple[str, ...], ...]:
+        """The tools that must have worked."""
+        return self.require_successful_tools or ()
+
+    @property
+    def awaited_tools(self) -> frozenset[str]:
+        """Names of all tools that the end of a run waits for."""
+        names = {name for group in self.required for name in group}
+        return frozenset({*names, *(self.stop_after_successful_tools or ())})
+
+
+def choose_sentinel(values: Values, mode: Mode) -> str | None:
+    """Choose the word that ends a run; None: there is none."""
+    options = CompletionOptions.read(values)
+    if options.done_sentinel is not msgspec.UNSET:
+        return options.done_sentinel
+    return SENTINEL if options.loop_until_done and mode != "native" else None
+
+
+def loop_contract(prompts: Prompts, mode: Mode, sentinel: str) -> Words:
+    """Return how the model is told to end a run."""
+    default = CONTRACTS[mode].format(sentinel=sentinel)
+    return words_of(prompts, "agent.loop_contract", default, sentinel=sentinel)
+
+
+def add_contract(system: str | None, prompts: Prompts, mode: Mode, sentinel: str) -> str | None:
+    """Add to the system prompt how a run is ended, unless a function writes it later."""
+    contract = loop_contract(prompts, mode, sentinel)
+    if not isinstance(contract, str):
+        return system  # `frame_prompts.py` has it written
+    return f"{system}\n\n{contract}" if system else contract
+
+
+def build(ctx: BuildContext) -> Policies:
+    """Build the policy, unless the rule of the kernel is the whole of it."""
+    options, sentinel = CompletionOptions.read(ctx.values), ctx.sentinel
+    until_done, shape = options.loop_until_done, options.turn_policy
+    stop_after, required = options.stop_after_successful_tools, options.required
+    if not (until_done or sentinel is not None or required or stop_after or shape is not None):
+        return ()
+    said, nudge = sentinel or SENTINEL, options.nudge
+    words: Words | None = nudge
+    if override(ctx.prompts, "agent.nudge") is not None:
+        offers = NUDGES[ctx.mode].format(sentinel=said)
+        words = choose_prompt(ctx.prompts, "agent.nudge", nudge, "nudge", offers, sentinel=said)
+    act: Words | None = None
+    if override(ctx.prompts, "agent.action_required") is not None:
+        act = words_of(ctx.prompts, "agent.action_required", ACT, sentinel=said)
+    policy = Completion(
+        ctx.mode,
+        loop_until_done=until_done,
+        sentinel=sentinel,
+        max_nudges=options.max_nudges,
+        nudge=words,
+        act=act,
+        stop_after=frozenset(stop_after or ()),
+        required=required,
+        shape=shape,
+    )
+    return (policy,)
 
 
 class Completion(Policy[None]):
@@ -115,9 +233,9 @@ class Completion(Policy[None]):
                 run.note(LoopStuck(talked - 1))
             return Stop("stuck", "max_nudges")
         if nudges and talked and run.messages[-1].role == "assistant":
-            # and nobody else has text_of since
-            words = await text_of(self.act if must_act else self.nudge)
-            run.say(words + self._too_long(turn), "nudge")
+            # only if nothing was said since the model's reply
+            said = await text_of(self.act if must_act else self.nudge)
+            run.say(said + self._too_long(turn), "nudge")
         elif turn.calls and "brief" not in counted.heard and (brief := self._too_long(turn)):
             run.say(brief.strip(), "brief")
         return None

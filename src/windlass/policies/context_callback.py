@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, ClassVar, Final, cast
+from typing import Annotated, Any, ClassVar, Final, cast
 
 import msgspec
 
@@ -18,6 +18,9 @@ from windlass.loop.policy import Policy
 from windlass.loop.run import Run
 from windlass.messages import Message, ToolResult
 from windlass.models.base import Frame, Request
+from windlass.options.checks import function
+from windlass.options.group import Option, OptionGroup
+from windlass.policies.build import BuildContext, Policies
 from windlass.policies.view_rewrite import (
     is_unchanged,
     lend,
@@ -31,6 +34,26 @@ RECENT: Final = 10  # messages in the lists of recent ones
 ANSWERS: Final = ("messages", "system")
 _FRAMES: Final = "context_callback.frames"
 _MOST: Final = 16  # frames that are kept at hand
+
+
+class ContextCallbackOptions(OptionGroup, frozen=True, kw_only=True):
+    """A function of yours before every model call."""
+
+    context_callback: Annotated[Callable[..., Any] | None, Option(function)] = None
+    """It may show the model other messages, or another system prompt, for that call."""
+    context_filter: Annotated[Callable[..., Any] | None, Option(function)] = None
+    """The same by another name."""
+
+
+def build(ctx: BuildContext) -> Policies:
+    """Build the policy that asks the function."""
+    options = ContextCallbackOptions.read(ctx.values)
+    callback, other = options.context_callback, options.context_filter
+    if callback is not None and other is not None:
+        raise ConfigError("context_callback and context_filter are the same: give one of them")
+    if callback is not None:
+        return (ContextCallback(callback, "context_callback"),)
+    return () if other is None else (ContextCallback(other, "context_filter"),)
 
 
 class ContextInfo(msgspec.Struct, frozen=True, gc=False):

@@ -11,7 +11,7 @@ import inspect
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
-from typing import Any, ClassVar, Final, cast
+from typing import Annotated, Any, ClassVar, Final, cast
 
 import msgspec
 
@@ -24,6 +24,9 @@ from windlass.loop.run import Run
 from windlass.messages import Block, Message, Opaque, Text, Thinking, ToolCall, ToolResult
 from windlass.models.base import Request
 from windlass.models.view import Strand, View
+from windlass.options.checks import boolean, function
+from windlass.options.group import Option, OptionGroup
+from windlass.policies.build import BuildContext, Policies
 from windlass.policies.view_rewrite import lend, message_in
 from windlass.store.base import Row
 from windlass.store.view import ViewFold
@@ -46,6 +49,25 @@ class DecorationContext(msgspec.Struct, frozen=True, gc=False):
 
 
 Decorator = Callable[[Message, DecorationContext], Any | Awaitable[Any]]
+
+
+class DecoratorOptions(OptionGroup, frozen=True, kw_only=True):
+    """What is added to messages where they are shown."""
+
+    message_decorator: Annotated[
+        Decorator | None, Option(function, accepts="Callable[..., Any] | None")
+    ] = None
+    """A function that makes another message of each."""
+    timestamp_messages: Annotated[bool, Option(boolean)] = False
+    """Whether messages are shown with their time."""
+
+
+def build(ctx: BuildContext) -> Policies:
+    """Build the policy that decorates messages."""
+    options = DecoratorOptions.read(ctx.values)
+    if options.message_decorator is None and not options.timestamp_messages:
+        return ()
+    return (Decorating(options.message_decorator, timestamps=options.timestamp_messages),)
 
 
 class MessageRecord(msgspec.Struct, gc=False):

@@ -14,7 +14,10 @@ from windlass.loop.policy import Policy
 from windlass.loop.run import Run
 from windlass.messages import ToolSpec
 from windlass.models.base import Frame, Request
-from windlass.options.prompt_text import Words, text_of
+from windlass.models.wrappers.text_tools import CONTRACT, describe_tools
+from windlass.options.prompts import Words, override, text_of, words_of
+from windlass.policies.build import BuildContext, Policies
+from windlass.policies.completion import loop_contract
 
 GO_ON: Final = "go_on"
 
@@ -79,7 +82,7 @@ class FramePrompts(Policy[PromptTexts]):
 
 
 class GoOn(Policy[None]):
-    """Says your words where the kernel would say "Continue.": nobody else has text_of."""
+    """Say your words where the kernel would say "Continue."."""
 
     def __init__(self, words: Words) -> None:
         self.words = words
@@ -90,3 +93,28 @@ class GoOn(Policy[None]):
         if items and items[-1].role == "assistant":
             if turn is None or turn.stop_reason != "pause_turn":
                 run.say(await text_of(self.words), GO_ON)
+
+
+# --------------------------------------------------------------------------- from options
+
+
+def build(ctx: BuildContext) -> Policies:
+    """Build the policy for prompts of the frame that are written while a run goes on."""
+    contract = override(ctx.prompts, "agent.loop_contract")
+    is_written = ctx.sentinel is not None and contract is not None and callable(contract.source)
+    tools = override(ctx.prompts, "agent.tool_contract_text") if ctx.mode == "text" else None
+    if not is_written and tools is None:
+        return ()
+    policy = FramePrompts(
+        loop_contract(ctx.prompts, ctx.mode, ctx.sentinel) if is_written and ctx.sentinel else None,
+        None if tools is None else words_of(ctx.prompts, "agent.tool_contract_text", CONTRACT),
+        describe_tools,
+    )
+    return (policy,)
+
+
+def build_continue(ctx: BuildContext) -> Policies:
+    """Build the policy that says words of yours in place of "Continue."."""
+    if override(ctx.prompts, "agent.continue") is None:
+        return ()
+    return (GoOn(words_of(ctx.prompts, "agent.continue", "Continue.")),)

@@ -7,7 +7,7 @@ run like any other.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -18,7 +18,10 @@ from windlass.loop.run import Run
 from windlass.loop.turn import Turn
 from windlass.loop.verdict import KeepGoing, Outcome
 from windlass.models.wrappers.native_tools import is_text_call
-from windlass.options.prompt_text import Words, text_of
+from windlass.options.checks import one_of
+from windlass.options.group import Option, OptionGroup
+from windlass.options.prompts import Words, text_of, words_of
+from windlass.policies.build import BuildContext, Policies
 from windlass.policies.facts import tally
 
 REJECTED = "native_tool_fallback_rejected"
@@ -26,6 +29,23 @@ WORDS = (
     "Your last reply held tool calls written as text. They were not run. Call tools through the "
     "provider's own tool calls."
 )
+
+
+class NativeToolOptions(OptionGroup, frozen=True, kw_only=True):
+    """What becomes of calls that a model with native tools writes as text."""
+
+    native_tool_fallback: Annotated[
+        Literal["allow", "allow_once", "reject"], Option(one_of("allow", "allow_once", "reject"))
+    ] = "allow"
+    """Whether they run, run once, or are refused."""
+
+
+def build(ctx: BuildContext) -> Policies:
+    """Build the policy, where written calls are not simply run."""
+    fallback = NativeToolOptions.read(ctx.values).native_tool_fallback
+    if fallback == "allow" or ctx.mode != "native":
+        return ()
+    return (NativeFallback(fallback, words_of(ctx.prompts, "agent.native_tool_fallback", WORDS)),)
 
 
 class Fallbacks(Facts):

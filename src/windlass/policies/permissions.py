@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from typing import Any, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
 import msgspec
 
 from windlass.access.ceiling import Ceiling
-from windlass.access.permissions import PermissionRequest, Permissions, Ruling
+from windlass.access.permissions import PermissionRequest, Permissions, Ruling, entries_of
 from windlass.errors import error_text, safe_repr
 from windlass.events import PermissionDeny, PermissionEscalation, PermissionGrant, Replied
 from windlass.loop.approval_request import parked_by
@@ -23,8 +23,49 @@ from windlass.loop.resume_input import Allow, Deny, decision_of
 from windlass.loop.run import Run
 from windlass.loop.verdict import Ask, Granted, Refused
 from windlass.messages import ToolCall
+from windlass.options.checks import check_struct, function, optional
+from windlass.options.group import Check, Option, OptionGroup, struct
+from windlass.policies.build import BuildContext, Policies
 from windlass.tools.handlers import own
 from windlass.tools.result import not_permitted
+
+_check_allow: Check = optional(entries_of)
+
+
+def _check_deny(name: str, value: Any) -> Any:
+    return _check_allow(name, value) or ()
+
+
+class PermissionOptions(OptionGroup, frozen=True, kw_only=True):
+    """What an agent may do."""
+
+    policy: Annotated[
+        Ceiling | None,
+        Option(struct(Ceiling, flag=False), accepts="dict[str, Any] | Ceiling | None"),
+    ] = None
+    """A ceiling over its tools that no grant lifts."""
+    permissions: Annotated[
+        Permissions | None,
+        Option(
+            check_struct(
+                Permissions,
+                {"allow": _check_allow, "deny": _check_deny, "on_escalation": function},
+                flag=False,
+            ),
+            accepts="dict[str, Any] | Permissions | None",
+        ),
+    ] = None
+    """Lists of what is allowed and denied."""
+
+
+def build(ctx: BuildContext) -> Policies:
+    """Build the policies of the ceiling and of the lists, in this order: nothing lifts a ceiling."""
+    options, chosen = PermissionOptions.read(ctx.values), list[Policy[Any]]()
+    if options.policy is not None:
+        chosen.append(UnderCeiling(options.policy))
+    if options.permissions is not None:
+        chosen.append(PermissionCheck(options.permissions))
+    return chosen
 
 
 class UnderCeiling(Policy[None]):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import msgspec
 
@@ -14,6 +14,9 @@ from windlass.loop.policy import Policy
 from windlass.loop.run import Run
 from windlass.loop.turn import Turn
 from windlass.loop.verdict import KeepGoing, Stop, Verdict
+from windlass.options.checks import function
+from windlass.options.group import Option, OptionGroup
+from windlass.policies.build import BuildContext, ChangeOptions, Policies
 from windlass.policies.completion import visible
 from windlass.policies.facts import tally
 from windlass.tools.handlers import own
@@ -67,8 +70,21 @@ class TurnInfo(msgspec.Struct, frozen=True, gc=False):
 
 
 Callback = Callable[[TurnInfo], Any | Awaitable[Any]]
-#: Puts changed options into effect: `await change(run, next_options, llm_options)`.
-Change = Callable[[Run, dict[str, Any], dict[str, Any]], Awaitable[None]]
+
+
+class PostTurnOptions(OptionGroup, frozen=True, kw_only=True):
+    """A function of yours after every turn."""
+
+    post_turn_callback: Annotated[
+        Callback | None, Option(function, accepts="Callable[..., Any] | None")
+    ] = None
+    """It sees each turn; it may speak, stop the run, or change its options."""
+
+
+def build(ctx: BuildContext) -> Policies:
+    """Build the policy that asks the function."""
+    callback = PostTurnOptions.read(ctx.values).post_turn_callback
+    return () if callback is None else (PostTurn(callback, ctx.change_options),)
 
 
 class ChangedOptions(msgspec.Struct, frozen=True):
@@ -83,7 +99,7 @@ class PostTurn(Policy[ChangedOptions]):
 
     memory = ChangedOptions
 
-    def __init__(self, callback: Callback, change: Change) -> None:
+    def __init__(self, callback: Callback, change: ChangeOptions) -> None:
         self.callback, self.change = callback, change
 
     async def start(self, run: Run) -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from collections.abc import Mapping
+from typing import Annotated, Any, cast
 
-import msgspec
-
+from windlass.errors import ConfigError, safe_repr
 from windlass.events import ProgressReported
 from windlass.loop.policy import Policy
 from windlass.loop.run import Run
 from windlass.messages import ToolCall, ToolResult
-from windlass.tools.tool import Retry, Tool
+from windlass.options.checks import text
+from windlass.options.group import Option, OptionGroup, OptionStruct, struct
+from windlass.policies.build import BuildContext, Policies
+from windlass.tools.tool import NAME, Retry, Tool
 
 DESCRIPTION = (
     "Report how far you are: a short message, the list of tasks with their states, or both. "
@@ -40,15 +43,30 @@ _PARAMETERS: dict[str, Any] = {
 }
 
 
-class ProgressTool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+def _check_name(name: str, value: Any) -> str:
+    if not isinstance(value, str) or not NAME.fullmatch(value):
+        raise ConfigError(
+            f"{name} has 1 to 128 letters, digits and `_ - . :`, not {safe_repr(value)}"
+        )
+    return value
+
+
+def _check_nudge(name: str, value: Any) -> str | None:
+    return None if value is None or value is False or value == "" else text(name, value)
+
+
+class ProgressTool(OptionStruct, frozen=True, kw_only=True):
     """How the tool looks: `ProgressTool(name="report", system_prompt_nudge=None)`."""
 
-    name: str = "agent_progress"
-    description: str = DESCRIPTION
-    system_prompt_nudge: str | None = NUDGE  # joins the system prompt; None: nothing does
+    name: Annotated[str, Option(_check_name)] = "agent_progress"
+    """Its name."""
+    description: Annotated[str, Option(text)] = DESCRIPTION
+    """What the model is told of it."""
+    system_prompt_nudge: Annotated[str | None, Option(_check_nudge)] = NUDGE
+    """What joins the system prompt; None: nothing does."""
 
-    def tool(self) -> Tool:
-        """The tool as the model sees it."""
+    def build_tool(self) -> Tool:
+        """Build the tool as the model sees it."""
         return Tool(
             self.name,
             self.description,
@@ -59,12 +77,48 @@ class ProgressTool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             annotations={"tool_class": "progress", "pinned": True},
         )
 
-    def framed(self, system: str | None) -> str | None:
-        """The system prompt with the nudge."""
+    def add_to(
+        self, tools: tuple[Tool, ...], system: str | None
+    ) -> tuple[tuple[Tool, ...], str | None]:
+        """Add the tool to the tools, and the nudge to the system prompt."""
+        if any(tool.name == self.name for tool in tools):
+            raise ConfigError(
+                f"there is a tool {self.name!r} already: give progress_tool another name"
+            )
+        return (*tools, self.build_tool()), self._with_nudge(system)
+
+    def _with_nudge(self, system: str | None) -> str | None:
         if self.system_prompt_nudge is None:
             return system
         nudge = self.system_prompt_nudge.replace("{name}", self.name)
         return f"{system}\n\n{nudge}" if system else nudge
+
+
+_check_struct = struct(ProgressTool)
+
+
+def _check_progress(name: str, value: Any) -> ProgressTool | None:
+    if not isinstance(value, (bool, Mapping, ProgressTool, type(None))):
+        raise ConfigError(
+            f"{name} is True, False, a dict or a ProgressTool, not {safe_repr(value)}"
+        )
+    return _check_struct(name, value)
+
+
+class ProgressOptions(OptionGroup, frozen=True, kw_only=True):
+    """A tool with which the model reports progress."""
+
+    progress_tool: Annotated[
+        ProgressTool | None,
+        Option(_check_progress, accepts="bool | dict[str, Any] | ProgressTool | None"),
+    ] = None
+    """Offer a tool with which the model says how far it is."""
+
+
+def build(ctx: BuildContext) -> Policies:
+    """Build the policy that puts reports on the record."""
+    progress = ProgressOptions.read(ctx.values).progress_tool
+    return () if progress is None else (Progress(progress.name),)
 
 
 async def _acknowledge(arguments: dict[str, Any]) -> str:

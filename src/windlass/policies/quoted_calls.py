@@ -13,7 +13,8 @@ from windlass.loop.run import Run
 from windlass.loop.turn import Turn
 from windlass.loop.verdict import KeepGoing
 from windlass.models.wrappers.text_calls import OPEN, find_intended_in_slices
-from windlass.options.prompt_text import Words, text_of
+from windlass.options.prompts import Words, text_of, words_of
+from windlass.policies.build import BuildContext, Policies
 from windlass.policies.facts import tally
 
 KIND: Final = "quoted_tool_call"
@@ -48,3 +49,9 @@ class QuotedCalls(Policy[None]):
 
 
 FEEDBACK: Final = QuotedCalls()  # agents share it, and so what is collected from their policies
+
+
+def build(ctx: BuildContext) -> Policies:
+    """Build the policy, where calls are read out of text."""
+    words = words_of(ctx.prompts, "agent.quoted_tool_call", WORDS)
+    return (FEEDBACK if words is WORDS else QuotedCalls(words),)

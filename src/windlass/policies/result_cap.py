@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
 from windlass.loop.policy import Policy
 from windlass.loop.run import Run
 from windlass.messages import ToolCall, ToolResult
+from windlass.options.checks import number
+from windlass.options.group import Option, OptionGroup
+from windlass.policies.build import BuildContext, Policies
 from windlass.tools.render import cap_result
+
+
+class ResultCapOptions(OptionGroup, frozen=True, kw_only=True):
+    """How much of a result the model is shown."""
+
+    tool_result_max_bytes: Annotated[int, Option(number(200, whole=True))] = 65536
+    """Bytes of a result that the model is shown; the whole stays in the journal."""
 
 
 class ResultCap(Policy[None]):
@@ -22,3 +34,12 @@ class ResultCap(Policy[None]):
             return result
         shown = cap_result(content, self.max_bytes, call.id)
         return result if shown == content else msgspec.structs.replace(result, content=shown)
+
+
+_DEFAULT = ResultCap()  # shared by all that say nothing else
+
+
+def build(ctx: BuildContext) -> Policies:
+    """Build the policy that cuts results."""
+    size = ResultCapOptions.read(ctx.values).tool_result_max_bytes
+    return (_DEFAULT if size == _DEFAULT.max_bytes else ResultCap(size),)

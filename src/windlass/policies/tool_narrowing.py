@@ -8,40 +8,63 @@ the cache is lost anyway, and only if that pays.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Final, Literal, cast
+from typing import Annotated, Any, ClassVar, Final, Literal, cast
 
 import msgspec
 
+from windlass.errors import ConfigError
 from windlass.events import Framed, Replied, Reshaped, SkillNarrowed, ToolSearchResulted
 from windlass.loop.facts import Facts, Take
 from windlass.loop.policy import Policy
 from windlass.loop.run import Run
 from windlass.messages import ToolSpec
 from windlass.models.base import Frame, Request
-from windlass.options.prompt_text import Words, text_of
+from windlass.options.checks import boolean, no_key, number, one_of, optional, texts
+from windlass.options.group import Option, OptionGroup, OptionStruct, struct
+from windlass.options.prompts import Words, text_of, words_of
+from windlass.policies.build import BuildContext, Policies
+from windlass.policies.completion import CompletionOptions
 from windlass.tools.kinds import CLASSES, PINNED, tool_class
 from windlass.tools.tool import Tool
 
 NAME: Final = "tool_surface_narrowing"
+DEFAULT_WINDOW: Final = 5  # turns
 LINE: Final = "Not listed now, for want of use, and still callable by name: {tools}."
 #: What a lost cache costs in turns of reading: written at 1.25 of the price, read at 0.1 of it.
 _MISS: Final = 11.5
 
 
-class ToolSurfaceNarrowing(msgspec.Struct, frozen=True, kw_only=True):
+def _check_classes(name: str, value: Any) -> tuple[str, ...]:
+    given = texts(name, value)
+    for one in given:
+        if one not in CLASSES:
+            raise no_key(name, one, CLASSES)
+    return given
+
+
+class ToolSurfaceNarrowing(OptionStruct, frozen=True, kw_only=True):
     """Which tools leave the model's sight: `ToolSurfaceNarrowing(window_turns=8, hard_keep=["grep"])`.
 
     `safe`: those that only read. `aggressive`: whichever are not used. `prune_classes` and
     `keep_classes` say it class by class, `unknown_tool_policy` for tools that say nothing of themselves.
     """
 
-    enabled: bool = True
-    window_turns: int = 5
-    mode: Literal["safe", "aggressive"] = "safe"
-    hard_keep: tuple[str, ...] = ()
-    prune_classes: tuple[str, ...] | None = None
-    keep_classes: tuple[str, ...] | None = None
-    unknown_tool_policy: Literal["keep", "prune"] | None = None
+    enabled: Annotated[bool, Option(boolean)] = True
+    """Whether tools leave at all."""
+    window_turns: Annotated[int, Option(number(1, whole=True))] = DEFAULT_WINDOW
+    """Turns without use after which a tool may leave."""
+    mode: Annotated[Literal["safe", "aggressive"], Option(one_of("safe", "aggressive"))] = "safe"
+    """Which may leave: those that only read, or any."""
+    hard_keep: Annotated[tuple[str, ...], Option(texts)] = ()
+    """Names of tools that stay."""
+    prune_classes: Annotated[tuple[str, ...] | None, Option(optional(_check_classes))] = None
+    """Classes whose tools may leave."""
+    keep_classes: Annotated[tuple[str, ...] | None, Option(optional(_check_classes))] = None
+    """Classes whose tools stay."""
+    unknown_tool_policy: Annotated[
+        Literal["keep", "prune"] | None, Option(optional(one_of("keep", "prune")))
+    ] = None
+    """What becomes of tools that say nothing of themselves."""
 
     def prunes(self) -> frozenset[str]:
         """The classes whose tools may leave."""
@@ -53,6 +76,36 @@ class ToolSurfaceNarrowing(msgspec.Struct, frozen=True, kw_only=True):
         elif self.unknown_tool_policy == "keep":
             prune.discard("unknown")
         return frozenset(prune)
+
+
+_check_struct = struct(ToolSurfaceNarrowing)
+
+
+def _check_narrowing(name: str, value: Any) -> ToolSurfaceNarrowing | None:
+    if value is False:
+        value = {"enabled": False}
+    wanted: ToolSurfaceNarrowing | None = _check_struct(name, value)
+    if wanted is None:
+        return None
+    both = set(wanted.prune_classes or ()) & set(wanted.keep_classes or ())
+    if both:
+        raise ConfigError(f"{name}: {min(both)} cannot be pruned and kept: give it to one of them")
+    unknown = wanted.unknown_tool_policy
+    if unknown is not None:
+        other = wanted.keep_classes if unknown == "prune" else wanted.prune_classes
+        if "unknown" in (other or ()):
+            raise ConfigError(f"{name}: unknown_tool_policy and the classes say different things")
+    return wanted
+
+
+class NarrowingOptions(OptionGroup, frozen=True, kw_only=True):
+    """Which tools leave the model's sight."""
+
+    tool_surface_narrowing: Annotated[
+        ToolSurfaceNarrowing | None,
+        Option(_check_narrowing, accepts="bool | dict[str, Any] | ToolSurfaceNarrowing | None"),
+    ] = None
+    """Hide tools that nobody uses; on by itself where the model has a limit."""
 
 
 class Narrowed(msgspec.Struct, frozen=True):
@@ -342,3 +395,28 @@ def _names(frame: Frame) -> Iterator[str]:
 
 def _size(spec: ToolSpec) -> int:
     return len(msgspec.json.encode(spec))
+
+
+# --------------------------------------------------------------------------- from options
+
+_DEFAULT = Narrowing()  # frozen: all that say nothing else have the same
+
+
+def build(ctx: BuildContext) -> Policies:
+    """Build the policy that hides unused tools, where there is something for it to do."""
+    wanted = NarrowingOptions.read(ctx.values).tool_surface_narrowing
+    if wanted is None and not ctx.is_bounded:
+        return ()
+    window = DEFAULT_WINDOW if wanted is None else wanted.window_turns
+    if (wanted is not None and not wanted.enabled) or (
+        ctx.max_turns is not None and ctx.max_turns <= window
+    ):
+        return ()
+    more_may_come = wanted is not None and bool(ctx.user_policies)  # these may bring tools
+    if len(ctx.tools) < 2 and not more_may_come:
+        return ()  # one tool at least stays
+    keep = CompletionOptions.read(ctx.values).awaited_tools
+    words = words_of(ctx.prompts, "agent.hidden_tools", LINE)
+    is_default = wanted is None and not keep and words is LINE
+    policy = _DEFAULT if is_default else Narrowing(wanted, keep, words)
+    return (policy,) if more_may_come or any(map(policy.may_leave, ctx.tools)) else ()

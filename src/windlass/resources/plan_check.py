@@ -13,7 +13,6 @@ import msgspec
 
 from windlass.errors import Conflict
 from windlass.json_types import JsonObject
-from windlass.loop.run import Run
 from windlass.resources import audit
 from windlass.resources.tx import Change
 from windlass.tools.middleware.preview import ExpectedRows, Rehearsal
@@ -22,10 +21,9 @@ from windlass.tools.tool import ToolContext
 
 def find_expected(ctx: ToolContext[Any] | None) -> ExpectedRows | None:
     """What the plan that this call belongs to expects of it; None: it belongs to none."""
-    if ctx is None or not isinstance(ctx.scope, Run):
-        return None
-    known: Mapping[str, ExpectedRows] | None = ctx.scope.cache.get(ExpectedRows)
-    return None if known is None else known.get(ctx.call_id)
+    readings: Mapping[Any, Any] = {} if ctx is None else getattr(ctx.scope, "readings", {})
+    known: Mapping[str, ExpectedRows] | None = readings.get(ExpectedRows)
+    return None if known is None or ctx is None else known.get(ctx.call_id)
 
 
 def describe_rows(

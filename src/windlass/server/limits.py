@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from windlass.generate.api import TOOL_ITERATIONS
+from windlass.generate.options import TOOL_ITERATIONS
 from windlass.json_types import JsonObject
 from windlass.server.refusal import refuse
 

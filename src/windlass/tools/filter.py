@@ -5,13 +5,28 @@ A contradiction is no error: what is denied stays denied, and whoever asked for 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Sequence
+from typing import Annotated, ClassVar, NamedTuple
 
 from windlass.errors import nearest
+from windlass.options.checks import optional, texts
+from windlass.options.group import AGENTS, Door, Option, OptionGroup
 from windlass.tools.tool import Tool
 
-FILTERS: Final = frozenset({"allowed_tools", "disallowed_tools"})
+
+class ToolFilterOptions(OptionGroup, frozen=True, kw_only=True):
+    """Which of its tools an agent may use."""
+
+    doors: ClassVar[frozenset[Door]] = AGENTS
+
+    allowed_tools: Annotated[
+        tuple[str, ...] | None, Option(optional(texts), accepts="Sequence[str] | None")
+    ] = None
+    """Names of the tools that it may use; None: all of them."""
+    disallowed_tools: Annotated[
+        tuple[str, ...] | None, Option(optional(texts), accepts="Sequence[str] | None")
+    ] = None
+    """Names of tools that it may not use, whoever brings them."""
 
 
 class Choice(NamedTuple):
@@ -22,17 +37,20 @@ class Choice(NamedTuple):
     warnings: tuple[str, ...] = ()
 
 
-def filter_tools(options: Mapping[str, Any], tools: tuple[Tool, ...]) -> Choice:
-    """What `allowed_tools` and `disallowed_tools` leave of the tools.
+def filter_tools(
+    options: ToolFilterOptions, tools: tuple[Tool, ...], *, more_may_come: bool
+) -> Choice:
+    """Choose what `allowed_tools` and `disallowed_tools` leave of the tools.
 
     Tools that a policy brings into a run are not of this list: only the denied ones are kept out.
+    `more_may_come`: there are such policies, so that a denied name may be one of theirs.
     """
-    allowed: tuple[str, ...] | None = options.get("allowed_tools")
-    denied: tuple[str, ...] = options.get("disallowed_tools") or ()
+    allowed = options.allowed_tools
+    denied = options.disallowed_tools or ()
     if allowed is None and not denied:
         return Choice(tools)
     warnings = _unknown("allowed_tools", allowed or (), tools)
-    if not options.get("policies"):  # which may bring a tool of that name
+    if not more_may_come:
         warnings += _unknown("disallowed_tools", denied, tools)
     both = [name for name in dict.fromkeys(allowed or ()) if name in denied]
     if both:

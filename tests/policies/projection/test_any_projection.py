@@ -19,6 +19,7 @@ from windlass.loop.requests import requests_of
 from windlass.messages import Message, Text, ToolCall, ToolResult
 from windlass.models.history import audit
 from windlass.policies.compaction.cut import find_pinned, fresh, weigh
+from windlass.policies.projection.edits import WORTH, Edit, choose_edits
 from windlass.policies.projection.failures import Failures, remove_repaired, squash_failures
 from windlass.policies.projection.prefix import summarize_prefix
 from windlass.policies.projection.reachability import (
@@ -28,7 +29,6 @@ from windlass.policies.projection.reachability import (
     roots_of,
     shed_by,
 )
-from windlass.policies.projection.settings import WORTH, Edit, choose_edits
 from windlass.policies.view_rewrite import whole
 from windlass.store.view import messages_of
 from windlass.testing import scripted

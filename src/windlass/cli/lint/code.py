@@ -8,11 +8,11 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import NamedTuple
 
-from windlass.engine.options import SUPERSEDED
 from windlass.errors import ConfigError
 from windlass.files import read_regular
 from windlass.models.registry import prices
 from windlass.models.registry.providers import resolve
+from windlass.options.parse import SUPERSEDED
 
 #: The functions of Windlass that take options.
 DOORS = frozenset(

@@ -1,176 +1,122 @@
-"""The options of compaction, what each accepts, and the policy that they ask for."""
+"""The options of compaction, and policies of compaction by name."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypedDict, cast
+from typing import Annotated, Any, Final, Literal, TypeAlias, cast, get_args
 
 import msgspec
 
 from windlass.errors import ConfigError, safe_repr
-from windlass.loop.policy import Policy
-from windlass.models.base import Model
-from windlass.options.checks import (
-    boolean,
-    check_struct,
-    function,
-    number,
-    one_of,
-    optional,
-    text,
-    texts,
-)
-from windlass.options.prompts import words_of
-from windlass.policies.compaction.policy import STRATEGIES, Compactor, Strategy
-from windlass.policies.compaction.summary_prompt import RULES, TASK, CompactionPolicy
+from windlass.options.checks import function, number, one_of, optional
+from windlass.options.group import Option, OptionGroup, OptionStruct, struct
+from windlass.policies.compaction.summary_prompt import CompactionPolicy
+
+Strategy: TypeAlias = Literal["truncate", "summarize_middle", "summarize_all", "hybrid", "custom"]
+STRATEGIES: Final = cast("tuple[str, ...]", get_args(Strategy))
+
+check_policy = struct(CompactionPolicy, flag=False)
+_check_strategy = one_of("none", *STRATEGIES)
 
 
-class Compaction(msgspec.Struct, frozen=True, kw_only=True):
+class Compaction(OptionStruct, frozen=True, kw_only=True):
     """How the view is kept small: `Compaction(strategy="hybrid", keep_last_n=10)`."""
 
-    strategy: str | None = None
-    keep_last_n: int | None = None
-    policy: CompactionPolicy | None = None
+    strategy: Annotated[str | None, Option(optional(_check_strategy))] = None
+    """What becomes of old messages; `none`: they stay."""
+    keep_last_n: Annotated[int | None, Option(optional(number(0, whole=True)))] = None
+    """Messages at the end that stay as they are."""
+    policy: Annotated[
+        CompactionPolicy | None, Option(check_policy, aliases=("compaction_policy",))
+    ] = None
+    """What summaries are to keep."""
+
+    @property
+    def says_how(self) -> bool:
+        """Whether it says more than a strategy."""
+        return (self.keep_last_n, self.policy) != (None, None)
 
 
-class CompactionOptions(TypedDict, total=False):
-    """How the view is kept small."""
-
-    compaction: str | bool | dict[str, Any] | Compaction
-    compact_strategy: str
-    compact_threshold: int
-    compact_keep_first: int
-    compact_keep_last: int
-    compact_callback: Callable[..., Any]
-    auto_compact: bool | dict[str, Any] | Compaction
+_check_struct = struct(Compaction)
 
 
-_Check = Callable[[str, Any], Any]
-_POLICY_FIELDS: dict[str, _Check] = {
-    "instructions": optional(text),
-    "mode": optional(text),
-    "scope": text,
-    "preserve": texts,
-    "drop": texts,
-    "extend_default_instructions": boolean,
-    "author": optional(text),
-}
-policy_of: _Check = check_struct(CompactionPolicy, _POLICY_FIELDS, flag=False)
-_strategy: _Check = one_of("none", *STRATEGIES)
-_fields: _Check = check_struct(
-    Compaction,
-    {
-        "strategy": optional(_strategy),
-        "keep_last_n": optional(number(0, whole=True)),
-        "policy": policy_of,
-    },
-    {"compaction_policy": "policy"},
-)
-
-
-def _compaction(name: str, value: Any) -> Compaction | None:
+def _check_compaction(name: str, value: Any) -> Compaction | None:
     if value is False:
         return Compaction(strategy="none")
     if isinstance(value, str):
-        return Compaction(strategy=_strategy(name, value))
+        return Compaction(strategy=_check_strategy(name, value))
     if value is not None and not isinstance(value, (bool, Mapping, Compaction)):
         raise ConfigError(f"{name} is a strategy, a dict, True or False, not {safe_repr(value)}")
-    return _fields(name, value)
+    return _check_struct(name, value)
 
 
-CHECKS: dict[str, _Check] = {
-    "compaction": _compaction,
-    "compact_strategy": optional(_strategy),
-    "compact_threshold": optional(number(1, whole=True)),
-    "compact_keep_first": number(0, whole=True),
-    "compact_keep_last": optional(number(0, whole=True)),
-    "compact_callback": function,
-    "auto_compact": _compaction,
-}
+class CompactionOptions(OptionGroup, frozen=True, kw_only=True):
+    """How the view is kept small."""
 
+    compaction: Annotated[
+        Compaction | None,
+        Option(_check_compaction, accepts="str | bool | dict[str, Any] | Compaction | None"),
+    ] = None
+    """A strategy, or all that is to be said of compaction; False: there is none."""
+    auto_compact: Annotated[
+        Compaction | None,
+        Option(_check_compaction, accepts="str | bool | dict[str, Any] | Compaction | None"),
+    ] = None
+    """The same by another name."""
+    compact_strategy: Annotated[str | None, Option(optional(_check_strategy))] = None
+    """What becomes of old messages."""
+    compact_threshold: Annotated[int | None, Option(optional(number(1, whole=True)))] = None
+    """Tokens of the view above which it is compacted."""
+    compact_keep_first: Annotated[int | None, Option(number(0, whole=True))] = None
+    """Messages at the beginning that stay as they are (0)."""
+    compact_keep_last: Annotated[int | None, Option(optional(number(0, whole=True)))] = None
+    """Messages at the end that stay as they are."""
+    compact_callback: Annotated[Callable[..., Any] | None, Option(function)] = None
+    """A function that writes the summary."""
 
-# --------------------------------------------------------------------------- the policy
+    @property
+    def whole(self) -> dict[str, Compaction]:
+        """The options that say all of it, by name."""
+        both = {"compaction": self.compaction, "auto_compact": self.auto_compact}
+        return {name: each for name, each in both.items() if each is not None}
 
-_USUAL = Compactor()  # frozen, and shared by all that say nothing else
-_NAMES = (
-    "compaction",
-    "auto_compact",
-    "compact_strategy",
-    "compact_threshold",
-    "compact_keep_first",
-    "compact_keep_last",
-    "compact_callback",
-)
+    def strategy(self) -> str | None:
+        """Return the strategy that the options agree on."""
+        said = {f"{name}.strategy": each.strategy for name, each in self.whole.items()}
+        return _single_value({"compact_strategy": self.compact_strategy, **said})
 
+    def keep_last(self) -> int | None:
+        """Return how many messages at the end stay."""
+        said = {f"{name}.keep_last_n": each.keep_last_n for name, each in self.whole.items()}
+        return _single_value({"compact_keep_last": self.compact_keep_last, **said})
 
-def has_context_limit(model: Model) -> bool:
-    """Is there a limit to what the model takes? One of this process that names none has none."""
-    return model.remote or model.context_window is not None or model.provider == "mock"
+    def policy(self) -> CompactionPolicy | None:
+        """Return what summaries are to keep."""
+        return _single_value({f"{name}.policy": each.policy for name, each in self.whole.items()})
 
+    def is_silent(self) -> bool:
+        """Return whether nothing is said."""
+        return all(getattr(self, name) is None for name in self.__struct_fields__)
 
-def usual(bound: bool) -> list[Policy[Any]]:
-    """What a run has that says nothing."""
-    return [_USUAL] if bound else []
-
-
-def compacting(options: Mapping[str, Any], bound: bool) -> Compactor | None:
-    """The policy that keeps the view small; None: it is off."""
-    given = {name: options[name] for name in _NAMES if options.get(name) is not None}
-    task = words_of(options, "agent.compaction_system", TASK)
-    rules = words_of(options, "agent.compaction_instructions", RULES)
-    if not given:
-        if not bound:
-            return None
-        ours = task is TASK and rules is RULES
-        return _USUAL if ours else Compactor(task=task, rules=rules)
-    wanted: dict[str, Compaction] = {
-        name: given[name] for name in ("compaction", "auto_compact") if name in given
-    }
-    strategies = {f"{name}.strategy": each.strategy for name, each in wanted.items()}
-    strategy = _single_value({"compact_strategy": given.get("compact_strategy"), **strategies})
-    if strategy == "none":
-        _nothing_else(given)
-        return None
-    callback = given.get("compact_callback")
-    if callback is not None and strategy not in (None, "custom"):
-        raise ConfigError(
-            f'compact_callback writes the summary with compact_strategy="custom", not {strategy!r}'
-        )
-    if callback is None and strategy == "custom":
-        raise ConfigError('compact_strategy="custom" needs a compact_callback to write the summary')
-    strategy = "custom" if callback is not None else strategy or "hybrid"
-    lasts = {f"{name}.keep_last_n": each.keep_last_n for name, each in wanted.items()}
-    policies = {f"{name}.policy": each.policy for name, each in wanted.items()}
-    return Compactor(
-        cast("Strategy", strategy),
-        threshold=given.get("compact_threshold"),
-        keep_first=given.get("compact_keep_first", 0),
-        keep_last=_single_value({"compact_keep_last": given.get("compact_keep_last"), **lasts}),
-        policy=_single_value(policies),
-        callback=callback,
-        task=task,
-        rules=rules,
-    )
+    def check_off(self) -> None:
+        """Refuse to be told how, by who also says not at all."""
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            says = value.strategy if isinstance(value, Compaction) else value
+            how = isinstance(value, Compaction) and value.says_how
+            if how or (says != "none" and says is not None):
+                raise ConfigError(
+                    f"{name} says how to compact, and compaction is off: give one of them"
+                )
 
 
 def _single_value(said: Mapping[str, Any]) -> Any:
-    """The one value that these options name; two that differ are refused."""
+    """Return the one value that these options name; two that differ are refused."""
     named = {name: value for name, value in said.items() if value is not None}
     values = list(named.values())
     if any(value != values[0] for value in values):
         raise ConfigError(f"{' and '.join(named)} say different things: give one of them")
     return values[0] if values else None
-
-
-def _nothing_else(given: Mapping[str, Any]) -> None:
-    """Refuse to be told how, by who also says not at all."""
-    for name, value in given.items():
-        says = value.strategy if isinstance(value, Compaction) else value
-        how = isinstance(value, Compaction) and (value.keep_last_n, value.policy) != (None, None)
-        if how or (says != "none" and says is not None):
-            raise ConfigError(
-                f"{name} says how to compact, and compaction is off: give one of them"
-            )
 
 
 # --------------------------------------------------------------------------- policies by name
@@ -213,7 +159,7 @@ def _build_policy(
     if options is not None and not isinstance(cast("object", options), Mapping):
         raise ConfigError(f"the fields of a compaction policy are a dict, not {safe_repr(options)}")
     given = {**(options or {}), **fields}
-    own: CompactionPolicy = policy_of("compaction_policy", given)
+    own: CompactionPolicy = check_policy("compaction_policy", given)
     changed = {name: getattr(own, name) for name in given}
     for name in ("preserve", "drop"):
         if name in changed:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias, cast, get_args
+from typing import Any, ClassVar, Final, NamedTuple, TypeAlias, cast
 
 import msgspec
 
@@ -19,7 +19,8 @@ from windlass.loop.policy import Policy, TryAgain
 from windlass.loop.run import Run
 from windlass.messages import Message, Text
 from windlass.models.base import Frame, Request, Settings
-from windlass.options.prompt_text import Words, text_of
+from windlass.options.prompts import Words, text_of, words_of
+from windlass.policies.build import BuildContext, Policies
 from windlass.policies.compaction import rewrite
 from windlass.policies.compaction.cut import (
     Cut,
@@ -31,6 +32,7 @@ from windlass.policies.compaction.cut import (
     tokens,
     truncate_messages,
 )
+from windlass.policies.compaction.options import CompactionOptions, Strategy
 from windlass.policies.compaction.recall import recall_tool
 from windlass.policies.compaction.rewrite import (
     PURPOSE,
@@ -58,10 +60,9 @@ from windlass.policies.compaction.summary_prompt import (
     source_of,
     system_of,
 )
+from windlass.policies.context_strategy.options import StrategyOptions
 from windlass.tools.tool import Tool
 
-Strategy: TypeAlias = Literal["truncate", "summarize_middle", "summarize_all", "hybrid", "custom"]
-STRATEGIES: Final = cast("tuple[str, ...]", get_args(Strategy))
 #: `(archived, reminders, policy)` -> the summary, or a dict with it.
 Callback: TypeAlias = Callable[
     [list[Message], list[Message], CompactionPolicy], Any | Awaitable[Any]
@@ -423,3 +424,50 @@ def summary_in(answer: object) -> str:
             f"compact_callback answers a text or {{'summary': text}}, not {safe_repr(answer)}"
         )
     return (answer or "").strip()
+
+
+# --------------------------------------------------------------------------- from options
+
+_DEFAULT = Compactor()  # frozen, and shared by all that say nothing else
+
+
+def build(ctx: BuildContext) -> Policies:
+    """Build the policy, unless it is off or a context strategy stands in its place."""
+    if StrategyOptions.read(ctx.values).replaces_compaction:
+        return ()
+    compactor = build_compactor(ctx)
+    if compactor is not None:
+        return (compactor,)
+    is_default = ctx.is_bounded and CompactionOptions.read(ctx.values).is_silent()
+    return (_DEFAULT,) if is_default else ()
+
+
+def build_compactor(ctx: BuildContext) -> Compactor | None:
+    """Build the policy that the options or the prompts ask for; None: they ask for none."""
+    options = CompactionOptions.read(ctx.values)
+    task = words_of(ctx.prompts, "agent.compaction_system", TASK)
+    rules = words_of(ctx.prompts, "agent.compaction_instructions", RULES)
+    if options.is_silent():
+        ours = task is TASK and rules is RULES
+        return None if ours or not ctx.is_bounded else Compactor(task=task, rules=rules)
+    strategy = options.strategy()
+    if strategy == "none":
+        options.check_off()
+        return None
+    callback = options.compact_callback
+    if callback is not None and strategy not in (None, "custom"):
+        raise ConfigError(
+            f'compact_callback writes the summary with compact_strategy="custom", not {strategy!r}'
+        )
+    if callback is None and strategy == "custom":
+        raise ConfigError('compact_strategy="custom" needs a compact_callback to write the summary')
+    return Compactor(
+        "custom" if callback is not None else cast("Strategy", strategy or "hybrid"),
+        threshold=options.compact_threshold,
+        keep_first=options.compact_keep_first or 0,
+        keep_last=options.keep_last(),
+        policy=options.policy(),
+        callback=callback,
+        task=task,
+        rules=rules,
+    )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 
 from windlass.messages import Message
+from windlass.options.checks import boolean, optional, text, texts
+from windlass.options.group import Option, OptionStruct
 from windlass.policies.compaction.cut import render_messages
 
 WORDS: Final = 600  # of a summary
@@ -15,16 +17,23 @@ WORDS: Final = 600  # of a summary
 VISIBLE: Final = ("model_visible", "summary", "transcript")
 
 
-class CompactionPolicy(msgspec.Struct, frozen=True, kw_only=True):
+class CompactionPolicy(OptionStruct, frozen=True, kw_only=True):
     """What summaries are to keep: `CompactionPolicy(preserve=["failing tests"], author="host")`."""
 
-    instructions: str | None = None
-    mode: str | None = None  # a name for this kind of compaction, for the record
-    scope: str = "host"
-    preserve: tuple[str, ...] = ()
-    drop: tuple[str, ...] = ()
-    extend_default_instructions: bool = True  # False: these stand in place of the default rules
-    author: str | None = None
+    instructions: Annotated[str | None, Option(optional(text))] = None
+    """What whoever writes the summary is told."""
+    mode: Annotated[str | None, Option(optional(text))] = None
+    """A name for this kind of compaction, for the record."""
+    scope: Annotated[str, Option(text)] = "host"
+    """Who may read the instructions."""
+    preserve: Annotated[tuple[str, ...], Option(texts)] = ()
+    """What a summary keeps."""
+    drop: Annotated[tuple[str, ...], Option(texts)] = ()
+    """What a summary leaves out."""
+    extend_default_instructions: Annotated[bool, Option(boolean)] = True
+    """Whether these are added to the default rules; False: they stand in their place."""
+    author: Annotated[str | None, Option(optional(text))] = None
+    """Who says so, for the record."""
 
     @property
     def empty(self) -> bool:

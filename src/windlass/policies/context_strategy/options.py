@@ -1,25 +1,16 @@
-"""The context strategy of an agent, and the policy that it asks for."""
+"""The option `context_strategy`: how a conversation is kept short, in the manner of a runner."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias, TypedDict, cast
+from typing import Annotated, Any, TypeAlias, cast
 
 import msgspec
 
 from windlass.errors import ConfigError, safe_repr
-from windlass.loop.policy import Policy
 from windlass.models.base import Model
-from windlass.options.checks import (
-    check_struct,
-    no_key,
-    number,
-    one_of,
-    optional,
-    text,
-)
-from windlass.policies.build import About
-from windlass.policies.compaction.options import compacting
+from windlass.options.checks import check_struct, no_key, number, one_of, optional, text
+from windlass.options.group import Check, Option, OptionGroup
 
 
 class SlidingWindow(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,37 +36,28 @@ class CustomStrategy(msgspec.Struct, frozen=True, kw_only=True):
 ContextStrategy: TypeAlias = SlidingWindow | Summarize | CustomStrategy
 
 
-class StrategyOptions(TypedDict, total=False):
-    """How a conversation is kept short, in the manner of a runner."""
-
-    context_strategy: dict[str, Any] | SlidingWindow | Summarize | CustomStrategy
-
-
-_Check = Callable[[str, Any], Any]
-
-
-def _model(name: str, value: Any) -> Any:
+def _check_model(name: str, value: Any) -> Any:
     return value if isinstance(value, Model) else text(name, value)
 
 
-def _function(name: str, value: Any) -> Any:
+def _check_function(name: str, value: Any) -> Any:
     if not callable(value):
         raise ConfigError(f"{name} is a function, not {safe_repr(value)}")
     return value
 
 
-_FIELDS: dict[str, tuple[type[msgspec.Struct], dict[str, _Check]]] = {
+_FIELDS: dict[str, tuple[type[msgspec.Struct], dict[str, Check]]] = {
     "sliding-window": (SlidingWindow, {"max_turns": number(-(2**63), whole=True)}),
     "summarize": (
         Summarize,
-        {"max_tokens": number(1, whole=True), "summary_model": optional(_model)},
+        {"max_tokens": number(1, whole=True), "summary_model": optional(_check_model)},
     ),
-    "custom": (CustomStrategy, {"compress": _function}),
+    "custom": (CustomStrategy, {"compress": _check_function}),
 }
-_type: _Check = one_of(*_FIELDS)
+_check_type: Check = one_of(*_FIELDS)
 
 
-def _strategy(name: str, value: Any) -> ContextStrategy | None:
+def _check_strategy(name: str, value: Any) -> ContextStrategy | None:
     if value is None:
         return None
     for kind, fields in _FIELDS.values():
@@ -89,7 +71,7 @@ def _strategy(name: str, value: Any) -> ContextStrategy | None:
     if "type" not in given:
         known = ", ".join(map(repr, _FIELDS))
         raise ConfigError(f"{name} has no type: give it one of {known}")
-    chosen = _type(f"{name}.type", given.pop("type"))
+    chosen = _check_type(f"{name}.type", given.pop("type"))
     kind, fields = _FIELDS[chosen]
     for key in given:
         if key not in fields:
@@ -100,7 +82,7 @@ def _strategy(name: str, value: Any) -> ContextStrategy | None:
     return check_struct(kind, fields, flag=False)(name, given)
 
 
-def _other_key(name: str, chosen: str, key: object, fields: Mapping[str, _Check]) -> ConfigError:
+def _other_key(name: str, chosen: str, key: object, fields: Mapping[str, Check]) -> ConfigError:
     """The error for a key that this type does not have; it may be another type's."""
     for other, (_, theirs) in _FIELDS.items():
         if isinstance(key, str) and key in theirs:
@@ -108,35 +90,21 @@ def _other_key(name: str, chosen: str, key: object, fields: Mapping[str, _Check]
     return no_key(name, key, ["type", *fields])
 
 
-CHECKS: dict[str, _Check] = {"context_strategy": _strategy}
+class StrategyOptions(OptionGroup, frozen=True, kw_only=True):
+    """How a conversation is kept short, in the manner of a runner."""
 
+    context_strategy: Annotated[
+        ContextStrategy | None,
+        Option(
+            _check_strategy,
+            accepts="dict[str, Any] | SlidingWindow | Summarize | CustomStrategy | None",
+        ),
+    ] = None
+    """A window over the last turns, summaries, or a function of yours, in place of compaction."""
 
-def policies(about: About) -> list[Policy[Any]]:
-    """The policy that a strategy asks for; it takes the place of compaction."""
-    strategy: ContextStrategy | None = about.options.get("context_strategy")
-    if strategy is None or (isinstance(strategy, SlidingWindow) and strategy.max_turns <= 0):
-        return []
-    if compacting(about.options, bound=False) is not None:
-        raise ConfigError(
-            "context_strategy and compaction both keep the view short: give one of them"
-        )
-    match strategy:
-        case SlidingWindow():
-            from windlass.policies.context_strategy import window
-
-            return [window.SlidingWindow(strategy.max_turns)]
-        case Summarize():
-            from windlass.policies.context_strategy.summary import Summarizing
-
-            return [Summarizing(strategy.max_tokens, _writer(about, strategy.summary_model))]
-        case CustomStrategy():
-            from windlass.policies.context_strategy.custom import Compressing
-
-            return [Compressing(strategy.compress)]
-
-
-def _writer(about: About, named: str | Model | None) -> Model | None:
-    try:
-        return None if named is None else about.named(None, named)
-    except ConfigError as error:
-        raise ConfigError(f"context_strategy.summary_model: {error}") from None
+    @property
+    def replaces_compaction(self) -> bool:
+        """Whether a strategy stands in place of compaction."""
+        strategy = self.context_strategy
+        is_off = isinstance(strategy, SlidingWindow) and strategy.max_turns <= 0
+        return strategy is not None and not is_off

@@ -17,9 +17,9 @@ from windlass.events import CheckRan
 from windlass.loop.run import Run
 from windlass.messages import Message
 from windlass.policies.judges.judge import shorten_text
+from windlass.policies.judges.options import FALLBACK
 
 _LONGEST = 16_000  # characters of what a check says
-FALLBACK = "The task is not finished yet. Go on with what is missing."
 
 
 class Proposal(msgspec.Struct, frozen=True):

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
@@ -16,11 +16,11 @@ from windlass.events import CheckRan, JudgeDecision
 from windlass.loop.facts import Facts, Take
 from windlass.loop.run import Run
 from windlass.models.base import Model
-from windlass.options.prompt_text import Words
+from windlass.options.prompts import Words
 from windlass.policies.facts import Groups
-from windlass.policies.judges.evidence import FALLBACK
 from windlass.policies.judges.judge import consult, words
-from windlass.policies.loop_state import LoopState, limit_of, state_of
+from windlass.policies.judges.options import FALLBACK, SYSTEM, Cadence
+from windlass.policies.loop_state import limit_of, state_of
 
 VERDICT: dict[str, Any] = {
     "type": "object",
@@ -35,20 +35,6 @@ VERDICT: dict[str, Any] = {
     "required": ["verdict", "reasoning", "next_step"],
     "additionalProperties": False,
 }
-SYSTEM = (
-    "You decide whether the assistant has done what the user asked for. Trust what tools returned, "
-    "not what the assistant claims. Say done only if nothing that was asked for is missing; "
-    "otherwise say continue and name the one next step."
-)
-
-
-class Cadence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """When the done judge is due: every `every`-th turn after the first few, always or on a stall."""
-
-    every: int = 1
-    when: Literal["always", "stalled"] | Callable[[LoopState], Any] = "always"
-    max_invocations: int | None = None
-    min_iterations_before_first: int = 0
 
 
 class Judge(msgspec.Struct, frozen=True, kw_only=True):

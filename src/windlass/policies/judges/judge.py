@@ -18,7 +18,7 @@ from windlass.messages import Message, Text, ToolCall, ToolResult
 from windlass.models.base import Frame, Model, Request, Settings
 from windlass.models.json_text import json_values
 from windlass.models.structured_output import asking, can_force_call, means_of
-from windlass.options.prompt_text import Words, text_of
+from windlass.options.prompts import Words, text_of
 from windlass.policies.facts import tally
 
 _TOOL = "give_verdict"

@@ -1,29 +1,112 @@
-"""Who judges ends, as the options of judgement say it."""
+"""The options of judges: who must agree before a run counts as done."""
 
 from __future__ import annotations
 
-import msgspec
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Literal, cast
 
+from windlass.errors import ConfigError, safe_repr
 from windlass.models.base import Model
-from windlass.policies.judges.evidence import FALLBACK
-from windlass.policies.judges.gates import SYSTEM, Cadence
+from windlass.options.checks import number, one_of, optional, text
+from windlass.options.group import Option, OptionGroup, OptionStruct, struct
+from windlass.policies.loop_state import LoopState
+
+FALLBACK = "The task is not finished yet. Go on with what is missing."
+SYSTEM = (
+    "You decide whether the assistant has done what the user asked for. Trust what tools returned, "
+    "not what the assistant claims. Say done only if nothing that was asked for is missing; "
+    "otherwise say continue and name the one next step."
+)
+
+_check_count = number(1, whole=True)
+_check_amount = number(0, whole=True)
+_check_cap = optional(_check_amount)
 
 
-class DoneJudge(msgspec.Struct, frozen=True, kw_only=True):
+def check_model(name: str, value: Any) -> Any:
+    """Check a model: its name, an object, or None for the run's own."""
+    if value is None or isinstance(value, Model):
+        return value
+    return text(name, value)
+
+
+def _check_when(name: str, value: Any) -> Any:
+    return value if callable(value) else one_of("always", "stalled")(name, value)
+
+
+class Cadence(OptionStruct, frozen=True, kw_only=True):
+    """When the done judge is due: every `every`-th turn after the first few, always or on a stall."""
+
+    every: Annotated[int, Option(_check_count)] = 1
+    """Ends that are proposed until it is due."""
+    when: Annotated[
+        Literal["always", "stalled"] | Callable[[LoopState], Any], Option(_check_when)
+    ] = "always"
+    """Whether it is asked at ends alone, or when the run stalls; or a function that says so."""
+    max_invocations: Annotated[int | None, Option(_check_cap)] = None
+    """Calls after which it is not asked any more."""
+    min_iterations_before_first: Annotated[int, Option(_check_amount)] = 0
+    """Turns before it is asked at all."""
+
+
+class DoneJudge(OptionStruct, frozen=True, kw_only=True):
     """Who must agree that the work is done: `DoneJudge(model="openai:gpt-5", max_invocations=2)`."""
 
-    provider: str | None = None
-    model: str | Model | None = None  # the loop's own
-    system: str = SYSTEM
-    max_invocations: int | None = None  # calls after which the run ends; 0 and None: no cap
-    cadence: Cadence = Cadence()
+    provider: Annotated[str | None, Option(optional(text))] = None
+    """The provider of its model."""
+    model: Annotated[str | Model | None, Option(check_model)] = None
+    """Its model; None: the run's own."""
+    system: Annotated[str, Option(text)] = SYSTEM
+    """Its system prompt."""
+    max_invocations: Annotated[int | None, Option(_check_cap, aliases=("max_feedback",))] = None
+    """Calls after which the run ends; 0 and None: no cap."""
+    cadence: Annotated[Cadence, Option(struct(Cadence, flag=False))] = Cadence()
+    """When it is due."""
 
 
-class CompletionJudge(msgspec.Struct, frozen=True, kw_only=True):
+class CompletionJudge(OptionStruct, frozen=True, kw_only=True):
     """Who looks at any natural stop: `CompletionJudge(max_invocations=2)`."""
 
-    provider: str | None = None
-    model: str | Model | None = None
-    system: str = SYSTEM
-    feedback_fallback: str = FALLBACK
-    max_invocations: int | None = 5
+    provider: Annotated[str | None, Option(optional(text))] = None
+    """The provider of its model."""
+    model: Annotated[str | Model | None, Option(check_model)] = None
+    """Its model; None: the run's own."""
+    system: Annotated[str, Option(text)] = SYSTEM
+    """Its system prompt."""
+    feedback_fallback: Annotated[str, Option(text)] = FALLBACK
+    """What the model is told where the judge names no next step."""
+    max_invocations: Annotated[int | None, Option(_check_cap, aliases=("max_feedback",))] = 5
+    """Calls after which the run ends; 0 and None: no cap."""
+
+
+def _check_checks(name: str, value: Any) -> Any:
+    if value is None or callable(value):
+        return value
+    if isinstance(value, (list, tuple)) and value:
+        checks = cast("Sequence[Any]", value)
+        if all(callable(each) for each in checks):
+            return tuple(checks)
+    given = cast("object", value)
+    raise ConfigError(f"{name} is a function, or a list of functions, not {safe_repr(given)}")
+
+
+class JudgeOptions(OptionGroup, frozen=True, kw_only=True):
+    """Who must agree before a run counts as done."""
+
+    verify_completion: Annotated[
+        Callable[..., Any] | tuple[Callable[..., Any], ...] | None,
+        Option(_check_checks, accepts="Callable[..., Any] | Sequence[Callable[..., Any]] | None"),
+    ] = None
+    """A function, or checks, that look at finished work."""
+    verify_completion_judge: Annotated[
+        CompletionJudge | None,
+        Option(struct(CompletionJudge), accepts="bool | dict[str, Any] | CompletionJudge | None"),
+    ] = None
+    """A model that looks at any natural stop."""
+    done_judge: Annotated[
+        DoneJudge | None,
+        Option(struct(DoneJudge), accepts="bool | dict[str, Any] | DoneJudge | None"),
+    ] = None
+    """A model that must agree that the work is done."""
+    max_verify_attempts: Annotated[int, Option(_check_count)] = 20
+    """Vetoes after which the run ends."""

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
-
-import msgspec
+from typing import Annotated, Any, Literal
 
 from windlass.errors import ModelError, error_text
 from windlass.events import StepJudgeDecision
@@ -15,9 +13,13 @@ from windlass.loop.run import Run
 from windlass.loop.turn import Turn
 from windlass.loop.verdict import KeepGoing
 from windlass.models.base import Model
-from windlass.options.prompt_text import Words
+from windlass.options.checks import boolean, number, one_of, optional, text
+from windlass.options.group import Option, OptionGroup, OptionStruct, struct
+from windlass.options.prompts import Words, choose_prompt
+from windlass.policies.build import BuildContext, Policies
 from windlass.policies.facts import tally
 from windlass.policies.judges.judge import consult, words
+from windlass.policies.judges.options import check_model
 
 VERDICT: dict[str, Any] = {
     "type": "object",
@@ -38,17 +40,49 @@ SYSTEM = (
 _PASSES = frozenset({"pass", "passed", "ok", "approve", "approved", "accept", "accepted", "yes"})
 
 
-class StepJudge(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class StepJudge(OptionStruct, frozen=True, kw_only=True):
     """What a step judge looks like: `StepJudge(on_veto="retain", max_attempts=2)`."""
 
-    provider: str | None = None
-    model: str | Model | None = None
-    system: str = SYSTEM
-    on_veto: Literal["replace", "retain"] = "replace"
-    max_attempts: int = 3
-    skip_when_empty: bool = True
-    skip_when_stalled: bool = True
-    skip_when_iterations_remaining: int = 1
+    provider: Annotated[str | None, Option(optional(text))] = None
+    """The provider of its model."""
+    model: Annotated[str | Model | None, Option(check_model)] = None
+    """Its model; None: the run's own."""
+    system: Annotated[str, Option(text)] = SYSTEM
+    """Its system prompt."""
+    on_veto: Annotated[Literal["replace", "retain"], Option(one_of("replace", "retain"))] = (
+        "replace"
+    )
+    """Whether a vetoed reply is taken out of the view, or stays with its calls not run."""
+    max_attempts: Annotated[int, Option(number(1, whole=True))] = 3
+    """Vetoes in a row after which the step runs."""
+    skip_when_empty: Annotated[bool, Option(boolean)] = True
+    """Whether replies without calls are not judged."""
+    skip_when_stalled: Annotated[bool, Option(boolean)] = True
+    """Whether replies of a run that stalls are not judged."""
+    skip_when_iterations_remaining: Annotated[int, Option(number(0, whole=True))] = 1
+    """Turns left at which nothing is judged any more."""
+
+
+class StepJudgeOptions(OptionGroup, frozen=True, kw_only=True):
+    """A judge of single steps."""
+
+    step_judge: Annotated[
+        StepJudge | None,
+        Option(struct(StepJudge), accepts="bool | dict[str, Any] | StepJudge | None"),
+    ] = None
+    """A model that is asked about each reply before its calls run."""
+
+
+def build(ctx: BuildContext) -> Policies:
+    """Build the policy of the judge."""
+    step = StepJudgeOptions.read(ctx.values).step_judge
+    if step is None:
+        return ()
+    other = step.provider is not None or step.model is not None
+    model = ctx.resolve_model(step.provider, step.model) if other else None
+    prompt = "agent.step_judge_system"
+    system = choose_prompt(ctx.prompts, prompt, step.system, "step_judge.system", SYSTEM)
+    return (StepJudging(step, model, system),)
 
 
 class Vetoes(Facts):

@@ -11,7 +11,7 @@ import msgspec
 from windlass.loop.run import Run
 from windlass.messages import Block, Message, Text, ToolResult
 from windlass.models.view import Strand
-from windlass.policies.projection.settings import Edit, edit
+from windlass.policies.projection.edits import Edit, edit
 
 #: Outcomes that say no more than that a call was wrong. A denial, a timeout and a call that was
 #: interrupted stay in sight: the model must not ask again as if nothing had happened.

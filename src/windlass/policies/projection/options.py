@@ -1,70 +1,86 @@
-"""The options of projection, callbacks and decorators, and the policies that they ask for."""
+"""The option `transcript_projection`: what leaves the view because it is not needed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypedDict, cast
+from typing import Annotated, Any, Final, cast
+
+import msgspec
 
 from windlass.errors import ConfigError, safe_repr
-from windlass.loop.policy import Policy
-from windlass.options.checks import (
-    boolean,
-    check_struct,
-    function,
-    number,
-    one_of,
-    optional,
-    text,
-    texts,
+from windlass.options.checks import function, number, one_of, optional, text, texts
+from windlass.options.group import Option, OptionGroup, OptionStruct, struct
+
+POLICIES: Final = (
+    "clean_tool_repair",
+    "squash_failed_calls",
+    "summary_prefix",
+    "reachability_gc",
+    "custom",
 )
-from windlass.policies.build import About
-from windlass.policies.projection.settings import (
-    DEFAULTS,
-    POLICIES,
-    TranscriptProjection,
-    with_defaults,
-)
+_check_policy = one_of(*POLICIES)
+_check_amount = optional(number(0, whole=True))
 
 
-class ShapingOptions(TypedDict, total=False):
-    """How messages are shown."""
+class TranscriptProjection(OptionStruct, frozen=True, kw_only=True):
+    """What the model is shown of the transcript: `TranscriptProjection(policy="reachability_gc")`.
 
-    transcript_projection: str | dict[str, Any] | TranscriptProjection
-    context_callback: Callable[..., Any]
-    context_filter: Callable[..., Any]
-    message_decorator: Callable[..., Any]
-    timestamp_messages: bool
+    A key that a policy has no use for is refused.
+    """
+
+    policy: Annotated[str, Option(_check_policy)]
+    """What leaves the view."""
+    keep_last: Annotated[int | None, Option(_check_amount)] = None
+    """Messages at the end that stay as they are."""
+    min_tokens: Annotated[int | None, Option(_check_amount)] = None
+    """Tokens that must leave the view for it to be changed."""
+    min_chars: Annotated[int | None, Option(_check_amount)] = None
+    """`reachability_gc`: characters of a result that may go."""
+    window_turns: Annotated[int | None, Option(optional(number(1, whole=True)))] = None
+    """`reachability_gc`: how often it looks, without a scratchpad."""
+    roots: Annotated[tuple[str, ...] | None, Option(optional(texts))] = None
+    """`reachability_gc`: texts that results are reached from too."""
+    summary: Annotated[str | None, Option(optional(text))] = None
+    """`summary_prefix`: the notes, in your words."""
+    project: Annotated[Callable[..., Any] | None, Option(function, aliases=("projector",))] = None
+    """`custom`: a function `(messages, context) -> list`."""
 
 
-_Check = Callable[[str, Any], Any]
-_policy: _Check = one_of(*POLICIES)
-_COUNT: _Check = optional(number(0, whole=True))
-_fields: _Check = check_struct(
-    TranscriptProjection,
-    {
-        "policy": _policy,
-        "keep_last": _COUNT,
-        "min_tokens": _COUNT,
-        "min_chars": _COUNT,
-        "window_turns": optional(number(1, whole=True)),
-        "roots": optional(texts),
-        "summary": optional(text),
-        "project": function,
+#: The keys of each policy with their defaults.
+DEFAULTS: Final[dict[str, dict[str, Any]]] = {
+    "clean_tool_repair": {"min_tokens": 0},
+    "squash_failed_calls": {"keep_last": 4, "min_tokens": 0},
+    "summary_prefix": {"keep_last": 10, "min_tokens": 2_000, "summary": None},
+    "reachability_gc": {
+        "keep_last": 8,
+        "min_tokens": 500,
+        "min_chars": 500,
+        "window_turns": 5,
+        "roots": (),
     },
-    {"projector": "project"},
-    flag=False,
-)
+    "custom": {"project": None},
+}
 
 
-def _projection(name: str, value: Any) -> TranscriptProjection | None:
+def with_defaults(given: TranscriptProjection) -> TranscriptProjection:
+    """With the defaults of its policy."""
+    usual = DEFAULTS[given.policy]
+    missing = {key: value for key, value in usual.items() if getattr(given, key) is None}
+    return msgspec.structs.replace(given, **missing)
+
+
+_check_struct = struct(TranscriptProjection, flag=False)
+
+
+def _check_projection(name: str, value: Any) -> TranscriptProjection | None:
     if isinstance(value, str):
-        value = {"policy": _policy(name, value)}
+        value = {"policy": _check_policy(name, value)}
     if isinstance(value, Mapping) and "policy" not in value:
         known = ", ".join(map(repr, POLICIES))
         raise ConfigError(
             f"{name} needs a policy: one of {known}, not {safe_repr(cast('Any', value))}"
         )
-    given: TranscriptProjection | None = _fields(name, value)
+    given: TranscriptProjection | None = _check_struct(name, value)
     if given is None:
         return None
     for key in given.__struct_fields__:
@@ -84,40 +100,11 @@ def _projection(name: str, value: Any) -> TranscriptProjection | None:
     return with_defaults(given)
 
 
-CHECKS: dict[str, _Check] = {
-    "transcript_projection": _projection,
-    "context_callback": function,
-    "context_filter": function,
-    "message_decorator": function,
-    "timestamp_messages": boolean,
-}
+class ProjectionOptions(OptionGroup, frozen=True, kw_only=True):
+    """What leaves the view because it is not needed."""
 
-
-def policies(about: About) -> list[Policy[Any]]:
-    """The policies that these options ask for: each shapes what the one before it leaves."""
-    options, chosen = about.options, list[Policy[Any]]()
-    if (projection := options.get("transcript_projection")) is not None:
-        chosen.append(_projecting(projection))
-    both = [name for name in ("context_callback", "context_filter") if options.get(name)]
-    if len(both) == 2:
-        raise ConfigError("context_callback and context_filter are the same: give one of them")
-    for name in both:
-        from windlass.policies.context_callback import ContextCallback
-
-        chosen.append(ContextCallback(options[name], name))
-    decorator, stamps = options.get("message_decorator"), options.get("timestamp_messages", False)
-    if decorator is not None or stamps:  # last: what is shown at the end is what is decorated
-        from windlass.policies.decorators import Decorating
-
-        chosen.append(Decorating(decorator, timestamps=stamps))
-    return chosen
-
-
-def _projecting(projection: TranscriptProjection) -> Policy[Any]:
-    if projection.project is not None:
-        from windlass.policies.projection.custom import CustomProjection
-
-        return CustomProjection(projection.project)
-    from windlass.policies.projection.policy import Projection
-
-    return Projection(projection)
+    transcript_projection: Annotated[
+        TranscriptProjection | None,
+        Option(_check_projection, accepts="str | dict[str, Any] | TranscriptProjection | None"),
+    ] = None
+    """Which messages leave the view, and how."""

@@ -17,6 +17,7 @@ from windlass.loop.run import Run
 from windlass.messages import Message
 from windlass.models.base import Frame, Request
 from windlass.models.view import View
+from windlass.policies.build import BuildContext, Policies
 from windlass.policies.compaction import rewrite
 from windlass.policies.compaction.cut import fresh, weigh
 from windlass.policies.compaction.recall import recall_tool
@@ -26,7 +27,10 @@ from windlass.policies.compaction.rewrite import (
     recalling,
     view_tokens,
 )
+from windlass.policies.projection.custom import CustomProjection
+from windlass.policies.projection.edits import Edit, choose_edits
 from windlass.policies.projection.failures import Failures, remove_repaired, squash_failures
+from windlass.policies.projection.options import ProjectionOptions, TranscriptProjection
 from windlass.policies.projection.prefix import summarize_prefix
 from windlass.policies.projection.reachability import (
     Bodies,
@@ -34,12 +38,21 @@ from windlass.policies.projection.reachability import (
     roots_of,
     shed_by,
 )
-from windlass.policies.projection.settings import Edit, TranscriptProjection, choose_edits
 from windlass.tools.tool import Tool
 
 NAME: Final = "transcript_projection"
 _NEW: Final = 3  # messages: an edit that became possible within so many is looked at now
 _LATER: Final = 16  # and else whenever the view's length is a multiple of this
+
+
+def build(ctx: BuildContext) -> Policies:
+    """Build the policy that the option asks for."""
+    projection = ProjectionOptions.read(ctx.values).transcript_projection
+    if projection is None:
+        return ()
+    if projection.project is not None:
+        return (CustomProjection(projection.project),)
+    return (Projection(projection),)
 
 
 class Projections(msgspec.Struct, frozen=True):

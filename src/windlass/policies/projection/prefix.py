@@ -19,8 +19,8 @@ from windlass.policies.compaction.cut import (
     tokens,
     weigh,
 )
+from windlass.policies.projection.edits import Edit, edit
 from windlass.policies.projection.failures import is_failure
-from windlass.policies.projection.settings import Edit, edit
 
 _ROOM: Final = 6_000  # characters of the notes
 _HEAD: Final = "[Notes on what is no longer shown"

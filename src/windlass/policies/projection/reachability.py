@@ -21,8 +21,8 @@ from windlass.policies.compaction.cut import (
     reference,
     weigh,
 )
+from windlass.policies.projection.edits import Edit, edit
 from windlass.policies.projection.failures import is_failure
-from windlass.policies.projection.settings import Edit, edit
 
 _TELLING: Final = (4, 200)  # characters of an argument that can name what a result is about
 

@@ -1,19 +1,15 @@
-"""The options of reminders, and the policy that they ask for."""
+"""The option `on_session_start`: what the model is reminded of from the beginning."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, cast
 
+from windlass.errors import ConfigError, nearest, safe_repr
 from windlass.events.policy import Propagate, Reminder
-from windlass.loop.policy import Policy
-from windlass.policies.build import About
+from windlass.options.group import Option, OptionGroup
 
-
-class ReminderOptions(TypedDict, total=False):
-    """What the model is reminded of."""
-
-    on_session_start: Callable[..., Any] | str | Reminder | dict[str, Any] | Sequence[Any] | None
+_KEYS = Reminder.__struct_fields__
 
 
 def system_reminder(
@@ -31,23 +27,49 @@ def system_reminder(
     return Reminder(text, ttl, propagate)
 
 
-def _on_session_start(name: str, value: Any) -> Any:
+def reminders_in(name: str, given: object) -> tuple[Reminder, ...]:
+    """Reminders as people write them: one or several, as such, as a text, or as a dict."""
+    if given is None:
+        return ()
+    if isinstance(given, (list, tuple)):
+        return tuple([_one(name, one) for one in cast("Sequence[object]", given)])
+    return (_one(name, given),)
+
+
+def _one(name: str, given: object) -> Reminder:
+    if type(given) is Reminder:
+        return given
+    if isinstance(given, str):
+        return Reminder(given)
+    if not isinstance(given, Mapping):
+        raise ConfigError(
+            f"{name} says reminders: system_reminder(…), a text or a dict, not {safe_repr(given)}"
+        )
+    fields = cast("Mapping[Any, Any]", given)
+    for key in fields:
+        if key not in _KEYS:
+            hint = nearest(key, _KEYS) if isinstance(key, str) else ""
+            raise ConfigError(f"{name}: a reminder has no {safe_repr(key)}{hint}")
+    if "text" not in fields:
+        raise ConfigError(f"{name}: a reminder needs its text")
+    return Reminder(**fields)
+
+
+def _check_session_start(name: str, value: Any) -> Any:
     if value is None or callable(value):
         return value
-    from windlass.policies.reminders.policy import reminders_in
-
     found = reminders_in(name, value)
     return found if isinstance(value, (list, tuple)) else found[0]
 
 
-CHECKS: dict[str, Callable[[str, Any], Any]] = {"on_session_start": _on_session_start}
+class ReminderOptions(OptionGroup, frozen=True, kw_only=True):
+    """What the model is reminded of."""
 
-
-def policies(about: About) -> list[Policy[Any]]:
-    """The policies that these options ask for."""
-    given = about.options.get("on_session_start")
-    if given is None or given == ():
-        return []
-    from windlass.policies.reminders.policy import OnSessionStart
-
-    return [OnSessionStart(given)]
+    on_session_start: Annotated[
+        Callable[..., Any] | Reminder | tuple[Reminder, ...] | None,
+        Option(
+            _check_session_start,
+            accepts="Callable[..., Any] | str | Reminder | dict[str, Any] | Sequence[Any] | None",
+        ),
+    ] = None
+    """Reminders of a session, or a function that says them when it begins."""

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
 from windlass.access.caller import Caller
-from windlass.errors import ConfigError, nearest, safe_repr
 from windlass.events import Replied
 from windlass.events.policy import Reminder
 from windlass.loop.policy import Policy
 from windlass.loop.run import Run
 from windlass.messages import Message
+from windlass.policies.build import BuildContext, Policies
+from windlass.policies.reminders.options import ReminderOptions, reminders_in
 
-_KEYS = Reminder.__struct_fields__
+
+def build(ctx: BuildContext) -> Policies:
+    """Build the policy of reminders."""
+    given = ReminderOptions.read(ctx.values).on_session_start
+    return () if given is None or given == () else (OnSessionStart(given),)
 
 
 class SessionStart(NamedTuple):
@@ -79,31 +84,3 @@ class OnSessionStart(Policy[ReminderMemory]):
 def _under_way(run: Run) -> bool:
     """Has the model said anything on this session? Then it is past its beginning."""
     return any(type(e) is Replied and e.purpose is None for e in run.entries)
-
-
-def reminders_in(name: str, given: object) -> tuple[Reminder, ...]:
-    """Reminders as people write them: one or several, as such, as a text, or as a dict."""
-    if given is None:
-        return ()
-    if isinstance(given, (list, tuple)):
-        return tuple([_one(name, one) for one in cast("Sequence[object]", given)])
-    return (_one(name, given),)
-
-
-def _one(name: str, given: object) -> Reminder:
-    if type(given) is Reminder:
-        return given
-    if isinstance(given, str):
-        return Reminder(given)
-    if not isinstance(given, Mapping):
-        raise ConfigError(
-            f"{name} says reminders: system_reminder(…), a text or a dict, not {safe_repr(given)}"
-        )
-    fields = cast("Mapping[Any, Any]", given)
-    for key in fields:
-        if key not in _KEYS:
-            hint = nearest(key, _KEYS) if isinstance(key, str) else ""
-            raise ConfigError(f"{name}: a reminder has no {safe_repr(key)}{hint}")
-    if "text" not in fields:
-        raise ConfigError(f"{name}: a reminder needs its text")
-    return Reminder(**fields)

@@ -1,107 +1,69 @@
-"""The options of the scratchpad, and the policy that they ask for."""
+"""The option `scratchpad`: working memory of a session."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypedDict
-
-import msgspec
+from typing import Annotated, Any
 
 from windlass.errors import ConfigError, safe_repr
-from windlass.loop.policy import Policy
+from windlass.json_types import JsonObject
 from windlass.models.base import Model
-from windlass.options.checks import (
-    boolean,
-    check_struct,
-    number,
-    optional,
-    text,
-)
-from windlass.options.prompts import words_of
-from windlass.policies.build import About
+from windlass.options.checks import boolean, number, optional, text
+from windlass.options.group import Option, OptionGroup, OptionStruct, struct
+from windlass.policies.scratchpad.pad import as_data, read_pad
 
 
-class Reorganizer(msgspec.Struct, frozen=True, kw_only=True):
-    """Who writes the scratchpad anew: `Reorganizer(provider="ollama", model="devstral-small-2")`."""
-
-    provider: str | None = None
-    model: str | Model | None = None  # the loop's own
-
-
-class Scratchpad(msgspec.Struct, frozen=True, kw_only=True):
-    """Working memory of a session: `Scratchpad(reorganize_every=2)`."""
-
-    enabled: bool = True
-    recite: bool = True  # said at the tail of every request
-    reorganize_every: int = 3  # continuing turns; 0 is never
-    max_recent_messages: int = 8  # that the reorganiser is shown, and may cite
-    schema_retries: int = 1  # for an answer that is no scratchpad
-    initial: dict[str, Any] | None = None  # None: the task is the one goal
-    reorganizer: Reorganizer | None = None
-
-
-class ScratchpadOptions(TypedDict, total=False):
-    """Working memory that is recited."""
-
-    scratchpad: bool | dict[str, Any] | Scratchpad
-
-
-def _initial(name: str, value: Any) -> dict[str, Any] | None:
-    from windlass.policies.scratchpad.pad import as_data, read_pad
-
-    return as_data(read_pad(value, name))
-
-
-def _model(name: str, value: Any) -> Any:
+def _check_model(name: str, value: Any) -> Any:
     if value is None or isinstance(value, Model):
         return value
     return text(name, value)
 
 
-_fields: Callable[[str, Any], Any] = check_struct(
-    Scratchpad,
-    {
-        "enabled": boolean,
-        "recite": boolean,
-        "reorganize_every": number(0, whole=True),
-        "max_recent_messages": number(0, 1_000, whole=True),
-        "schema_retries": number(0, 10, whole=True),
-        "initial": optional(_initial),
-        "reorganizer": check_struct(
-            Reorganizer, {"provider": optional(text), "model": _model}, flag=False
-        ),
-    },
-)
+def _check_initial(name: str, value: Any) -> JsonObject | None:
+    return as_data(read_pad(value, name))
 
 
-def _scratchpad(name: str, value: Any) -> Scratchpad | None:
+class Reorganizer(OptionStruct, frozen=True, kw_only=True):
+    """Who writes the scratchpad anew: `Reorganizer(provider="ollama", model="devstral-small-2")`."""
+
+    provider: Annotated[str | None, Option(optional(text))] = None
+    """The provider of its model."""
+    model: Annotated[str | Model | None, Option(_check_model)] = None
+    """Its model; None: the run's own."""
+
+
+class Scratchpad(OptionStruct, frozen=True, kw_only=True):
+    """Working memory of a session: `Scratchpad(reorganize_every=2)`."""
+
+    enabled: Annotated[bool, Option(boolean)] = True
+    """Whether there is one."""
+    recite: Annotated[bool, Option(boolean)] = True
+    """Whether it is said at the tail of every request."""
+    reorganize_every: Annotated[int, Option(number(0, whole=True))] = 3
+    """Continuing turns after which it is written anew; 0 is never."""
+    max_recent_messages: Annotated[int, Option(number(0, 1_000, whole=True))] = 8
+    """Messages that whoever writes it is shown, and may cite."""
+    schema_retries: Annotated[int, Option(number(0, 10, whole=True))] = 1
+    """How often an answer that is no scratchpad is asked for again."""
+    initial: Annotated[JsonObject | None, Option(optional(_check_initial))] = None
+    """What it begins with; None: the task is the one goal."""
+    reorganizer: Annotated[Reorganizer | None, Option(struct(Reorganizer, flag=False))] = None
+    """Who writes it anew."""
+
+
+_check_struct = struct(Scratchpad)
+
+
+def _check_scratchpad(name: str, value: Any) -> Scratchpad | None:
     if isinstance(value, (str, int)) and not isinstance(value, bool):
         raise ConfigError(f"{name} is True, False, a dict or a Scratchpad, not {safe_repr(value)}")
-    return _fields(name, value)
+    return _check_struct(name, value)
 
 
-CHECKS: dict[str, Callable[[str, Any], Any]] = {"scratchpad": _scratchpad}
+class ScratchpadOptions(OptionGroup, frozen=True, kw_only=True):
+    """Working memory that is recited."""
 
-
-def policies(about: About) -> list[Policy[Any]]:
-    """The policies that these options ask for."""
-    wanted: Scratchpad | None = about.options.get("scratchpad")
-    if wanted is None or not wanted.enabled:
-        return []
-    from windlass.policies.scratchpad.pad import read_pad
-    from windlass.policies.scratchpad.policy import Scratchpads
-    from windlass.policies.scratchpad.render import SYSTEM
-
-    writer = wanted.reorganizer or Reorganizer()
-    other = writer.provider is not None or writer.model is not None
-    return [
-        Scratchpads(
-            recite=wanted.recite,
-            every=wanted.reorganize_every,
-            recent=wanted.max_recent_messages,
-            retries=wanted.schema_retries,
-            initial=None if wanted.initial is None else read_pad(wanted.initial),
-            model=about.named(writer.provider, writer.model) if other else None,
-            system=words_of(about.options, "agent.scratchpad_system", SYSTEM),
-        )
-    ]
+    scratchpad: Annotated[
+        Scratchpad | None,
+        Option(_check_scratchpad, accepts="bool | dict[str, Any] | Scratchpad | None"),
+    ] = None
+    """Keep goals, findings and open questions beside the conversation."""

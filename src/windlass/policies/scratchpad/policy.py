@@ -16,8 +16,10 @@ from windlass.loop.run import Run
 from windlass.loop.verdict import Outcome
 from windlass.messages import Message
 from windlass.models.base import Model, Request
-from windlass.options.prompt_text import Words
+from windlass.options.prompts import Words, words_of
+from windlass.policies.build import BuildContext, Policies
 from windlass.policies.scratchpad.inbox import edit_entries, edits_in
+from windlass.policies.scratchpad.options import Reorganizer, ScratchpadOptions
 from windlass.policies.scratchpad.pad import (
     INITIAL,
     NAME,
@@ -28,6 +30,7 @@ from windlass.policies.scratchpad.pad import (
     Ref,
     Scratch,
     pad_entry,
+    read_pad,
     within,
 )
 from windlass.policies.scratchpad.recent import Recents, refs_of
@@ -35,6 +38,25 @@ from windlass.policies.scratchpad.render import SYSTEM, excerpt, render_pad
 from windlass.policies.scratchpad.reorganize import past_of, rewrite_pad
 
 _TASK: Final = 4_000  # bytes of a task that is a goal; all of it stands in the view
+
+
+def build(ctx: BuildContext) -> Policies:
+    """Build the policy that keeps the scratchpad."""
+    wanted = ScratchpadOptions.read(ctx.values).scratchpad
+    if wanted is None or not wanted.enabled:
+        return ()
+    writer = wanted.reorganizer or Reorganizer()
+    other = writer.provider is not None or writer.model is not None
+    policy = Scratchpads(
+        recite=wanted.recite,
+        every=wanted.reorganize_every,
+        recent=wanted.max_recent_messages,
+        retries=wanted.schema_retries,
+        initial=None if wanted.initial is None else read_pad(wanted.initial),
+        model=ctx.resolve_model(writer.provider, writer.model) if other else None,
+        system=words_of(ctx.prompts, "agent.scratchpad_system", SYSTEM),
+    )
+    return (policy,)
 
 
 class Scratchpads(Policy[Scratch]):

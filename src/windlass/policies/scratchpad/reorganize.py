@@ -16,7 +16,7 @@ from windlass.models.base import Emit, Frame, Model, Request, Response, Settings
 from windlass.models.structured_output import asking as asking_for
 from windlass.models.structured_output import can_force_call, means_of
 from windlass.models.wrappers.base import Holding
-from windlass.options.prompt_text import Words, text_of
+from windlass.options.prompts import Words, text_of
 from windlass.policies.judges.judge import parse_verdict
 from windlass.policies.scratchpad.pad import (
     INITIAL,

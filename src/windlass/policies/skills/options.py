@@ -1,24 +1,16 @@
-"""The options of skills, and the policy that they ask for."""
+"""The options of skills, and skills as a program defines them."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias, TypedDict, cast
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, TypeAlias, cast
 
-from windlass.errors import ConfigError, nearest, safe_repr
-from windlass.loop.policy import Policy
-from windlass.options.checks import (
-    boolean,
-    check_struct,
-    function,
-    number,
-    one_of,
-    text,
-    texts,
-    words,
-)
-from windlass.policies.build import About
+from windlass.errors import ConfigError, safe_repr
+from windlass.options.checks import boolean, check_struct, function, text, texts, words
+from windlass.options.group import Check, Option, OptionGroup, struct
+from windlass.policies.skills.globs import Glob
+from windlass.policies.skills.loader import skills_in
 from windlass.policies.skills.skill import (
     Skill,
     SkillMatch,
@@ -26,23 +18,11 @@ from windlass.policies.skills.skill import (
     check_allowed,
     fits_name,
 )
-from windlass.tools.function import as_tools
 
 #: A skill, its keys, a folder of them, or several of these.
 SkillSource: TypeAlias = (
     SkillRegistry | Skill | Mapping[str, Any] | str | os.PathLike[str] | Sequence[Any]
 )
-
-
-class SkillOptions(TypedDict, total=False):
-    """Which skills there are, and how they are chosen."""
-
-    skills: SkillSource | None
-    skill_match: dict[str, Any] | SkillMatch
-    working_files: str | Sequence[str]
-
-
-_Check = Callable[[str, Any], Any]
 
 
 # --------------------------------------------------------------------------- skills
@@ -101,8 +81,6 @@ def _collect(name: str, value: Any, found: list[Skill], problems: list[str], dep
             found += value
             problems += value.problems
         case str() | os.PathLike():
-            from windlass.policies.skills.loader import skills_in
-
             read = skills_in(text(name, os.fspath(cast("str", value))))
             found += read.skills
             problems += read.problems
@@ -126,8 +104,6 @@ def _several(name: str, value: Any) -> tuple[str, ...]:
 
 
 def _paths(name: str, value: Any) -> tuple[str, ...]:
-    from windlass.policies.skills.globs import Glob
-
     patterns = texts(name, [value] if isinstance(value, str) else value)
     for pattern in patterns:
         try:
@@ -143,7 +119,7 @@ def _dict(name: str, value: Any) -> dict[str, Any]:
     return dict(cast("Mapping[str, Any]", value))
 
 
-_DEFINED: _Check = check_struct(
+_DEFINED: Check = check_struct(
     Skill,
     {
         "name": text,
@@ -176,31 +152,17 @@ _DEFINED: _Check = check_struct(
 # --------------------------------------------------------------------------- options
 
 
-def _skills(name: str, value: Any) -> SkillRegistry | None:
+def _check_skills(name: str, value: Any) -> SkillRegistry | None:
     if value is None or isinstance(value, SkillRegistry):
         return value
     return skill_registry(value)
 
 
-def _invoke(name: str, value: Any) -> tuple[str, ...]:
-    return texts(name, [value] if isinstance(value, str) else value)
+_check_struct = struct(SkillMatch, flag=False)
 
 
-_FIELDS: _Check = check_struct(
-    SkillMatch,
-    {
-        "strategy": one_of("metadata", "host", "embedding"),
-        "top_n": number(1, whole=True),
-        "sticky": boolean,
-        "matcher": function,
-        "invoke": _invoke,
-    },
-    flag=False,
-)
-
-
-def _match(name: str, value: Any) -> SkillMatch | None:
-    match: SkillMatch | None = _FIELDS(name, value)
+def _check_match(name: str, value: Any) -> SkillMatch | None:
+    match: SkillMatch | None = _check_struct(name, value)
     if match is not None:
         asks = match.strategy != "metadata"
         if asks and match.matcher is None:
@@ -212,44 +174,24 @@ def _match(name: str, value: Any) -> SkillMatch | None:
     return match
 
 
-def _files(name: str, value: Any) -> tuple[str, ...]:
+def _check_files(name: str, value: Any) -> tuple[str, ...]:
     several = isinstance(value, (list, tuple))
     given = cast("list[Any]", value if several else [value])
     return texts(name, [os.fspath(p) if hasattr(p, "__fspath__") else p for p in given])
 
 
-CHECKS: dict[str, _Check] = {
-    "skills": _skills,
-    "skill_match": _match,
-    "working_files": _files,
-}
+class SkillOptions(OptionGroup, frozen=True, kw_only=True):
+    """Which skills there are, and how they are chosen."""
 
-
-def policies(about: About) -> list[Policy[Any]]:
-    """The policies that these options ask for."""
-    registry: SkillRegistry | None = about.options.get("skills")
-    if registry is None:
-        for name in ("skill_match", "working_files"):
-            if about.options.get(name) and "skills" not in about.options:
-                raise ConfigError(f"{name} is about skills, and there are none: give skills too")
-        return []
-    match: SkillMatch = about.options.get("skill_match") or SkillMatch()
-    for name in match.invoke:
-        _may_be_invoked(registry, name)
-    from windlass.policies.skills.policy import GatedSkills, Skills
-
-    own = {tool.name for tool in as_tools(about.options.get("tools"))}
-    tools = [tool for tool in about.tools if tool.name in own]
-    gated = any(skill.allowed_tools or skill.files for skill in registry)
-    kind = GatedSkills if gated else Skills
-    return [kind(registry, match, about.options.get("working_files") or (), tools)]
-
-
-def _may_be_invoked(registry: SkillRegistry, name: str) -> None:
-    skill = registry.get(name)
-    if skill is None:
-        raise ConfigError(
-            f"skill_match.invoke names {name!r}, which is no skill{nearest(name, registry.names)}"
-        )
-    if not skill.user_invocable:
-        raise ConfigError(f"skill {name!r} is not user-invocable: it cannot be invoked by name")
+    skills: Annotated[SkillRegistry | None, Option(_check_skills, accepts="SkillSource | None")] = (
+        None
+    )
+    """The skills: a registry, a skill, several, or folders with a SKILL.md each."""
+    skill_match: Annotated[
+        SkillMatch | None, Option(_check_match, accepts="dict[str, Any] | SkillMatch | None")
+    ] = None
+    """How skills are chosen."""
+    working_files: Annotated[
+        tuple[str, ...], Option(_check_files, accepts="str | Sequence[str]")
+    ] = ()
+    """Files that are worked on: skills are matched with their paths."""

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Final, cast
 
 import msgspec
 
-from windlass.errors import TestBroken, error_text
+from windlass.errors import ConfigError, TestBroken, error_text, nearest
 from windlass.events import (
     IterationStart,
     JournalEntry,
@@ -34,8 +34,10 @@ from windlass.loop.policy import Policy
 from windlass.loop.run import Run
 from windlass.messages import Message, ToolCall, ToolResult
 from windlass.models.base import Frame, Request
+from windlass.policies.build import BuildContext, Policies
 from windlass.policies.skills.files import NAMES, file_tool
 from windlass.policies.skills.match import Matcher, MatcherFailed
+from windlass.policies.skills.options import SkillOptions
 from windlass.policies.skills.scope import Surface, with_skills
 from windlass.policies.skills.skill import Hook, Skill, SkillMatch, SkillRegistry
 from windlass.tools.tool import Tool
@@ -366,3 +368,35 @@ def _takes_one(hook: Hook) -> bool:
     except (TypeError, ValueError):
         return False
     return True
+
+
+# --------------------------------------------------------------------------- from options
+
+
+def build(ctx: BuildContext) -> Policies:
+    """Build the policy of the skills that the options name."""
+    options = SkillOptions.read(ctx.values)
+    registry = options.skills
+    if registry is None:
+        for name in ("skill_match", "working_files"):
+            if getattr(options, name) and "skills" not in ctx.values:
+                raise ConfigError(f"{name} is about skills, and there are none: give skills too")
+        return ()
+    match = options.skill_match or SkillMatch()
+    for name in match.invoke:
+        _check_invoked(registry, name)
+    own = {tool.name for tool in ctx.given_tools}
+    tools = [tool for tool in ctx.tools if tool.name in own]
+    gated = any(skill.allowed_tools or skill.files for skill in registry)
+    kind = GatedSkills if gated else Skills
+    return (kind(registry, match, options.working_files, tools),)
+
+
+def _check_invoked(registry: SkillRegistry, name: str) -> None:
+    skill = registry.get(name)
+    if skill is None:
+        raise ConfigError(
+            f"skill_match.invoke names {name!r}, which is no skill{nearest(name, registry.names)}"
+        )
+    if not skill.user_invocable:
+        raise ConfigError(f"skill {name!r} is not user-invocable: it cannot be invoked by name")

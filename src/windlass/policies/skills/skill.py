@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 
 from windlass.errors import ConfigError, nearest, safe_repr
+from windlass.options.checks import boolean, function, number, one_of, texts
+from windlass.options.group import Option, OptionStruct
 
 Hook = Callable[..., Any]
 
@@ -81,14 +83,23 @@ class SkillQuery(msgspec.Struct, frozen=True, gc=False):
     top_n: int
 
 
-class SkillMatch(msgspec.Struct, frozen=True, kw_only=True):
+def _check_names(name: str, value: Any) -> tuple[str, ...]:
+    return texts(name, [value] if isinstance(value, str) else value)
+
+
+class SkillMatch(OptionStruct, frozen=True, kw_only=True):
     """How skills are chosen: `SkillMatch(top_n=2, sticky=False)`."""
 
-    strategy: str = "metadata"  # or host (embedding): the matcher says
-    top_n: int = 1
-    sticky: bool = True  # chosen once, as a run begins; False: before every turn
-    matcher: Callable[[SkillQuery], Any] | None = None
-    invoke: tuple[str, ...] = ()  # brought in by name, whatever the matching says
+    strategy: Annotated[str, Option(one_of("metadata", "host", "embedding"))] = "metadata"
+    """Who chooses: their own words, or a matcher of yours (`host`, `embedding`)."""
+    top_n: Annotated[int, Option(number(1, whole=True))] = 1
+    """Skills that are active at the same time."""
+    sticky: Annotated[bool, Option(boolean)] = True
+    """Whether they are chosen once, as a run begins; False: before every turn."""
+    matcher: Annotated[Callable[[SkillQuery], Any] | None, Option(function)] = None
+    """A function that ranks skills."""
+    invoke: Annotated[tuple[str, ...], Option(_check_names)] = ()
+    """Skills that are brought in by name, whatever the matching says."""
 
 
 # The skills of a program, by name; and what was wrong with those that could not be read.

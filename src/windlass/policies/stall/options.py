@@ -6,16 +6,12 @@ One policy, `policy.py`, acts on all three.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
-from windlass.errors import ConfigError
 from windlass.options.checks import boolean, number, one_of, texts
-from windlass.options.group import Option, OptionGroup, OptionStruct, Values, struct
-
-if TYPE_CHECKING:
-    from windlass.policies.stall.policy import Stall
+from windlass.options.group import Option, OptionGroup, OptionStruct, struct
 
 Action = Literal["warn", "inject", "terminate", "continue"]
 ACTIONS = ("warn", "inject", "terminate", "continue")
@@ -75,9 +71,15 @@ class LoopDetection(OptionStruct, frozen=True, kw_only=True):
 class StallOptions(OptionGroup, frozen=True, kw_only=True):
     """Options against repetition."""
 
-    stall_diagnostics: Annotated[StallDiagnostics | None, Option(struct(StallDiagnostics))] = None
+    stall_diagnostics: Annotated[
+        StallDiagnostics | None,
+        Option(struct(StallDiagnostics), accepts="bool | dict[str, Any] | StallDiagnostics | None"),
+    ] = None
     """Warn the model when it repeats the same call."""
-    loop_detection: Annotated[LoopDetection | None, Option(struct(LoopDetection))] = None
+    loop_detection: Annotated[
+        LoopDetection | None,
+        Option(struct(LoopDetection), accepts="bool | dict[str, Any] | LoopDetection | None"),
+    ] = None
     """Detect whole turns that are repeated."""
     loop_detect_warn: Annotated[int | None, Option(number(0, whole=True))] = None
     """Equal results of a call after which it carries a hint (2); 0 turns the tiers off."""
@@ -85,33 +87,3 @@ class StallOptions(OptionGroup, frozen=True, kw_only=True):
     """Equal results of a call after which it gets another answer (3)."""
     loop_detect_skip: Annotated[int | None, Option(number(1, whole=True))] = None
     """Equal results of a call after which it is not run (4)."""
-
-
-def build(values: Values) -> Stall | None:
-    """Build the policy, if any option asks for it."""
-    options = StallOptions.read(values)
-    diagnostics = options.stall_diagnostics
-    if diagnostics is not None and not diagnostics.enabled:
-        diagnostics = None
-    tiers = _build_tiers(options)
-    if diagnostics is None and options.loop_detection is None and tiers is None:
-        return None
-    from windlass.policies.stall.policy import Stall
-
-    return Stall(diagnostics, tiers, options.loop_detection)
-
-
-def _build_tiers(options: StallOptions) -> LoopTiers | None:
-    given = (options.loop_detect_warn, options.loop_detect_block, options.loop_detect_skip)
-    if given == (None, None, None):
-        return None
-    warn, block, skip = (
-        usual if value is None else value for value, usual in zip(given, (2, 3, 4), strict=True)
-    )
-    if warn == 0:  # the word for off
-        return None
-    if not warn <= block <= skip:
-        raise ConfigError(
-            f"loop_detect_warn, _block and _skip come in this order, not {warn}, {block}, {skip}"
-        )
-    return LoopTiers(warn, block, skip)

@@ -19,6 +19,7 @@ from windlass.loop.run import Run
 from windlass.loop.turn import Turn
 from windlass.loop.verdict import Outcome, Stop
 from windlass.messages import Text, ToolCall, ToolResult
+from windlass.policies.build import BuildContext, Policies
 from windlass.policies.facts import tally
 from windlass.policies.stall.options import (
     ACTIONS,
@@ -28,8 +29,37 @@ from windlass.policies.stall.options import (
     LoopDetectionInfo,
     LoopTiers,
     StallDiagnostics,
+    StallOptions,
 )
 from windlass.policies.stall.repetition import Repeats, repeats, signature
+
+
+def build(ctx: BuildContext) -> Policies:
+    """Build the policy, if any option asks for it."""
+    options = StallOptions.read(ctx.values)
+    diagnostics = options.stall_diagnostics
+    if diagnostics is not None and not diagnostics.enabled:
+        diagnostics = None
+    tiers = _build_tiers(options)
+    if diagnostics is None and options.loop_detection is None and tiers is None:
+        return ()
+    return (Stall(diagnostics, tiers, options.loop_detection),)
+
+
+def _build_tiers(options: StallOptions) -> LoopTiers | None:
+    given = (options.loop_detect_warn, options.loop_detect_block, options.loop_detect_skip)
+    if given == (None, None, None):
+        return None
+    warn, block, skip = (
+        usual if value is None else value for value, usual in zip(given, (2, 3, 4), strict=True)
+    )
+    if warn == 0:  # the word for off
+        return None
+    if not warn <= block <= skip:
+        raise ConfigError(
+            f"loop_detect_warn, _block and _skip come in this order, not {warn}, {block}, {skip}"
+        )
+    return LoopTiers(warn, block, skip)
 
 
 class Stall(Policy[None]):

@@ -1,51 +1,38 @@
-"""The option `taint`, and the policy that it, or a tool's labels, ask for."""
+"""The option `taint`: what a session may touch before somebody is asked."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import Annotated, Any, Literal
 
-from windlass.access.taint import labels_of
-from windlass.loop.policy import Policy
-from windlass.options.checks import boolean, check_struct, late, one_of
-from windlass.tools.tool import Tool
-
-if TYPE_CHECKING:
-    from windlass.policies.taint.policy import Taint
+from windlass.options.checks import boolean, one_of
+from windlass.options.group import Option, OptionGroup, OptionStruct, struct
 
 
-class TaintOptions(TypedDict, total=False):
+class Taint(OptionStruct, frozen=True, kw_only=True):
+    """What becomes of the third leg: `taint={"mode": "refuse", "trust_prompt": False}`."""
+
+    mode: Annotated[Literal["ask", "refuse"], Option(one_of("ask", "refuse"))] = "ask"
+    """Whether somebody is asked, or the call is refused."""
+    trust_prompt: Annotated[bool, Option(boolean)] = True
+    """Whether calls run whose arguments are the caller's own words."""
+    unlabelled: Annotated[
+        Literal["cautious", "harmless"], Option(one_of("cautious", "harmless"))
+    ] = "cautious"
+    """What is thought of tools that say nothing of this."""
+
+
+_check_struct = struct(Taint)
+
+
+def _check_taint(name: str, value: Any) -> Taint | bool | None:
+    return False if value is False else _check_struct(name, value)
+
+
+class TaintOptions(OptionGroup, frozen=True, kw_only=True):
     """What a session may touch before somebody is asked."""
 
-    taint: bool | dict[str, Any] | Taint
-
-
-@late
-def _fields() -> Callable[[str, Any], Any]:
-    from windlass.policies.taint.policy import Taint
-
-    fields = {
-        "mode": one_of("ask", "refuse"),
-        "trust_prompt": boolean,
-        "unlabelled": one_of("cautious", "harmless"),
-    }
-    return check_struct(Taint, fields)
-
-
-def _taint(name: str, value: Any) -> Taint | bool:
-    return False if value is False else _fields(name, value)
-
-
-CHECKS: dict[str, Callable[[str, Any], Any]] = {"taint": _taint}
-
-
-def policies(options: Mapping[str, Any], tools: Sequence[Tool]) -> list[Policy[Any]]:
-    """On where somebody asks for it, or a tool carries labels; off where somebody says so."""
-    rules = options.get("taint")
-    if rules is False:
-        return []
-    if rules is None and not any([labels_of(tool.annotations) is not None for tool in tools]):
-        return []
-    from windlass.policies.taint.policy import Taint, ThirdLeg
-
-    return [ThirdLeg(rules or Taint())]
+    taint: Annotated[
+        Taint | Literal[False] | None,
+        Option(_check_taint, accepts="bool | dict[str, Any] | Taint | None"),
+    ] = None
+    """Follow untrusted and private content; on by itself where a tool carries labels."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -20,6 +20,8 @@ from windlass.loop.policy import Policy
 from windlass.loop.run import Run
 from windlass.loop.verdict import Ask, Refused, Suspend
 from windlass.messages import ToolCall, ToolResult
+from windlass.policies.build import BuildContext, Policies
+from windlass.policies.taint.options import Taint, TaintOptions
 from windlass.tools.result import not_permitted
 from windlass.tools.tool import Tool
 
@@ -27,12 +29,17 @@ NAME = "taint"
 _SPOKEN = (None, "steer", "follow_up", "resume")  # kinds of what a person says
 
 
-class Taint(msgspec.Struct, frozen=True, kw_only=True):
-    """What becomes of the third leg: `taint={"mode": "refuse", "trust_prompt": False}`."""
+def build(ctx: BuildContext) -> Policies:
+    """Build the policy, where the option asks for it or a tool carries labels."""
+    rules = TaintOptions.read(ctx.values).taint
+    if rules is False or (rules is None and not has_labels(ctx.tools)):
+        return ()
+    return (ThirdLeg(rules or Taint()),)
 
-    mode: Literal["ask", "refuse"] = "ask"
-    trust_prompt: bool = True  # calls whose arguments are the caller's own words run
-    unlabelled: Literal["cautious", "harmless"] = "cautious"  # tools that say nothing of this
+
+def has_labels(tools: Iterable[Tool]) -> bool:
+    """Return whether any tool says what it reads or sends."""
+    return any([labels_of(tool.annotations) is not None for tool in tools])
 
 
 class ThirdLeg(Policy[TaintState]):

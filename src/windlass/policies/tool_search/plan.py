@@ -1,10 +1,10 @@
-"""Who searches among deferred tools, the provider or we: decided before anything is asked."""
+"""How deferred tools are disclosed: through the search of the provider, or through ours."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar, cast
 
 import msgspec
 
@@ -14,6 +14,7 @@ from windlass.messages import ToolSpec
 from windlass.models.base import Model, Settings
 from windlass.models.registry.capabilities import Capabilities
 from windlass.models.registry.scope import ENDPOINTS
+from windlass.options.group import CALLS, Door, Option, OptionGroup
 from windlass.policies.tool_search.policy import ClientVault, NativeVault
 from windlass.tools.search.deferred import (
     Vault,
@@ -21,8 +22,20 @@ from windlass.tools.search.deferred import (
     plain,
     sort,
 )
-from windlass.tools.search.options import ToolSearch
+from windlass.tools.search.options import ToolSearch, as_tool_search
 from windlass.tools.tool import Tool
+
+
+class ToolSearchOptions(OptionGroup, frozen=True, kw_only=True):
+    """Tools that are found by searching."""
+
+    doors: ClassVar[frozenset[Door]] = CALLS
+
+    tool_search: Annotated[
+        ToolSearch | None,
+        Option(as_tool_search, accepts="bool | str | dict[str, Any] | ToolSearch | None"),
+    ] = None
+    """Hold tools back until the model searches for them."""
 
 
 class ToolSearchPlan(msgspec.Struct, frozen=True):
@@ -45,21 +58,23 @@ class ToolSearchPlan(msgspec.Struct, frozen=True):
 
 
 def plan_tool_search(
-    options: Mapping[str, Any], tools: tuple[Tool, ...], model: Model, *, text: bool
+    search: ToolSearch,
+    tools: tuple[Tool, ...],
+    model: Model,
+    *,
+    text: bool,
+    tool_choice: Any,
+    forced: bool,
 ) -> ToolSearchPlan | None:
-    """How these tools are disclosed to this model; None where none is held back.
+    """Plan how these tools are disclosed to this model; None where none is held back.
 
-    `text`: tools are written into the prompt, and no provider searches there.
+    `text`: tools are written into the prompt, and no provider searches there. `forced`: the provider
+    is said to search, whatever is known of it.
     """
-    search: ToolSearch | None = options.get("tool_search")
-    if search is None:
-        return None
     parts = sort(tools, search)
     if not parts.deferred:
         return None
-    _choice_is_seen(options.get("tool_choice"), parts.deferred)
-    own: Mapping[str, Any] = options.get(model.provider) or {}
-    forced = bool(own.get("force_native_tool_search"))
+    _choice_is_seen(tool_choice, parts.deferred)
     native = _native(search, model, text=text, forced=forced)
     try:
         return _build_plan(tools, search, native)

@@ -18,14 +18,24 @@ from windlass.loop.facts import Facts, Take
 from windlass.loop.policy import Policy
 from windlass.loop.run import Run
 from windlass.loop.verdict import Outcome, Stop
+from windlass.policies.build import BuildContext, Policies
+from windlass.policies.completion import CompletionOptions
 from windlass.policies.facts import Groups, tally
 from windlass.policies.loop_state import LoopState, limit_of, state_of
-from windlass.policies.turn_limit.options import Turns
+from windlass.policies.turn_limit.options import TurnLimitOptions, Turns
 
 Command: TypeAlias = Mapping[str, Any] | None
 Control: TypeAlias = Callable[[LoopState], Command | Awaitable[Command]]
 _ACTIONS = ("none", "extend", "stop")
 _KEYS = ("action", "by", "until", "reason", "status")
+
+
+def build(ctx: BuildContext) -> Policies:
+    """Build the policy, where the limit moves or somebody controls it."""
+    turns, control = ctx.turns, TurnLimitOptions.read(ctx.values).loop_control
+    if turns is None or (control is None and turns.mode != "adaptive" and not turns.expose):
+        return ()
+    return (LoopControl(turns, control, CompletionOptions.read(ctx.values).required),)
 
 
 class Controls(Facts):

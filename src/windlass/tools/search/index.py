@@ -11,11 +11,10 @@ import functools
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
-from windlass.json_types import is_mapping
 from windlass.messages import ToolSpec
 from windlass.tools.arguments.patterns import to_ecma_pattern
 from windlass.tools.search.vocabulary import (
@@ -57,13 +56,15 @@ def text_of(spec: ToolSpec) -> str:
 
 
 def _parameters(schema: Any, depth: int) -> Iterator[str]:
-    if depth == 0 or not is_mapping(schema):
+    if depth == 0 or not isinstance(schema, Mapping):
         return
-    fields = schema
+    fields = cast("Mapping[str, Any]", schema)
     properties = fields.get("properties")
-    if is_mapping(properties):
-        for name, value in properties.items():
-            said: Mapping[str, Any] = value if is_mapping(value) else {}
+    if isinstance(properties, Mapping):
+        for name, value in cast("Mapping[str, Any]", properties).items():
+            said: Mapping[str, Any] = (
+                cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
+            )
             description = said.get("description")
             yield f"{name}: {description}" if isinstance(description, str) else name
             yield from _parameters(said, depth - 1)

@@ -14,17 +14,62 @@ from windlass.loop.policy import Policy
 from windlass.loop.run import Run
 from windlass.loop.turn import Turn
 from windlass.loop.verdict import Finish, KeepGoing, Outcome, Stop
+from windlass.options.prompts import choose_prompt
+from windlass.policies.build import BuildContext, Policies
+from windlass.policies.completion import CompletionOptions
 from windlass.policies.facts import Groups, tally
 from windlass.policies.judges.evidence import (
-    FALLBACK,
     Check,
     Proposal,
     evidence,
     problem_of,
 )
 from windlass.policies.judges.gates import Judge, gates
+from windlass.policies.judges.options import (
+    FALLBACK,
+    SYSTEM,
+    Cadence,
+    CompletionJudge,
+    DoneJudge,
+    JudgeOptions,
+)
 
 _GATE = "verify_completion"
+
+
+def build(ctx: BuildContext) -> Policies:
+    """Build the policy of the checks and the judges that the options name."""
+    options = JudgeOptions.read(ctx.values)
+    given, judge, done = (
+        options.verify_completion,
+        options.verify_completion_judge,
+        options.done_judge,
+    )
+    if given is None and judge is None and done is None:
+        return ()
+    policy = Verification(
+        given if callable(given) else None,
+        () if given is None or callable(given) else given,
+        None if judge is None else _build_judge(ctx, "verify_completion_judge", judge),
+        None if done is None else _build_judge(ctx, "done_judge", done),
+        options.max_verify_attempts,
+        CompletionOptions.read(ctx.values).required,
+    )
+    return (policy,)
+
+
+def _build_judge(ctx: BuildContext, gate: str, judge: CompletionJudge | DoneJudge) -> Judge:
+    done = isinstance(judge, DoneJudge)
+    prompt = f"agent.{'done' if done else 'completion'}_judge_system"
+    other = judge.provider is not None or judge.model is not None
+    return Judge(
+        gate=gate,
+        model=ctx.resolve_model(judge.provider, judge.model) if other else None,
+        system=choose_prompt(ctx.prompts, prompt, judge.system, f"{gate}.system", SYSTEM),
+        fallback=FALLBACK if done else judge.feedback_fallback,
+        cap=judge.max_invocations or None,  # 0 is the word for no cap
+        cadence=judge.cadence if done else Cadence(),
+    )
 
 
 class Verification(Policy[None]):

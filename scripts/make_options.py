@@ -1,0 +1,328 @@
+"""Write down what the option groups declare: the index, the keyword types and the options page.
+
+`python scripts/make_options.py` writes the files; `--check` says which of them are not up to date.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final, NamedTuple, get_args
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCE = ROOT / "src" / "windlass"
+INDEX = SOURCE / "options" / "index.py"
+KEYWORDS = SOURCE / "engine" / "keywords.py"
+PAGE = ROOT / "docs" / "options.md"
+sys.path.insert(0, str(ROOT / "src"))
+
+
+class Declared(NamedTuple):
+    """An option as its group declares it."""
+
+    name: str
+    module: str
+    group: str
+    doors: frozenset[str]
+    aliases: tuple[tuple[str, frozenset[str]], ...]
+    scope: str
+    type: str
+    default: str
+    words: str
+    deprecated: str | None
+
+
+#: The names of the types of keywords, and the door that each is for.
+TYPES: Final = {
+    "CompletionKeywords": ("completion", "What `llm_completion` takes by name."),
+    "CallKeywords": ("call", "What `llm_call` and `llm_stream` take by name."),
+    "LoopOptions": ("loop", "Every option of `agent_loop`."),
+    "AgentKeywords": ("agent", "What `Agent` takes by name."),
+    "RunKeywords": ("run", "What `Agent.run` takes by name."),
+}
+_PROVIDERS: Final = (
+    "anthropic openai openrouter huggingface ollama local llamacpp mlx together groq deepseek "
+    "fireworks mistral gemini vertex bedrock"
+).split()
+_KNOWN: Final = {
+    **dict.fromkeys(("Any", "Literal"), "typing"),
+    **dict.fromkeys(("Callable", "Mapping", "Sequence"), "collections.abc"),
+}
+
+
+def find_modules() -> list[str]:
+    """Return the modules that declare option groups."""
+    found: list[str] = []
+    for path in sorted(SOURCE.rglob("*.py")):
+        if "(OptionGroup, frozen" in path.read_text("utf-8") and path.name != "group.py":
+            found.append(".".join(path.relative_to(SOURCE).with_suffix("").parts))
+    return found
+
+
+def read_module(module: str) -> tuple[list[Declared], dict[str, str]]:
+    """Return the options that a module declares, and where the names in their types are from."""
+    from windlass.options.group import Alias, OptionGroup, read_options
+
+    loaded = import_module(f"windlass.{module}")
+    source = (SOURCE / Path(*module.split("."))).with_suffix(".py").read_text("utf-8")
+    tree = ast.parse(source)
+    declared: list[Declared] = []
+    for node in tree.body:
+        if not isinstance(node, ast.ClassDef):
+            continue
+        group: Any = getattr(loaded, node.name)
+        if not (isinstance(group, type) and issubclass(group, OptionGroup)):
+            continue
+        options = read_options(group)
+        for at, field in enumerate(node.body):
+            if not isinstance(field, ast.AnnAssign) or not isinstance(field.target, ast.Name):
+                continue
+            if field.target.id not in options:
+                continue
+            option = options[field.target.id]
+            after = node.body[at + 1] if at + 1 < len(node.body) else None
+            if not isinstance(after, ast.Expr) or not isinstance(after.value, ast.Constant):
+                raise SystemExit(f"{module}: {field.target.id} has no docstring")
+            assert isinstance(field.annotation, ast.Subscript)
+            assert isinstance(field.annotation.slice, ast.Tuple)
+            doors = group.doors if option.doors is None else option.doors
+            aliases = [
+                (one, doors) if isinstance(one, str) else (one.name, one.doors or doors)
+                for one in option.aliases
+                if isinstance(one, (str, Alias))
+            ]
+            declared.append(
+                Declared(
+                    field.target.id,
+                    module,
+                    node.name,
+                    frozenset(doors),
+                    tuple(aliases),
+                    option.scope,
+                    option.accepts or ast.unparse(field.annotation.slice.elts[0]),
+                    ast.unparse(field.value) if field.value is not None else "",
+                    str(after.value.value),
+                    option.deprecated,
+                )
+            )
+    return declared, _origins(tree, module)
+
+
+def _origins(tree: ast.Module, module: str) -> dict[str, str]:
+    origins: dict[str, str] = {}
+    for node in ast.walk(tree):
+        match node:
+            case ast.ImportFrom(module=str(home), names=names):
+                origins |= {name.asname or name.name: home for name in names}
+            case ast.Import(names=names):
+                origins |= {name.name: "" for name in names}
+            case ast.ClassDef(name=name):
+                origins[name] = f"windlass.{module}"
+            case ast.AnnAssign(target=ast.Name(id=name)) | ast.Assign(targets=[ast.Name(id=name)]):
+                origins.setdefault(name, f"windlass.{module}")
+            case _:
+                pass
+    return {**_KNOWN, **origins}
+
+
+def read_all() -> tuple[list[Declared], dict[str, str]]:
+    """Return every option there is, and the imports that their types need, by name."""
+    declared: list[Declared] = []
+    imports: dict[str, str] = {}
+    for module in find_modules():
+        options, origins = read_module(module)
+        declared += options
+        for option in options:
+            for node in ast.walk(ast.parse(option.type)):
+                if isinstance(node, ast.Name) and node.id in origins:
+                    imports[node.id] = origins[node.id]
+    names = [name for one in declared for name in (one.name, *(a for a, _ in one.aliases))]
+    twice = {name for name in names if names.count(name) > 1}
+    if twice:
+        raise SystemExit(f"declared twice: {', '.join(sorted(twice))}")
+    return sorted(declared), imports
+
+
+def write_index(declared: list[Declared]) -> str:
+    """Write the index: which group declares which option, and where each may be given."""
+    from windlass.options.group import Door
+
+    lines = [
+        '"""Which group declares which option, and where each may be given.',
+        "",
+        "Written by `scripts/make_options.py` from the groups; `make check` says when it is out of date.",
+        '"""',
+        "",
+        "from __future__ import annotations",
+        "",
+        "from typing import Final",
+        "",
+        "#: The module and the group that declare an option.",
+        "GROUPS: Final[dict[str, str]] = {",
+        *[f'    "{one.name}": "{one.module}:{one.group}",' for one in declared],
+        "}",
+        "#: Other names of options.",
+        "ALIASES: Final[dict[str, str]] = {",
+        *[f'    "{alias}": "{one.name}",' for one in declared for alias, _ in one.aliases],
+        "}",
+        "#: The names that each door takes.",
+        "NAMES: Final[dict[str, frozenset[str]]] = {",
+    ]
+    for door in get_args(Door):
+        names = _names_at(declared, door)
+        lines += [f'    "{door}": frozenset(', "        {", *[f'            "{n}",' for n in names]]
+        lines += ["        }", "    ),"]
+    lines += ["}"]
+    for name, words, scopes in (
+        ("OF_A_RUN", "Options that belong to one run.", ("run",)),
+        ("SETTLED", "Options that cannot be changed in the middle of a run.", ("run", "start")),
+    ):
+        lines += [f"#: {words}", f"{name}: Final = frozenset(", "    {"]
+        lines += [f'        "{one.name}",' for one in declared if one.scope in scopes]
+        lines += ["    }", ")"]
+    return "\n".join(lines) + "\n"
+
+
+def _names_at(declared: list[Declared], door: str) -> list[str]:
+    names = [one.name for one in declared if door in one.doors]
+    names += [alias for one in declared for alias, doors in one.aliases if door in doors]
+    return sorted(names)
+
+
+def write_keywords(declared: list[Declared], imports: dict[str, str]) -> str:
+    """Write the types of keywords, for editors and type checkers."""
+    lines = [
+        '"""The types of options as keywords, for editors and type checkers.',
+        "",
+        "Written by `scripts/make_options.py` from the option groups. Nothing of Windlass loads this by itself.",
+        '"""',
+        "",
+        "from __future__ import annotations",
+        "",
+        "from typing import TYPE_CHECKING, Any, TypedDict",
+        "",
+        "if TYPE_CHECKING:",
+    ]
+    homes: dict[str, set[str]] = {}
+    for name, home in imports.items():
+        homes.setdefault(home, set()).add(name)
+    for module in sorted(homes.pop("", set())):
+        lines.append(f"    import {module}")
+    for home in sorted(homes, key=lambda home: (home.startswith("windlass"), home)):
+        names = sorted(homes[home] - {"Any"} if home == "typing" else homes[home])
+        if names:
+            lines.append(f"    from {home} import {', '.join(names)}")
+    lines += ["", "", "class ProviderKeywords(TypedDict, total=False):"]
+    words = "What one provider alone understands, under its name; any configured provider has one."
+    lines += [f'    """{words}"""', "", *[f"    {name}: dict[str, Any]" for name in _PROVIDERS]]
+    for name, (door, words) in TYPES.items():
+        base = "TypedDict" if name == "LoopOptions" else "ProviderKeywords"
+        lines += ["", "", f"class {name}({base}, total=False):", f'    """{words}"""', ""]
+        types = {one.name: one.type for one in declared if door in one.doors}
+        for one in declared:
+            types |= {alias: one.type for alias, doors in one.aliases if door in doors}
+        if door == "agent":
+            types["system"] = "str | Callable[..., Any] | None"
+        if door == "run":
+            types["system"] = "str"
+            del types["deps"]  # an argument of its own, typed by the agent
+        lines += [f"    {option}: {types[option]}" for option in sorted(types)]
+    lines += [
+        "",
+        "",
+        "class LoopKeywords(LoopOptions, ProviderKeywords, total=False):",
+        '    """What `agent_loop` takes by name."""',
+        "",
+        "",
+        "",
+        "class TurnKeywords(LoopKeywords, total=False):",
+        '    """What `agent_turn` takes by name."""',
+        "",
+        "    system: str",
+        "    judge: bool | dict[str, Any] | DoneJudge",
+        "",
+        "",
+        "class WatchKeywords(TypedDict, total=False):",
+        '    """Who watches a run: what `Agent.resume` takes by name."""',
+        "",
+    ]
+    lines += [f"    {one.name}: {one.type}" for one in declared if one.group == "CallbackOptions"]
+    return "\n".join(lines) + "\n"
+
+
+def write_page(declared: list[Declared]) -> str:
+    """Write the page of the options reference."""
+    lines = [
+        "# Options",
+        "",
+        "Every option by name: what it accepts, what it is without being given, where it may be given and what it",
+        "does. Written by `scripts/make_options.py` from the option groups in the source.",
+        "",
+    ]
+    titles = {"loop": "agent_loop", "agent": "Agent", "run": "Agent.run", "call": "llm_call"}
+    titles["completion"] = "llm_completion"
+    by_group: dict[tuple[str, str], list[Declared]] = {}
+    for one in declared:
+        by_group.setdefault((one.module, one.group), []).append(one)
+    for (module, group), options in sorted(by_group.items()):
+        loaded = getattr(import_module(f"windlass.{module}"), group)
+        lines += [f"## {(loaded.__doc__ or group).rstrip('.')}", ""]
+        lines += ["| option | accepts | default | given to | |", "|---|---|---|---|---|"]
+        for one in options:
+            accepts = one.type.replace("|", "\\|")
+            doors = ", ".join(titles[door] for door in titles if door in one.doors)
+            names = ", ".join([f"`{one.name}`", *[f"`{alias}`" for alias, _ in one.aliases]])
+            words = one.words + (f" Deprecated: use `{one.deprecated}`." if one.deprecated else "")
+            default = "" if one.default.endswith("UNSET") else f"`{one.default}`"
+            words = words.replace("|", "\\|")
+            lines.append(
+                f"| {names} | `{accepts}` | {default} | {doors or 'llm_options'} | {words} |"
+            )
+        lines.append("")
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def main() -> int:
+    """Write the files, or say which are out of date."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true")
+    args = parser.parse_args()
+    declared, imports = read_all()
+    imports["DoneJudge"] = "windlass.policies.judges.options"
+    written = {
+        INDEX: write_index(declared),
+        KEYWORDS: write_keywords(declared, imports),
+        PAGE: write_page(declared),
+    }
+    stale = 0
+    for path, text in written.items():
+        text = format_source(text) if path.suffix == ".py" else text
+        if path.exists() and path.read_text("utf-8") == text:
+            continue
+        stale += 1
+        if args.check:
+            sys.stdout.write(f"{path.relative_to(ROOT)} is out of date: run make options\n")
+        else:
+            path.write_text(text, "utf-8")
+            sys.stdout.write(f"wrote {path.relative_to(ROOT)}\n")
+    return 1 if args.check and stale else 0
+
+
+def format_source(text: str) -> str:
+    """Lay a module out as the formatter does."""
+    ruff = [sys.executable, "-m", "ruff"]
+    options = ["--stdin-filename", "src/windlass/engine/keywords.py", "-"]
+    for command in (["check", "--fix-only", "--quiet"], ["format", "--quiet"]):
+        done = subprocess.run(
+            [*ruff, *command, *options], input=text, capture_output=True, text=True, cwd=ROOT
+        )
+        text = done.stdout or text
+    return text
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,558 @@
+"""The types of options as keywords, for editors and type checkers.
+
+Written by `scripts/make_options.py` from the option groups. Nothing of Windlass loads this by itself.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypedDict
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Literal
+
+    from windlass.access.approval import ApprovalPolicy
+    from windlass.access.caller import Caller
+    from windlass.access.ceiling import Ceiling
+    from windlass.access.permissions import Permissions
+    from windlass.engine.open_questions import OnPending
+    from windlass.events import Event
+    from windlass.events.policy import Reminder
+    from windlass.json_types import JsonObject
+    from windlass.loop.abort import Abort
+    from windlass.loop.ledger import Limits
+    from windlass.loop.policy import Policy
+    from windlass.messages import Message, ToolResult
+    from windlass.models.base import Model
+    from windlass.models.reasoning import Scale, Task
+    from windlass.observe.trace_events import TraceEvent
+    from windlass.policies.compaction.options import Compaction
+    from windlass.policies.completion import TurnPolicy
+    from windlass.policies.context_strategy.options import CustomStrategy, SlidingWindow, Summarize
+    from windlass.policies.judges.options import CompletionJudge, DoneJudge
+    from windlass.policies.judges.step import StepJudge
+    from windlass.policies.preview.plan import EffectPlan
+    from windlass.policies.progress import ProgressTool
+    from windlass.policies.projection.options import TranscriptProjection
+    from windlass.policies.prompt_overrides import PromptSource
+    from windlass.policies.scratchpad.options import Scratchpad
+    from windlass.policies.skills.options import SkillSource
+    from windlass.policies.skills.skill import SkillMatch
+    from windlass.policies.stall.options import LoopDetection, StallDiagnostics
+    from windlass.policies.taint.options import Taint
+    from windlass.policies.tool_narrowing import ToolSurfaceNarrowing
+    from windlass.policies.turn_limit.options import IterationBudget
+    from windlass.store.base import Store
+    from windlass.tools.middleware.stack import ToolLayer
+    from windlass.tools.search.options import ToolSearch
+
+
+class ProviderKeywords(TypedDict, total=False):
+    """What one provider alone understands, under its name; any configured provider has one."""
+
+    anthropic: dict[str, Any]
+    openai: dict[str, Any]
+    openrouter: dict[str, Any]
+    huggingface: dict[str, Any]
+    ollama: dict[str, Any]
+    local: dict[str, Any]
+    llamacpp: dict[str, Any]
+    mlx: dict[str, Any]
+    together: dict[str, Any]
+    groq: dict[str, Any]
+    deepseek: dict[str, Any]
+    fireworks: dict[str, Any]
+    mistral: dict[str, Any]
+    gemini: dict[str, Any]
+    vertex: dict[str, Any]
+    bedrock: dict[str, Any]
+
+
+class CompletionKeywords(ProviderKeywords, total=False):
+    """What `llm_completion` takes by name."""
+
+    caller: Caller | None
+    conversation_id: str | None
+    frequency_penalty: float | None
+    llm_backoff_ms: float | None
+    llm_caller: Callable[..., Any] | None
+    llm_retries: int | None
+    max_tokens: int | None
+    model: str | Model | None
+    model_tier: str | None
+    presence_penalty: float | None
+    problem_scale: Scale
+    provider: str | None
+    reasoning_effort: str | None
+    reasoning_policy: str | bool
+    reasoning_scale: Scale
+    reasoning_task: Task | None
+    request_id: str | None
+    seed: int | None
+    stop: str | Sequence[str] | None
+    stream: bool | None
+    task_kind: str | None
+    temperature: float | None
+    thinking: bool | dict[str, Any] | None
+    thinking_policy: str | bool
+    timeout: float | None
+    top_k: int | None
+    top_p: float | None
+
+
+class CallKeywords(ProviderKeywords, total=False):
+    """What `llm_call` and `llm_stream` take by name."""
+
+    anthropic_beta_features: Sequence[str] | None
+    cache: bool | None
+    caller: Caller | None
+    conversation_id: str | None
+    frequency_penalty: float | None
+    interleaved_thinking: bool | None
+    llm_backoff_ms: float | None
+    llm_caller: Callable[..., Any] | None
+    llm_retries: int | None
+    max_tokens: int | None
+    messages: Sequence[Any] | None
+    model: str | Model | None
+    model_tier: str | None
+    presence_penalty: float | None
+    problem_scale: Scale
+    provider: str | None
+    reasoning_effort: str | None
+    reasoning_policy: str | bool
+    reasoning_scale: Scale
+    reasoning_task: Task | None
+    request_id: str | None
+    response_format: Literal["text", "json"] | None
+    schema: Any
+    schema_retries: int
+    seed: int | None
+    stop: str | Sequence[str] | None
+    stream: bool | None
+    task_kind: str | None
+    temperature: float | None
+    thinking: bool | dict[str, Any] | None
+    thinking_policy: str | bool
+    timeout: float | None
+    tool_choice: str | dict[str, Any] | None
+    tool_search: bool | str | dict[str, Any] | ToolSearch | None
+    tools: Sequence[Any] | Any | None
+    top_k: int | None
+    top_p: float | None
+    transcript: Mapping[str, Any] | None
+
+
+class LoopOptions(TypedDict, total=False):
+    """Every option of `agent_loop`."""
+
+    abort: Abort | None
+    anthropic_beta_features: Sequence[str] | None
+    approval_policy: dict[str, Any] | ApprovalPolicy | None
+    audit_sink: Callable[..., Any] | None
+    auto_compact: str | bool | dict[str, Any] | Compaction | None
+    budget: Limits | dict[str, Any] | None
+    cache: bool | None
+    caller: Caller | None
+    closing_answer: bool
+    compact_callback: Callable[..., Any] | None
+    compact_keep_first: int | None
+    compact_keep_last: int | None
+    compact_strategy: str | None
+    compact_threshold: int | None
+    compaction: str | bool | dict[str, Any] | Compaction | None
+    consent: Callable[..., Any] | None
+    context_callback: Callable[..., Any] | None
+    context_filter: Callable[..., Any] | None
+    context_strategy: dict[str, Any] | SlidingWindow | Summarize | CustomStrategy | None
+    conversation_id: str | None
+    deps: Any
+    done_judge: bool | dict[str, Any] | DoneJudge | None
+    done_sentinel: str | None
+    dry_run: bool | Literal["plan"] | dict[str, Any] | ToolLayer | None
+    eager_tools: bool
+    frequency_penalty: float | None
+    handoff_sink: Callable[..., Any] | None
+    interleaved_thinking: bool | None
+    iteration_budget: str | dict[str, Any] | IterationBudget | None
+    llm_backoff_ms: float | None
+    llm_caller: Callable[..., Any] | None
+    llm_options: dict[str, Any] | None
+    llm_retries: int | None
+    llm_transcript_dir: str | None
+    loop_control: Callable[..., Any] | None
+    loop_detect_block: int | None
+    loop_detect_skip: int | None
+    loop_detect_warn: int | None
+    loop_detection: bool | dict[str, Any] | LoopDetection | None
+    loop_until_done: bool
+    max_calls_per_reply: int
+    max_concurrent_tools: int | None
+    max_iterations: int | None
+    max_nudges: int
+    max_resume_attempts: int | None
+    max_tokens: int | None
+    max_verify_attempts: int
+    message_decorator: Callable[..., Any] | None
+    messages: Sequence[Any] | None
+    model: str | Model | None
+    model_tier: str | None
+    name: str | None
+    native_tool_fallback: Literal["allow", "allow_once", "reject"]
+    nudge: str | None
+    on_cancel: Literal["cancel", "park"]
+    on_event: Callable[[Event], Any] | None
+    on_pending: OnPending
+    on_session_start: Callable[..., Any] | str | Reminder | dict[str, Any] | Sequence[Any] | None
+    permissions: dict[str, Any] | Permissions | None
+    persistent: bool
+    plan: str | EffectPlan | None
+    policies: Sequence[Policy[Any]]
+    policy: dict[str, Any] | Ceiling | None
+    post_turn_callback: Callable[..., Any] | None
+    prefetch_next_turn: bool
+    presence_penalty: float | None
+    problem_scale: Scale
+    profile: str | None
+    progress_tool: bool | dict[str, Any] | ProgressTool | None
+    prompt_overrides: Mapping[str, PromptSource] | None
+    prompts: Mapping[str, PromptSource] | None
+    provider: str | None
+    rate_limit: dict[str, Any] | ToolLayer | None
+    reasoning_effort: str | None
+    reasoning_policy: str | bool
+    reasoning_scale: Scale
+    reasoning_task: Task | None
+    request_id: str | None
+    require_successful_tools: Sequence[str | Sequence[str]] | None
+    run_id: str | None
+    schema_retries: int
+    scratchpad: bool | dict[str, Any] | Scratchpad | None
+    seed: int | None
+    session_id: str | None
+    skill_match: dict[str, Any] | SkillMatch | None
+    skills: SkillSource | None
+    stall_diagnostics: bool | dict[str, Any] | StallDiagnostics | None
+    step_judge: bool | dict[str, Any] | StepJudge | None
+    stop: str | Sequence[str] | None
+    stop_after_successful_tools: Sequence[str] | None
+    store: str | os.PathLike[str] | Store | None
+    stream: bool | None
+    taint: bool | dict[str, Any] | Taint | None
+    take_over: bool
+    task_kind: str | None
+    telemetry: Callable[..., Any] | None
+    temperature: float | None
+    thinking: bool | dict[str, Any] | None
+    thinking_policy: str | bool
+    timeout: float | None
+    timestamp_messages: bool
+    token_budget: int | None
+    tool_arg_validation: Literal["strict", "lenient", "none"]
+    tool_backoff_ms: float
+    tool_caller: Callable[..., Any] | None
+    tool_choice: str | dict[str, Any] | None
+    tool_format: Literal["native", "text"] | None
+    tool_result_max_bytes: int
+    tool_retries: int
+    tool_search: bool | str | dict[str, Any] | ToolSearch | None
+    tool_surface_narrowing: bool | dict[str, Any] | ToolSurfaceNarrowing | None
+    tool_timeout: float | None
+    tools: Sequence[Any] | Any | None
+    top_k: int | None
+    top_p: float | None
+    transcript_projection: str | dict[str, Any] | TranscriptProjection | None
+    turn_policy: dict[str, Any] | TurnPolicy | None
+    verify_completion: Callable[..., Any] | Sequence[Callable[..., Any]] | None
+    verify_completion_judge: bool | dict[str, Any] | CompletionJudge | None
+    working_files: str | Sequence[str]
+
+
+class AgentKeywords(ProviderKeywords, total=False):
+    """What `Agent` takes by name."""
+
+    abort: Abort | None
+    allowed_tools: Sequence[str] | None
+    anthropic_beta_features: Sequence[str] | None
+    approval_policy: dict[str, Any] | ApprovalPolicy | None
+    audit_sink: Callable[..., Any] | None
+    auto_compact: str | bool | dict[str, Any] | Compaction | None
+    budget: Limits | dict[str, Any] | None
+    cache: bool | None
+    caller: Caller | None
+    closing_answer: bool
+    compact_callback: Callable[..., Any] | None
+    compact_keep_first: int | None
+    compact_keep_last: int | None
+    compact_strategy: str | None
+    compact_threshold: int | None
+    compaction: str | bool | dict[str, Any] | Compaction | None
+    consent: Callable[..., Any] | None
+    context_callback: Callable[..., Any] | None
+    context_filter: Callable[..., Any] | None
+    context_strategy: dict[str, Any] | SlidingWindow | Summarize | CustomStrategy | None
+    conversation_id: str | None
+    deps: Any
+    deps_type: Any
+    disallowed_tools: Sequence[str] | None
+    done_judge: bool | dict[str, Any] | DoneJudge | None
+    done_sentinel: str | None
+    dry_run: bool | Literal["plan"] | dict[str, Any] | ToolLayer | None
+    eager_tools: bool
+    frequency_penalty: float | None
+    handoff_sink: Callable[..., Any] | None
+    interleaved_thinking: bool | None
+    iteration_budget: str | dict[str, Any] | IterationBudget | None
+    llm_backoff_ms: float | None
+    llm_caller: Callable[..., Any] | None
+    llm_options: dict[str, Any] | None
+    llm_retries: int | None
+    llm_transcript_dir: str | None
+    loop_control: Callable[..., Any] | None
+    loop_detect_block: int | None
+    loop_detect_skip: int | None
+    loop_detect_warn: int | None
+    loop_detection: bool | dict[str, Any] | LoopDetection | None
+    loop_until_done: bool
+    max_calls_per_reply: int
+    max_concurrent_tools: int | None
+    max_nudges: int
+    max_resume_attempts: int | None
+    max_token_budget: int | None
+    max_tokens: int | None
+    max_turns: int | None
+    max_verify_attempts: int
+    message_decorator: Callable[..., Any] | None
+    model: str | Model | None
+    model_tier: str | None
+    name: str | None
+    native_tool_fallback: Literal["allow", "allow_once", "reject"]
+    nudge: str | None
+    on_cancel: Literal["cancel", "park"]
+    on_event: Callable[[Event], Any] | None
+    on_pending: OnPending
+    on_session_start: Callable[..., Any] | str | Reminder | dict[str, Any] | Sequence[Any] | None
+    output: Any
+    permissions: dict[str, Any] | Permissions | None
+    plan: str | EffectPlan | None
+    policies: Sequence[Policy[Any]]
+    policy: dict[str, Any] | Ceiling | None
+    post_turn_callback: Callable[..., Any] | None
+    prefetch_next_turn: bool
+    presence_penalty: float | None
+    problem_scale: Scale
+    profile: str | None
+    progress_tool: bool | dict[str, Any] | ProgressTool | None
+    prompt_overrides: Mapping[str, PromptSource] | None
+    prompts: Mapping[str, PromptSource] | None
+    provider: str | None
+    rate_limit: dict[str, Any] | ToolLayer | None
+    reasoning_effort: str | None
+    reasoning_policy: str | bool
+    reasoning_scale: Scale
+    reasoning_task: Task | None
+    request_id: str | None
+    require_successful_tools: Sequence[str | Sequence[str]] | None
+    role: str | None
+    schema_retries: int
+    scratchpad: bool | dict[str, Any] | Scratchpad | None
+    seed: int | None
+    session_id: str | None
+    skill_match: dict[str, Any] | SkillMatch | None
+    skills: SkillSource | None
+    stall_diagnostics: bool | dict[str, Any] | StallDiagnostics | None
+    step_judge: bool | dict[str, Any] | StepJudge | None
+    stop: str | Sequence[str] | None
+    stop_after_successful_tools: Sequence[str] | None
+    store: str | os.PathLike[str] | Store | None
+    stream: bool | None
+    system: str | Callable[..., Any] | None
+    taint: bool | dict[str, Any] | Taint | None
+    take_over: bool
+    task_kind: str | None
+    telemetry: Callable[..., Any] | None
+    temperature: float | None
+    thinking: bool | dict[str, Any] | None
+    thinking_policy: str | bool
+    timeout: float | None
+    timestamp_messages: bool
+    token_budget: int | None
+    tool_arg_validation: Literal["strict", "lenient", "none"]
+    tool_backoff_ms: float
+    tool_caller: Callable[..., Any] | None
+    tool_choice: str | dict[str, Any] | None
+    tool_format: Literal["native", "text"] | None
+    tool_result_max_bytes: int
+    tool_retries: int
+    tool_search: bool | str | dict[str, Any] | ToolSearch | None
+    tool_surface_narrowing: bool | dict[str, Any] | ToolSurfaceNarrowing | None
+    tool_timeout: float | None
+    tools: Sequence[Any] | Any | None
+    top_k: int | None
+    top_p: float | None
+    transcript_projection: str | dict[str, Any] | TranscriptProjection | None
+    turn_policy: dict[str, Any] | TurnPolicy | None
+    verify_completion: Callable[..., Any] | Sequence[Callable[..., Any]] | None
+    verify_completion_judge: bool | dict[str, Any] | CompletionJudge | None
+    working_files: str | Sequence[str]
+
+
+class RunKeywords(ProviderKeywords, total=False):
+    """What `Agent.run` takes by name."""
+
+    abort: Abort | None
+    allowed_tools: Sequence[str] | None
+    anthropic_beta_features: Sequence[str] | None
+    approval_policy: dict[str, Any] | ApprovalPolicy | None
+    audit_sink: Callable[..., Any] | None
+    auto_compact: str | bool | dict[str, Any] | Compaction | None
+    budget: Limits | dict[str, Any] | None
+    cache: bool | None
+    caller: Caller | None
+    closing_answer: bool
+    compact_callback: Callable[..., Any] | None
+    compact_keep_first: int | None
+    compact_keep_last: int | None
+    compact_strategy: str | None
+    compact_threshold: int | None
+    compaction: str | bool | dict[str, Any] | Compaction | None
+    consent: Callable[..., Any] | None
+    context_callback: Callable[..., Any] | None
+    context_filter: Callable[..., Any] | None
+    context_strategy: dict[str, Any] | SlidingWindow | Summarize | CustomStrategy | None
+    conversation_id: str | None
+    deps_type: Any
+    disallowed_tools: Sequence[str] | None
+    done_judge: bool | dict[str, Any] | DoneJudge | None
+    done_sentinel: str | None
+    dry_run: bool | Literal["plan"] | dict[str, Any] | ToolLayer | None
+    eager_tools: bool
+    frequency_penalty: float | None
+    handoff_sink: Callable[..., Any] | None
+    interleaved_thinking: bool | None
+    iteration_budget: str | dict[str, Any] | IterationBudget | None
+    llm_backoff_ms: float | None
+    llm_caller: Callable[..., Any] | None
+    llm_options: dict[str, Any] | None
+    llm_retries: int | None
+    llm_transcript_dir: str | None
+    loop_control: Callable[..., Any] | None
+    loop_detect_block: int | None
+    loop_detect_skip: int | None
+    loop_detect_warn: int | None
+    loop_detection: bool | dict[str, Any] | LoopDetection | None
+    loop_until_done: bool
+    max_calls_per_reply: int
+    max_concurrent_tools: int | None
+    max_nudges: int
+    max_resume_attempts: int | None
+    max_token_budget: int | None
+    max_tokens: int | None
+    max_turns: int | None
+    max_verify_attempts: int
+    message_decorator: Callable[..., Any] | None
+    model: str | Model | None
+    model_tier: str | None
+    name: str | None
+    native_tool_fallback: Literal["allow", "allow_once", "reject"]
+    nudge: str | None
+    on_cancel: Literal["cancel", "park"]
+    on_event: Callable[[Event], Any] | None
+    on_message: Callable[[Message], Any] | None
+    on_pending: OnPending
+    on_session_start: Callable[..., Any] | str | Reminder | dict[str, Any] | Sequence[Any] | None
+    on_tool_call: Callable[[str, JsonObject], Any] | None
+    on_tool_result: Callable[[str, ToolResult], Any] | None
+    on_trace: Callable[[TraceEvent], Any] | None
+    on_warning: Callable[[str], Any] | None
+    output: Any
+    permissions: dict[str, Any] | Permissions | None
+    plan: str | EffectPlan | None
+    policies: Sequence[Policy[Any]]
+    policy: dict[str, Any] | Ceiling | None
+    post_turn_callback: Callable[..., Any] | None
+    prefetch_next_turn: bool
+    presence_penalty: float | None
+    problem_scale: Scale
+    profile: str | None
+    progress_tool: bool | dict[str, Any] | ProgressTool | None
+    prompt_overrides: Mapping[str, PromptSource] | None
+    prompts: Mapping[str, PromptSource] | None
+    provider: str | None
+    rate_limit: dict[str, Any] | ToolLayer | None
+    reasoning_effort: str | None
+    reasoning_policy: str | bool
+    reasoning_scale: Scale
+    reasoning_task: Task | None
+    request_id: str | None
+    require_successful_tools: Sequence[str | Sequence[str]] | None
+    role: str | None
+    run_id: str | None
+    schema_retries: int
+    scratchpad: bool | dict[str, Any] | Scratchpad | None
+    seed: int | None
+    session_id: str | None
+    skill_match: dict[str, Any] | SkillMatch | None
+    skills: SkillSource | None
+    stall_diagnostics: bool | dict[str, Any] | StallDiagnostics | None
+    step_judge: bool | dict[str, Any] | StepJudge | None
+    stop: str | Sequence[str] | None
+    stop_after_successful_tools: Sequence[str] | None
+    store: str | os.PathLike[str] | Store | None
+    stream: bool | None
+    system: str
+    taint: bool | dict[str, Any] | Taint | None
+    take_over: bool
+    task_id: str | None
+    task_kind: str | None
+    telemetry: Callable[..., Any] | None
+    temperature: float | None
+    thinking: bool | dict[str, Any] | None
+    thinking_policy: str | bool
+    timeout: float | None
+    timestamp_messages: bool
+    token_budget: int | None
+    tool_arg_validation: Literal["strict", "lenient", "none"]
+    tool_backoff_ms: float
+    tool_caller: Callable[..., Any] | None
+    tool_choice: str | dict[str, Any] | None
+    tool_format: Literal["native", "text"] | None
+    tool_result_max_bytes: int
+    tool_retries: int
+    tool_search: bool | str | dict[str, Any] | ToolSearch | None
+    tool_surface_narrowing: bool | dict[str, Any] | ToolSurfaceNarrowing | None
+    tool_timeout: float | None
+    tools: Sequence[Any] | Any | None
+    top_k: int | None
+    top_p: float | None
+    trace_agent: str | None
+    transcript_projection: str | dict[str, Any] | TranscriptProjection | None
+    turn_policy: dict[str, Any] | TurnPolicy | None
+    verify_completion: Callable[..., Any] | Sequence[Callable[..., Any]] | None
+    verify_completion_judge: bool | dict[str, Any] | CompletionJudge | None
+    working_files: str | Sequence[str]
+
+
+class LoopKeywords(LoopOptions, ProviderKeywords, total=False):
+    """What `agent_loop` takes by name."""
+
+
+class TurnKeywords(LoopKeywords, total=False):
+    """What `agent_turn` takes by name."""
+
+    system: str
+    judge: bool | dict[str, Any] | DoneJudge
+
+
+class WatchKeywords(TypedDict, total=False):
+    """Who watches a run: what `Agent.resume` takes by name."""
+
+    on_event: Callable[[Event], Any] | None
+    on_message: Callable[[Message], Any] | None
+    on_tool_call: Callable[[str, JsonObject], Any] | None
+    on_tool_result: Callable[[str, ToolResult], Any] | None
+    on_trace: Callable[[TraceEvent], Any] | None
+    on_warning: Callable[[str], Any] | None
+    task_id: str | None
+    trace_agent: str | None

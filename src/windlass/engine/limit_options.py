@@ -1,0 +1,125 @@
+"""The options that limit a run, and the profiles: words for how long and how stubbornly it works."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Annotated, Any, Final, TypeAlias, cast
+
+import msgspec
+
+from windlass.errors import ConfigError, safe_repr
+from windlass.loop.ledger import NO_LIMITS, Limits
+from windlass.loop.plan import RESUME_ATTEMPTS
+from windlass.options.checks import no_key, number, one_of, optional
+from windlass.options.group import AGENTS, Alias, Option, OptionGroup, Values
+
+#: The public name of limits.
+Budget: TypeAlias = Limits
+#: Models behind a network are asked up to two times more by every profile, as without one.
+PROFILES: Final[Mapping[str, Mapping[str, int]]] = {
+    "tool_using": {"max_iterations": 50, "max_nudges": 8, "tool_retries": 0, "schema_retries": 0},
+    "researcher": {"max_iterations": 30, "max_nudges": 4, "tool_retries": 0, "schema_retries": 0},
+    "verifier": {"max_iterations": 5, "max_nudges": 0, "tool_retries": 0, "schema_retries": 3},
+    "completer": {"max_iterations": 1, "max_nudges": 0, "tool_retries": 0, "schema_retries": 0},
+}
+
+
+def check_budget(name: str, value: Any) -> Limits | None:
+    """Check the limits of a run, given as a `Budget` or a dict."""
+    if isinstance(value, dict):
+        limits = cast("dict[str, Any]", value)
+        for key in limits:
+            if key not in Limits.__struct_fields__:
+                raise no_key(name, key, Limits.__struct_fields__)
+        value = Limits(**limits)
+    if value is not None and not isinstance(value, Limits):
+        raise ConfigError(f"{name} is a Budget or a dict, not {safe_repr(value)}")
+    if value is not None and value.per is not None:
+        raise ConfigError(
+            f"{name}: per={value.per!r} is for a Runtime, w.Runtime(budget=…); a run has no days"
+        )
+    return value
+
+
+class LimitOptions(OptionGroup, frozen=True, kw_only=True):
+    """What a run may spend."""
+
+    max_iterations: Annotated[
+        int | None,
+        Option(
+            number(1, whole=True),
+            doors=frozenset({"loop"}),
+            aliases=(Alias("max_turns", AGENTS),),
+        ),
+    ] = None
+    """Turns that a run may take: 50 for `agent_loop`, 10 for an agent (its `max_turns`)."""
+    token_budget: Annotated[
+        int | None,
+        Option(optional(number(1, whole=True)), aliases=(Alias("max_token_budget", AGENTS),)),
+    ] = None
+    """Tokens that it may use."""
+    budget: Annotated[
+        Limits | None, Option(check_budget, accepts="Limits | dict[str, Any] | None")
+    ] = None
+    """Limits on turns, tokens, dollars and seconds."""
+    max_resume_attempts: Annotated[int | None, Option(optional(number(0, whole=True)))] = (
+        RESUME_ATTEMPTS
+    )
+    """How often a run that dies without progress is resumed; None: without end."""
+    profile: Annotated[str | None, Option(optional(one_of(*PROFILES)))] = None
+    """A word for several of these: how long and how stubbornly the run works."""
+
+    @property
+    def limits(self) -> Limits:
+        """The budget that was given, or none."""
+        return self.budget or NO_LIMITS
+
+    def tokens(self) -> int | None:
+        """Return the limit on tokens, whichever option gives it."""
+        if self.token_budget is None:
+            return self.limits.tokens
+        if self.limits.tokens is not None:
+            raise ConfigError("token_budget and budget.tokens are the same limit: give one of them")
+        return self.token_budget
+
+    def turns(self) -> int | None:
+        """Return the limit on turns that was given."""
+        return self.limits.iterations if self.max_iterations is None else self.max_iterations
+
+    def given(self) -> dict[str, float]:
+        """Return the limits that somebody asked for: whoever resumes the run is held to them."""
+        limits = self.limits
+        said = {
+            "iterations": self.turns(),
+            "tokens": self.tokens(),
+            "usd": limits.usd,
+            "seconds": limits.seconds,
+        }
+        return {name: value for name, value in said.items() if value is not None}
+
+    def build(self, default_turns: int) -> Limits:
+        """Build the limits of a run that takes at most so many turns where nobody says."""
+        given, tokens = self.turns(), self.tokens()
+        turns = default_turns if given is None else given
+        if self.limits is NO_LIMITS and tokens is None:
+            return _limit_turns(turns)
+        return msgspec.structs.replace(self.limits, iterations=turns, tokens=tokens)
+
+
+@lru_cache(maxsize=64)
+def _limit_turns(turns: int) -> Limits:
+    return Limits(iterations=turns)
+
+
+def with_profile(values: Values) -> Values:
+    """Return the options, and below them those of the profile that they name."""
+    if "profile" not in values:
+        return values
+    options = LimitOptions.read(values)
+    if options.profile is None:
+        return values
+    usual = dict(PROFILES[options.profile])
+    if options.limits.iterations is not None:
+        del usual["max_iterations"]  # the same limit by another name
+    return {**usual, **values}

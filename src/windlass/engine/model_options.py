@@ -1,0 +1,265 @@
+"""The options that say which model is asked, and with which settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Final, cast, get_args
+
+import msgspec
+
+from windlass.errors import ConfigError, safe_repr
+from windlass.json_types import JsonObject
+from windlass.models.base import Model
+from windlass.models.reasoning import LEVELS, Policy, Scale, Task
+from windlass.options.checks import (
+    all_of,
+    anything,
+    boolean,
+    no_key,
+    number,
+    one_of,
+    optional,
+    plain,
+    text,
+    texts,
+    words,
+)
+from windlass.options.group import (
+    CALLS,
+    EVERYWHERE,
+    LOOPS,
+    Check,
+    Door,
+    Option,
+    OptionGroup,
+)
+
+_NOWHERE: Final[frozenset[Door]] = frozenset()
+
+
+def _check_llm_caller(name: str, value: Any) -> Any:
+    if value is not None and (not callable(value) or isinstance(value, (type, Model))):
+        raise ConfigError(
+            f"{name} is a function of a call, or compose([…])(default_llm_caller()), "
+            f"not {safe_repr(value)}"
+        )
+    return value
+
+
+class ModelOptions(OptionGroup, frozen=True, kw_only=True):
+    """Which model is asked, and how it is reached."""
+
+    doors: ClassVar[frozenset[Door]] = EVERYWHERE
+
+    provider: Annotated[str | None, Option(optional(text))] = None
+    """The provider that serves the model."""
+    model: Annotated[str | Model | None, Option(anything)] = None
+    """The model: its name, `provider:name`, or an object."""
+    model_tier: Annotated[str | None, Option(optional(text))] = None
+    """A tier of models from the configuration, in place of a name."""
+    llm_caller: Annotated[Any, Option(_check_llm_caller, accepts="Callable[..., Any] | None")] = (
+        None
+    )
+    """What stands around each model call."""
+    llm_retries: Annotated[
+        int | None,
+        Option(
+            optional(number(0, 100, whole=True)),
+            deprecated="llm_caller=with_retry(max_attempts=…), one more than llm_retries",
+        ),
+    ] = None
+    """How often a call that failed is tried again."""
+    llm_backoff_ms: Annotated[
+        float | None,
+        Option(optional(number(0)), deprecated="llm_caller=with_retry(backoff_ms=…)"),
+    ] = None
+    """The first pause before it is tried again."""
+
+
+def _check_stop(name: str, value: Any) -> tuple[str, ...]:
+    if isinstance(value, str):
+        value = (value,)
+    if not all_of(value, str) or not all(value):
+        raise ConfigError(f"{name} is a list of texts, not {safe_repr(value)}")
+    return tuple([words(name, one) for one in value])
+
+
+def _check_tool_choice(name: str, value: Any) -> Any:
+    if isinstance(value, dict):
+        choice = cast("dict[Any, Any]", value)
+        if set(choice) == {"name"} and isinstance(choice["name"], str):
+            words(name, choice["name"])
+            return choice
+    elif isinstance(value, str) and value in ("auto", "none", "required"):
+        return value
+    raise ConfigError(
+        f'{name} is "auto", "none", "required" or {{"name": …}}, not {safe_repr(cast("Any", value))}'
+    )
+
+
+_check_effort: Check = one_of("none", *LEVELS, "max")
+_THINKING: dict[str, Check] = {
+    "mode": one_of("enabled", "adaptive", "effort", "disabled"),
+    "effort": _check_effort,
+    "budget_tokens": number(0, whole=True),
+}
+# Anthropic's, Bedrock's and DeepSeek's word; Gemini's
+_NATIVE_THINKING = frozenset({"type", "thinkingBudget", "thinkingLevel", "includeThoughts"})
+
+
+def _check_thinking(name: str, value: Any) -> Any:
+    if isinstance(value, bool):
+        return value
+    if not isinstance(value, dict):
+        raise ConfigError(
+            f'{name} is True, False, {{"budget_tokens": …}} or {{"mode": …, "effort": …}}, '
+            f"not {safe_repr(value)}"
+        )
+    asked = plain(name, cast("dict[Any, Any]", value))
+    if not asked:
+        raise ConfigError(f"{name} is an empty dict: say True, or what is wanted")
+    if not _NATIVE_THINKING.isdisjoint(asked):
+        return asked  # in a provider's own words
+    for key, given in asked.items():
+        check = _THINKING.get(key)
+        if check is None:
+            raise no_key(name, key, _THINKING)
+        check(f"{name}.{key}", given)
+    return asked
+
+
+def _check_reasoning_policy(name: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return "auto" if value else "off"
+    return one_of("auto", "off", *LEVELS)(name, value)
+
+
+class ReasoningOptions(OptionGroup, frozen=True, kw_only=True):
+    """How much a model thinks."""
+
+    doors: ClassVar[frozenset[Door]] = EVERYWHERE
+
+    thinking: Annotated[
+        bool | JsonObject | None,
+        Option(optional(_check_thinking), accepts="bool | dict[str, Any] | None"),
+    ] = None
+    """Whether the model thinks first: True, False, a budget, an effort, or a provider's own words."""
+    reasoning_policy: Annotated[
+        Policy,
+        Option(_check_reasoning_policy, aliases=("thinking_policy",), accepts="str | bool"),
+    ] = "auto"
+    """How much it thinks where `thinking` says nothing: `auto`, `off` or a level."""
+    reasoning_scale: Annotated[
+        Scale, Option(one_of("small", "medium", "large"), aliases=("problem_scale",))
+    ] = "medium"
+    """How large the problem is, for `auto`."""
+    reasoning_task: Annotated[Task | None, Option(optional(one_of(*get_args(Task))))] = None
+    """What kind of work it is, for `auto`."""
+    reasoning_effort: Annotated[str | None, Option(optional(_check_effort))] = None
+    """The effort as a level."""
+
+
+class SettingOptions(OptionGroup, frozen=True, kw_only=True):
+    """Settings that go with every model call under their own name."""
+
+    doors: ClassVar[frozenset[Door]] = EVERYWHERE
+
+    max_tokens: Annotated[int | None, Option(optional(number(1, whole=True)))] = None
+    """Tokens that a reply may have."""
+    temperature: Annotated[float | None, Option(optional(number(0, 2)))] = None
+    """How freely the model chooses its words."""
+    top_p: Annotated[float | None, Option(optional(number(0, 1)))] = None
+    """The share of likely words among which it chooses."""
+    top_k: Annotated[int | None, Option(optional(number(1, whole=True)))] = None
+    """The number of likely words among which it chooses."""
+    stop: Annotated[
+        tuple[str, ...] | None, Option(optional(_check_stop), accepts="str | Sequence[str] | None")
+    ] = None
+    """Texts at which a reply ends."""
+    seed: Annotated[int | None, Option(optional(number(-(2**63), whole=True)))] = None
+    """A number that makes replies repeatable, where the provider can."""
+    frequency_penalty: Annotated[float | None, Option(optional(number(-2, 2)))] = None
+    """How much repeated words are avoided."""
+    presence_penalty: Annotated[float | None, Option(optional(number(-2, 2)))] = None
+    """How much words that were used at all are avoided."""
+    tool_choice: Annotated[
+        str | JsonObject | None,
+        Option(optional(_check_tool_choice), doors=CALLS, accepts="str | dict[str, Any] | None"),
+    ] = None
+    """Whether the model must call a tool, or which."""
+    interleaved_thinking: Annotated[bool | None, Option(optional(boolean), doors=CALLS)] = None
+    """Whether it thinks between tool calls."""
+    cache: Annotated[bool | None, Option(optional(boolean), doors=CALLS)] = None
+    """Whether the provider's prompt cache is used."""
+    parallel_tool_calls: Annotated[bool | None, Option(optional(boolean), doors=_NOWHERE)] = None
+    """Whether a reply may hold several calls; in `llm_options`."""
+    stream: Annotated[bool | None, Option(boolean)] = None
+    """Whether the reply is read while it comes."""
+    timeout: Annotated[float | None, Option(optional(number(0)))] = None
+    """Seconds that a model call may take; given to a run: those of the whole run."""
+    task_kind: Annotated[str | None, Option(optional(text))] = None
+    """What the call is for, in the record."""
+
+
+def _check_dict(name: str, value: Any) -> Any:
+    if value is not None and not isinstance(value, dict):
+        raise ConfigError(f"{name} is a dict, not {safe_repr(value)}")
+    return cast("JsonObject | None", value)
+
+
+class ProviderOptions(OptionGroup, frozen=True, kw_only=True):
+    """What is said to a provider beside the common settings."""
+
+    anthropic_beta_features: Annotated[
+        tuple[str, ...] | None,
+        Option(optional(texts), doors=CALLS, accepts="Sequence[str] | None"),
+    ] = None
+    """Beta features of Anthropic that are switched on."""
+    llm_options: Annotated[
+        JsonObject | None, Option(_check_dict, accepts="dict[str, Any] | None", doors=LOOPS)
+    ] = None
+    """Settings that have the last word in every model call of the run."""
+
+
+#: The options that `llm_options` and a model's defaults may hold.
+SETTINGS: Final = frozenset(
+    {
+        *SettingOptions.__struct_fields__,
+        *ReasoningOptions.__struct_fields__,
+        "anthropic_beta_features",
+    }
+)
+
+
+def check_provider_dict(name: str, value: Any) -> JsonObject:
+    """Check what a provider is told in its own words: `ollama={"num_ctx": 32768}`."""
+    if not isinstance(value, dict):
+        raise ConfigError(
+            f"{name} is a dict of what {name} alone understands, not {safe_repr(value)}"
+        )
+    own = plain(name, cast("dict[Any, Any]", value))
+    force = own.get("force_native_tool_search", False)
+    if not isinstance(force, bool):
+        raise ConfigError(
+            f"{name}.force_native_tool_search is True or False, not {safe_repr(force)}"
+        )
+    return own
+
+
+class ProviderDict(msgspec.Struct, frozen=True):
+    """The dict of a provider's own words, taken apart."""
+
+    sent: JsonObject | None = None
+    force_native_tool_search: bool = False
+
+    @staticmethod
+    def read(values: Mapping[str, Any], provider: str) -> ProviderDict:
+        """Take the dict of this provider out of the options."""
+        own = values.get(provider)
+        if not own:
+            return NO_PROVIDER_DICT
+        sent = {name: value for name, value in own.items() if name != "force_native_tool_search"}
+        return ProviderDict(sent or None, own.get("force_native_tool_search", False))
+
+
+NO_PROVIDER_DICT: Final = ProviderDict()

@@ -1,0 +1,126 @@
+"""The options that belong to one run, and those that name an agent."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Annotated, Any, Final, Literal, cast, get_origin
+
+from windlass.access.caller import Caller
+from windlass.engine.open_questions import ON_PENDING, OnPending
+from windlass.errors import ConfigError, safe_repr
+from windlass.identifiers import check_identifier, check_label
+from windlass.loop.abort import Abort
+from windlass.loop.policy import Policy
+from windlass.options.checks import all_of, anything, boolean, instance, one_of, optional, text
+from windlass.options.group import AGENTS, EVERYWHERE, LOOPS, Door, Option, OptionGroup
+from windlass.store.base import Store
+
+_LOOP_OR_RUN: Final[frozenset[Door]] = frozenset({"loop", "run"})
+_LOOP_OR_CALL: Final[frozenset[Door]] = frozenset({"loop", "call"})
+
+
+def _check_caller(name: str, value: Any) -> Caller | None:
+    if value is None:
+        return None
+    if not isinstance(value, Caller):
+        raise ConfigError(f"{name} is a Caller, not {safe_repr(value)}")
+    text("a caller's user", value.user)
+    if value.tenant is not None:
+        text("a caller's tenant", value.tenant)
+    roles = cast("object", value.roles)
+    if not isinstance(roles, (tuple, list)):
+        raise ConfigError(f"a caller's roles are a tuple of texts, not {safe_repr(roles)}")
+    for role in cast("Sequence[object]", roles):
+        text("a caller's role", role)
+    return value
+
+
+def _check_store(name: str, value: Any) -> Any:
+    if value is None or isinstance(value, (str, os.PathLike)):
+        return cast("Any", value)
+    if isinstance(value, type) or not callable(getattr(value, "open", None)):
+        raise ConfigError(
+            f"{name} is 'memory:', 'sqlite:///name.db' or a store, not {safe_repr(value)}"
+        )
+    return value
+
+
+def _check_policies(name: str, value: Any) -> tuple[Policy[Any], ...]:
+    if not all_of(value, Policy):
+        raise ConfigError(f"{name} is a list of Policy objects, not {safe_repr(value, 120)}")
+    return tuple(value)
+
+
+def _check_deps_type(name: str, value: Any) -> Any:
+    if value is None or isinstance(value, type) or get_origin(value) is not None:
+        return value
+    raise ConfigError(f"{name} is a type, not {safe_repr(value)}")
+
+
+def check_name(name: str, value: Any) -> str:
+    """Check a name that is printed, traced and may become a tool's: as strict as a session's id."""
+    return check_identifier(text(name, value), name)
+
+
+def check_id(name: str, value: Any) -> str:
+    """Check an id that somebody else made up: one line of text."""
+    return check_label(text(name, value), name)
+
+
+class RunOptions(OptionGroup, frozen=True, kw_only=True):
+    """What belongs to one run: its session, its caller, how it may be ended."""
+
+    session_id: Annotated[str | None, Option(optional(text), scope="run")] = None
+    """The session that the run begins or goes on with."""
+    store: Annotated[str | os.PathLike[str] | Store | None, Option(_check_store, scope="run")] = (
+        None
+    )
+    """Where the session is kept: a store, or its address."""
+    take_over: Annotated[bool, Option(boolean, scope="run")] = False
+    """Whether a session that another process holds is taken from it."""
+    on_cancel: Annotated[
+        Literal["cancel", "park"], Option(one_of("cancel", "park"), scope="run")
+    ] = "cancel"
+    """What becomes of a run whose task is cancelled."""
+    on_pending: Annotated[OnPending, Option(one_of(*ON_PENDING), scope="run")] = "keep"
+    """What becomes of questions that the session left open."""
+    abort: Annotated[Abort | None, Option(instance(Abort, "an Abort"), scope="run")] = None
+    """A signal that ends the run."""
+    caller: Annotated[
+        Caller | None, Option(optional(_check_caller), scope="run", doors=EVERYWHERE)
+    ] = None
+    """For whom it runs."""
+    request_id: Annotated[str | None, Option(optional(check_id), scope="run", doors=EVERYWHERE)] = (
+        None
+    )
+    """The request that it answers, in the record."""
+    conversation_id: Annotated[
+        str | None, Option(optional(check_id), scope="run", doors=EVERYWHERE)
+    ] = None
+    """The conversation that it belongs to, in the record."""
+    run_id: Annotated[str | None, Option(optional(check_id), scope="run", doors=_LOOP_OR_RUN)] = (
+        None
+    )
+    """An id of your own for the run."""
+    deps: Annotated[Any, Option(anything, scope="start", doors=LOOPS)] = None
+    """What tools and functions of yours are handed."""
+    messages: Annotated[
+        Any, Option(anything, scope="start", doors=_LOOP_OR_CALL, accepts="Sequence[Any] | None")
+    ] = None
+    """A history in place of the prompt."""
+
+
+class AgentOptions(OptionGroup, frozen=True, kw_only=True):
+    """What an agent is called, and what it brings along."""
+
+    name: Annotated[str | None, Option(optional(check_name), scope="start")] = None
+    """Its name in traces, and as a tool."""
+    role: Annotated[str | None, Option(optional(text), scope="start", doors=AGENTS)] = None
+    """Its role, which rules of approval may name."""
+    deps_type: Annotated[Any, Option(_check_deps_type, scope="start", doors=AGENTS)] = None
+    """The type that `deps` must have."""
+    policies: Annotated[
+        tuple[Policy[Any], ...], Option(_check_policies, accepts="Sequence[Policy[Any]]")
+    ] = ()
+    """Policies of your own."""

@@ -1,0 +1,116 @@
+"""From options as they were given to options that are checked, by name: one pass for every door."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from importlib import import_module
+from typing import Any, Final, cast
+
+from windlass.errors import ConfigError, nearest, safe_repr
+from windlass.options.group import Alias, Check, Door, Option, OptionGroup, Values, read_options
+from windlass.options.index import ALIASES, GROUPS, NAMES
+
+#: Names that other documents use, and ours.
+SUPERSEDED: Final = {
+    "iterations": "max_iterations",
+    "abort_signal": "abort",
+    "system_prompt": "system",
+    "agent_name": "name",
+    "agent_role": "role",
+    "max_tool_iterations": "max_iterations",
+}
+
+
+def parse_options(
+    given: Mapping[str, Any],
+    door: Door,
+    where: str,
+    *,
+    find_check: Callable[[object], Check | None] | None = None,
+    also: Iterable[str] = (),
+) -> dict[str, Any]:
+    """Check options one by one and return them under their own names.
+
+    `where` is what an error says the option was given to. `find_check` finds the check of a name that
+    is no option of ours (a provider's own dict); `also` are names that the door takes for itself.
+    """
+    known = NAMES[door]
+    values: dict[str, Any] = {}
+    for name, value in given.items():
+        if name not in known:
+            check = None if find_check is None else find_check(name)
+            if check is None:
+                raise unknown_option(name, known.union(also), where)
+            values[name] = check(name, value)
+            continue
+        own = ALIASES.get(name, name)
+        if own != name and own in given:
+            raise ConfigError(f"{name} and {own} are the same option: give one")
+        option = find_option(own)
+        values[own] = option.check(name, value)
+        if own != name:
+            _warn_of_alias(option, name, own)
+        if option.deprecated is not None and value is not None:
+            _warn(f"{name} is deprecated; use {option.deprecated}")
+    return values
+
+
+def find_group(name: str) -> type[OptionGroup]:
+    """Return the group that declares an option; its module is loaded when it is first asked for."""
+    module, _, group = GROUPS[name].partition(":")
+    return getattr(import_module(f"windlass.{module}"), group)
+
+
+@cache
+def find_option(name: str) -> Option:
+    """Return what is known of an option: `find_option("max_tokens").check`."""
+    return read_options(find_group(name))[name]
+
+
+def check_option(name: str, value: Any) -> Any:
+    """Check the value of an option by itself, and return it as a behaviour takes it."""
+    return find_option(name).check(name, value)
+
+
+def check_given(given: Mapping[str, Any], names: Iterable[str]) -> None:
+    """Check those of the options that have one of these names; None stands for not given."""
+    for name in names:
+        if given.get(name) is not None:
+            check_option(name, given[name])
+
+
+def merge_options(options: object, more: Values, where: str) -> dict[str, Any]:
+    """Merge the options of a dict with those given by name, which have the last word."""
+    if options is None:
+        return dict(more)
+    if not isinstance(options, Mapping):
+        raise ConfigError(f"the options of {where} are a dict, not {safe_repr(options)}")
+    return {**cast("Mapping[str, Any]", options), **more}
+
+
+def unknown_option(name: object, known: Iterable[str], where: str) -> ConfigError:
+    """Build the error for an option that a door does not have."""
+    if not isinstance(name, str):
+        return ConfigError(f"{where} has no option {safe_repr(name)}: an option's name is a text")
+    if name in SUPERSEDED:
+        return ConfigError(f"{where} has no option {name!r}; use {SUPERSEDED[name]!r}")
+    if name in NAMES["call"]:
+        return ConfigError(f"{where} has no option {name!r}: it is one of llm_call")
+    return ConfigError(f"{where} has no option {safe_repr(name)}{nearest(name, known)}")
+
+
+def _warn_of_alias(option: Option, name: str, own: str) -> None:
+    for alias in option.aliases:
+        if isinstance(alias, Alias) and alias.name == name and alias.deprecated:
+            _warn(f"{name} is now {own}")
+
+
+def _warn(words: str) -> None:
+    """Warn at the line of whoever called us from outside this package."""
+    level, frame = 1, sys._getframe()  # pyright: ignore[reportPrivateUsage]
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("windlass."):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(words, DeprecationWarning, stacklevel=level)

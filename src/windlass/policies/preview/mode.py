@@ -1,0 +1,114 @@
+"""What `dry_run="plan"` and an approved plan make of a run's policies.
+
+A session that began as a preview, or under a plan, goes on as one, whoever resumes it: which it is
+stands in the record of its run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, cast
+
+import msgspec
+
+from windlass.errors import ConfigError
+from windlass.json_types import JsonObject
+from windlass.loop.plan import Plan
+from windlass.loop.policy import Policy, moments_of
+
+PLAN: Final = "plan"  # the value of dry_run
+MODE: Final = "effects"  # in a run's metadata: what becomes of effects
+
+
+def effects_mode(ref: JsonObject | None, *, rehearsed: bool) -> JsonObject | None:
+    """Return what the options say of effects, as the record of a run keeps it.
+
+    `rehearsed`: the run makes a plan; `ref` is the plan that it does.
+    """
+    if ref is None:
+        return {"mode": "preview"} if rehearsed else None
+    if rehearsed:
+        raise ConfigError('dry_run="plan" makes a plan and plan=… does one: give one of them')
+    return {"mode": "plan", **ref}
+
+
+def wrap_policies(policies: Sequence[Policy[Any]], mode: Mapping[str, Any]) -> list[Policy[Any]]:
+    """The policies of a preview, or of a run by a plan.
+
+    Nobody asks about single effects, and the last to look at a call is the one that knows the plan:
+    what others deny or change is denied and changed before.
+    """
+    from windlass.policies.preview.policy import (
+        ByPlan,
+        PlanPins,
+        PlanRef,
+        Preview,
+    )
+    from windlass.tools.middleware.agent import delegates
+
+    quiet = [_quiet(policy) for policy in policies]
+    if mode.get("mode") == "preview":
+        last: list[Policy[Any]] = [Preview(delegates)]
+    else:
+        by_plan = ByPlan(PlanRef(mode["session_id"], mode.get("id")), delegates)
+        last = [PlanPins(delegates), by_plan]
+    return [*quiet[:-1], *last, *quiet[-1:]]  # the cap on results stays where it is: it only cuts
+
+
+def _quiet(policy: Policy[Any]) -> Policy[Any]:
+    from windlass.policies.approval import Approval
+    from windlass.policies.consent import Consent
+    from windlass.policies.permissions import PermissionCheck
+    from windlass.policies.preview.policy import Beforehand
+    from windlass.policies.taint.policy import ThirdLeg
+
+    if isinstance(policy, Approval):
+        rules = msgspec.structs.replace(policy.policy, request_permission=None)
+        return Beforehand(policy, Approval(rules, policy.name))
+    if isinstance(policy, PermissionCheck):
+        lists = policy.permissions
+        if lists.on_escalation is not None:
+            lists = msgspec.structs.replace(lists, on_escalation=_later)
+        return Beforehand(policy, PermissionCheck(lists, policy.name))
+    return Beforehand(policy, policy) if isinstance(policy, (ThirdLeg, Consent)) else policy
+
+
+def _later(_request: Any) -> str:
+    return "ask"
+
+
+def for_child(plan: Plan, parent: Plan, session_id: str) -> Plan:
+    """The plan of a sub-agent, with what its parent's says of effects on its record."""
+    if MODE not in (parent.metadata or {}):
+        return plan
+    other = plan.of(plan.model)
+    other.metadata = {**(plan.metadata or {}), MODE: {"mode": "child", "of": session_id}}
+    return other
+
+
+def _same(one: Mapping[str, Any] | None, other: Mapping[str, Any] | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return all([one.get(key) == other.get(key) for key in ("mode", "session_id", "of")])
+
+
+def as_begun(plan: Plan, metadata: Mapping[str, Any] | None) -> Plan:
+    """The plan for a run that goes on: a preview stays one, and what a plan binds stays bound."""
+    mode = cast("JsonObject | None", (metadata or {}).get(MODE))
+    own = cast("JsonObject | None", (plan.metadata or {}).get(MODE))
+    if _same(mode, own):
+        return plan
+    if mode is None:
+        raise ConfigError(
+            'this run began without dry_run="plan" and without a plan: go on without them'
+        )
+    if mode["mode"] == "child":
+        raise ConfigError(f"this session works for {mode['of']!r}, by its plan: resume that one")
+    if own is not None:
+        raise ConfigError("this run began as a preview, or with another plan: go on with that")
+    other = plan.of(plan.model)
+    other.metadata = {**(plan.metadata or {}), MODE: mode}
+    other.policies = tuple(wrap_policies(plan.policies, mode))
+    other.moments = moments_of(other.policies)
+    other.deliberates = other.moments.deliberates
+    return other
