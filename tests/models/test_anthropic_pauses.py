@@ -8,9 +8,9 @@ import pytest
 
 import windlass as w
 from windlass.messages import Message
-from windlass.models.base import Request, Response
+from windlass.models.base import Request, Response, silent
 from windlass.models.wires.anthropic.model import AnthropicMessages
-from windlass.models.wrappers.pauses import through_pauses
+from windlass.models.wrappers.pauses import PauseContinuation
 from windlass.testing.providers import FakeAnthropic, Reply, conversation
 from windlass.usage import Usage
 
@@ -72,9 +72,13 @@ async def test_a_pause_in_words_alone_is_a_reply() -> None:
     reply = Response(Message("assistant", "hm"), stop_reason="pause_turn")
     asked: list[Request] = []
 
-    async def ask(request: Request) -> Response:
-        asked.append(request)
-        return reply
+    class Pausing(w.Model):
+        provider, name = "fake", "fake"
 
-    assert await through_pauses(Request([Message("user", "q")]), ask) is reply
+        async def respond(self, request: Request, emit: Any) -> Response:
+            asked.append(request)
+            return reply
+
+    whole = PauseContinuation(Pausing())
+    assert await whole.respond(Request([Message("user", "q")]), silent) is reply
     assert len(asked) == 1

@@ -20,7 +20,6 @@ from opentelemetry.trace import StatusCode
 
 import windlass as w
 from windlass import errors
-from windlass.loop.model_call import call_model
 from windlass.models.base import Request, Response
 from windlass.observe import otel
 from windlass.testing import call, scripted
@@ -283,12 +282,8 @@ async def test_a_parked_run_is_no_error(spans: Recorded):
 async def test_a_judge_is_a_chat_with_its_purpose(spans: Recorded):
     class Judge(w.Policy):
         async def before_finish(self, run, turn, finish):
-            await call_model(
-                run,
-                Request((w.Message("user", "good?"),)),
-                "judge",
-                model=scripted("y", name="small"),
-            )
+            request = Request((w.Message("user", "good?"),))
+            await run.ask(request, "judge", scripted("y", name="small"))
 
     await w.Agent(scripted("done"), policies=[Judge()]).run("go")
     judge = spans.one("chat small")

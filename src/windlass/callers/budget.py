@@ -8,14 +8,12 @@ from windlass.callers.caller import Layer
 from windlass.callers.options import number, takes_a_dict, whole
 from windlass.errors import ConfigError
 from windlass.loop.ledger import Ledger, Limits, ReachedLimit
-from windlass.loop.meter import CallMeter, FailedRequest, OutOfBudget, require_price
+from windlass.loop.meter import CallMeter, OutOfBudget, require_price
 from windlass.models.base import Aside, Emit, Model, Request, Response
-from windlass.models.estimates import estimate_request, fill_usage
+from windlass.models.estimates import fill_usage
 from windlass.models.meter import Meter, current_meter
 from windlass.models.wrappers.base import Holding
 from windlass.redaction.redactor import Redactor
-
-REPLY_TOKENS = 16384  # that a reply may have which nobody limits
 
 
 class BudgetedModel(Holding):
@@ -28,7 +26,7 @@ class BudgetedModel(Holding):
     async def respond(self, request: Request, emit: Emit) -> Response:
         """The answer; `BudgetExceeded` without asking where the call would cross a limit."""
         layer, model = self.layer, self.model
-        meter = CallMeter(layer.books, estimate_request, REPLY_TOKENS, _book_elsewhere)
+        meter = CallMeter(layer.books)  # the call that the layer is part of has its own books
         request = await layer.begin(meter, model, request)
         before = current_meter.set(Both(current_meter.get(), meter))
         try:
@@ -109,10 +107,6 @@ class Both:
         """A branch of both."""
         outer = None if self.outer is None else self.outer.branch(purpose)
         return Both(outer, self.own.branch(purpose))
-
-
-def _book_elsewhere(_made: FailedRequest | Aside) -> None:
-    """The call that the layer is part of has its own books."""
 
 
 class BudgetLayer(Layer):

@@ -1,10 +1,9 @@
-"""One question to a model, outside any run."""
+"""Model calls outside any run: `llm_call` and its like, and their rows on the books."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -14,22 +13,21 @@ from windlass.access.caller import Caller
 from windlass.engine.environment import Environment, current_environment
 from windlass.engine.run_options import RunOptions
 from windlass.errors import BudgetExceeded, StoreError, TestBroken, attribute
-from windlass.loop.meter import CallMeter, FailedRequest
-from windlass.loop.reply import attempts_of, repair_reply
+from windlass.loop.intercept import Around
+from windlass.loop.ledger import ReachedLimit, Reserve
+from windlass.loop.meter import FailedRequest
+from windlass.loop.model_call import CallScope, call_model
+from windlass.loop.reply import attempts_of
 from windlass.loop.sinks import CleanShow
 from windlass.models.base import Aside, Emit, Model, Request, Response, silent
-from windlass.models.estimates import estimate_request, fill_usage
-from windlass.models.meter import current_meter
-from windlass.models.wrappers.pauses import through_pauses
+from windlass.models.wrappers.base import Holding
+from windlass.models.wrappers.pauses import PauseContinuation
 from windlass.observe.telemetry import in_use
 from windlass.store.model_calls import ModelCall, via_of
 from windlass.usage import NO_USAGE, Usage
 
 if TYPE_CHECKING:
     from windlass.loop.sinks import Sink
-
-
-# Calls outside any run: held back before they are made, settled after, and put on the books.
 
 
 log = logging.getLogger("windlass")
@@ -56,81 +54,95 @@ class Who(msgspec.Struct, frozen=True):
 NOBODY = Who()
 
 
-async def call_with_accounting(
-    runtime: Environment,
-    model: Model,
-    request: Request,
-    ask: Callable[[Request, CallMeter], Awaitable[Response]],
-    who: Who,
-    purpose: str | None,
-) -> Response:
-    """Make the call; whatever becomes of it is on the books of the Runtime.
+class SingleCall(CallScope):
+    """A model call outside any run: its rows go to the books of the environment."""
 
-    A call that no budget has room for is not made: `BudgetExceeded`.
-    """
-    ledger = runtime.ledger
-    on_the_way: list[ModelCall] = []  # that were paid for and are not the answer
+    stores_rows = True
 
-    def book(made: FailedRequest | Aside) -> None:
-        on_the_way.append(
-            _aside(model, made, who)
-            if isinstance(made, Aside)
-            else _failure_row(made.model, made.error, who, made.purpose, made.duration_ms, made)
-        )
+    def __init__(self, environment: Environment, model: Model, who: Who) -> None:
+        super().__init__(environment.ledger)
+        self.environment, self.model, self.who = environment, model, who
+        self.tenant, self.redactor = who.caller.tenant, environment.redactor
+        self.around = _find_spans(environment)
+        self.rows: list[ModelCall] = []
 
-    meter = CallMeter(
-        ledger,
-        estimate_request,
-        16384,
-        book,
-        tenant=who.caller.tenant,
-        redactor=runtime.redactor,
-    )
-    request = await meter.begin(model, request)
-    started = seams.monotonic()
-    before = current_meter.set(meter)
-    try:
-        response = await ask(request, meter)
-    except BaseException as error:
-        made = meter.give_up(error, model)
+    def prepare(
+        self, model: Model, request: Request, purpose: str | None, reserve: Reserve | None
+    ) -> Request:
+        """Return the request: nothing of it is recorded but what comes of it."""
+        return request
+
+    async def store_reserve(self, reserve: Reserve) -> None:
+        """Store nothing: what is held is known to this process alone."""
+
+    def record_refusal(self, spent: ReachedLimit) -> None:
+        """Record nothing: a call that was not made is on no books."""
+
+    def book(self, made: FailedRequest | Aside) -> None:
+        """Enter a request that came to nothing while its call goes on."""
+        if isinstance(made, Aside):
+            row = _aside(self.model, made, self.who)
+        else:
+            row = _failure_row(
+                made.model, made.error, self.who, made.purpose, made.duration_ms, made
+            )
+        self._enter(row)
+
+    def record_asides(self, model: Model, request: Request, asides: tuple[Aside, ...]) -> None:
+        """Enter replies that were paid for beside the answer."""
+        for aside in asides:
+            self._enter(_aside(model, aside, self.who))
+
+    def record_reply(
+        self,
+        model: Model,
+        request: Request,
+        response: Response,
+        purpose: str | None,
+        cost_usd: float,
+        duration_ms: float,
+    ) -> None:
+        """Enter the answer."""
+        self.rows.append(_reply_row(model, response, self.who, purpose, cost_usd, duration_ms))
+
+    def record_failure(
+        self, model: Model, error: BaseException, purpose: str | None, duration_ms: float
+    ) -> BaseException:
+        """Settle and enter a call that gave no reply; return the error to raise."""
+        if self.redactor is not None and isinstance(error, Exception):
+            self.redactor.scrub(error)
+        made = self.give_up(error, model)
         if not isinstance(error, _UNBOOKED):
-            took = _since(started)
-            on_the_way.append(_failure_row(model, error, who, purpose, took, made))
-        for call in on_the_way:
-            ledger.count(call.usage)
-        if not isinstance(error, GeneratorExit):
-            await _enter(runtime, on_the_way)
-        raise
-    finally:
-        current_meter.reset(before)
-    took = _since(started)
-    response = fill_usage(model, request, response)
-    cost = meter.settle(response, model)
-    calls = [*on_the_way, *[_aside(model, aside, who) for aside in response.asides]]
-    calls.append(_reply_row(model, response, who, purpose, cost, took))
-    for call in calls:
-        ledger.count(call.usage)
-    await _enter(runtime, calls)
-    return response
+            self._enter(_failure_row(model, error, self.who, purpose, duration_ms, made))
+        return error
+
+    def _enter(self, row: ModelCall) -> None:
+        self.rows.append(row)
+        self.ledger.count(row.usage)
+
+    async def store_rows(self) -> None:
+        """Store the rows; an answer that is paid for is not lost because that fails."""
+        environment, rows = self.environment, self.rows
+        if environment.redactor is not None:
+            rows = environment.redactor.value(rows)
+        try:
+            await environment.store.record_calls(rows)
+        except StoreError as problem:
+            log.error("a model call is on the books in memory only: %s", problem)
+            await environment.memory.record_calls(rows)
 
 
 #: Nobody was asked, or the process ends.
 _UNBOOKED = (BudgetExceeded, TestBroken, KeyboardInterrupt, SystemExit, GeneratorExit)
 
 
-def _since(started: float) -> float:
-    return (seams.monotonic() - started) * 1000
+def _find_spans(environment: Environment) -> Around | None:
+    """Find what records the call as a span, where somebody records them."""
+    if not in_use():
+        return None
+    from windlass.observe.otel import spans_of_call
 
-
-async def _enter(runtime: Environment, calls: list[ModelCall]) -> None:
-    """Put the calls on the books; an answer that is paid for is not lost because that fails."""
-    if runtime.redactor is not None:
-        calls = runtime.redactor.value(calls)
-    try:
-        await runtime.store.record_calls(calls)
-    except StoreError as problem:
-        log.error("a model call is on the books in memory only: %s", problem)
-        await runtime.memory.record_calls(calls)
+    return spans_of_call(lambda: environment.config, environment.redactor)
 
 
 def _reply_row(
@@ -202,6 +214,27 @@ def _names(who: Who) -> dict[str, Any]:
     }
 
 
+class BookedModel(Holding):
+    """A model each of whose replies is a call on the books."""
+
+    def __init__(
+        self, model: Model, environment: Environment, who: Who, purpose: str | None
+    ) -> None:
+        super().__init__(model)
+        self.environment, self.who, self.purpose = environment, who, purpose
+
+    async def respond(self, request: Request, emit: Emit) -> Response:
+        """Make the call; neither what is shown nor the reply holds a secret that is known."""
+        environment, model = self.environment, self.model
+        call = SingleCall(environment, model, self.who)
+        if environment.redactor is None or emit is silent:
+            return await call_model(call, model, request, self.purpose, emit)
+        clean = CleanShow(environment.redactor, cast("Sink", emit))
+        response = await call_model(call, model, request, self.purpose, clean)
+        clean.flush()
+        return response
+
+
 async def ask_once(
     model: Model, request: Request, emit: Emit, who: Who = NOBODY, purpose: str | None = None
 ) -> Response:
@@ -210,48 +243,7 @@ async def ask_once(
     Neither what is shown while it comes nor the reply itself holds a secret that is known. The call
     is on the books of `who`, whatever becomes of it.
     """
-    runtime = current_environment()
-    runtime.learn(model)
-
-    async def ask(request: Request, meter: CallMeter) -> Response:
-        watched = emit if model.reports_parts else meter.watch(emit)
-        return await _call_model(runtime, model, request, watched)
-
-    async def book(request: Request) -> Response:
-        return await call_with_accounting(runtime, model, request, ask, who, purpose)
-
-    return await through_pauses(request, book)
-
-
-def _reply(
-    runtime: Environment, model: Model, request: Request, emit: Emit
-) -> Coroutine[Any, Any, Response]:
-    """The call itself, in a span where somebody records them."""
-    if in_use():
-        from windlass.observe.otel import spans_of_call
-
-        spans = spans_of_call(lambda: runtime.config, runtime.redactor)
-        if spans is not None:
-            return spans.respond(model, request, emit, None)
-    return model.respond(request, emit)
-
-
-async def _call_model(runtime: Environment, model: Model, request: Request, emit: Emit) -> Response:
-    redactor, clean = runtime.redactor, None
-    if redactor is not None and emit is not silent:
-        clean = CleanShow(redactor, cast("Sink", emit))
-    seams.point("model.before_request")
-    try:
-        response: Response = repair_reply(await _reply(runtime, model, request, clean or emit))
-    except Exception as error:
-        if redactor is not None:
-            redactor.scrub(error)
-        raise
-    seams.point("model.after_reply")
-    if clean is not None:
-        clean.flush()
-    if redactor is not None:
-        message = redactor.value(response.message)
-        if message is not response.message:
-            response = msgspec.structs.replace(response, message=message)
-    return response
+    environment = current_environment()
+    environment.learn(model)
+    booked = BookedModel(model, environment, who, purpose)
+    return await PauseContinuation(booked).respond(request, emit)

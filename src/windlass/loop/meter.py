@@ -8,8 +8,6 @@ nothing are booked.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Protocol
 
 import msgspec
 
@@ -17,10 +15,11 @@ from windlass import seams
 from windlass.errors import BudgetExceeded, ConfigError, Timeout, safe_repr
 from windlass.events import LiveEvent, TextDelta, ThinkingDelta, ToolCallReady
 from windlass.loop.ledger import Ledger, ReachedLimit, Reserve
+from windlass.loop.plan import REPLY_TOKENS
 from windlass.loop.reply import cost_of
 from windlass.messages import Block, Message, Text
 from windlass.models.base import Aside, Emit, Model, Request, Response
-from windlass.models.estimates import fill_usage, usage_of_part, usage_of_request
+from windlass.models.estimates import estimate_request, fill_usage, usage_of_part, usage_of_request
 from windlass.models.meter import FAILED, SHADOW, RecordingEmit
 from windlass.models.wrappers.base import Holding
 from windlass.redaction.redactor import Redactor
@@ -46,25 +45,6 @@ class FailedRequest(msgspec.Struct, frozen=True):
     purpose: str
 
 
-class ReserveRecorder(Protocol):
-    """Who puts on the record what further requests of a call hold back, and when nothing is held.
-
-    `paid` are tokens and dollars of replies that go on the record with the answer.
-    """
-
-    async def record_reserve(
-        self,
-        model: Model,
-        reserve: Reserve,
-        beside: str | None,
-        paid: tuple[int, float],
-        *,
-        again: bool,
-    ) -> None: ...
-
-    def record_release(self, model: Model, beside: str | None, paid: tuple[int, float]) -> None: ...
-
-
 NOTHING = (0, 0.0)  # tokens and dollars
 
 
@@ -81,51 +61,58 @@ class Attempt(msgspec.Struct):
 
 
 class CallMeter:
-    """The requests of one model call: `CallMeter(ledger, estimate_request, 16384, book)`.
+    """The requests of one model call: each is reserved, settled and booked."""
 
-    `estimate` gives the tokens of a request, `output` what a reply may have that nobody limits.
-    """
-
+    ledger: Ledger
     # What most calls never change is the class's: a meter is made for every call of every run.
     tenant: str | None = None
     redactor: Redactor | None = None
-    recorder: ReserveRecorder | None = None
-    _closing = False
+    recording = False  # are further reserves of the call put on record?
+    closing = False  # may it spend what is kept back for a closing answer?
+    attempt: Attempt | None = None  # the request under way
     _purpose: str = FAILED
     _parent: CallMeter | None = None
     _on_record = False  # a reserve of this call is
     _paid: tuple[int, float] = NOTHING  # of replies that are booked with the answer
-    attempt: Attempt | None = None  # the request under way
     _asked: tuple[int | None, int | None] = (None, None)  # the caller's limit, and ours
     _events: list[LiveEvent] | None = None
     _kept: tuple[Aside, ...] = ()  # settled; they are booked with the answer
     _carried: tuple[Usage, float] = (NO_USAGE, 0.0)  # settled; it is part of the answer's
     _settled: tuple[int, float] = NOTHING  # tokens and dollars of both
 
-    def __init__(
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+
+    # ----------------------------------------------------------------- for who makes the call
+
+    @property
+    def output(self) -> int:
+        """What a reply may have that nobody limits, in tokens."""
+        return REPLY_TOKENS
+
+    def estimate(self, request: Request) -> int:
+        """Estimate the tokens of a request."""
+        return estimate_request(request)
+
+    def book(self, made: FailedRequest | Aside) -> None:
+        """Record a request that came to nothing while its call goes on."""
+
+    async def record_reserve(
         self,
-        ledger: Ledger,
-        estimate: Callable[[Request], int],
-        output: int,
-        book: Callable[[FailedRequest | Aside], None],
+        model: Model,
+        reserve: Reserve,
+        beside: str | None,
+        paid: tuple[int, float],
         *,
-        closing: bool = False,
-        tenant: str | None = None,
-        redactor: Redactor | None = None,
+        again: bool,
     ) -> None:
-        self.tenant, self.redactor, self._closing = tenant, redactor, closing
-        self._ledger, self._output = ledger, output
-        self._estimate_by, self._book_by = estimate, book
+        """Record what a further request of the call holds, and wait until it is stored.
 
-    def allow_kept_back(self) -> None:
-        """The call may spend what is kept back for a closing answer."""
-        self._closing = True
+        `paid` are tokens and dollars of replies that go on the record with the answer.
+        """
 
-    def _estimate(self, request: Request) -> int:
-        return self._estimate_by(request)
-
-    def _book(self, made: FailedRequest | Aside) -> None:
-        self._book_by(made)
+    def record_release(self, model: Model, beside: str | None, paid: tuple[int, float]) -> None:
+        """Record that nothing is held for a while; others may spend it."""
 
     # ----------------------------------------------------------------- for wrappers and wires
 
@@ -134,14 +121,14 @@ class CallMeter:
         self._discard()
         request = self.restore(request)
         reserve: Reserve | None = None
-        if self._ledger.metered:
+        if self.ledger.metered:
             limit = request.frame.settings.max_tokens
             held = await hold_back(
-                self._ledger,
+                self.ledger,
                 model,
-                self._estimate(request),
-                limit or self._output,
-                closing=self._closing,
+                self.estimate(request),
+                limit or self.output,
+                closing=self.closing,
                 wait=self._purpose != SHADOW,  # it is not worth waiting for
             )
             if isinstance(held, ReachedLimit):
@@ -151,10 +138,8 @@ class CallMeter:
         self.attempt = Attempt(model, request, reserve, seams.monotonic())
         if reserve is not None:
             again, self._on_record = self._on_record, True
-            if self.recorder is not None:
-                await self.recorder.record_reserve(
-                    model, reserve, self._beside, self._paid, again=again
-                )
+            if self.recording:
+                await self.record_reserve(model, reserve, self._beside, self._paid, again=again)
         return request
 
     @property
@@ -164,12 +149,8 @@ class CallMeter:
     def _release(self, model: Model, tokens: int = 0, usd: float = 0.0) -> None:
         """Nothing is held for the call now: what is paid for already is all that it may cost."""
         self._paid = (self._paid[0] + tokens, self._paid[1] + usd)
-        if self._on_record and self.recorder is not None:
-            self.recorder.record_release(model, self._beside, self._paid)
-
-    def start(self, model: Model, request: Request, started: float) -> None:
-        """Begin the first request of a call that no limit is set to."""
-        self.attempt = Attempt(model, request, None, started)
+        if self._on_record and self.recording:
+            self.record_release(model, self._beside, self._paid)
 
     def restore(self, request: Request) -> Request:
         """The request with the reply limit that the caller asked for, not what a reserve had left."""
@@ -183,7 +164,7 @@ class CallMeter:
         failed = self._settle_failed(error)
         if failed is not None:
             if book or failed.usage is not NO_USAGE:
-                self._book(failed)
+                self.book(failed)
             self._release(failed.model)
 
     def receive(self, response: Response) -> None:
@@ -201,7 +182,7 @@ class CallMeter:
         attempt, self.attempt = self.attempt, None
         usage = aside.response.usage
         tokens = usage.input_tokens + usage.output_tokens
-        self._ledger.settle(None if attempt is None else attempt.reserve, tokens, aside.cost_usd)
+        self.ledger.settle(None if attempt is None else attempt.reserve, tokens, aside.cost_usd)
         main = self._parent or self
         main._settled = (main._settled[0] + tokens, main._settled[1] + aside.cost_usd)
         main._kept = (*main._kept, aside)
@@ -213,7 +194,7 @@ class CallMeter:
         reserve, self.attempt = self.reserve, None
         usage = fill_usage(model, request, response).usage
         cost, tokens = cost_of(model, usage) or 0.0, usage.input_tokens + usage.output_tokens
-        self._ledger.settle(reserve, tokens, cost)
+        self.ledger.settle(reserve, tokens, cost)
         self._carried = (self._carried[0] + usage, self._carried[1] + cost)
         self._settled = (self._settled[0] + tokens, self._settled[1] + cost)
         self._release(model, tokens, cost)
@@ -226,18 +207,7 @@ class CallMeter:
 
     def branch(self, purpose: str) -> CallMeter:
         """A meter for requests beside this call's own."""
-        beside = CallMeter(
-            self._ledger,
-            self._estimate,
-            self._output,
-            self._book,
-            closing=self._closing,
-            tenant=self.tenant,
-            redactor=self.redactor,
-        )
-        beside._purpose, beside._parent = purpose, self._parent or self
-        beside.recorder = self.recorder
-        return beside
+        return BranchMeter(self, purpose)
 
     # ----------------------------------------------------------------- for who makes the call
 
@@ -264,7 +234,7 @@ class CallMeter:
         if self._settled is not NOTHING:
             before, paid = self._settled
             tokens, usd = tokens - before, usd - paid
-        self._ledger.settle(reserve, tokens, usd)
+        self.ledger.settle(reserve, tokens, usd)
         return cost
 
     def give_up(self, error: BaseException, model: Model) -> FailedRequest | None:
@@ -275,7 +245,7 @@ class CallMeter:
         failed = self._settle_failed(error)
         kept, self._kept = self._kept, ()
         for aside in kept:
-            self._book(aside)
+            self.book(aside)
         before, paid = self._carried
         if before is NO_USAGE:
             return failed
@@ -294,14 +264,14 @@ class CallMeter:
         if attempt is None:
             return
         if attempt.reply is None:
-            self._ledger.settle(attempt.reserve, 0, 0.0)
+            self.ledger.settle(attempt.reserve, 0, 0.0)
             self._release(attempt.model)
             return
         reply = fill_usage(attempt.model, attempt.request, attempt.reply)
         cost, usage = _cost(attempt, reply.usage), reply.usage
-        self._ledger.settle(attempt.reserve, usage.input_tokens + usage.output_tokens, cost)
+        self.ledger.settle(attempt.reserve, usage.input_tokens + usage.output_tokens, cost)
         took = (seams.monotonic() - attempt.started) * 1000
-        self._book(Aside(FAILED, reply, cost, took))
+        self.book(Aside(FAILED, reply, cost, took))
         self._release(attempt.model)
 
     def _settle_failed(self, error: BaseException) -> FailedRequest | None:
@@ -310,7 +280,7 @@ class CallMeter:
             return None
         usage = self._usage_of_failure(attempt, error)
         cost = _cost(attempt, usage)
-        self._ledger.settle(attempt.reserve, usage.input_tokens + usage.output_tokens, cost)
+        self.ledger.settle(attempt.reserve, usage.input_tokens + usage.output_tokens, cost)
         took = (seams.monotonic() - attempt.started) * 1000
         return FailedRequest(attempt.model, error, usage, cost, took, self._purpose)
 
@@ -329,6 +299,45 @@ class CallMeter:
         if attempt.sent or (_is_stop(error) and _may_be_at_work(attempt.model)):
             return usage_of_request(attempt.request)
         return NO_USAGE
+
+
+class BranchMeter(CallMeter):
+    """The meter of requests beside a call's own."""
+
+    def __init__(self, main: CallMeter, purpose: str) -> None:
+        self.ledger, self.closing = main.ledger, main.closing
+        self.tenant, self.redactor, self.recording = main.tenant, main.redactor, main.recording
+        self._parent = self._main = main._parent or main
+        self._purpose = purpose
+
+    @property
+    def output(self) -> int:
+        """What a reply may have that nobody limits, in tokens."""
+        return self._main.output
+
+    def estimate(self, request: Request) -> int:
+        """Estimate the tokens of a request."""
+        return self._main.estimate(request)
+
+    def book(self, made: FailedRequest | Aside) -> None:
+        """Record a request that came to nothing while its call goes on."""
+        self._main.book(made)
+
+    async def record_reserve(
+        self,
+        model: Model,
+        reserve: Reserve,
+        beside: str | None,
+        paid: tuple[int, float],
+        *,
+        again: bool,
+    ) -> None:
+        """Record what a further request of the call holds, and wait until it is stored."""
+        await self._main.record_reserve(model, reserve, beside, paid, again=again)
+
+    def record_release(self, model: Model, beside: str | None, paid: tuple[int, float]) -> None:
+        """Record that nothing is held for a while; others may spend it."""
+        self._main.record_release(model, beside, paid)
 
 
 def _is_stop(error: BaseException) -> bool:

@@ -1,4 +1,4 @@
-"""A model call of a run: shaped, audited, reserved, made, settled and recorded."""
+"""Model calls: the one implementation, and the scope that a run makes them in."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ from windlass.events import (
     Replied,
     ReplyFailed,
 )
-from windlass.loop.ledger import Reserve
-from windlass.loop.meter import CallMeter, FailedRequest, OutOfBudget
+from windlass.loop.intercept import Around
+from windlass.loop.ledger import ReachedLimit, Reserve
+from windlass.loop.meter import Attempt, CallMeter, FailedRequest, OutOfBudget
 from windlass.loop.policy import invalid_answer
 from windlass.loop.reminders import age_reminders
-from windlass.loop.reply import accept_reply, attempts_of
+from windlass.loop.reply import accept_reply, attempts_of, repair_reply
 from windlass.loop.run import Run
 from windlass.loop.turn import Turn
 from windlass.messages import Message, ToolResult, characters
@@ -35,8 +36,8 @@ from windlass.models.base import Aside, Emit, Model, Request, Response, silent
 from windlass.models.estimates import fill_usage, weigh_frame
 from windlass.models.history import audit, repair
 from windlass.models.meter import current_meter
-from windlass.models.view import View
-from windlass.usage import NO_USAGE, Usage
+from windlass.models.view import Strand, View
+from windlass.usage import NO_USAGE
 
 MOST_MENDED = 8  # times in one turn; a policy that says TryAgain for ever does not hold the run
 
@@ -60,7 +61,7 @@ async def ask(run: Run, emit: Emit) -> Turn:
                     )
                 request = shaped
         try:
-            response = await call_model(run, request, None, emit)
+            response = await call_model(RunCall(run, request), run.model, request, None, emit)
         except ModelError as error:
             mended += 1
             if mended > MOST_MENDED or not await _recover_from_error(run, error):
@@ -86,41 +87,84 @@ async def _recover_from_error(run: Run, error: ModelError) -> bool:
     return False
 
 
+class CallScope(CallMeter):
+    """Whoever makes a model call: a run, or `llm_call` outside of any run.
+
+    It meters the requests that the call is made of, and says where they are recorded.
+    """
+
+    ids: set[str] | None = None  # of calls that a reply may not use again; None: any will do
+    around: Around | None = None  # makes the request in the model's place
+    stores_rows = False  # has rows of its own for the store when the call is over
+
+    def prepare(
+        self, model: Model, request: Request, purpose: str | None, reserve: Reserve | None
+    ) -> Request:
+        """Record what the request is made of and what is held for it; return what may be sent."""
+        raise NotImplementedError
+
+    async def store_reserve(self, reserve: Reserve) -> None:
+        """Wait until what is held is stored: whoever comes after a crash knows what it may cost."""
+        raise NotImplementedError
+
+    def record_refusal(self, spent: ReachedLimit) -> None:
+        """Record that a limit leaves no room for the call."""
+        raise NotImplementedError
+
+    def record_asides(self, model: Model, request: Request, asides: tuple[Aside, ...]) -> None:
+        """Record replies that were paid for beside the answer."""
+        raise NotImplementedError
+
+    def record_reply(
+        self,
+        model: Model,
+        request: Request,
+        response: Response,
+        purpose: str | None,
+        cost_usd: float,
+        duration_ms: float,
+    ) -> None:
+        """Record the answer."""
+        raise NotImplementedError
+
+    def record_failure(
+        self, model: Model, error: BaseException, purpose: str | None, duration_ms: float
+    ) -> BaseException:
+        """Settle and record a call that gave no reply; return the error to raise."""
+        raise NotImplementedError
+
+    async def store_rows(self) -> None:
+        """Store the rows of the call."""
+
+
 async def call_model(
-    run: Run,
-    request: Request,
-    purpose: str | None,
-    emit: Emit = silent,
-    *,
-    closing: bool = False,
-    model: Model | None = None,
+    call: CallScope, model: Model, request: Request, purpose: str | None, emit: Emit = silent
 ) -> Response:
-    """Make the call and put it on the record, whatever becomes of it."""
-    if model is None:
-        model = run.model
-    meter, metered = _RunMeter(run, request), run.ledger.metered
-    if closing:
-        meter.allow_kept_back()
+    """Make a model call: reserve, send, price, settle, redact and record, in this order.
+
+    The one implementation: turns, policies, judges, summaries and `llm_call` all come here.
+    """
+    metered = call.ledger.metered
     if metered:
-        request = await _begin_call(run, meter, model, request, purpose)
-        meter.recorder = _Recorder(run, purpose)
+        request = await _reserve(call, model, request, purpose)
     else:
-        request = _on_record(run, model, request, purpose, None)
+        request = call.prepare(model, request, purpose, None)
     seams.point("model.before_request")
     started = seams.monotonic()
     if not metered:
-        meter.start(model, request, started)
-    before = current_meter.set(meter)
+        call.attempt = Attempt(model, request, None, started)
+    before = current_meter.set(call)
     try:
-        watched = emit if model.reports_parts else meter.watch(emit)
-        if run.around is None:
+        watched = emit if model.reports_parts else call.watch(emit)
+        if call.around is None:
             answer = await model.respond(request, watched)
         else:
-            answer = await run.around.respond(model, request, watched, purpose)
-        response = accept_reply(answer, run.calls.ids)
+            answer = await call.around.respond(model, request, watched, purpose)
+        response = repair_reply(answer) if call.ids is None else accept_reply(answer, call.ids)
     except BaseException as error:
-        took = (seams.monotonic() - started) * 1000
-        failed = _record_failed_call(run, model, meter, error, purpose, took)
+        failed = call.record_failure(model, error, purpose, (seams.monotonic() - started) * 1000)
+        if call.stores_rows and not isinstance(error, GeneratorExit):
+            await call.store_rows()
         if failed is error:
             raise
         raise failed from error
@@ -129,53 +173,122 @@ async def call_model(
     seams.point("model.after_reply")
     if not response.usage.input_tokens:
         response = fill_usage(model, request, response)
-    return _settle_and_record(run, model, request, response, purpose, meter, started)
+    if response.asides:
+        call.record_asides(model, request, response.asides)
+    attempt = call.attempt
+    limit = None if attempt is None or attempt.reserve is None else attempt.reserve.limit
+    cost = call.settle(response, model)
+    call.ledger.root.count(response.usage)
+    if limit is not None and response.stop_reason == "max_tokens":
+        response = msgspec.structs.replace(response, shortened=limit)
+    if call.redactor is not None:
+        message = call.redactor.value(response.message)
+        if message is not response.message:
+            response = msgspec.structs.replace(response, message=message)
+    took = (seams.monotonic() - started) * 1000
+    call.record_reply(model, request, response, purpose, cost, took)
+    if call.stores_rows:
+        await call.store_rows()
+    return response
 
 
-class _RunMeter(CallMeter):
-    """The meter of a run's call; requests that come to nothing on the way are on the record."""
-
-    def __init__(self, run: Run, request: Request) -> None:
-        self._run, self._request, self._ledger = run, request, run.ledger
-        self._output = run.plan.reply_tokens
-        if (tenant := run.caller.tenant) is not None:
-            self.tenant = tenant
-        if run.redactor is not None:
-            self.redactor = run.redactor
-
-    def _estimate(self, request: Request) -> int:
-        return tokens_of(self._run, request)
-
-    def _book(self, made: FailedRequest | Aside) -> None:
-        run, request = self._run, self._request
-        if isinstance(made, Aside):
-            _beside(run, run.model, request, (made,), tuple(request.messages))
-        else:
-            _failed_on_the_way(run, made)
-
-
-async def _begin_call(
-    run: Run, meter: CallMeter, model: Model, request: Request, purpose: str | None
-) -> Request:
-    """The request, reserved and on the record."""
+async def _reserve(call: CallScope, model: Model, request: Request, purpose: str | None) -> Request:
+    """Hold back what the request may cost, and store that before it is sent."""
     try:
-        request = await meter.begin(model, request)
+        request = await call.begin(model, request)
     except OutOfBudget as refused:
-        spent = refused.spent
-        run.record(BudgetExhausted(spent.limit, spent.allowed, spent.used))
+        call.record_refusal(refused.spent)
         raise
-    reserve = meter.reserve
-    request = _on_record(run, model, request, purpose, reserve)
-    if reserve is not None and not run.journal.immediate:
-        await _wait_until_stored(run, reserve)
+    reserve = call.reserve
+    try:
+        request = call.prepare(model, request, purpose, reserve)
+        if reserve is not None:
+            await call.store_reserve(reserve)
+    except BaseException:
+        # Nobody was asked, and others wait for what is held.
+        call.ledger.settle(reserve, 0, 0.0)
+        raise
     return request
 
 
-class _Recorder:
-    """Puts what further requests of a call hold back on the record, and waits for it to be stored."""
+class RunCall(CallScope):
+    """A model call of a run: `await call_model(RunCall(run, request), model, request, "judge")`.
 
-    def __init__(self, run: Run, purpose: str | None) -> None:
-        self.run, self.purpose = run, purpose
+    With `closing` it may spend what is kept back for a closing answer.
+    """
+
+    purpose: str | None = None
+
+    def __init__(self, run: Run, request: Request, *, closing: bool = False) -> None:
+        self.run, self.request, self.ledger = run, request, run.ledger
+        self.ids = run.calls.ids
+        if closing:
+            self.closing = True
+        if run.around is not None:
+            self.around = run.around
+        if run.caller.tenant is not None:
+            self.tenant = run.caller.tenant
+        if run.redactor is not None:
+            self.redactor = run.redactor
+
+    @property
+    def output(self) -> int:
+        """What a reply may have that nobody limits, in tokens."""
+        return self.run.plan.reply_tokens
+
+    def estimate(self, request: Request) -> int:
+        """Estimate the tokens of a request."""
+        return estimate_request_of(self.run, request)
+
+    def book(self, made: FailedRequest | Aside) -> None:
+        """Record a request that came to nothing while its call goes on."""
+        run, request = self.run, self.request
+        if isinstance(made, Aside):
+            self._record_asides(run.model, request, (made,), tuple(request.messages))
+            return
+        run.ledger.root.count(made.usage)
+        run.record(
+            ReplyFailed(
+                _category(made.error),
+                error_text(made.error),
+                made.model.provider,
+                made.model.name,
+                made.purpose,
+                made.usage,
+                made.cost_usd,
+                made.duration_ms,
+            )
+        )
+        if run.ledger.shared:
+            run.journal.flush()
+
+    def prepare(
+        self, model: Model, request: Request, purpose: str | None, reserve: Reserve | None
+    ) -> Request:
+        """Record what the request is made of and what is held for it; return what may be sent."""
+        run = self.run
+        view, messages = run.view, request.messages
+        strand = messages.strand if type(messages) is View else None
+        own, size = view.strand, len(messages)
+        if strand is own and _is_one_more_round(run, own, size):
+            own.audited = size
+        else:
+            request = _check_pairing(run, request, strand)
+        if request.frame is not view.recorded_frame:
+            before = view.frame
+            run.reframe(request.frame, purpose or "request")
+            view.frame = before
+        if reserve is not None:
+            self.purpose = purpose
+            run.record(_reserve_entry(model, reserve, purpose))
+            self.recording = True
+        run.journal.flush()
+        return request
+
+    async def store_reserve(self, reserve: Reserve) -> None:
+        """Wait until what is held is stored: whoever comes after a crash knows what it may cost."""
+        if not self.run.journal.immediate:
+            await self.run.journal.durable()
 
     async def record_reserve(
         self,
@@ -186,19 +299,139 @@ class _Recorder:
         *,
         again: bool,
     ) -> None:
-        """A request is about to be made."""
+        """Record what a further request of the call holds, and wait until it is stored."""
         run = self.run
         run.record(_reserve_entry(model, reserve, beside or self.purpose, paid, again=again))
-        run.journal.flush()
-        if not run.journal.immediate:
-            await run.journal.durable()
+        await run.store_record()
 
     def record_release(self, model: Model, beside: str | None, paid: tuple[int, float]) -> None:
-        """Nothing is held for a while; others may spend it."""
+        """Record that nothing is held for a while; others may spend it."""
         run = self.run
         if run.ledger.shared:
             run.record(_reserve_entry(model, None, beside or self.purpose, paid, again=True))
             run.journal.flush()
+
+    def record_refusal(self, spent: ReachedLimit) -> None:
+        """Record that a limit leaves no room for the call."""
+        self.run.record(BudgetExhausted(spent.limit, spent.allowed, spent.used))
+
+    def record_asides(self, model: Model, request: Request, asides: tuple[Aside, ...]) -> None:
+        """Record replies that were paid for beside the answer."""
+        messages = request.messages
+        shown = type(messages) is View and messages.strand is self.run.view.strand
+        self._record_asides(model, request, asides, None if shown else tuple(messages))
+
+    def _record_asides(
+        self,
+        model: Model,
+        request: Request,
+        asides: tuple[Aside, ...],
+        rewritten: tuple[Message, ...] | None,
+    ) -> None:
+        run = self.run
+        for aside in asides:
+            reply = aside.response
+            run.record(
+                Replied(
+                    reply.message,
+                    reply.usage,
+                    reply.stop_reason,
+                    reply.provider or model.provider,
+                    reply.model or model.name,
+                    len(request.messages),
+                    run.view.frame_digest,
+                    aside.purpose,
+                    request.tail,
+                    rewritten,
+                    aside.cost_usd,
+                    aside.duration_ms,
+                    reply.native_id,
+                    reply.via,
+                    reply.attempts,
+                )
+            )
+            run.ledger.root.count(reply.usage)
+
+    def record_reply(
+        self,
+        model: Model,
+        request: Request,
+        response: Response,
+        purpose: str | None,
+        cost_usd: float,
+        duration_ms: float,
+    ) -> None:
+        """Record the answer, with what rebuilds the request from the journal."""
+        run, sent = self.run, request.messages
+        view, rewritten, same = run.view, None, 0
+        if type(sent) is not View or sent.strand is not view.strand:
+            same = 0 if purpose is not None else _count_same(view.rewritten, sent)
+            rewritten = tuple(sent[same:])
+        run.record(
+            Replied(
+                response.message,
+                response.usage,
+                response.stop_reason,
+                response.provider or model.provider,
+                response.model or model.name,
+                len(sent),
+                view.frame_digest,
+                purpose,
+                request.tail,
+                rewritten,
+                cost_usd,
+                duration_ms,
+                response.native_id,
+                response.via,
+                response.attempts,
+                same,
+                response.shortened,
+            )
+        )
+        if self.recording and run.ledger.shared:
+            run.journal.flush()  # on its way before others can spend what it left
+        if rewritten is not None and purpose is None:
+            view.rewritten = sent
+        for note in response.notes:
+            run.note(note)
+
+    def record_failure(
+        self, model: Model, error: BaseException, purpose: str | None, duration_ms: float
+    ) -> BaseException:
+        """Settle and record a call that gave no reply; return the error to raise."""
+        run, made = self.run, self.give_up(error, model)
+        if isinstance(error, OutOfBudget):  # no room for another request, or a caller's own budget
+            self.record_refusal(error.spent)
+            return error
+        if isinstance(error, (KeyboardInterrupt, SystemExit, GeneratorExit)):
+            return error
+        if isinstance(error, asyncio.CancelledError) and not _is_cancelled(run):
+            error = BadReply("the model cancelled its own call")
+        usage, cost = (NO_USAGE, 0.0) if made is None else (made.usage, made.cost_usd)
+        asked = model if made is None else made.model
+        run.ledger.root.count(usage)
+        run.record(
+            ReplyFailed(
+                _category(error),
+                error_text(error),
+                asked.provider,
+                asked.name,
+                purpose,
+                usage,
+                cost,
+                duration_ms,
+                attempts_of(error),
+            )
+        )
+        if run.ledger.shared:
+            run.journal.flush()
+        return error
+
+
+def _is_cancelled(run: Run) -> bool:
+    """Tell whether somebody cancels the run, or the task that asks."""
+    task = asyncio.current_task()
+    return run.interruption is not None or task is None or task.cancelling() > 0
 
 
 def _reserve_entry(
@@ -210,79 +443,18 @@ def _reserve_entry(
     again: bool = False,
 ) -> CallReserved:
     tokens, usd = paid
-    if reserve is None:
-        return CallReserved(tokens, 0, usd, model.provider, model.name, purpose, again)
-    return CallReserved(
-        reserve.input_tokens + tokens,
-        reserve.output_tokens,
-        reserve.usd + usd,
-        model.provider,
-        model.name,
-        purpose,
-        again,
-    )
-
-
-def _settle_and_record(
-    run: Run,
-    model: Model,
-    request: Request,
-    response: Response,
-    purpose: str | None,
-    meter: CallMeter,
-    started: float,
-) -> Response:
-    """Settle what the reply cost, and put it on the record."""
-    usage, seen = response.usage, request.messages
-    rewritten, same = None, 0
-    if type(seen) is not View or seen.strand is not run.view.strand:
-        same = 0 if purpose is not None else _same(run.view.rewritten, seen)
-        rewritten = tuple(seen[same:])
-    if response.asides:
-        whole = None if rewritten is None else tuple(seen)
-        _beside(run, model, request, response.asides, whole)
-    reserve = None if meter.attempt is None else meter.attempt.reserve
-    cost = meter.settle(response, model)
-    run.ledger.root.count(usage)
-    message = response.message
-    if reserve is not None and reserve.limit is not None and response.stop_reason == "max_tokens":
-        response = msgspec.structs.replace(response, shortened=reserve.limit)
-    if run.redactor is not None:
-        message = run.redactor.value(message)
-        if message is not response.message:
-            response = msgspec.structs.replace(response, message=message)
-    run.record(
-        Replied(
-            message,
-            usage,
-            response.stop_reason,
-            response.provider or model.provider,
-            response.model or model.name,
-            len(seen),
-            run.view.frame_digest,
-            purpose,
-            request.tail,
-            rewritten,
-            cost,
-            (seams.monotonic() - started) * 1000,
-            response.native_id,
-            response.via,
-            response.attempts,
-            same,
-            response.shortened,
+    output = 0
+    if reserve is not None:
+        tokens, output, usd = (
+            reserve.input_tokens + tokens,
+            reserve.output_tokens,
+            reserve.usd + usd,
         )
-    )
-    if reserve is not None and run.ledger.shared:
-        run.journal.flush()  # on its way before others can spend what it left
-    if rewritten is not None and purpose is None:
-        run.view.rewritten = seen
-    for note in response.notes:
-        run.note(note)
-    return response
+    return CallReserved(tokens, output, usd, model.provider, model.name, purpose, again)
 
 
-def _same(before: Sequence[Message], now: Sequence[Message]) -> int:
-    """How many messages at the front of two requests are the same."""
+def _count_same(before: Sequence[Message], now: Sequence[Message]) -> int:
+    """Count the messages at the front of two requests that are the same."""
     most = min(len(before), len(now))
     if type(now) is View and type(before) is View and now.strand is before.strand:
         return most
@@ -294,174 +466,33 @@ def _same(before: Sequence[Message], now: Sequence[Message]) -> int:
     return at
 
 
-async def _wait_until_stored(run: Run, reserve: Reserve) -> None:
-    """Wait until what is held back is stored: whoever takes the run up knows what it may have cost."""
-    try:
-        await run.journal.durable()
-    except BaseException:
-        run.ledger.settle(reserve, 0, 0.0)
-        raise
-
-
-def _on_record(
-    run: Run, model: Model, request: Request, purpose: str | None, reserve: Reserve | None
-) -> Request:
-    """The request as it may be sent, and all that it is made of handed to the store."""
-    try:
-        request = _check_pairing(run, request)
-        if request.frame is not run.view.recorded_frame:
-            before = run.view.frame
-            run.reframe(request.frame, purpose or "request")
-            run.view.frame = before
-        if reserve is not None:
-            run.record(_reserve_entry(model, reserve, purpose))
-        run.journal.flush()
-        return request
-    except BaseException:
-        run.ledger.settle(reserve, 0, 0.0)  # nobody was asked, and others wait for what is held
-        raise
-
-
-def _record_failed_call(
-    run: Run,
-    model: Model,
-    meter: CallMeter,
-    error: BaseException,
-    purpose: str | None,
-    took: float,
-) -> BaseException:
-    """Put a call that gave no reply on the record; the error to go on with."""
-    made = meter.give_up(error, model)
-    if isinstance(error, OutOfBudget):  # no room for another request, or a caller's own budget
-        spent = error.spent
-        run.record(BudgetExhausted(spent.limit, spent.allowed, spent.used))
-        return error
-    failed = _failure(run, error)
-    if isinstance(error, (KeyboardInterrupt, SystemExit, GeneratorExit)):
-        return error
-    reason = error if failed is None else failed
-    usage, cost = (NO_USAGE, 0.0) if made is None else (made.usage, made.cost_usd)
-    asked = model if made is None else made.model
-    _count(run, usage)
-    run.record(
-        ReplyFailed(
-            _category(reason),
-            error_text(reason),
-            asked.provider,
-            asked.name,
-            purpose,
-            usage,
-            cost,
-            took,
-            attempts_of(reason),
-        )
-    )
-    if run.ledger.shared:
-        run.journal.flush()
-    return reason
-
-
-def _failed_on_the_way(run: Run, made: FailedRequest) -> None:
-    """Put a request on the record that failed while its call went on."""
-    _count(run, made.usage)
-    category, words = _category(made.error), error_text(made.error)
-    model = made.model
-    run.record(
-        ReplyFailed(
-            category,
-            words,
-            model.provider,
-            model.name,
-            made.purpose,
-            made.usage,
-            made.cost_usd,
-            made.duration_ms,
-        )
-    )
-    if run.ledger.shared:
-        run.journal.flush()
-
-
 def _category(error: BaseException) -> str:
     if isinstance(error, asyncio.CancelledError):
         return "cancelled"
     return attribute(error, "category") or "model_error"
 
 
-def _count(run: Run, usage: Usage) -> None:
-    run.ledger.root.count(usage)
-
-
-def _beside(
-    run: Run,
-    model: Model,
-    request: Request,
-    asides: tuple[Aside, ...],
-    rewritten: tuple[Message, ...] | None,
-) -> None:
-    """Put replies that were paid for on the way on the record."""
-    for aside in asides:
-        reply, usage = aside.response, aside.response.usage
-        run.record(
-            Replied(
-                reply.message,
-                usage,
-                reply.stop_reason,
-                reply.provider or model.provider,
-                reply.model or model.name,
-                len(request.messages),
-                run.view.frame_digest,
-                aside.purpose,
-                request.tail,
-                rewritten,
-                aside.cost_usd,
-                aside.duration_ms,
-                reply.native_id,
-                reply.via,
-                reply.attempts,
-            )
-        )
-        _count(run, usage)
-
-
-def _failure(run: Run, error: BaseException) -> BaseException | None:
-    """What became of the call, for the record; None: the run or the process is being ended."""
-    if isinstance(error, (KeyboardInterrupt, SystemExit, GeneratorExit)):
-        return None
-    if isinstance(error, asyncio.CancelledError):
-        task = asyncio.current_task()
-        if run.interruption is not None or task is None or task.cancelling():
-            return None
-        return BadReply("the model cancelled its own call")
-    return error
-
-
-def _check_pairing(run: Run, request: Request) -> Request:
-    """The request, once it is sure that every call in it has exactly one result (I1)."""
+def _check_pairing(run: Run, request: Request, strand: Strand | None) -> Request:
+    """Return the request once it is sure that every call in it has exactly one result (I1)."""
     messages = request.messages
-    strand, size = messages.strand if type(messages) is View else None, len(messages)
-    own = strand is run.view.strand
-    if strand is not None and own and _one_more_round(run, size):
-        strand.audited = size
-        return request
     problems = audit(messages, 0 if strand is None else strand.audited, tail=request.tail)
     if not problems:
         if strand is not None:
-            strand.audited = size
+            strand.audited = len(messages)
         return request
     if seams.strict:
         raise TestBroken(f"a request breaks I1: {'; '.join(problems)}")
     mended, problems = repair(messages)
     run.record(HistoryRepaired(tuple(problems)))
-    if not own:
+    if strand is not run.view.strand:
         return msgspec.structs.replace(request, messages=tuple(mended))
-    run.reshape((0, size), mended, "history_repaired")
-    return msgspec.structs.replace(request, messages=run.view.strand.snapshot())
+    run.reshape((0, len(messages)), mended, "history_repaired")
+    return msgspec.structs.replace(request, messages=run.messages)
 
 
-def _one_more_round(run: Run, size: int) -> bool:
-    """Is all that is new the prompt, or one reply and the answer to its calls? Seen at a glance."""
-    turn, items, audited = run.turn, run.view.strand.items, run.view.strand.audited
+def _is_one_more_round(run: Run, strand: Strand, size: int) -> bool:
+    """Tell at a glance whether all that is new is the prompt, or one reply and its answers."""
+    turn, items, audited = run.turn, strand.items, strand.audited
     if size == 1 and audited == 0:
         return items[0].role == "user"
     if turn is None or audited != size - 2 or items[size - 2] is not turn.message:
@@ -475,8 +506,8 @@ def _one_more_round(run: Run, size: int) -> bool:
     return True
 
 
-def tokens_of(run: Run, request: Request) -> int:
-    """Roughly the tokens of a request. What was counted stays counted."""
+def estimate_request_of(run: Run, request: Request) -> int:
+    """Estimate the tokens of a request; what was counted stays counted."""
     messages = request.messages
     weight = weigh_frame(request.frame) + characters(request.tail)
     if type(messages) is View:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 RESUME_ATTEMPTS = 5
 MAX_CALLS_PER_REPLY = 128
+REPLY_TOKENS = 16384  # what a reply may have where nobody says
 BUDGET = "budget"  # in a run's metadata: the limits that it was given
 
 
@@ -90,7 +91,7 @@ class Plan:
         # deaths in a row without a new reply or result, after which a run is not taken up again
         self.resume_attempts = resume_attempts
         settings = settings or _SETTINGS
-        self.reply_tokens = settings.max_tokens or 16384
+        self.reply_tokens = settings.max_tokens or REPLY_TOKENS
         offer = _offer(system, tuple(tools), settings, offered)
         self.tools: Mapping[str, Tool] = offer.tools
         self.eager = eager and offer.reads

@@ -154,9 +154,9 @@ class Run:
 
         `model` is asked in place of the run's own.
         """
-        from windlass.loop.model_call import call_model
+        from windlass.loop.model_call import RunCall, call_model
 
-        return await call_model(self, request, purpose, model=model)
+        return await call_model(RunCall(self, request), model or self.model, request, purpose)
 
     def reshape(self, span: tuple[int, int], messages: Sequence[Message], why: str) -> None:
         """Replace messages `span[0]` to `span[1]` of the view. Only whole rounds."""

@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 
 from windlass.errors import BudgetExceeded, ModelError
-from windlass.loop.model_call import call_model
+from windlass.loop.model_call import RunCall, call_model
 from windlass.loop.policy import Policy
 from windlass.loop.run import Run
 from windlass.loop.verdict import Outcome
@@ -65,7 +65,8 @@ class ClosingAnswer(Policy[None]):
             if shape.__self__.lasts:  # who hides something from the model hides it here too
                 request = await shape(run, request) or request
         try:
-            response = await call_model(run, request, "closing_answer", closing=True)
+            call = RunCall(run, request, closing=True)
+            response = await call_model(call, run.model, request, "closing_answer")
         except (ModelError, BudgetExceeded):
             return outcome
         run.hear(response.message)

@@ -1,43 +1,45 @@
-"""A turn that pauses for a tool of the provider's own, for those who ask without a loop: it goes on.
+"""Continuation of turns that a provider pauses for a tool of its own, for calls without a loop.
 
 A loop needs none of this: there a paused reply is a turn, and the next one goes on with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import Final
 
 import msgspec
 
 from windlass.messages import Message, Opaque
-from windlass.models.base import Request, Response
+from windlass.models.base import Emit, Request, Response
+from windlass.models.wrappers.base import Holding
 
 MOST: Final = 8  # pauses of one turn; then the reply is given as it is
 
 
-async def through_pauses(
-    request: Request, ask: Callable[[Request], Awaitable[Response]], most: int = MOST
-) -> Response:
-    """Ask, and again for as long as the reply is a pause: what was said goes back unchanged.
+class PauseContinuation(Holding):
+    """A model whose paused turns go on: what was said goes back unchanged until the turn is over.
 
     The parts are one reply, and what they cost is added up.
     """
-    whole = part = await ask(request)
-    while most and part.stop_reason == "pause_turn" and _is_at_work(part.message):
-        most -= 1
-        said = [*request.messages, *request.tail, whole.message]
-        part = await ask(Request(said, request.frame))
-        whole = msgspec.structs.replace(
-            part,
-            message=Message("assistant", (*whole.message.content, *part.message.content)),
-            usage=whole.usage + part.usage,
-            asides=(*whole.asides, *part.asides),
-            attempts=whole.attempts + part.attempts,
-        )
-    return whole
+
+    async def respond(self, request: Request, emit: Emit) -> Response:
+        """Answer with the whole turn, or with what there is of it after `MOST` pauses."""
+        whole = part = await self.model.respond(request, emit)
+        left = MOST
+        while left and part.stop_reason == "pause_turn" and _is_at_work(part.message):
+            left -= 1
+            said = [*request.messages, *request.tail, whole.message]
+            part = await self.model.respond(Request(said, request.frame), emit)
+            whole = msgspec.structs.replace(
+                part,
+                message=Message("assistant", (*whole.message.content, *part.message.content)),
+                usage=whole.usage + part.usage,
+                asides=(*whole.asides, *part.asides),
+                attempts=whole.attempts + part.attempts,
+            )
+        return whole
 
 
 def _is_at_work(message: Message) -> bool:
-    """Whether the provider has something to go on with: words alone would be put in its mouth."""
+    """Tell whether the provider has something to go on with: words alone would be put in its mouth."""
     return any(type(block) is Opaque for block in message.content)
