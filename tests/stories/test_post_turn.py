@@ -17,7 +17,7 @@ from tests.stories.helpers import (
     written,
 )
 from windlass.engine.environment import current_store
-from windlass.events import Framed, IterationEnd, Remembered, RunEnded
+from windlass.events import CallReserved, Framed, IterationEnd, Remembered, RunEnded
 from windlass.loop.requests import requests_of
 from windlass.testing import call, scripted
 
@@ -243,6 +243,22 @@ async def test_a_budget_that_comes_later_is_kept():
     out = await looped(model, lambda turn: {"next_options": {"token_budget": 300}})
     assert (out.status, out.stop_reason) == ("budget_exhausted", "tokens")
     assert out.usage.total_tokens <= 330
+
+
+@pytest.mark.parametrize("limit", [{"tokens": 100_000}, {"usd": 1.0}])
+async def test_a_model_that_is_switched_under_a_budget_is_paid_from_it(limit: dict[str, Any]):
+    model = scripted(call("add", a=1, b=1), "never")
+    async with w.Runtime():
+        w.llm_mock(text="From the other.")
+        agent = w.Agent(
+            model,
+            tools=[add],
+            budget=w.Budget(**limit),
+            post_turn_callback=lambda turn: {"next_options": {"model": "mock:other"}},
+        )
+        out = await agent.run("go")
+    assert (out.status, out.output, out.turns) == ("done", "From the other.", 2)
+    assert [e.model for e in out.entries if type(e) is CallReserved] == [model.name, "other"]
 
 
 async def test_an_agent_takes_its_own_names():
