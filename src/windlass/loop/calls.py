@@ -1,4 +1,4 @@
-"""The calls of a turn run, and each gets exactly one result."""
+"""The calls of a turn: their arguments are checked, they run, and each gets exactly one result."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import msgspec
 
 from windlass import seams
 from windlass.events import (
-    JournalEntry,
     ToolCallStarted,
     ToolCallUpdate,
     ToolIntended,
@@ -22,15 +21,33 @@ from windlass.events import (
 from windlass.loop.decision import audit_event, refusal_by_tool
 from windlass.loop.policy import invalid_answer
 from windlass.loop.run import Run, ignore_event
-from windlass.loop.turn import Ready, Turn
+from windlass.loop.turn import Ready, Turn, turn_of
 from windlass.loop.verdict import Stop, Suspend
 from windlass.messages import Message, ToolCall, ToolResult
 from windlass.store.view import ViewFold
+from windlass.tools.arguments.validate import unparsable
 from windlass.tools.handlers import own
 from windlass.tools.result import timed_out
-from windlass.tools.tool import Parked, Tool, ToolContext
+from windlass.tools.tool import Parked, PreparedArguments, Tool, ToolContext
 
 PATIENCE = 0.05  # seconds a cancelled call gets to end by itself
+
+
+def prepare_call(run: Run, tool: Tool, call: ToolCall) -> ToolCall | ToolResult:
+    """Return the call with arguments that fit the tool, or the result that says why they do not."""
+    if call.raw is not None:
+        problems: tuple[str, ...] = (unparsable(call.raw),)
+    else:
+        prepared: PreparedArguments = tool.prepare(call.arguments, run.plan.validation)
+        problems = prepared.problems
+        if not problems:
+            if prepared.coerced:
+                run.calls.coercions[call.id] = prepared.coerced
+            if prepared.arguments is call.arguments:
+                return call
+            return msgspec.structs.replace(call, arguments=prepared.arguments)
+    words = "\n".join((f"The arguments for {tool.name} are not valid:", *problems))
+    return ToolResult(call.id, words, True, call.name, "invalid")
 
 
 async def run_calls(run: Run, turn: Turn) -> Stop | Suspend | None:
@@ -55,24 +72,25 @@ async def run_calls(run: Run, turn: Turn) -> Stop | Suspend | None:
 
 async def _one_by_one(run: Run, turn: Turn, todo: list[Ready]) -> tuple[Stop | None, Parked | None]:
     parked: Parked | None = None
+    calls, journal = run.calls, run.journal
     for ready in todo:
-        if _is_hosts(run, ready):
+        if ready.tool.handler is None and _is_hosts(run, ready):
             parked = parked or _host(ready)
             continue
-        if _intend(run, turn, (ready,)):
-            await run.journal.durable()
+        effects = _intend(run, turn, ready)
+        journal.flush()  # a tool may take its time: the reply is handed on before it starts
+        if effects:
+            await journal.durable()
             seams.point("tool.after_intent")
-        # nobody watches, and nothing has run already: the call itself is all there is
-        alone = (
-            run.emit is ignore_event and not run.calls.early_reads and not run.calls.host_results
-        )
+        # Nobody watches, and nothing has run already: the call itself is all there is.
+        alone = run.emit is ignore_event and not calls.early_reads and not calls.host_results
         result = await (execute(run, ready) if alone else perform(run, ready))
         if isinstance(result, Parked):
             parked = parked or result
             continue
         settle(run, turn, ready.call, result)
         if run.plan.deliberates or len(todo) > 1:  # else the next thing that happens is a flush
-            run.journal.flush()
+            journal.flush()
         if parked is None and (stop := await _show(run, turn)):
             return stop, None
         if run.host.task is not None and run.host.task.cancelling():
@@ -96,7 +114,9 @@ async def _side_by_side(
                 else:
                     batch.append(ready)
             if batch:
-                if _intend(run, turn, batch):
+                effects = [_intend(run, turn, ready) for ready in batch]
+                run.journal.flush()
+                if any(effects):
                     await run.journal.durable()
                     seams.point("tool.after_intent")
                 for ready in batch:
@@ -158,19 +178,16 @@ def _is_hosts(run: Run, ready: Ready) -> bool:
     return ready.tool.handler is None and ready.call.id not in run.calls.host_results
 
 
-def _intend(run: Run, turn: Turn, batch: Iterable[Ready]) -> bool:
-    """Put the intents on the record. True: there are effects among them, so they must be on disk."""
-    effects = False
-    for ready in batch:
-        call, tool = ready.call, ready.tool
-        if tool.handler is None:
-            continue  # the host has run it: there is nothing to intend
-        if tool.effect != "transactional" and call.id not in turn.started:
-            run.record(ToolIntended(call.id, tool.name, tool.effect, ready.attempt))
-            turn.started.add(call.id)
-        effects = effects or tool.effect != "read_only"
-    run.journal.flush()  # a tool may take its time: the reply is handed on before it starts
-    return effects
+def _intend(run: Run, turn: Turn, ready: Ready) -> bool:
+    """Record the intent of a call. True: it may have an effect, so the record must be stored."""
+    call_id, tool = ready.call.id, ready.tool
+    if tool.handler is None:
+        return False  # the host has run it: there is nothing to intend
+    effect = tool.effect
+    if effect != "transactional" and call_id not in turn.started:
+        run.record(ToolIntended(call_id, tool.name, effect, ready.attempt))
+        turn.started.add(call_id)
+    return effect != "read_only"
 
 
 def _host(ready: Ready) -> Parked:
@@ -281,13 +298,14 @@ def settle(
 async def _show(run: Run, turn: Turn) -> Stop | None:
     """Pass results through `after_tool` in the order asked, as far as they have landed."""
     stop: Stop | None = None
-    for call in turn.calls:
-        if call.id in turn.shown:
+    calls, shown, entries = turn.calls, turn.shown, run.journal.entries
+    for call in calls:
+        if call.id in shown:
             continue
         result = turn.results.get(call.id)
         if result is None:
             return stop
-        before, whole = len(run.journal.entries), result
+        whole, before = result, len(entries)
         for after in run.plan.moments.after_tool:
             answered = await after(run, call, result)
             if type(answered) is ToolResult:
@@ -296,8 +314,8 @@ async def _show(run: Run, turn: Turn) -> Stop | None:
                 stop = stop or answered
             elif answered is not None:
                 raise invalid_answer(after, answered, "a ToolResult, Stop or None")
-        turn.shown[call.id] = result
-        if len(turn.calls) > 1 and (result is not whole or len(run.journal.entries) > before):
+        shown[call.id] = result
+        if len(calls) > 1 and (result is not whole or len(run.journal.entries) > before):
             run.record(ToolShown(call.id, result))
         if stop is not None:
             return stop
@@ -332,7 +350,7 @@ def close_recorded(run: Run, reason: str) -> None:
         run.turn.open = False
     if not fold.open:
         return
-    turn = Turn(run.number, fold.messages[-1], "")
+    turn = turn_of(run.number, fold.messages[-1], "")
     turn.calls = tuple({call.id: call for call in turn.calls}.values())  # each once
     turn.started = {entry.call_id for entry in entries if type(entry) is ToolIntended}
     for call in turn.calls:
@@ -358,22 +376,29 @@ def result_of_interrupted(run: Run, turn: Turn, call: ToolCall, reason: str) -> 
 
 
 def answer(run: Run, turn: Turn) -> None:
-    """The results join the view as one tool message, and what was said meanwhile after it."""
+    """Add the results to the view as one tool message, and what was said meanwhile after it."""
     if not turn.open:
         return
-    calls, shown, results = turn.calls, turn.shown, turn.results
-    changed: dict[str, ToolResult] = {}
+    shown, view = turn.shown, run.view
+    ids: list[str] = []
     blocks: list[ToolResult] = []
-    for call in calls:
-        result = results[call.id]
-        seen = shown.setdefault(call.id, result)
-        if seen is not result:
-            changed[call.id] = seen
-        blocks.append(seen)
-    entry: JournalEntry = ToolMessage(tuple([call.id for call in calls]), changed or None)
-    run.record(entry)
+    changed: dict[str, ToolResult] = {}
+    for call in turn.calls:
+        call_id = call.id
+        result = turn.results[call_id]
+        block = shown.setdefault(call_id, result)
+        if block is not result:
+            changed[call_id] = block
+        ids.append(call_id)
+        blocks.append(block)
+    run.record(ToolMessage(tuple(ids), changed or None))
     turn.open = False
-    run.view.strand.items.append(Message("tool", tuple(blocks)))
-    if run.view.held:
-        run.view.strand.items.extend(run.view.held)
-        run.view.held.clear()
+    strand = view.strand
+    items, place = strand.items, len(strand.items) - 1
+    items.append(Message("tool", tuple(blocks)))
+    # Every call of the reply has its answer here, so that nobody has to look for it again.
+    if strand.audited == place and items[place] is turn.message:
+        strand.audited = place + 2
+    if view.held:
+        items.extend(view.held)
+        view.held.clear()

@@ -22,10 +22,10 @@ from windlass.loop.approval_request import (
     standing_question,
     unanswered_sources,
 )
-from windlass.loop.calls import settle
+from windlass.loop.calls import prepare_call, settle
 from windlass.loop.decision import audit_event
 from windlass.loop.plan import digest_of
-from windlass.loop.review import Refusal, Review, prepare
+from windlass.loop.review import Refusal, Review
 from windlass.loop.run import Run, ignore_event
 from windlass.loop.turn import UNNAMED, Ready, Turn
 from windlass.loop.verdict import Suspend
@@ -47,7 +47,7 @@ async def gate(run: Run, turn: Turn) -> Suspend | None:
             continue  # decided before: while the reply streamed, or by an earlier drive
         if turn.foreseen is None or (decided := turn.foreseen.pop(call.id, None)) is None:
             asks = run.plan.moments.before_tool or run.calls.questions
-            decided = await decide(run, call) if asks else _prepare_call(run, call)
+            decided = await decide(run, call) if asks else _allow_unasked(run, call)
         match decided:
             case Ready():
                 turn.ready[call.id] = decided
@@ -66,12 +66,12 @@ def _refuse_excess_calls(run: Run, turn: Turn, limit: int) -> None:
             settle(run, turn, call, ToolResult(call.id, words, True, call.name, "not_run"))
 
 
-def _prepare_call(run: Run, call: ToolCall) -> Ready | ToolResult:
+def _allow_unasked(run: Run, call: ToolCall) -> Ready | ToolResult:
     """Where nobody is asked, a call runs whose arguments fit."""
     tool = run.tools.get(call.name)
     if tool is None:
         return _unknown(run, call)
-    fits = prepare(run, tool, call)
+    fits = prepare_call(run, tool, call)
     if isinstance(fits, ToolResult):
         return fits
     changed = None if fits.arguments is call.arguments else fits.arguments
@@ -91,7 +91,7 @@ async def decide(run: Run, call: ToolCall) -> Ready | ToolResult | Suspend:
     if tool is None:
         return _unknown(run, call)
     known = run.calls.questions.pop(call.id, None) if run.calls.questions else None
-    prepared = prepare(run, tool, call)
+    prepared = prepare_call(run, tool, call)
     if isinstance(prepared, ToolResult):
         return prepared
     review = Review(run, tool, prepared)

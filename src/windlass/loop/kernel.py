@@ -89,9 +89,10 @@ def _end_waits(run: Run) -> bool:
 
 async def _turn(run: Run, at: Stage, finish: Finish | None) -> Verdict:
     """One turn, from where it stands to its verdict."""
+    journal, moments = run.journal, run.plan.moments
     if at <= Stage.OPEN:
         verdict = None
-        if run.plan.moments.before_turn or run.journal.mail:
+        if moments.before_turn or journal.mail:
             verdict = await _may_open(run)
         if verdict is not None or (verdict := _open(run)) is not None:
             return verdict
@@ -103,7 +104,7 @@ async def _turn(run: Run, at: Stage, finish: Finish | None) -> Verdict:
     assert turn is not None
     if turn.shortened is not None and at <= Stage.CHECK:
         return await _cut_short(run, turn, turn.shortened)
-    if run.plan.moments.after_reply and at <= Stage.CHECK:
+    if moments.after_reply and at <= Stage.CHECK:
         if (verdict := await _check(run, turn)) is not None:
             return verdict
     if turn.open:
@@ -115,7 +116,7 @@ async def _turn(run: Run, at: Stage, finish: Finish | None) -> Verdict:
         if verdict is not None:
             return await _close_turn(run, turn, verdict)
     if finish is None:
-        verdict = await _vote(run, turn) if run.plan.moments.after_turn else None
+        verdict = await _vote(run, turn) if moments.after_turn else None
         if verdict is None:  # nobody spoke: go on after calls, else finish
             verdict = _GO_ON if turn.calls or turn.stop_reason == "pause_turn" else _NATURAL
         if type(verdict) is Suspend:
@@ -123,7 +124,7 @@ async def _turn(run: Run, at: Stage, finish: Finish | None) -> Verdict:
         if type(verdict) is not Finish:
             return _record_verdict(run, turn, verdict)
         finish = verdict
-    if run.plan.moments.before_finish or run.journal.mail:
+    if run.plan.moments.before_finish or journal.mail:  # a voter may have changed the plan
         return await _may_finish(run, turn, finish)
     return _record_verdict(run, turn, finish)
 
@@ -145,8 +146,10 @@ async def _may_open(run: Run) -> Stop | Suspend | None:
 
 def _open(run: Run) -> Stop | None:
     """Begin a turn, if the limits leave room for it."""
-    if (stop := _out_of_budget(run)) is not None:
-        return stop
+    ledger, turns = run.ledger, run.ledger.limits.iterations
+    if ledger.metered or (turns is not None and ledger.iterations >= turns):
+        if (stop := _out_of_budget(run)) is not None:
+            return stop
     run.number = number = run.iteration + 1
     run.record(IterationStart(number))
     return None

@@ -103,6 +103,7 @@ class Ledger:
 
     __slots__ = (
         "_errors",
+        "_limits",
         "_held_tokens",
         "_held_usd",
         "_open",
@@ -111,13 +112,13 @@ class Ledger:
         "input_tokens",
         "iterations",
         "kept_back",
-        "limits",
         "output_tokens",
         "parent",
         "paid_usd",
         "period",
         "root",
         "seconds",
+        "spends",
         "tokens",
         "usd",
     )
@@ -138,6 +139,16 @@ class Ledger:
         self.calls = self.input_tokens = self.output_tokens = 0
         self.paid_usd = 0.0
 
+    @property
+    def limits(self) -> Limits:
+        """What may be spent from here."""
+        return self._limits
+
+    @limits.setter
+    def limits(self, limits: Limits) -> None:
+        self._limits = limits
+        self.spends = limits.tokens is not None or limits.usd is not None
+
     def limit(self, limits: Limits) -> None:
         """Set other limits, also for calls that wait for room already."""
         self.limits = limits
@@ -154,7 +165,7 @@ class Ledger:
         """Does any limit here or above need an estimate before each call?"""
         ledger: Ledger | None = self
         while ledger is not None:
-            if ledger.limits.tokens is not None or ledger.limits.usd is not None:
+            if ledger.spends:  # tokens or dollars are limited
                 return True
             ledger = ledger.parent
         return False

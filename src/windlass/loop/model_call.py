@@ -31,12 +31,12 @@ from windlass.loop.reminders import age_reminders
 from windlass.loop.reply import accept_reply, attempts_of, repair_reply
 from windlass.loop.run import Run
 from windlass.loop.turn import Turn
-from windlass.messages import Message, ToolResult, characters
+from windlass.messages import Message, characters
 from windlass.models.base import Aside, Emit, Model, Request, Response, silent
 from windlass.models.estimates import fill_usage, weigh_frame
 from windlass.models.history import audit, repair
 from windlass.models.meter import current_meter
-from windlass.models.view import Strand, View
+from windlass.models.view import View
 from windlass.usage import NO_USAGE
 
 MOST_MENDED = 8  # times in one turn; a policy that says TryAgain for ever does not hold the run
@@ -75,8 +75,16 @@ async def ask(run: Run, emit: Emit) -> Turn:
         run.view.strand.items.append(message)
         if run.plan.deliberates:
             run.journal.flush()
-        run.turn = turn = Turn(run.number, message, response.stop_reason, response.usage)
-        turn.shortened = response.shortened
+        calls = message.tool_calls
+        run.turn = turn = Turn(
+            run.number,
+            message,
+            response.stop_reason,
+            response.usage,
+            calls,
+            bool(calls),
+            response.shortened,
+        )
         return turn
 
 
@@ -268,12 +276,13 @@ class RunCall(CallScope):
         """Record what the request is made of and what is held for it; return what may be sent."""
         run = self.run
         view, messages = run.view, request.messages
-        strand = messages.strand if type(messages) is View else None
-        own, size = view.strand, len(messages)
-        if strand is own and _is_one_more_round(run, own, size):
-            own.audited = size
-        else:
-            request = _check_pairing(run, request, strand)
+        # Where the loop itself put the last round together, every call has its result.
+        if (
+            type(messages) is not View
+            or messages.strand is not view.strand
+            or view.strand.audited != messages.size
+        ):
+            request = _check_pairing(run, request)
         if request.frame is not view.recorded_frame:
             before = view.frame
             run.reframe(request.frame, purpose or "request")
@@ -472,9 +481,10 @@ def _category(error: BaseException) -> str:
     return attribute(error, "category") or "model_error"
 
 
-def _check_pairing(run: Run, request: Request, strand: Strand | None) -> Request:
+def _check_pairing(run: Run, request: Request) -> Request:
     """Return the request once it is sure that every call in it has exactly one result (I1)."""
     messages = request.messages
+    strand = messages.strand if type(messages) is View else None
     problems = audit(messages, 0 if strand is None else strand.audited, tail=request.tail)
     if not problems:
         if strand is not None:
@@ -488,22 +498,6 @@ def _check_pairing(run: Run, request: Request, strand: Strand | None) -> Request
         return msgspec.structs.replace(request, messages=tuple(mended))
     run.reshape((0, len(messages)), mended, "history_repaired")
     return msgspec.structs.replace(request, messages=run.messages)
-
-
-def _is_one_more_round(run: Run, strand: Strand, size: int) -> bool:
-    """Tell at a glance whether all that is new is the prompt, or one reply and its answers."""
-    turn, items, audited = run.turn, strand.items, strand.audited
-    if size == 1 and audited == 0:
-        return items[0].role == "user"
-    if turn is None or audited != size - 2 or items[size - 2] is not turn.message:
-        return False
-    answers = items[size - 1]
-    if answers.role != "tool" or len(answers.content) != len(turn.calls):
-        return False
-    for call, result in zip(turn.calls, answers.content, strict=True):
-        if type(result) is not ToolResult or result.id != call.id:
-            return False
-    return True
 
 
 def estimate_request_of(run: Run, request: Request) -> int:

@@ -49,7 +49,7 @@ from windlass.loop.resume_input import (
 )
 from windlass.loop.run import Run
 from windlass.loop.spend import Spending, lost_call_entry
-from windlass.loop.turn import Ready, Turn
+from windlass.loop.turn import Ready, Turn, turn_of
 from windlass.loop.verdict import Finish
 from windlass.messages import ToolCall, ToolResult
 from windlass.models.view import Strand
@@ -199,7 +199,7 @@ class Standing:
         self.asking = False
         self.tools_ms.append([])
         self.reminders = age_reminders(self.reminders, self.due)
-        self.turn = Turn(self.number, entry.message, entry.stop_reason, entry.usage)
+        self.turn = turn_of(self.number, entry.message, entry.stop_reason, entry.usage)
         self.turn.shortened = entry.shortened
         self.turn.calls = tuple({call.id: call for call in self.turn.calls}.values())  # each once
         self.call_ids |= {call.id for call in self.turn.calls}

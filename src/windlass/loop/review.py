@@ -13,14 +13,14 @@ import msgspec
 
 from windlass.errors import ConfigError
 from windlass.loop.approval_request import Source
+from windlass.loop.calls import prepare_call
 from windlass.loop.plan import as_journaled, digest_of
 from windlass.loop.policy import CallVerdict, invalid_answer
 from windlass.loop.run import Run
 from windlass.loop.verdict import Granted, Refused, Suspend
 from windlass.messages import ToolCall, ToolResult
-from windlass.tools.arguments.validate import unparsable
 from windlass.tools.handlers import own
-from windlass.tools.tool import PreparedArguments, Tool
+from windlass.tools.tool import Tool
 
 
 class Refusal(NamedTuple):
@@ -70,7 +70,7 @@ class Review:
                 continue
             changed.add(ask)
             self._name(ask.__self__.name)
-            fits = prepare(self.run, self.tool, answer)
+            fits = prepare_call(self.run, self.tool, answer)
             if isinstance(fits, ToolResult):
                 return Refusal(None, fits)
             self.call = fits
@@ -120,20 +120,3 @@ class Review:
         """The decision names the last policy that let the call through, or the one that answered it."""
         if self.answer is None:
             self.rule = name
-
-
-def prepare(run: Run, tool: Tool, call: ToolCall) -> ToolCall | ToolResult:
-    """The call with arguments that fit the tool, or the result that says why they do not."""
-    if call.raw is not None:
-        problems: tuple[str, ...] = (unparsable(call.raw),)
-    else:
-        prepared: PreparedArguments = tool.prepare(call.arguments, run.plan.validation)
-        problems = prepared.problems
-        if not problems:
-            if prepared.coerced:
-                run.calls.coercions[call.id] = prepared.coerced
-            if prepared.arguments is call.arguments:
-                return call
-            return msgspec.structs.replace(call, arguments=prepared.arguments)
-    words = "\n".join((f"The arguments for {tool.name} are not valid:", *problems))
-    return ToolResult(call.id, words, True, call.name, "invalid")

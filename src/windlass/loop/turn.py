@@ -20,39 +20,22 @@ class Ready(msgspec.Struct, frozen=True):
     attempt: int = 1
 
 
-class Turn:
+class Turn(msgspec.Struct, eq=False):
     """What a policy sees of a turn: `turn.message`, `turn.calls`, `turn.results`."""
 
-    __slots__ = (
-        "_text",
-        "calls",
-        "foreseen",
-        "message",
-        "number",
-        "open",
-        "ready",
-        "results",
-        "shortened",
-        "shown",
-        "started",
-        "stop_reason",
-        "usage",
-    )
-
-    def __init__(
-        self, number: int, message: Message, stop_reason: str, usage: Usage = NO_USAGE
-    ) -> None:
-        self.number, self.message, self.stop_reason = number, message, stop_reason
-        self.usage = usage
-        self.calls: tuple[ToolCall, ...] = message.tool_calls
-        self.open = bool(self.calls)  # the reply's calls are not yet answered in the view
-        self.foreseen: dict[str, ToolResult | Suspend] | None = None  # decided while it streamed
-        self.ready: dict[str, Ready] = {}  # passed the gate
-        self.started: set[str] = set()  # an intent is on record
-        self.results: dict[str, ToolResult] = {}  # as the tools gave them
-        self.shown: dict[str, ToolResult] = {}  # as the model sees them
-        self.shortened: str | None = None  # the limit of a budget that cut the reply short
-        self._text: str | None = None
+    number: int
+    message: Message
+    stop_reason: str
+    usage: Usage
+    calls: tuple[ToolCall, ...]
+    open: bool  # the reply's calls are not yet answered in the view
+    shortened: str | None = None  # the limit of a budget that cut the reply short
+    foreseen: dict[str, ToolResult | Suspend] | None = None  # decided while it streamed
+    ready: dict[str, Ready] = {}  # passed the gate
+    started: set[str] = set()  # an intent is on record
+    results: dict[str, ToolResult] = {}  # as the tools gave them
+    shown: dict[str, ToolResult] = {}  # as the model sees them
+    _text: str | None = None
 
     @property
     def text(self) -> str:
@@ -65,3 +48,9 @@ class Turn:
     def answers(self) -> tuple[ToolResult, ...]:
         """The results the model sees, in the order asked."""
         return tuple(self.shown[call.id] for call in self.calls if call.id in self.shown)
+
+
+def turn_of(number: int, message: Message, stop_reason: str, usage: Usage = NO_USAGE) -> Turn:
+    """Make the turn of a reply none of whose calls has been looked at."""
+    calls = message.tool_calls
+    return Turn(number, message, stop_reason, usage, calls, bool(calls))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import compress, count, repeat
+from operator import is_
 from typing import Final
 
 from msgspec import structs
@@ -21,15 +23,15 @@ def without_long_results(
     entries: Sequence[JournalEntry], kinds: frozenset[type[JournalEntry]]
 ) -> list[JournalEntry]:
     """Return the entries of these kinds, without results that may be long."""
-    return [_without_long_result(entry) for entry in entries if type(entry) in kinds]
-
-
-def _without_long_result(entry: JournalEntry) -> JournalEntry:
-    if type(entry) is ToolResulted:
+    # Nothing here loops in Python: it looks at every entry of every run that ends in memory.
+    kept = list(compress(entries, map(kinds.__contains__, map(type, entries))))
+    for place in compress(count(), map(is_, map(type, kept), repeat(ToolResulted))):
+        entry = kept[place]
+        assert isinstance(entry, ToolResulted)
         content = entry.result.content
         if type(content) is not str or len(content) > _SHORT:
-            return structs.replace(entry, result=_NO_RESULT)
-    return entry
+            kept[place] = structs.replace(entry, result=_NO_RESULT)
+    return kept
 
 
 def without_arguments(entry: JournalEntry) -> JournalEntry:
