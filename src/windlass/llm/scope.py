@@ -16,7 +16,7 @@ from windlass.errors import BudgetExceeded, StoreError, TestBroken, attribute
 from windlass.loop.intercept import Around
 from windlass.loop.ledger import ReachedLimit, Reserve
 from windlass.loop.meter import FailedRequest
-from windlass.loop.model_call import CallScope, call_model
+from windlass.loop.model_call import ModelCallScope, call_model
 from windlass.loop.reply import attempts_of
 from windlass.loop.sinks import CleanShow
 from windlass.models.base import Aside, Emit, Model, Request, Response, silent
@@ -54,7 +54,7 @@ class Who(msgspec.Struct, frozen=True):
 NOBODY = Who()
 
 
-class SingleCall(CallScope):
+class SingleCall(ModelCallScope):
     """A model call outside any run: its rows go to the books of the environment."""
 
     stores_rows = True

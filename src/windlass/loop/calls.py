@@ -52,50 +52,50 @@ def prepare_call(run: Run, tool: Tool, call: ToolCall) -> ToolCall | ToolResult:
 
 async def run_calls(run: Run, turn: Turn) -> Stop | Suspend | None:
     """Run what passed the gate, side by side up to the limit; answer in the order asked."""
-    todo = [
-        r for call in turn.calls if (r := turn.ready.get(call.id)) and call.id not in turn.results
-    ]
-    if len(todo) < 2 or run.plan.concurrency < 2:
-        verdict, parked = await _one_by_one(run, turn, todo)
+    ready, results = turn.ready, turn.results
+    todo = [r for call in turn.calls if (r := ready.get(call.id)) and call.id not in results]
+    stop: Stop | None = None
+    parked: Parked | None = None
+    if len(todo) > 1 and run.plan.concurrency > 1:
+        stop, parked = await _side_by_side(run, turn, todo)
     else:
-        verdict, parked = await _side_by_side(run, turn, todo)
-    if parked and not isinstance(verdict, Stop):
+        for one in todo:
+            outcome = await _run_one(run, turn, one)
+            if isinstance(outcome, Parked):
+                parked = parked or outcome
+                continue
+            settle(run, turn, one.call, outcome)
+            if run.plan.deliberates or len(todo) > 1:  # else the next thing is a flush
+                run.journal.flush()
+            if parked is None and (stop := await _show(run, turn)) is not None:
+                break
+            if run.host.task is not None and run.host.task.cancelling():
+                raise asyncio.CancelledError  # a tool swallowed it
+    if parked is not None and stop is None:
         return Suspend(parked.reason, parked.conditions)
-    if verdict is None and len(turn.shown) < len(turn.calls):
-        verdict = await _show(run, turn)
-    if verdict is None and len(turn.shown) == len(turn.calls):
+    if stop is None and len(turn.shown) < len(turn.calls):
+        stop = await _show(run, turn)
+    if stop is None and len(turn.shown) == len(turn.calls):
         answer(run, turn)
     else:
-        await close_calls(run, turn, verdict.reason or verdict.status if verdict else "")
-    return verdict
+        await close_calls(run, turn, stop.reason or stop.status if stop else "")
+    return stop
 
 
-async def _one_by_one(run: Run, turn: Turn, todo: list[Ready]) -> tuple[Stop | None, Parked | None]:
-    parked: Parked | None = None
+async def _run_one(run: Run, turn: Turn, ready: Ready) -> ToolResult | Parked:
+    """Run one call in the run's own task, once its intent is on record."""
+    if ready.tool.handler is None and _is_hosts(run, ready):
+        return _host(ready)
     calls, journal = run.calls, run.journal
-    for ready in todo:
-        if ready.tool.handler is None and _is_hosts(run, ready):
-            parked = parked or _host(ready)
-            continue
-        effects = _intend(run, turn, ready)
-        journal.flush()  # a tool may take its time: the reply is handed on before it starts
-        if effects:
-            await journal.durable()
-            seams.point("tool.after_intent")
-        # Nobody watches, and nothing has run already: the call itself is all there is.
-        alone = run.emit is ignore_event and not calls.early_reads and not calls.host_results
-        result = await (execute(run, ready) if alone else perform(run, ready))
-        if isinstance(result, Parked):
-            parked = parked or result
-            continue
-        settle(run, turn, ready.call, result)
-        if run.plan.deliberates or len(todo) > 1:  # else the next thing that happens is a flush
-            journal.flush()
-        if parked is None and (stop := await _show(run, turn)):
-            return stop, None
-        if run.host.task is not None and run.host.task.cancelling():
-            raise asyncio.CancelledError  # a tool swallowed it
-    return None, parked
+    effects = _intend(run, turn, ready)
+    journal.flush()  # a tool may take its time: the reply is handed on before it starts
+    if effects:
+        await journal.durable()
+        seams.point("tool.after_intent")
+    # Nobody watches, and nothing has run already: the call itself is all there is.
+    if run.emit is ignore_event and not calls.early_reads and not calls.host_results:
+        return await execute(run, ready)
+    return await perform(run, ready)
 
 
 async def _side_by_side(

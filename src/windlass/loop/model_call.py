@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -29,7 +30,6 @@ from windlass.loop.meter import Attempt, CallMeter, FailedRequest, OutOfBudget
 from windlass.loop.policy import invalid_answer
 from windlass.loop.reminders import age_reminders
 from windlass.loop.reply import accept_reply, attempts_of, repair_reply
-from windlass.loop.run import Run
 from windlass.loop.turn import Turn
 from windlass.messages import Message, characters
 from windlass.models.base import Aside, Emit, Model, Request, Response, silent
@@ -38,6 +38,9 @@ from windlass.models.history import audit, repair
 from windlass.models.meter import current_meter
 from windlass.models.view import View
 from windlass.usage import NO_USAGE
+
+if TYPE_CHECKING:
+    from windlass.loop.run import Run
 
 MOST_MENDED = 8  # times in one turn; a policy that says TryAgain for ever does not hold the run
 
@@ -95,7 +98,7 @@ async def _recover_from_error(run: Run, error: ModelError) -> bool:
     return False
 
 
-class CallScope(CallMeter):
+class ModelCallScope(CallMeter):
     """Whoever makes a model call: a run, or `llm_call` outside of any run.
 
     It meters the requests that the call is made of, and says where they are recorded.
@@ -146,7 +149,7 @@ class CallScope(CallMeter):
 
 
 async def call_model(
-    call: CallScope, model: Model, request: Request, purpose: str | None, emit: Emit = silent
+    call: ModelCallScope, model: Model, request: Request, purpose: str | None, emit: Emit = silent
 ) -> Response:
     """Make a model call: reserve, send, price, settle, redact and record, in this order.
 
@@ -200,7 +203,9 @@ async def call_model(
     return response
 
 
-async def _reserve(call: CallScope, model: Model, request: Request, purpose: str | None) -> Request:
+async def _reserve(
+    call: ModelCallScope, model: Model, request: Request, purpose: str | None
+) -> Request:
     """Hold back what the request may cost, and store that before it is sent."""
     try:
         request = await call.begin(model, request)
@@ -219,7 +224,7 @@ async def _reserve(call: CallScope, model: Model, request: Request, purpose: str
     return request
 
 
-class RunCall(CallScope):
+class RunCall(ModelCallScope):
     """A model call of a run: `await call_model(RunCall(run, request), model, request, "judge")`.
 
     With `closing` it may spend what is kept back for a closing answer.

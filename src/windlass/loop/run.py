@@ -37,6 +37,7 @@ from windlass.loop.deadline import CallTimer, Deadline
 from windlass.loop.decision import refusal_by_tool
 from windlass.loop.facts import FactReader, Facts
 from windlass.loop.ledger import Ledger
+from windlass.loop.model_call import RunCall, call_model
 from windlass.loop.plan import Plan, frame_entry, keepable, plain
 from windlass.loop.policy import Policy
 from windlass.loop.reminders import add_reminder, reminder_entry
@@ -154,8 +155,6 @@ class Run:
 
         `model` is asked in place of the run's own.
         """
-        from windlass.loop.model_call import RunCall, call_model
-
         return await call_model(RunCall(self, request), model or self.model, request, purpose)
 
     def reshape(self, span: tuple[int, int], messages: Sequence[Message], why: str) -> None:
@@ -328,6 +327,16 @@ class Run:
         """Who the run's tools are called by."""
         plan = self.plan
         return AgentInfo(plan.name or "runner", plan.role or "assistant", self.model.name)
+
+    @property
+    def request_id(self) -> str | None:
+        """The request that the run belongs to, as the host names it."""
+        return self.host.request_id
+
+    @property
+    def conversation_id(self) -> str | None:
+        """The conversation that the run belongs to, as the host names it."""
+        return self.host.conversation_id
 
     @property
     def cancelled(self) -> bool:

@@ -21,7 +21,7 @@ from windlass.tools.tool import ToolContext
 
 def find_expected(ctx: ToolContext[Any] | None) -> ExpectedRows | None:
     """What the plan that this call belongs to expects of it; None: it belongs to none."""
-    readings: Mapping[Any, Any] = {} if ctx is None else getattr(ctx.scope, "readings", {})
+    readings: Mapping[Any, Any] = {} if ctx is None else getattr(ctx.scope, "cache", {})
     known: Mapping[str, ExpectedRows] | None = readings.get(ExpectedRows)
     return None if known is None or ctx is None else known.get(ctx.call_id)
 
