@@ -34,7 +34,7 @@ help:
 	@echo "make bench       the benchmarks, side by side with a bare loop"
 	@echo "make bench-scratchpad  what a scratchpad keeps and costs: none, append-only, reorganised"
 	@echo "make prove-budgets  500 generated trees of runs against their limits; writes bench/BUDGETS.md"
-	@echo "make prove-kills  kill sweeps at every place (CI samples them); about 25 minutes"
+	@echo "make prove-kills  kill sweeps at every place (CI samples them)"
 	@echo "make prove-linear  every parser on texts made to be slow, 100 kB against 1 MB"
 	@echo "make prove-projects  every command in every hostile project; writes bench/PROJECTS.md"
 	@echo "make format      write the code as the formatter wants it"

@@ -24,8 +24,8 @@ POSTGRES = pytest.param(
 )
 
 
-def driven(rounds: int, folder: Path, server: str | None) -> list[tuple[str, str]]:
-    """What became of each of the two, round by round."""
+def drive_two_processes(rounds: int, folder: Path, server: str | None) -> list[tuple[str, str]]:
+    """Return what became of each of the two, round by round."""
     program = Path(__file__).with_name("two_processes.py")
     where = [str(folder), *([server] if server else [])]
     both = [
@@ -46,7 +46,7 @@ def driven(rounds: int, folder: Path, server: str | None) -> list[tuple[str, str
 
 def both_at_once(rounds: int, folder: Path, server: str | None) -> None:
     ended: Counter[str] = Counter()
-    for number, pair in enumerate(driven(rounds, folder, server)):
+    for number, pair in enumerate(drive_two_processes(rounds, folder, server)):
         done = [one == "all done" for one in pair]
         assert any(done), pair  # somebody came to the end
         for one in pair:
