@@ -161,11 +161,12 @@ async def get(anchor: FileAnchor | Anchor, pool: Executor | None = None) -> Anch
     found: Any = await _call_anchor(anchor.get, pool)
     if found is None or isinstance(found, AnchorContents):
         return found
-    seals = tuple(cast("Iterable[Any]", found))
-    for seal in seals:
+    seals: list[Seal] = []
+    for seal in found:
         if not isinstance(seal, Seal):
             raise ConfigError(f"audit_anchor: get() returns seals, not {safe_repr(seal)}")
-    return AnchorContents(cast("tuple[Seal, ...]", seals))
+        seals.append(seal)
+    return AnchorContents(tuple(seals))
 
 
 async def _call_anchor(function: Callable[..., Any], pool: Executor | None, *args: Any) -> Any:

@@ -6,10 +6,11 @@ import importlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from windlass.errors import ConfigError, nearest
 from windlass.files import read_regular
+from windlass.json_types import is_sequence
 from windlass.tools.function import as_tools
 from windlass.tools.registry import ToolRegistry
 
@@ -21,8 +22,8 @@ def load_tools(paths: Sequence[str], option: str = "--tools") -> list[Any]:
     found: list[Any] = []
     for path in paths:
         thing = import_object(path, option)
-        many = isinstance(thing, (list, tuple, ToolRegistry))
-        found += cast("list[Any]", thing) if many else [thing]
+        many = is_sequence(thing) or isinstance(thing, ToolRegistry)
+        found += thing if many else [thing]
     return list(as_tools(found))
 
 

@@ -11,7 +11,7 @@ import signal
 import sys
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -29,7 +29,7 @@ from windlass.config.loader import load
 from windlass.engine.environment import Environment
 from windlass.errors import ConfigError, NoSuchSession
 from windlass.events import Event
-from windlass.json_types import JsonObject
+from windlass.json_types import JsonObject, as_list
 from windlass.loop.abort import Abort
 from windlass.sessions.api import agent_session_open
 
@@ -73,7 +73,7 @@ class Work:
             self.session_id = await match(self.store, chosen.resume)
             self.past = before(await self.store.read(self.session_id))
             info = await self.store.info(self.session_id)
-            hint = [str(path) for path in cast("list[Any]", info.metadata.get("tools") or [])]
+            hint = [str(path) for path in as_list(info.metadata.get("tools"))]
             if self.past is None:
                 raise NoSuchSession(f"session {self.session_id!r} has never run; use --session")
         elif chosen.session is not None:

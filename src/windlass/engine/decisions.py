@@ -7,13 +7,14 @@ answer. Then the run takes what is in its inbox.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import msgspec
 
 from windlass.access.caller import Caller, is_host
 from windlass.errors import AlreadyAnswered, ConfigError, safe_repr
 from windlass.events import InboxTaken, ToolDecided
+from windlass.json_types import is_mapping
 from windlass.loop.resume_input import (
     Allow,
     Deny,
@@ -31,12 +32,14 @@ Given: TypeAlias = Mapping[str, Allow | Deny | bool]
 def check_answers(decisions: object, results: object) -> None:
     """Refuse answers of a wrong kind before anything of the run is touched."""
     for name, given in (("decisions", decisions), ("results", results)):
-        if given is not None and not isinstance(given, Mapping):
+        if given is None:
+            continue
+        if not is_mapping(given):
             raise ConfigError(f"{name} is a dict by call id, not {safe_repr(given)}")
-        for call_id in cast("Mapping[Any, Any]", given or {}):
+        for call_id in given:
             if not isinstance(call_id, str):
                 raise ConfigError(f"{name} is a dict by call id, and {safe_repr(call_id)} is none")
-    for answer in cast("Mapping[Any, Any]", decisions or {}).values():
+    for answer in decisions.values() if is_mapping(decisions) else ():
         if not isinstance(answer, (Allow, Deny, bool)):
             raise ConfigError(f"a decision is Allow(), Deny(…) or a bool, not {safe_repr(answer)}")
 

@@ -18,7 +18,7 @@ from contextvars import Context, ContextVar, Token, copy_context
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 from weakref import WeakSet
 
 from windlass.access.caller import Caller
@@ -27,7 +27,7 @@ from windlass.audit.anchors import Anchor, AuditAnchor, FileAnchor, as_anchor
 from windlass.audit.seal import AuditConfig, SealScheduler
 from windlass.config.loader import Config, load
 from windlass.errors import ConfigError, safe_repr
-from windlass.json_types import JsonObject
+from windlass.json_types import JsonObject, as_given
 from windlass.loop.ledger import NO_LIMITS, Ledger, Limits
 from windlass.loop.period import Period
 from windlass.loop.run import Run
@@ -97,7 +97,7 @@ class Environment:
         self._counting = threading.Lock()
         self.memory = MemoryStore()  # for runs without a store
         self.mock: MockQueue = MockQueue()
-        if budget is not None and not isinstance(cast("object", budget), Limits):
+        if budget is not None and not isinstance(as_given(budget), Limits):
             raise ConfigError(f"budget is a Budget, not {safe_repr(budget)}")
         self.ledger = Ledger(budget or NO_LIMITS)
         if budget is not None and budget.per is not None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
 from windlass.errors import ConfigError, safe_repr
+from windlass.json_types import is_object, is_sequence
 from windlass.messages import Message, Text, as_messages
 from windlass.models.history import audit
 from windlass.tools.render import clean
@@ -58,8 +59,8 @@ def _to_journal_form(messages: Sequence[Message]) -> tuple[Message, ...]:
 def _whole(value: Any) -> Any:
     if isinstance(value, str):
         return clean(value)
-    if isinstance(value, dict):
-        return {_whole(k): _whole(v) for k, v in cast("dict[Any, Any]", value).items()}
-    if isinstance(value, (list, tuple)):
-        return [_whole(item) for item in cast("Sequence[Any]", value)]
+    if is_object(value):
+        return {_whole(k): _whole(v) for k, v in value.items()}
+    if is_sequence(value):
+        return [_whole(item) for item in value]
     return value

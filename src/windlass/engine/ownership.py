@@ -8,7 +8,7 @@ does not exist: the error is that of an id which nobody has used.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Literal, TypeAlias
 from urllib.parse import quote
 
 import msgspec
@@ -18,6 +18,7 @@ from windlass.access.caller import Caller, is_host
 from windlass.engine.environment import Environment
 from windlass.errors import ConfigError, NoSuchSession, safe_repr
 from windlass.events import JournalEntry, RunStarted, SessionOpened
+from windlass.json_types import as_given
 from windlass.store.base import SessionInfo, Store
 
 #: What a caller does with a session; a role grants it as `agent_session.<action>`.
@@ -79,7 +80,7 @@ def check_caller(caller: object) -> Caller:
     if not isinstance(caller, Caller):
         raise ConfigError(f"caller is a Caller, not {safe_repr(caller)}")
     if caller.tenant is not None and (
-        not isinstance(cast("object", caller.tenant), str) or not caller.tenant
+        not isinstance(as_given(caller.tenant), str) or not caller.tenant
     ):
         raise ConfigError(f"a caller's tenant is a name, or None, not {safe_repr(caller.tenant)}")
     return caller
@@ -197,7 +198,7 @@ def visible_id(session_id: str, caller: Caller | None) -> str:
 
 async def _look_up(home: Store, session_id: str, caller: Caller) -> tuple[str, SessionOwner | None]:
     """The store's id for a session of the caller's tenant, and its owner if there is one."""
-    if not isinstance(cast("object", session_id), str):
+    if not isinstance(as_given(session_id), str):
         raise ConfigError(f"session_id is a text, not {safe_repr(session_id)}")
     prefix = qualified_id("", caller.tenant)
     while session_id.startswith(prefix):  # `@acme/review` is `review` to callers of acme

@@ -7,7 +7,7 @@ carries; the events are everything that happened, each with a kind and who may s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -33,6 +33,7 @@ from windlass.events import (
     as_dict,
     kind_of,
 )
+from windlass.json_types import as_list, is_object, is_sequence
 from windlass.messages import Message, Opaque, Thinking, ToolResult
 from windlass.policies.scratchpad.inbox import scratch_of
 from windlass.policies.scratchpad.pad import Scratch, as_data
@@ -86,7 +87,7 @@ def told_by(entries: Iterable[JournalEntry]) -> list[dict[str, Any]]:
 
 def transcript_events(transcript: Transcript) -> list[dict[str, Any]]:
     """Everything that happened, in order: `{kind, visibility, role, text, …}`."""
-    return [dict(event) for event in cast("list[dict[str, Any]]", transcript.get("events") or [])]
+    return [dict(event) for event in as_list(transcript.get("events"))]
 
 
 def transcript_render_visible(transcript: Transcript) -> str:
@@ -168,10 +169,10 @@ def _plain(value: object) -> Any:
 
 
 def _tuples_to_lists(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _tuples_to_lists(item) for key, item in cast("dict[str, Any]", value).items()}
-    if isinstance(value, (list, tuple)):
-        return [_tuples_to_lists(item) for item in cast("Iterable[Any]", value)]
+    if is_object(value):
+        return {key: _tuples_to_lists(item) for key, item in value.items()}
+    if is_sequence(value):
+        return [_tuples_to_lists(item) for item in value]
     return value
 
 

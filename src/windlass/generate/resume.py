@@ -13,7 +13,7 @@ from windlass.engine.results import PendingCall
 from windlass.engine.run_options import RunOptions
 from windlass.errors import ConfigError, NoSuchSession, Suspended, safe_repr
 from windlass.generate.conversation import KEPT, Conversation, Keeper
-from windlass.json_types import JsonObject
+from windlass.json_types import JsonObject, as_given
 from windlass.loop.abort import Abort
 from windlass.loop.resume import standing
 from windlass.store.base import Store
@@ -71,7 +71,7 @@ async def read_continuation(
     options: JsonObject,
 ) -> Continuation:
     """Look the session up: its tools are those of who began it, and its conversation is kept on."""
-    if not isinstance(cast("object", session_id), str):
+    if not isinstance(as_given(session_id), str):
         raise ConfigError(f"session_id is a text, not {safe_repr(session_id)}")
     check_answers(decisions, results)
     for name in OF_THE_SESSION:

@@ -13,13 +13,13 @@ import sys
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from windlass import __version__, seams
 from windlass.errors import attribute
-from windlass.json_types import JsonObject
+from windlass.json_types import JsonObject, as_given
 from windlass.loop.verdict import Outcome
 from windlass.messages import Message, Text, Thinking, ToolCall, ToolResult
 from windlass.models.base import Emit, Model, Request, Response
@@ -203,7 +203,7 @@ class Spans:
                 self._quietly(lambda error=error: self._set_exception(span, error))
                 span.end()
                 raise
-        if span.is_recording() and isinstance(cast("object", response), Response):
+        if span.is_recording() and isinstance(as_given(response), Response):
             self._quietly(lambda: span.set_attributes(self._response_attributes(model, response)))
         span.end()
         return response

@@ -17,7 +17,7 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import asynccontextmanager
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, TypeGuard, cast
 
 import msgspec
 
@@ -25,7 +25,7 @@ from windlass.access.caller import Caller, is_host
 from windlass.errors import ConfigError, nearest
 from windlass.generate.api import GenerateChunk, GenerateResult
 from windlass.generate.resume import OF_THE_SESSION
-from windlass.json_types import JsonObject
+from windlass.json_types import JsonObject, as_given, is_list
 from windlass.loop.resume_input import Allow, Deny
 from windlass.runtime.runtime import Runtime
 from windlass.server.limits import lower_limits
@@ -90,7 +90,7 @@ def generate_app(
     `fn(url)`), none by default. A body has `max_body_bytes` and must be there within `body_timeout` seconds.
     With `include_tool_trace=True` a client that asks for the trace gets it.
     """
-    if not callable(cast("object", identify)):
+    if not callable(as_given(identify)):
         raise ConfigError("identify is fn(headers) that answers a Caller, or None for nobody")
     turns = TurnRules(
         client_history=client_history, media_urls=media_urls, max_messages=max_messages
@@ -155,7 +155,7 @@ class _App:
         caller = await found if inspect.isawaitable(found) else found
         if caller is None:
             raise RequestRefused(401, "unauthenticated", "nobody is known by these headers")
-        if not isinstance(cast("object", caller), Caller) or is_host(caller):
+        if not isinstance(as_given(caller), Caller) or is_host(caller):
             raise TypeError("identify answers a Caller for who asks, and never Caller.local()")
         return caller
 
@@ -216,7 +216,7 @@ class _App:
         """What a client chooses of what the host offers; where that is everything, by name alone."""
         if not _names(tools):
             raise refuse("tools is a list of names")
-        names = cast("list[str]", tools)
+        names = tools
         may: JsonObject = {tool.name: tool.name for tool in self.runtime.tools(caller)}
         among = may
         if self.offered is not None:
@@ -379,11 +379,11 @@ class _DecisionBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reason: str | None = None
 
 
-def _names(value: object) -> bool:
-    if not isinstance(value, list):
+def _names(value: object) -> TypeGuard[list[str]]:
+    if not is_list(value):
         return False
     # no "module:function": a client names tools, it does not load code
-    return all(isinstance(one, str) and ":" not in one for one in cast("list[object]", value))
+    return all(isinstance(one, str) and ":" not in one for one in value)
 
 
 class _Body:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import count
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import msgspec
 
@@ -37,7 +37,7 @@ from windlass.events import (
     ToolIntended,
 )
 from windlass.events.policy import Reminder
-from windlass.json_types import JsonObject
+from windlass.json_types import JsonObject, as_given
 from windlass.messages import Message
 from windlass.policies.scratchpad.inbox import standing
 from windlass.policies.scratchpad.pad import as_data
@@ -224,7 +224,7 @@ async def agent_session_remind(
     A session whose run has ended keeps it for the next one.
     """
     words = Reminder(reminder) if isinstance(reminder, str) else reminder
-    if type(cast("object", words)) is not Reminder:
+    if type(as_given(words)) is not Reminder:
         raise ConfigError(f"a reminder is made by system_reminder(…), not {safe_repr(reminder)}")
     scope = SessionScope.current(store, caller)
     payload = scope.environment.redact(msgspec.to_builtins(words))

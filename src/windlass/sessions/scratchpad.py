@@ -7,7 +7,7 @@ request; where no run is at work it is taken here at once.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from windlass import seams
 from windlass.access.caller import Caller
@@ -21,7 +21,7 @@ from windlass.events import (
     RunResumed,
     RunStarted,
 )
-from windlass.json_types import JsonObject
+from windlass.json_types import JsonObject, as_given
 from windlass.options.checks import no_key, number, optional
 from windlass.policies.scratchpad.inbox import (
     edit,
@@ -133,7 +133,7 @@ def _conflict(id: str, version: int, expected: int | None) -> Conflict:
 def _expected_version(options: Mapping[str, Any] | None) -> int | None:
     if options is None:
         return None
-    if not isinstance(cast("object", options), Mapping):
+    if not isinstance(as_given(options), Mapping):
         raise ConfigError(
             f"the options of a scratchpad's edit are a dict, not {safe_repr(options)}"
         )

@@ -17,7 +17,7 @@ from windlass.engine.ownership import check_session_id
 from windlass.errors import ConfigError, NoSuchSession, safe_repr
 from windlass.events import Reshaped
 from windlass.files import LARGEST_EXPORT, read_regular
-from windlass.json_types import JsonObject
+from windlass.json_types import JsonObject, is_list, is_mapping, is_object
 from windlass.messages import Message, Text, ToolCall
 from windlass.models.history import audit, repair
 from windlass.options.checks import (
@@ -100,10 +100,10 @@ async def _must_be_new(store: Store, name: str) -> None:
 def _options(options: object) -> JsonObject:
     if options is None:
         return {}
-    if not isinstance(options, Mapping):
+    if not is_mapping(options):
         raise ConfigError(f"the options of a seed are a dict, not {safe_repr(options)}")
     checked: JsonObject = {}
-    for name, value in cast("Mapping[Any, Any]", options).items():
+    for name, value in options.items():
         if name not in _CHECKS:
             raise no_key("agent_session_seed_from_jsonl", name, _CHECKS)
         checked[name] = _CHECKS[name](name, value)
@@ -142,9 +142,9 @@ class _RecordedSession:
             self.messages = self._messages(at, line.get("messages"))
         elif kind in _REQUESTS and not self.exact:
             request = line.get("request", line)
-            if not isinstance(request, dict):
+            if not is_object(request):
                 raise ConfigError(f"{self.path}, line {at}: a request is a dict")
-            self.messages = self._messages(at, cast("JsonObject", request).get("messages"))
+            self.messages = self._messages(at, request.get("messages"))
         elif kind in _RESPONSES and line.get("purpose") is None and not self.exact:
             reply = self._message(at, line.get("message"))
             self.replies.append(reply)
@@ -155,11 +155,11 @@ class _RecordedSession:
             self.model = line.get("model") or self.model
 
     def _messages(self, at: int, given: object) -> list[Message]:
-        if not isinstance(given, list):
+        if not is_list(given):
             raise ConfigError(
                 f"{self.path}, line {at}: messages are a list, not {safe_repr(given)}"
             )
-        return [self._message(at, one) for one in cast("list[Any]", given)]
+        return [self._message(at, one) for one in given]
 
     def _message(self, at: int, given: object) -> Message:
         try:
@@ -167,14 +167,12 @@ class _RecordedSession:
         except (msgspec.ValidationError, RecursionError):
             pass
         try:
-            if isinstance(given, dict) and "role" in given:
-                [message] = parse_prompt(cast("Any", given))
+            if is_object(given) and "role" in given:
+                [message] = parse_prompt(given)
                 return message
         except (ConfigError, ValueError) as error:
             raise ConfigError(f"{self.path}, line {at}: this is no message: {error}") from None
-        raise ConfigError(
-            f"{self.path}, line {at}: this is no message: {safe_repr(cast('object', given))}"
-        )
+        raise ConfigError(f"{self.path}, line {at}: this is no message: {safe_repr(given)}")
 
 
 def _lines(path: Path) -> Iterator[tuple[int, JsonObject]]:
@@ -193,18 +191,15 @@ def _lines(path: Path) -> Iterator[tuple[int, JsonObject]]:
             if at == len(pieces):
                 break  # whoever wrote it was killed in the middle of this line
             raise ConfigError(f"{path}, line {at} is not JSON: {error}") from None
-        if not isinstance(line, dict) or not isinstance(cast("Any", line).get("type"), str):
-            raise ConfigError(
-                f"{path}, line {at} is no line of a transcript: {safe_repr(cast('object', line))}"
-            )
+        if not is_object(line) or not isinstance(line.get("type"), str):
+            raise ConfigError(f"{path}, line {at} is no line of a transcript: {safe_repr(line)}")
         found = True
-        told = cast("JsonObject", line)
         for name in ("session_id", "provider", "model"):
-            if told.get(name) is not None and not isinstance(told[name], str):
+            if line.get(name) is not None and not isinstance(line[name], str):
                 raise ConfigError(
-                    f"{path}, line {at}: {name} is a text, not {safe_repr(told[name])}"
+                    f"{path}, line {at}: {name} is a text, not {safe_repr(line[name])}"
                 )
-        yield at, told
+        yield at, line
     if not found:
         raise ConfigError(f"{path} is empty: there is nothing to begin a session with")
 

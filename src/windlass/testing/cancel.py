@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 import msgspec
 
 from windlass.errors import ConfigError, WindlassError, nearest
-from windlass.json_types import JsonObject
+from windlass.json_types import JsonObject, is_sequence
 from windlass.testing.virtual_time import Deadlock, VirtualTimeLoop
 
 Mode: TypeAlias = Literal["cancel", "abort", "aclose", "timeout", "sigint"]
@@ -307,7 +307,7 @@ class _Sweep:
             except Exception as error:
                 wrong = f"{type(error).__name__}: {error}"
             if wrong:
-                several = cast("list[Any]", wrong) if isinstance(wrong, (list, tuple)) else [wrong]
+                several = wrong if is_sequence(wrong) else [wrong]
                 trial.troubles += [("promise", str(one)) for one in several]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import click
 
@@ -20,7 +20,7 @@ from windlass.config.loader import FILE
 from windlass.config.sources import parse
 from windlass.errors import ConfigError
 from windlass.files import read_regular
-from windlass.json_types import JsonObject
+from windlass.json_types import is_object
 from windlass.models.registry.defaults import read_shipped_tables
 from windlass.models.registry.registry import ModelRegistry, build_registry
 from windlass.models.registry.scope import registry_source
@@ -221,8 +221,8 @@ def _old_keys(file: Path) -> Iterator[Finding]:
 
 
 def _leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    if isinstance(value, dict):
-        for key, inner in cast("JsonObject", value).items():
+    if is_object(value):
+        for key, inner in value.items():
             yield from _leaves(inner, (*path, key))
     elif path:
         yield path, value

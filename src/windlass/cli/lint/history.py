@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
@@ -15,7 +15,7 @@ from windlass.cli.text import one_line
 from windlass.errors import ConfigError, NoSuchSession
 from windlass.events import JournalEntry
 from windlass.files import LARGEST_EXPORT, read_regular
-from windlass.json_types import JsonObject
+from windlass.json_types import is_list, is_object
 from windlass.loop.plan import frame_of
 from windlass.loop.requests import last_frame
 from windlass.messages import Message, ToolSpec, as_messages
@@ -111,14 +111,14 @@ def read_history_file(file: str) -> Request:
 
 
 def _from_plain(value: Any, file: str) -> Request:
-    fields = cast("JsonObject", value) if isinstance(value, dict) else {"messages": value}
+    fields = value if is_object(value) else {"messages": value}
     said = fields.get("messages")
     try:
-        if not isinstance(said, list):
+        if not is_list(said):
             raise TypeError("there is no list of messages in it")
         messages = [
             msgspec.convert(one, Message) if _has_blocks(one) else as_messages(one)[0]
-            for one in cast("list[Any]", said)
+            for one in said
         ]
         tools = msgspec.convert(fields.get("tools") or [], list[ToolSpec])
     except (msgspec.ValidationError, TypeError, ValueError, IndexError, KeyError) as error:
@@ -131,4 +131,4 @@ def _from_plain(value: Any, file: str) -> Request:
 
 
 def _has_blocks(one: Any) -> bool:
-    return isinstance(one, dict) and isinstance(cast("JsonObject", one).get("content"), list)
+    return is_object(one) and isinstance(one.get("content"), list)

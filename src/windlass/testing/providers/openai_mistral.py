@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from typing import cast
 
+from windlass.json_types import as_list
 from windlass.models.wires.rules import Rejected
 from windlass.testing.providers import openai_completions as completions
 from windlass.testing.providers.frames import Data, Frame
@@ -81,7 +81,7 @@ def _check_order(messages: list[Data]) -> None:
         role = message.get("role")
         if role == "user" and before == "tool":
             raise Rejected("Unexpected role 'user' after role 'tool'", code="3230")
-        for call in cast("list[Data]", message.get("tool_calls") or []):
+        for call in as_list(message.get("tool_calls")):
             _check_id(call.get("id"))
         if role == "tool":
             _check_id(message.get("tool_call_id"))

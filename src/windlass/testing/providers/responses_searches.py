@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import cast
 
-from windlass.json_types import JsonObject
+from windlass.json_types import JsonObject, as_list
 from windlass.testing.providers.frames import Data
 
 NAME = "tool_search"  # of the call, in a script, that asks the client to search
@@ -38,7 +38,7 @@ def namespace(body: Data, name: str) -> dict[str, str]:
 
 
 def _tools(body: Data) -> Iterator[tuple[Data, Data | None]]:
-    for tool in cast("list[Data]", body.get("tools") or []):
+    for tool in as_list(body.get("tools")):
         if tool.get("type") == "namespace":
             yield from ((inner, tool) for inner in tool["tools"])
         else:
